@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Client } from 'pg'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openPostgresStore } from '#store/postgres/open'
 import { createDatabase, stopDatabase } from '../bench/database.ts'
 import { attemptAt, sampleCall, success } from '../test/contracts/samples.ts'

@@ -1,4 +1,4 @@
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /** Lets what was begun be committed, and what follows from that, a few commits deep. */
 export async function allCommitted(store: Store): Promise<void> {

@@ -5,11 +5,17 @@ import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
 import type { Logger } from '#kernel/base/logger'
-import { granted, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#kernel/base/principal'
+import {
+  granted,
+  makePrincipal,
+  NO_ROLES,
+  type Principal,
+  principalIdOf,
+  type RoleTable,
+} from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
-import { principalIdOf } from '#kernel/journal/append'
-import type { MaybePromise } from '#kernel/ports/store'
-import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/ports/key-store'
+import type { MaybePromise } from '#kernel/base/waiting'
+import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/keys'
 
 const MIN_CHARACTERS = 32
 const MIN_DISTINCT = 12

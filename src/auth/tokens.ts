@@ -6,7 +6,7 @@ import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { hasControlCharacter } from '#kernel/base/json'
 import { ANONYMOUS, makePrincipal, type Principal } from '#kernel/base/principal'
-import type { MaybePromise } from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { OidcIssuer } from './oidc.ts'
 
 /** Longer ones are refused before anything of them is read. */

@@ -5,6 +5,7 @@ import { isToolError } from '#kernel/base/errors'
 import { EventParser, type StreamEvent } from '#kernel/base/event-stream'
 import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { opaquePrincipal } from '#kernel/base/principal'
+import type { Denial, DenialFacts } from '#kernel/journal/events'
 import {
   type AdminRequest,
   callInProcess,
@@ -14,8 +15,7 @@ import {
 } from '#server/admin/access'
 import type { ServerRoute } from '#server/http/router'
 import { isLoopback } from '#server/safety'
-import type { Denial, DenialFacts } from '#store/ports/key-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { type Arguments, type CommandContext, CommandFailure, EXIT, type OptionSpecs } from './command.ts'
 import {
   fetchFrom,

@@ -10,8 +10,8 @@ import { findKnownTools, knownSources, namingOfPin } from '#server/known-tools'
 import { overridesOf } from '#server/sources'
 import { idleOverrides } from '#sources/kit/overrides'
 import { functionNameOf } from '#sources/kit/project'
-import type { PinnedSource } from '#store/ports/import-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { PinnedSource } from '#store/imports'
 
 /**
  * The part of `collet doctor` that checks names: tools, scopes and callers that the config mentions but that do not

@@ -1,6 +1,6 @@
 import type { Webhook } from '#config/webhooks'
 import { listWebhooks, type RenderedWebhooks } from '#server/webhooks/routes'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { type Check, ok, warn } from './check-names.ts'
 
 /**

@@ -5,11 +5,11 @@ import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import type { Secret } from '#kernel/base/secret'
 import type { JournalHead } from '#kernel/journal/events'
-import type { JournalVerification } from '#kernel/ports/store'
 import type { RunningServer, ServedCounts, StartOptions, WorkerShare } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import type { copyStore, migrateStore } from '#store/stores'
+import type { JournalVerification } from '#store/verify'
 import type { TextStream } from './output.ts'
 
 /**

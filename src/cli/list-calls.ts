@@ -1,7 +1,6 @@
 import { loadTools } from '#config/load-tools'
 import { cleanText } from '#kernel/base/json'
 import { CALL_STATES } from '#kernel/call/call'
-import { spelledTool } from '#kernel/call/call-filter'
 import { NO_TOOLSETS, selectorProblem, selects } from '#kernel/tool/toolsets'
 import { createCallEventRoutes, type RenderedChange } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
@@ -10,7 +9,8 @@ import type { RenderedCall } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 import { findKnownTools } from '#server/known-tools'
 import { createRejectionRoutes, type RenderedRejection } from '#server/overview/rejected-requests'
-import type { Store } from '#store/ports/store'
+import { spelledTool } from '#store/call-filter'
+import type { Store } from '#store/collet-store'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from './admin-client.ts'
 import {
   type Arguments,

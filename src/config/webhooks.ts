@@ -1,6 +1,7 @@
 import { shortHash } from '#kernel/base/hash'
 import { didYouMean } from '#kernel/base/nearest-name'
-import { NOTICE_KINDS, type NoticeKind, type NoticeListener } from '#kernel/ports/notice-store'
+import { NOTICE_KINDS, type NoticeKind } from '#kernel/journal/notices'
+import type { NoticeListener } from '#store/notices'
 import { ConfigError } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 

@@ -4,8 +4,8 @@ import { isSameSecret } from '#kernel/base/hash'
 import { Secret } from '#kernel/base/secret'
 import { PAGE_HEADERS } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, readCookie } from '#protocols/http-exchange'
-import type { Store } from '#store/ports/store'
-import type { Consent } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import type { Consent } from '#store/consents'
 import type { Departure, OAuthClient, Return } from './client.ts'
 
 const LIFETIME_MS = 10 * 60_000

@@ -3,10 +3,10 @@ import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { Gateway } from '#kernel/call/gateway'
-import type { ChallengeRecord } from '#kernel/ports/store'
+import type { ChallengeRecord } from '#kernel/call/stages'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ConsentObstacle } from '#stages/credentials/consent-obstacles'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
 
 /*

@@ -1,8 +1,8 @@
+import type { ApprovalState } from '#kernel/approval/approval'
 import type { Approvals } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
 import { fault } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
-import type { ApprovalState } from '#kernel/ports/approval-store'
 import { checkApprover, checkFilter, decided, readDecision } from '#server/admin/approvals'
 
 const DEFAULT_LIMIT = 100

@@ -15,7 +15,7 @@ import {
   unaskedScope,
 } from '#server/admin/key-grants'
 import type { BudgetRule } from '#stages/limits/budgets'
-import type { KeyOwner, KeyRecord } from '#store/ports/key-store'
+import type { KeyOwner, KeyRecord } from '#store/keys'
 import type { KnownTool } from './known-tools.ts'
 import type { Services } from './services.ts'
 

@@ -20,8 +20,8 @@ import {
 import type { Source } from '#sources/kit/source'
 import { FailedSource } from '#sources/kit/sources'
 import { keptIdOf, openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
-import type { AcceptedDefinition } from '#store/ports/import-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { AcceptedDefinition } from '#store/imports'
 
 /** What is known of a tool without opening its source: enough to say what names, patterns and scopes are about. */
 export interface KnownTool extends Selected {

@@ -2,7 +2,7 @@ import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import type { Logger } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { StartRefused } from './safety.ts'
 
 /** What a server did with a config that was read again. */

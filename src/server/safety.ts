@@ -10,7 +10,7 @@ import type { Tool } from '#kernel/tool/tool'
 import { NO_TOOLSETS, selectorProblem, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { consentObstacle } from '#oauth/broker'
 import { providerLines } from '#stages/credentials/provider-lines'
-import type { KeyStore } from '#store/ports/key-store'
+import type { KeyStore } from '#store/keys'
 import { parseStoreUrl } from '#store/stores'
 
 /** Rule 3: a name that was ended in the store is not given again by the configuration either. */

@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
 import { coversScope, grantedScopes, NO_ROLES } from '#kernel/base/principal'
-import type { KeyStore } from '#store/ports/key-store'
+import type { KeyStore } from '#store/keys'
 
 const MAX_KEYS = 1_000
 

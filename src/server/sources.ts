@@ -17,7 +17,7 @@ import { projectTools } from '#sources/kit/project'
 import type { Source } from '#sources/kit/source'
 import { FailedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { isSame } from './reload.ts'
 
 const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024

@@ -306,7 +306,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const signIn = new ApproverSignIn({ store, broker, trips, log, settings: settings.oauth })
     const links = createApprovalLinks({
       ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
-      sign: (purpose, text) => store.approvals.sign(purpose, text),
+      sign: (purpose, text) => store.sign(purpose, text),
     })
     const webConsole = createConsole({
       ...{ settings, store, authenticator, startToken, broker, clock, log, publicUrl },

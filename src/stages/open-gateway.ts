@@ -10,7 +10,7 @@ import { callWhereHeld, closeWhereHeld, type Hop } from '#stages/sessions/forwar
 import { Sessions } from '#stages/sessions/sessions'
 import { WorkflowRun } from '#stages/workflow/run'
 import { endSteps } from '#stages/workflow/step'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { ConsentEvents, RefusalEvents } from './unstarted-events.ts'
 
 /**

@@ -2,14 +2,14 @@ import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, isToolError } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { UnstartedCall } from '#kernel/call/stages'
-import type { ChallengeNeed, ChallengeRecord, RunScope } from '#kernel/ports/store'
+import type { RunScope } from '#kernel/call/call-record'
+import type { ChallengeNeed, ChallengeRecord, UnstartedCall } from '#kernel/call/stages'
 import type { RunFeed } from '#kernel/run/feed'
 import { implicitRun } from '#kernel/run/runs'
 import { subjectKey } from '#stages/limits/limits'
 import { TokenBuckets } from '#stages/limits/rates'
-import type { Store } from '#store/ports/store'
-import type { ConsentEnd } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import type { ConsentEnd } from '#store/consents'
 
 /**
  * Events in runs about calls that did not start: refused by a limit (C10), or waiting for a consent (OWP-78, OWP-79). The limit

@@ -1,24 +1,34 @@
-import type { StoreContext } from '#kernel/store/engine'
 import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
-import { createStore, type StoreParts } from '#kernel/store/store'
-import type { Store } from '#store/ports/store'
-import { consentModule, sqlChallenges, sqlConsents } from './consents.ts'
-import { importModule, sqlPins, sqlSources } from './imports.ts'
-import { keyModule, sqlAudit, sqlKeys } from './keys.ts'
-import { limitModule, sqlBudgets, sqlRates } from './limits.ts'
-import { noticeModule, sqlNotices } from './notices.ts'
-import { operatorModule, sqlOperatorViews } from './operator-views.ts'
-import { protocolModule, sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
-import { rejectionModule, sqlRejections } from './rejections.ts'
-import { rotationModule, sqlKeyChange } from './rotation.ts'
-import { sqlVault, vaultModule } from './vault.ts'
-import { sqlVerification, verifyModule } from './verify.ts'
-import { sqlWorkflows, workflowModule } from './workflows.ts'
+import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
+import {
+  type ChallengeStore,
+  type ConsentStore,
+  consentModule,
+  openChallenges,
+  openConsents,
+} from './consents.ts'
+import { importModule, openPins, openSources, type PinStore, type SourceStore } from './imports.ts'
+import { type AuditStore, type KeyStore, keyModule, openAudit, openKeys } from './keys.ts'
+import { type BudgetStore, limitModule, openBudgets, openRates, type RateStore } from './limits.ts'
+import { type NoticeStore, noticeModule, openNotices } from './notices.ts'
+import { type OperatorStore, openOperatorViews, operatorModule } from './operator-views.ts'
+import {
+  type IdempotentRequestStore,
+  openIdempotentRequests,
+  openProtocolSessions,
+  type ProtocolSessionStore,
+  protocolModule,
+} from './protocol-state.ts'
+import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
+import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
+import { openVault, type VaultStore, vaultModule } from './vault.ts'
+import { openVerification, type Verification, verifyModule } from './verify.ts'
+import { openWorkflows, type SuspendedStore, workflowModule } from './workflows.ts'
 
 /**
- * The store of the product: the kernel's modules and those of every other subject. A new subject is one entry in each of
- * the two lists below.
+ * The store of the product: the kernel's modules and those of every other subject. A new subject is one entry in each list
+ * below: its module, the type of its methods, and the call that opens it.
  */
 export const DEFINITION = defineStore([
   ...KERNEL_MODULES,
@@ -36,28 +46,44 @@ export const DEFINITION = defineStore([
   verifyModule,
 ])
 
-function openModules(context: StoreContext) {
-  return {
-    ...sqlOperatorViews(context),
-    ...sqlChallenges(context),
-    ...sqlVerification(context),
-    keys: sqlKeys(context),
-    keyChange: sqlKeyChange(context),
-    audit: sqlAudit(context),
-    rejections: sqlRejections(context),
-    budgets: sqlBudgets(context),
-    rates: sqlRates(context),
-    vault: sqlVault(context),
-    consents: sqlConsents(context),
-    callers: sqlProtocolSessions(context),
-    notices: sqlNotices(context),
-    pins: sqlPins(context),
-    sources: sqlSources(context),
-    workflows: sqlWorkflows(context),
-    requests: sqlIdempotentRequests(context),
-  }
+/** The store of the product: the kernel's methods and those of every other module. */
+export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verification {
+  readonly keys: KeyStore
+  /** The change of `COLLET_KEY`. */
+  readonly keyChange: KeyChangeStore
+  readonly audit: AuditStore
+  readonly rejections: RejectionStore
+  readonly budgets: BudgetStore
+  readonly rates: RateStore
+  readonly vault: VaultStore
+  readonly consents: ConsentStore
+  /** Sessions, requests under way and questions of protocol clients. */
+  readonly callers: ProtocolSessionStore
+  readonly notices: NoticeStore
+  readonly pins: PinStore
+  readonly sources: SourceStore
+  readonly workflows: SuspendedStore
+  readonly requests: IdempotentRequestStore
 }
 
 export function createColletStore(parts: StoreParts): Store {
-  return createStore(parts, openModules)
+  return createStore(parts, (context) => ({
+    ...openOperatorViews(context),
+    ...openChallenges(context),
+    ...openVerification(context),
+    keys: openKeys(context),
+    keyChange: openKeyChange(context),
+    audit: openAudit(context),
+    rejections: openRejections(context),
+    budgets: openBudgets(context),
+    rates: openRates(context),
+    vault: openVault(context),
+    consents: openConsents(context),
+    callers: openProtocolSessions(context),
+    notices: openNotices(context),
+    pins: openPins(context),
+    sources: openSources(context),
+    workflows: openWorkflows(context),
+    requests: openIdempotentRequests(context),
+  }))
 }

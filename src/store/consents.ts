@@ -1,44 +1,86 @@
 import { Secret } from '#kernel/base/secret'
-import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/ports/store'
-import { askedConsentFacts, endedConsentFacts } from '#kernel/run/events'
+import type { RunScope } from '#kernel/call/call-record'
+import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/call/stages'
+import type { CallLabel, RunFact } from '#kernel/run/events'
 import { isRunEnded } from '#kernel/run/runs'
 import { appendFact, findRun, IN_CALLER_TEXT, openRun } from '#kernel/store/calls/runs'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { boundText, callerToText, integer, text, word } from '#kernel/store/rows'
-import type { Store } from '#store/ports/store'
-import {
-  type AskedConsent,
-  CONSENT_STAGES,
-  type Consent,
-  type ConsentEnd,
-  type ConsentRunStore,
-  type ConsentStore,
-} from '#store/ports/vault-store'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
+
+/**
+ * Challenges (credentials that calls lack), consents (round trips of a browser to a provider), and the events of both in runs.
+ * The credentials stage opens challenges; the consent pages complete them.
+ * At most one challenge is open per need (rule 22), and a consent can be used once.
+ */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
 const STATUSES = ['pending', 'completed', 'failed'] as const
 
-/** Challenges: what a call lacks to run, at most one open for each need. */
-export function sqlChallenges({
-  careful,
-  read,
-}: StoreContext): Pick<Store, 'openChallenge' | 'findChallenge' | 'endChallenge'> {
+/** `sign_in` and `approver` prove who uses the browser, before a consent or a decision. `provider` requests the authorization. */
+export const CONSENT_STAGES = ['sign_in', 'provider', 'approver'] as const
+
+/** A redirect to a provider that must return: the meaning of `state`, which the browser does not hold. */
+export interface Consent {
+  /** Keyed digest of `state`. */
+  readonly id: string
+  readonly tenant: string
+  /** The challenge it is for, or the digest of an approver's link. */
+  readonly challenge: string
+  readonly stage: (typeof CONSENT_STAGES)[number]
+  /** Keyed digest of a cookie that only the browser which began it has (rule 25). */
+  readonly browser: string
+  /** PKCE verifier and nonce; sealed. */
+  readonly held: Secret
+  readonly expiresAtMs: number
+}
+
+/** A call that lacks a consent. Only the events of its run record it (rule 20). */
+export interface AskedConsent extends CallLabel {
+  readonly tenant: string
+  readonly record: string
+  readonly principal: string
+  /** The run that reports it; created if it is new. */
+  readonly scope: RunScope
+  readonly userId: string | undefined
+  readonly challenge: string
+  readonly need: ChallengeNeed
+  /** A page of this server, never of the provider (OWP-78). */
+  readonly url: string
+  /** The provider refused to renew the previous authorization. */
+  readonly hasExpired: boolean
+  readonly expiresAtMs: number
+  readonly atMs: number
+}
+
+export interface ConsentEnd {
+  readonly as: 'completed' | 'failed'
+  /** The vault's entry; absent when the caller sent its own token. */
+  readonly credential?: { readonly ref: string; readonly scopes: readonly string[] }
+  readonly reason?: 'denied' | 'scopes' | 'timeout'
+  readonly atMs: number
+}
+
+export function openChallenges({ careful, read }: StoreContext) {
   const isOpen = read((key: string) => get('openChallenge', key))
   const end = careful((key: string) => key, endChallenge)
   return {
+    /** Returns the open challenge of the same need, or stores this one. */
     openChallenge: careful(({ id }) => id, openChallenge),
     findChallenge: read(findChallenge),
-    /** Looks before it writes: most calls that bring a token were never challenged. */
-    async endChallenge(need, as, atMs) {
+    /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
+    async endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number) {
+      // Looks before it writes: most calls that bring a token were never challenged.
       const key = challengeKey(need)
       if ((await isOpen(key)) !== undefined) await end(key, as, atMs)
     },
   }
 }
+
+export type ChallengeStore = ReturnType<typeof openChallenges>
 
 /** Rule 22: the unique index on open needs makes sure that there is one. */
 function* openChallenge(group: CommitGroup, challenge: NewChallenge): Steps<ChallengeRecord> {
@@ -71,7 +113,7 @@ function* endChallenge(
   group.append({ type: `challenge.${as}`, at: atMs, challenge: id, tenant, principal, provider })
 }
 
-/** What makes two challenges the same need (rule 22). */
+/** Equal for challenges with the same need (rule 22). */
 export function challengeKey(need: ChallengeNeed): string {
   const { tenant, principal, user, provider, scopes } = need
   return JSON.stringify([tenant, principal, user, provider, scopes])
@@ -94,29 +136,33 @@ function challengeFromRow(row: Row): ChallengeRecord {
   }
 }
 
-/** Consents under way: any process may take the one that another began. */
-export function sqlConsents(context: StoreContext): ConsentStore {
+/** Consents under way; any process may continue one. */
+export function openConsents(context: StoreContext) {
   const { careful, read, keys } = context
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const begin = careful(({ id }: Consent) => id, beginConsent)
   return {
-    runs: sqlConsentRuns(context),
-    async begin(consent, most) {
+    runs: openConsentRuns(context),
+    /** Keeps at most `max` of one challenge and stage; the oldest are removed. */
+    async begin(consent: Consent, max: number) {
       await checkKey(consent.tenant)
-      await begin(consent, most)
+      await begin(consent, max)
     },
     find: read((id: string) => findConsent(keys, id)),
+    /** Returns `true` to exactly one of several callers. */
     take: careful((id) => id, takeConsent),
     purge: careful(() => '', purgeConsents),
   }
 }
 
-function* beginConsent(group: CommitGroup, consent: Consent, most: number): Steps<void> {
+export type ConsentStore = ReturnType<typeof openConsents>
+
+function* beginConsent(group: CommitGroup, consent: Consent, max: number): Steps<void> {
   const { id, tenant, challenge, stage, browser, held, expiresAtMs } = consent
   const key = yield* vaultKeyOf(group, tenant, expiresAtMs)
   const sealed = sealUnder(key, held.reveal(), sealContext(consent))
   yield* write('insertConsent', id, tenant, challenge, stage, browser, key.no, sealed, expiresAtMs)
-  yield* write('trimConsents', challenge, stage, challenge, stage, most)
+  yield* write('trimConsents', challenge, stage, challenge, stage, max)
 }
 
 function* findConsent(keys: KeyRing, id: string): Steps<Consent | undefined> {
@@ -146,20 +192,24 @@ function sealContext({ id, tenant, challenge, stage, browser }: Omit<Consent, 'h
   return ['consent', id, tenant, challenge, stage, browser]
 }
 
-/** What runs tell of consents: whichever process ends one, every run that waits for it hears. */
-function sqlConsentRuns({ careful, read }: StoreContext): ConsentRunStore {
+/** Events of consents in runs: each call that waits for a consent gets its end once. */
+function openConsentRuns({ careful, read }: StoreContext) {
   const waiting = read((key: string) => get('consentRunsOf', key))
   const firstExpired = read((nowMs: number) => get('expiredConsentRuns', nowMs))
   const resolve = careful((key: string) => key, resolveConsent)
   const expire = careful(() => '', expireConsents)
   return {
+    /** Whether the call's run has the request for this consent, and not yet its end. */
     isAsked: read(isAsked),
+    /** Appends the request once per challenge and call; `false` when the run accepts nothing more. */
     ask: careful(({ record }) => record, askInRun),
-    async resolve(need, end) {
+    /** Appends the end for every call that waits for this need; returns their runs. */
+    async resolve(need: ChallengeNeed, end: ConsentEnd) {
       const key = challengeKey(need)
       return (await waiting(key)) === undefined ? [] : await resolve(key, end)
     },
-    expire: async (nowMs) => ((await firstExpired(nowMs)) === undefined ? [] : await expire(nowMs)),
+    /** Ends consents that were not given in time; returns the runs of their calls. */
+    expire: async (nowMs: number) => ((await firstExpired(nowMs)) === undefined ? [] : await expire(nowMs)),
   }
 }
 
@@ -192,7 +242,7 @@ function* expireConsents(_group: CommitGroup, nowMs: number): Steps<readonly str
   return yield* endInRuns(yield* all('expiredConsentRuns', nowMs), end)
 }
 
-/** Gives the runs that heard of it. */
+/** Returns the runs that got the end. */
 function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<readonly string[]> {
   const runs = new Set<string>()
   for (const row of rows) {
@@ -213,7 +263,50 @@ function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<r
   return [...runs]
 }
 
-/** Whether the run is one of a call whose record tells the rest of it: nothing comes between. */
+/** A call that lacks a consent, as facts of its run: the refused renewal, the question, and the wait (OWP-64, OWP-78). */
+function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
+  const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
+  const { provider, scopes } = need
+  const expired = { type: 'connector.auth_expired', record, provider } as const
+  return [
+    ...(hasExpired ? [expired] : []),
+    {
+      ...{ type: 'consent.requested', record, challenge, call, provider, scopes, url },
+      timeoutMs: Math.max(0, expiresAtMs - atMs),
+    },
+    { type: 'consent.suspended', record, challenge },
+  ]
+}
+
+interface WaitingConsent {
+  readonly record: string
+  readonly challenge: string
+  readonly provider: string
+}
+
+/** How the consent ended. The credential is named by its reference alone, and only if it is in the vault (OWP-79). */
+function endedConsentFacts(
+  { record, challenge, provider }: WaitingConsent,
+  { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
+): readonly RunFact[] {
+  const authorized: readonly RunFact[] =
+    as === 'completed' && credential !== undefined
+      ? [
+          {
+            type: 'connector.authorized',
+            record,
+            provider,
+            credentialRef: credential.ref,
+            scopes: credential.scopes,
+          },
+        ]
+      : []
+  const action = as === 'completed' ? 'accept' : 'reject'
+  const why = reason === undefined ? {} : { reason }
+  return [...authorized, { type: 'consent.resolved', record, challenge, action, ...why }]
+}
+
+/** Whether the run is that of a recorded call, whose record describes the rest of it. */
 function* isRecorded(run: string, record: string): Steps<boolean> {
   return run === record && (yield* get('callerOf', record)) !== undefined
 }
@@ -245,7 +338,7 @@ const queries = {
   deleteConsentRun: 'DELETE FROM consent_runs WHERE challenge = ? AND record = ?',
 } as const
 
-/** A row of `consent_runs` goes when its run has heard the end. */
+/** A row of `consent_runs` is deleted when its run has the end of the consent. */
 const tables = `
 CREATE TABLE challenges (
   id TEXT PRIMARY KEY,

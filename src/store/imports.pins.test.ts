@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Pins } from '#sources/kit/pins'
-import type { Store } from '#store/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleOffer } from '../../test/contracts/source-contract.ts'
 import { sampleDiscovery, sampleSource } from '../../test/samples/sources.ts'
+import type { Store } from './collet-store.ts'
 
 let folder: string
 const stores: Store[] = []

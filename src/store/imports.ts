@@ -1,41 +1,128 @@
 import { StoreError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import type { SourceChanged, SourceProbed } from '#kernel/journal/events'
+import type { ChangeClass, PinChanged, SourceChanged } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
 import { refuseForeignTriggers, resealingOf, rowMac } from '#kernel/store/row-mac'
 import { bytes, integer, optionalText, readEpoch, text } from '#kernel/store/rows'
+import { nextRevision } from '#sources/kit/pins'
+import type { OfferedTool } from '#sources/kit/source'
 import { changedRules, targetOf } from '#sources/kit/source-facts'
-import {
-  type AcceptedDefinition,
-  type KeptDefinition,
-  type NewSource,
-  nextRevision,
-  type PinRecord,
-  type PinStore,
-  type PinWrite,
-  type SourceLook,
-  type SourceRemoval,
-  type SourceStore,
-  type StoredSource,
-  type WaitingChange,
-} from '#store/ports/import-store'
+
+/**
+ * Sources that were added while the server runs, and pins of imported definitions (rule 32). The source kit reads and writes
+ * both; `collet sources` and `collet pins` show them.
+ * Options and definitions are sealed, because they may hold secrets. Every change raises an epoch and is journaled.
+ */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** Stored sources; each change and its epoch are one transaction with the journal. */
-export function sqlSources({ careful, read, keys }: StoreContext): SourceStore {
+/** A source added by `collet import` or the console. Like the configuration, it belongs to no tenant. */
+interface StoredSource {
+  readonly key: string
+  /** In the form of the configuration: `{ type, … }`. May hold secrets. */
+  readonly options: JsonObject
+  readonly addedBy: string
+  readonly addedMs: number
+}
+
+export interface NewSource extends StoredSource {
+  /** Whether it replaces a source with the same key. */
+  readonly replace: boolean
+}
+
+interface SourceRemoval {
+  readonly key: string
+  readonly by: string
+  readonly atMs: number
+}
+
+/** A probe of a possible source, which may start a program. */
+interface SourceLook {
+  /** The address, file or program, without possible secrets. */
+  readonly target: string
+  readonly by: string
+  readonly atMs: number
+}
+
+/** A definition, and the source that offered it. */
+export interface KeptDefinition {
+  readonly hash: string
+  readonly offered: OfferedTool
+  readonly identity: JsonObject
+}
+
+export interface AcceptedDefinition extends KeptDefinition {
+  readonly version: string
+  readonly atMs: number
+  /** `first sight`, or the operator. */
+  readonly by: string
+}
+
+/** A different definition of the upstream that waits for an operator's decision. */
+export interface WaitingChange {
+  readonly kind: 'addition' | 'change' | 'removal'
+  /** `undefined` for a removal. */
+  readonly definition: KeptDefinition | undefined
+  readonly class: ChangeClass
+  /** Reasons for the class, for the operator. */
+  readonly reasons: readonly string[]
+  /** Native name of a tool that vanished when this one appeared. */
+  readonly renamedFrom?: string
+  readonly seenAtMs: number
+  /** An operator rejected it. This holds as long as the upstream offers exactly this definition. */
+  readonly rejected?: { readonly by: string; readonly atMs: number }
+}
+
+/** One tool of a source, by its native name. Never deleted, so a name in an id is never reused. */
+export interface PinRecord {
+  readonly nativeName: string
+  /** Its name in the id. */
+  readonly local: string
+  /** The last accepted definition. */
+  readonly accepted: AcceptedDefinition | undefined
+  /** Whether agents see it; `false` before it is first accepted and after its removal was. */
+  readonly isServed: boolean
+  readonly waiting: WaitingChange | undefined
+}
+
+export interface PinnedSource {
+  readonly source: string
+  /** Counts its writes; 0: never seen; below 0: its first discovery is not finished. */
+  readonly revision: number
+  readonly pins: readonly PinRecord[]
+}
+
+export interface PinWrite {
+  readonly source: string
+  /** The revision that the change was decided on. */
+  readonly seen: number
+  /** More rows of the first discovery follow. Until the last of them, everything is at first sight. */
+  readonly isPartial?: boolean
+  /** New and changed rows. */
+  readonly pins: readonly PinRecord[]
+  /** Whether it changes what agents see or what calls do. */
+  readonly changesServed: boolean
+  readonly events: readonly PinChanged[]
+}
+
+export function openSources({ careful, read, keys }: StoreContext) {
   const order = ({ key }: { readonly key: string }) => `sources ${key}`
   return {
+    /** All sources, by key. */
     list: read(() => listSources(keys)),
     put: careful(order, putSource),
     remove: careful(order, removeSource),
+    /** Journals a probe before it is made. */
     noteLook: careful(({ target }: SourceLook) => `look ${target}`, noteLook),
+    /** Raised by every change of any process; 0 before the first source. */
     epoch: read(() => readEpoch('source_epoch')),
   }
 }
+
+export type SourceStore = ReturnType<typeof openSources>
 
 function* listSources(keys: KeyRing): Steps<readonly StoredSource[]> {
   return (yield* all('listSources')).map((row) => sourceFromRow(row, keys))
@@ -51,11 +138,11 @@ function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'rep
   const before = row === undefined ? undefined : knownOptions(key, bytes(row, 'options'), group.keys)
   const event = sourcePutEvent(source, { before, digest: group.keys.digest(canonicalJson(options)) })
   group.append(event)
-  yield* tellOfSource(group, event)
+  yield* notifyOfSource(group, event)
   return before === undefined ? 'added' : 'replaced'
 }
 
-/** Options that cannot be read are replaced all the same: nothing can be said of what they were. */
+/** Unreadable options are replaced too; their previous rules are unknown. */
 function knownOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObject {
   try {
     return readOptions(key, keys.open('sources', sealed, sealContext(key)))
@@ -64,24 +151,24 @@ function knownOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObjec
   }
 }
 
-/** To add a source is to run a program as the server, so operators can be notified of each. */
-function* tellOfSource(group: CommitGroup, event: SourceChanged): Steps<void> {
+/** Adding a source may run a program as the server's user, so operators are notified. */
+function* notifyOfSource(group: CommitGroup, event: SourceChanged): Steps<void> {
   const { type, at, by, source, sourceType = null, target = null, changes = {} } = event
   const replaced = type === 'source.replaced'
   const subject = { kind: 'source.added', source, sourceType, target, replaced, changes, by } as const
   yield* group.notify(subject, { about: JSON.stringify([source, at, event.options]), atMs: at })
 }
 
-function* removeSource(group: CommitGroup, removal: SourceRemoval): Steps<boolean> {
-  if ((yield* write('deleteSource', removal.key)) === 0) return false
+function* removeSource(group: CommitGroup, { key, by, atMs }: SourceRemoval): Steps<boolean> {
+  if ((yield* write('deleteSource', key)) === 0) return false
   yield* write('raiseSourceEpoch')
-  group.append(sourceRemovedEvent(removal))
+  group.append({ type: 'source.removed', at: atMs, source: key, by })
   return true
 }
 
 // biome-ignore lint/correctness/useYield: the journal alone is written
-function* noteLook(group: CommitGroup, look: SourceLook): Steps<void> {
-  group.append(sourceProbedEvent(look))
+function* noteLook(group: CommitGroup, { target, by, atMs }: SourceLook): Steps<void> {
+  group.append({ type: 'source.probed', at: atMs, target, by })
 }
 
 function sourceFromRow(row: Row, keys: KeyRing): StoredSource {
@@ -110,8 +197,7 @@ const PAGE_ROWS = 50
 /** Another process wrote while the pages were read; more often than this is a fault. */
 const MAX_READS = 20
 
-/** Pins; each write, its epoch and its journal events are one transaction. */
-export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore {
+export function openPins({ careful, read, guard, keys }: StoreContext) {
   const revision = read(pinRevision)
   const page = read((source: string, after: string) => all('pinsAfter', source, after, PAGE_ROWS))
   const readPages = async (source: string): Promise<readonly PinRecord[]> => {
@@ -122,7 +208,7 @@ export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore 
       const rows = await page(source, after)
       after = String(rows.at(-1)?.native_name ?? after)
       for (const row of rows) {
-        // A pin that is not ours is none: its tool waits to be let in again.
+        // A foreign row is ignored: its tool waits to be accepted again.
         if (guard.isOwn(PINS, row)) pins.push(pinFromRow(row, keys))
         if (yielder.isDue) await yielder.yieldNow()
       }
@@ -130,20 +216,30 @@ export function sqlPins({ careful, read, guard, keys }: StoreContext): PinStore 
     }
   }
   return {
-    async read(source) {
+    /** In the order of their native names. */
+    async read(source: string): Promise<PinnedSource> {
       for (let tries = 0; tries < MAX_READS; tries += 1) {
         const before = await revision(source)
         const pins = await readPages(source)
         if ((await revision(source)) === before) return { source, revision: before, pins }
       }
-      throw new StoreError('unreadable', `others kept changing the pins of ${source}`)
+      throw new StoreError('unreadable', `other processes kept changing the pins of ${source}`)
     },
+    /** Without reading the definitions. */
     revision,
+    /**
+     * Writes all rows, or returns `stale` if another write came since `seen`. The first write of a source inserts a unique row,
+     * so of two replicas that discover it at once one pins and the other reads (rule 32).
+     */
     write: careful(({ source }) => `pins ${source}`, writePins),
+    /** Keys of all sources ever seen, in order. */
     sources: read(pinSources),
+    /** Raised with every change of what is served, by any process. */
     epoch: read(() => readEpoch('pin_epoch')),
   }
 }
+
+export type PinStore = ReturnType<typeof openPins>
 
 function* pinRevision(source: string): Steps<number> {
   const row = yield* get('pinRevision', source)
@@ -161,20 +257,22 @@ function* writePins(group: CommitGroup, change: PinWrite): Steps<'written' | 'st
   for (const pin of pins) yield* writePin(group, source, pin)
   if (changesServed) yield* write('raisePinEpoch')
   for (const event of events) group.append(event)
-  yield* tellOfHeld(group, change)
+  yield* notifyOfHeld(group, change)
   return 'written'
 }
 
 const MAX_REPORTED = 20
 
-/** One for all of them: a source may change hundreds of definitions at once. */
-function* tellOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
+/** One notice for all tools: a source may change hundreds of definitions at once. */
+function* notifyOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
   const { source, events } = change
   const held = events.filter((event) => event.type === 'pin.held')
   const [first] = held
   if (first === undefined) return
   const tools = held.slice(0, MAX_REPORTED).map(({ tool = '', class: found = 'breaking', hash = '' }) => ({
-    ...{ tool, class: found, hash },
+    tool,
+    class: found,
+    hash,
   }))
   yield* group.notify(
     { kind: 'pin.held', source, count: held.length, tools },
@@ -210,7 +308,7 @@ function definitionContext({ source, native_name: name, column }: DefinitionPlac
   return JSON.stringify(['pin', source, name, column])
 }
 
-/** Definitions say what is sent where: words of commands, paths and addresses in them may be secrets. */
+/** Definitions are sealed: commands, paths and addresses in them may be secrets. */
 function sealDefinition(
   { keys }: Pick<CommitGroup, 'keys'>,
   value: AcceptedDefinition | WaitingChange | undefined,
@@ -236,7 +334,7 @@ function pinFromRow(row: Row, keys: KeyRing): PinRecord {
   }
 }
 
-/** What was not written by us is damage, never a definition. */
+/** Anything else in the column is damage. */
 function definition<Value>(
   json: string | undefined,
   is: (value: unknown) => value is Value,
@@ -282,14 +380,6 @@ function sourcePutEvent(
     ...(Object.keys(changes).length === 0 ? {} : { changes }),
     by: addedBy,
   }
-}
-
-function sourceRemovedEvent({ key, by, atMs }: SourceRemoval): SourceChanged {
-  return { type: 'source.removed', at: atMs, source: key, by }
-}
-
-function sourceProbedEvent({ target, by, atMs }: SourceLook): SourceProbed {
-  return { type: 'source.probed', at: atMs, target, by }
 }
 
 /** Pins are read in pages, where they are checked. */

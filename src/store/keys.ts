@@ -1,44 +1,113 @@
 import { StoreError } from '#kernel/base/errors'
-import { denialEvent, keyEvent, principalEndedEvent } from '#kernel/journal/append'
+import { principalIdOf } from '#kernel/base/principal'
+import { DENIAL_REASONS, type Denial, type KeyChanged } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { Resealing } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
 import { resealingOf, sealRow } from '#kernel/store/row-mac'
 import { integer, optionalInteger, optionalText, readEpoch, text, word } from '#kernel/store/rows'
-import {
-  type AuditStore,
-  DENIAL_REASONS,
-  type Denial,
-  type DenialFilter,
-  type KeyChange,
-  type KeyFilter,
-  type KeyOwner,
-  type KeyRecord,
-  type KeyRotation,
-  type KeyStore,
-  type KeyUse,
-  type NewKey,
-  type RecordedDenial,
-  type StoredKey,
-} from '#store/ports/key-store'
+
+/**
+ * API keys with the principals that own them, and the audit stream of denials. Authentication and `collet keys` use the keys.
+ * Rows of keys and owners are never deleted, so the name of a principal is never reused (rule 3). Every change raises the
+ * epoch in its own transaction, and is journaled.
+ */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** API keys; each change and its epoch are one transaction with the journal. */
-export function sqlKeys({ careful, read }: StoreContext): KeyStore {
+export interface RecordedDenial extends Denial {
+  /** Increases; the cursor of readers. */
+  readonly no: number
+}
+
+interface DenialFilter {
+  /** Absent: denials of every tenant, for operators. */
+  readonly tenant?: string
+  readonly after: number
+  readonly limit: number
+}
+
+/** The owner of keys: the principal `key:<name>` of one tenant. */
+export interface KeyOwner {
+  readonly tenant: string
+  readonly name: string
+}
+
+export interface KeyGrant {
+  readonly scopes: readonly string[]
+  readonly roles: readonly string[]
+  /** Allow-list of catalog ids; `undefined`: every tool that the scopes open (OWP-57). */
+  readonly tools: readonly string[] | undefined
+}
+
+/** Who changes a key, and when; journaled. */
+export interface KeyChange {
+  readonly by: string
+  readonly atMs: number
+}
+
+interface KeySecret {
+  /** Public: names the key in lists, in the journal and inside the key itself. */
+  readonly keyId: string
+  /** SHA-256 of the whole key. The key has 256 random bits, so a slow hash would gain nothing. */
+  readonly digest: string
+  readonly label: string | undefined
+  /** `undefined`: it does not expire. */
+  readonly expiresAtMs: number | undefined
+}
+
+export interface NewKey extends KeyOwner, KeyGrant, KeySecret, KeyChange {}
+
+export interface KeyRotation extends KeyOwner, KeySecret, KeyChange {
+  /** When existing keys expire, unless they expire earlier; `undefined`: unchanged. */
+  readonly oldEndAtMs: number | undefined
+}
+
+export interface KeyRecord extends KeyOwner, KeyGrant, Omit<KeySecret, 'digest'> {
+  readonly createdAtMs: number
+  readonly revokedAtMs: number | undefined
+  /** Not written with every use. */
+  readonly lastUsedAtMs: number | undefined
+}
+
+/** A key with the digest that a presented key is compared with. */
+export interface StoredKey extends KeyRecord {
+  readonly digest: string
+}
+
+interface KeyFilter {
+  /** Absent: keys of every tenant, for operators. */
+  readonly tenant?: string
+  readonly limit: number
+}
+
+interface KeyUse {
+  readonly keyId: string
+  readonly atMs: number
+}
+
+export function openKeys({ careful, read }: StoreContext) {
   return {
+    /** Creates a principal with its first key. `ended`: the name belonged to a principal that was removed. */
     createKey: careful(orderOf, createKey),
+    /** Adds a key with the grant of the newest key that is not revoked, or else of the newest. */
     rotateKey: careful(orderOf, rotateKey),
     revokeKey: careful(({ tenant }) => `keys ${tenant}`, revokeKey),
+    /** Revokes all keys of a principal for good; `false` when it does not exist or has ended. */
     endPrincipal: careful(orderOf, endPrincipal),
     noteUses: careful(() => '', noteUses),
     isEnded: read(isEnded),
+    /** Newest first. */
     listKeys: read(listKeys),
     keysOf: read(keysOf),
+    /** For authentication: the tenant comes from the key (rule 3). */
     findKey: read(findKey),
+    /** Raised by every change of any process; 0 before the first key (rule 26). */
     epoch: read(() => readEpoch('key_epoch')),
   }
 }
+
+export type KeyStore = ReturnType<typeof openKeys>
 
 function* createKey(group: CommitGroup, key: NewKey): Steps<'created' | 'exists' | 'ended'> {
   const { tenant, name, atMs } = key
@@ -88,7 +157,7 @@ function* endPrincipal(group: CommitGroup, owner: KeyOwner & KeyChange): Steps<b
     yield* revokeKey(group, { tenant, keyId: text(row, 'id'), by, atMs })
   }
   yield* write('raiseKeyEpoch')
-  group.append(principalEndedEvent(owner))
+  group.append({ type: 'principal.ended', at: atMs, tenant, principal: principalIdOf(name), by })
   return true
 }
 
@@ -134,6 +203,14 @@ function* findKey(keyId: string): Steps<StoredKey | undefined> {
   return row === undefined ? undefined : keyFromRow(row)
 }
 
+function keyEvent(
+  type: KeyChanged['type'],
+  key: KeyOwner & KeyChange & { readonly keyId: string },
+): KeyChanged {
+  const { tenant, name, keyId, by, atMs } = key
+  return { type, at: atMs, tenant, principal: principalIdOf(name), key: keyId, by }
+}
+
 function orderOf({ tenant, name }: KeyOwner): string {
   return `keys ${tenant} ${name}`
 }
@@ -166,24 +243,29 @@ function texts(json: string): readonly string[] {
   throw new StoreError('unreadable', 'the database holds an API key whose grant is not a list of texts')
 }
 
-/** The audit stream: a row to read it by, and the journal's event, in one commit. */
-export function sqlAudit({ careful, read }: StoreContext): AuditStore {
+/** The audit stream (rule 30a), kept as long as the journal, which has every denial too. */
+export function openAudit({ careful, read }: StoreContext) {
   return {
+    /** Commits even an empty list, so that timing does not reveal whether there was a denial (OWP-22). */
     recordDenials: careful(() => '', recordDenials),
+    /** Oldest first. */
     readDenials: read(readDenials),
   }
 }
 
+export type AuditStore = ReturnType<typeof openAudit>
+
 function* recordDenials(group: CommitGroup, denials: readonly Denial[]): Steps<void> {
   if (denials.length === 0) {
-    // A row that was never there: a database writes nothing for a change that changes nothing.
+    // Inserts and deletes a row, because a database writes nothing for a change without effect.
     const row = (yield* get('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0)) ?? {}
     yield* write('deleteDenial', integer(row, 'no'))
   }
   for (const denial of denials) {
-    const { atMs, tenant, principal, action, resource, reason, count } = denial
+    const { atMs, ...facts } = denial
+    const { tenant, principal, action, resource, reason, count } = facts
     yield* write('insertDenial', atMs, tenant, principal, action, resource, reason, count)
-    group.append(denialEvent(denial))
+    group.append({ type: 'authorization.decided', at: atMs, ...facts, allowed: false })
   }
 }
 
@@ -275,7 +357,7 @@ const queries = {
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,
   denialsAfter: 'SELECT * FROM denials WHERE no > ? ORDER BY no LIMIT ?',
-  // A tool that a tenant may not know exists is no news for its own auditors: they would learn its name (OWP-22).
+  // Denials of other tenants' tools are hidden from a tenant's auditors, who would learn the tools' names (OWP-22).
   denialsOfTenantAfter: `SELECT * FROM denials WHERE tenant = ? AND no > ? AND (reason <> 'tenant' OR tenant = 'default')
     ORDER BY no LIMIT ?`,
   deleteDenials: 'DELETE FROM denials WHERE no IN (SELECT no FROM denials WHERE at < ? LIMIT ?)',

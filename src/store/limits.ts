@@ -1,24 +1,40 @@
-import { BUDGET_MARKS } from '#kernel/ports/notice-store'
+import { BUDGET_MARKS, type BudgetWindow, type Spending } from '#kernel/journal/notices'
 import { type CommitGroup, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { StoreModule } from '#kernel/store/module'
 import { integer, text } from '#kernel/store/rows'
 import { grantOf, isNothing, NO_LIMIT, NOTHING, perUnit, UNITS } from '#stages/limits/budgets'
-import type { OpenBudget } from '#store/ports/operator-store'
-import type {
-  BudgetStore,
-  BudgetWindow,
-  RateStore,
-  SharedRate,
-  Spending,
-  TakenTokens,
-} from '#store/ports/protocol-store'
+
+/**
+ * Budgets and rates that processes share. The limits stage leases parts of budgets and takes tokens here.
+ * A process leases a part before its calls spend from it, so no more than the limit is ever spent; a part that a crash leaves
+ * unspent is lost until its window ends. Nothing of this is journaled.
+ */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** Budgets: each lease is one step of a transaction, with no journal event. */
-export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
+/** Refill rate and capacity of a bucket, and the time of the request. */
+interface SharedRate {
+  readonly perMs: number
+  readonly burst: number
+  readonly nowMs: number
+}
+
+/** The tokens taken; if none, the time until there is one. */
+interface TakenTokens {
+  readonly tokens: number
+  readonly waitMs: number
+}
+
+export interface OpenBudget {
+  readonly window: BudgetWindow
+  readonly used: Spending
+}
+
+export function openBudgets({ careful, read }: StoreContext) {
   return {
+    /** Takes as much of `wanted` as `limit` leaves, separately for each unit; returns the amounts taken. */
     lease: careful(() => '', leaseBudget),
+    /** Returns unspent amounts. A call with an unknown outcome must not be repeated: it may have counted. */
     giveBack: careful(() => '', giveBack),
     read: read(readBudget),
   }
@@ -36,15 +52,15 @@ function* leaseBudget(
   const granted = grantOf(wanted, limit, before)
   const used = perUnit((unit) => before[unit] + granted[unit])
   // Also when nothing is granted: a limit may have been lowered below what is used already.
-  yield* tellOfUse(group, window, { used, limit, atMs })
+  yield* notifyOfUse(group, window, { used, limit, atMs })
   if (isNothing(granted)) return granted
   yield* write('openBudget', ...windowColumns(window))
   yield* addToBudget(window, granted)
   return granted
 }
 
-/** Each mark is told of once in a window, with the unit that reached it first. */
-function* tellOfUse(
+/** Writes one notice per mark and window, for the unit that reached it first. */
+function* notifyOfUse(
   group: CommitGroup,
   window: BudgetWindow,
   use: { readonly used: Spending; readonly limit: Spending; readonly atMs: number },
@@ -77,7 +93,7 @@ function* readBudget(window: BudgetWindow): Steps<Spending> {
   }
 }
 
-export function* openBudgets(
+export function* listOpenBudgets(
   nowMs: number,
   tenant: string | undefined,
   limit: number,
@@ -101,16 +117,24 @@ function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spend
   yield* write('changeBudget', calls, milliseconds, cost, ...windowColumns(window))
 }
 
-/** Shared rates: one row a bucket, with the time when it will be full again. Keys are digests, for they name principals. */
-export function sqlRates({ lane, keys }: StoreContext): RateStore {
+export type BudgetStore = ReturnType<typeof openBudgets>
+
+/** One row per bucket, with the time when it is full again. Keys are digests, because they name principals. */
+export function openRates({ lane, keys }: StoreContext) {
   const itself = (bucket: string) => bucket
   const take = lane(itself, itself, takeTokens)
-  return { take: (bucket, wanted, rate) => take(keys.digest(`rate ${bucket}`), wanted, rate) }
+  return {
+    /** Takes up to `wanted` tokens, which is no more than the bucket holds. A bucket without a row is full. */
+    take: (bucket: string, wanted: number, rate: SharedRate) =>
+      take(keys.digest(`rate ${bucket}`), wanted, rate),
+  }
 }
+
+export type RateStore = ReturnType<typeof openRates>
 
 const MICROSECONDS = 1_000
 
-/** Every statement is conditional by itself: a process that another one forestalls gets nothing. */
+/** Every statement is conditional by itself: of two processes that take the same tokens, one gets none. */
 function* takeTokens(
   _group: CommitGroup,
   bucket: string,
@@ -118,7 +142,7 @@ function* takeTokens(
   { perMs, burst, nowMs }: SharedRate,
 ): Steps<TakenTokens> {
   const now = Math.floor(nowMs * MICROSECONDS)
-  /** What one token takes to come back. */
+  /** Time until one token is refilled. */
   const each = Math.max(1, Math.round(MICROSECONDS / perMs))
   const emptyAt = now + Math.floor(burst * each)
   if (yield* takeIfThere(bucket, now, wanted * each, emptyAt)) return { tokens: wanted, waitMs: 0 }
@@ -136,9 +160,9 @@ function* takeIfThere(bucket: string, now: number, cost: number, emptyAt: number
 /** How long a full bucket is kept: clocks of several machines differ, by less than this. */
 const FULL_KEPT_MS = 60_000
 
-/** A bucket that is full is worth as much as none. */
-function* forgetFullBuckets(nowMs: number, most: number): Steps<number> {
-  return yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, most)
+/** A full bucket equals a missing one. */
+function* forgetFullBuckets(nowMs: number, limit: number): Steps<number> {
+  return yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, limit)
 }
 
 /** How long a window that is over is kept: clocks of several machines differ, by less than this. */

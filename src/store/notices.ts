@@ -1,15 +1,6 @@
 import { hash } from 'node:crypto'
 import { isRecord } from '#kernel/base/json'
-import {
-  type DueNotice,
-  type ListenerState,
-  NOTICE_KINDS,
-  type NoticeKind,
-  type NoticeListener,
-  type NoticeResult,
-  type NoticeStore,
-  type NoticeSubject,
-} from '#kernel/ports/notice-store'
+import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journal/notices'
 import {
   type CommitGroup,
   type Occasion,
@@ -21,10 +12,52 @@ import {
 import type { StoreModule } from '#kernel/store/module'
 import { integer, optionalInteger, optionalText, text } from '#kernel/store/rows'
 
+/**
+ * Notices for operators. A change writes them in its own transaction (`CommitGroup.notify`), once per listener; the webhook
+ * sender takes and settles them. A delivered notice is kept for a while, so that no event is reported twice.
+ */
+
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** Notices to webhooks: stored with the changes they are about (`CommitGroup.notify`), delivered and settled here. */
-export function sqlNotices({ careful, lane, read, chain }: StoreContext): NoticeStore {
+/** A webhook. */
+export interface NoticeListener {
+  /** Its name in the store. */
+  readonly target: string
+  readonly kinds: ReadonlySet<NoticeKind>
+}
+
+/** A notice that is not delivered yet, for one listener. */
+export interface DueNotice {
+  readonly id: string
+  readonly target: string
+  readonly subject: NoticeSubject
+  /** Including this one. */
+  readonly tries: number
+  readonly createdAtMs: number
+}
+
+/** The result of a delivery attempt. `moot`: there is nothing left to report. */
+export type NoticeResult = { readonly atMs: number } & (
+  | { readonly kind: 'delivered' | 'moot' }
+  | { readonly kind: 'failed'; readonly failure: string; readonly nextAtMs: number }
+  | { readonly kind: 'given_up'; readonly failure: string }
+)
+
+/** Recent deliveries of one listener. */
+export interface ListenerState {
+  readonly target: string
+  /** Undelivered notices, and the time of the oldest. */
+  readonly waiting: number
+  readonly waitingSinceMs: number | undefined
+  readonly delivered: number
+  readonly givenUp: number
+  readonly deliveredAtMs: number | undefined
+  readonly failedAtMs: number | undefined
+  /** The last failure. */
+  readonly failure: string | undefined
+}
+
+export function openNotices({ careful, lane, read, chain }: StoreContext) {
   const audience = new Audience()
   chain.notify = function* (subject, occasion) {
     yield* insertNotices(audience.targetsOf(subject.kind), subject, occasion)
@@ -32,13 +65,20 @@ export function sqlNotices({ careful, lane, read, chain }: StoreContext): Notice
   const order = (target: string) => `notices ${target}`
   const idOf = ({ id }: { readonly id: string }) => id
   return {
-    listen: (listeners) => audience.change(listeners),
+    /** Sets the listeners notified of this process's changes. None until it is first called. */
+    listen: (listeners: readonly NoticeListener[]) => audience.change(listeners),
+    /** Listeners with due notices. */
     due: read(dueTargets),
+    /** Takes the due notices of one listener and postpones their next attempt, so that one process at a time tries each. */
     take: careful(order, takeNotices),
+    /** Changes nothing when another process has taken it since. */
     settle: lane(idOf, idOf, settleNotice),
+    /** Every listener that a notice was recently written for, still configured or not. */
     listeners: read(listenerStates),
   }
 }
+
+export type NoticeStore = ReturnType<typeof openNotices>
 
 /** Which webhooks want which kinds of notices. */
 class Audience {

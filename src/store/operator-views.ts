@@ -1,9 +1,8 @@
 import { StoreError } from '#kernel/base/errors'
 import { CALL_STATES, type CallState } from '#kernel/call/call'
-import { spelledTool } from '#kernel/call/call-filter'
+import type { CallPage, CallRecord } from '#kernel/call/call-record'
 import { shownEvent } from '#kernel/journal/append'
 import type { JournalGroup } from '#kernel/journal/events'
-import type { CallPage, CallRecord } from '#kernel/ports/store'
 import { showCall, showCalls } from '#kernel/store/calls/calls'
 import {
   type CommitGroup,
@@ -29,37 +28,81 @@ import {
   text,
   word,
 } from '#kernel/store/rows'
-import type {
-  CallFilter,
-  CallGlance,
-  CallInput,
-  CallLook,
-  OperatorStore,
-  TallyPage,
-  TallyQuery,
-  UsagePage,
-  UsageQuery,
-} from '#store/ports/operator-store'
-import { openBudgets } from './limits.ts'
+import { type CallFilter, type CallGlance, type TallyQuery, toolPattern } from './call-filter.ts'
+import { listOpenBudgets } from './limits.ts'
+
+/**
+ * Queries of operators over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use it.
+ * No index exists for these queries alone, so they cost calls nothing.
+ */
 
 const { get, all } = statements<keyof typeof queries>()
 
-/** What operators see of calls. None of it costs a call anything: there is no index that only these need. */
-export function sqlOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext): OperatorStore {
+export interface TallyPage {
+  readonly rows: readonly { readonly state: CallState; readonly bucket: number; readonly calls: number }[]
+  /** Position to continue from, towards older calls; absent at the end. */
+  readonly next?: number
+}
+
+export interface UsageQuery extends Pick<CallFilter, 'tenant' | 'tool' | 'sinceMs' | 'untilMs' | 'before'> {
+  /** Counts each interval of this length separately, from `sinceMs` on. */
+  readonly bucketMs?: number
+}
+
+/** Calls that are equal in these members, counted. */
+export interface UsageRow {
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  readonly state: CallState
+  /** Run time; `undefined` for calls that have not ended, did not run or were settled by a person. */
+  readonly tookMs: number | undefined
+  /** Cancelled while it waited for approval. */
+  readonly isWithdrawn: boolean
+  /** Number of the interval, from 0; 0 without intervals. */
+  readonly bucket: number
+  readonly calls: number
+}
+
+interface UsagePage {
+  readonly rows: readonly UsageRow[]
+  /** Position to continue from, towards older calls; absent at the end. */
+  readonly next?: number
+}
+
+/** An operator's access to the input of a call. */
+export interface CallLook {
+  readonly record: string
+  readonly by: string
+  readonly atMs: number
+}
+
+/** `gone`: retention removed it. */
+export type CallInput = { readonly json: string } | 'gone' | 'unreadable' | 'not_found'
+
+export function openOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext) {
   const noteLook = careful(({ record }: CallLook) => record, noteShown)
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
+    /** Newest first. A page scans a limited number of calls, so that a filter with few matches delays no one. */
     list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
     findByRecord: read((record: string) => findByRecord(sealed, record)),
     findByPrefix: snapshot((prefix: string, limit: number) => findByPrefix(sealed, prefix, limit)),
+    /** Scans a limited number of calls, like `list`. */
     usage: snapshot(countCalls),
+    /** Scans a limited number of calls, like `list`. */
     tally: snapshot(tallyCalls),
+    /** Those of these calls that exist, in no order. */
     glance: snapshot(glanceAt),
+    /** Commits that the call's record and its run name, oldest first, each with its events about the call. */
     journalOf: snapshot((record: string) => journalOf(keys, record)),
-    openBudgets: read(openBudgets),
+    /** Leased amounts of every budget whose window is open, for one tenant or all. */
+    openBudgets: read(listOpenBudgets),
+    /** Calls made by a workflow's call, in order. */
     stepsOf: snapshot((record: string, limit: number) => stepsOf(sealed, record, limit)),
-    async readInput(look) {
-      // Looks before it writes: what is not there begins no writer and leaves no trace.
+    /** The access is journaled before the input is returned. */
+    async readInput(look: CallLook): Promise<CallInput> {
+      // Looks before it writes: a missing call starts no writer and leaves no trace.
       const found = await readInput(look.record)
       if (typeof found === 'string') return found
       return (await noteLook(look)) ? found : 'not_found'
@@ -67,15 +110,17 @@ export function sqlOperatorViews({ careful, read, snapshot, sealed, keys }: Stor
   }
 }
 
-/** Calls that one page looks at: some milliseconds on either engine. */
+export type OperatorStore = ReturnType<typeof openOperatorViews>
+
+/** Calls that one page scans: some milliseconds on either engine. */
 const MAX_SCANNED = 10_000
 /**
- * A call is numbered when it is first written, which for one that only reads is when it has ended, and by the clock of
- * its process. No two calls that are further apart than this are numbered the other way round.
+ * A call gets its number when it is first written, which for a call that only reads is at its end. Calls whose times of
+ * creation differ by more than this have numbers in the order of these times.
  */
 const DISORDER_MS = 3_600_000
 
-/** The states that few calls are in at a time, each with an index that holds only those. */
+/** States of few calls at a time; each has an index of only those. */
 const LIVE = {
   ambiguous: 'listAmbiguousCalls',
   parked: 'listParkedCalls',
@@ -134,7 +179,7 @@ function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
 /** A run may hold the events of very many calls. */
 const MAX_GROUPS = 500
 
-/** The journal has no index by call, so what names commits is followed: the call's row, and the events of its run. */
+/** The journal has no index by call; the call's row and the events of its run name the commits. */
 function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[]> {
   const row = yield* get('findCall', record)
   if (row === undefined) return []
@@ -172,7 +217,7 @@ function* countCalls(query: UsageQuery): Steps<UsagePage> {
   return from > reach.first ? { rows, next: from } : { rows }
 }
 
-/** A full page goes on before its last call. */
+/** A full page continues before its last call. */
 function pageOf(rows: readonly Row[], calls: readonly CallRecord[], limit: number): CallPage {
   const last = rows.length < limit ? undefined : rows.at(-1)
   return last === undefined ? { calls } : { calls, next: integer(last, 'no') }
@@ -187,7 +232,7 @@ function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
     tool === undefined ? null : toolPattern(tool),
   ]
   const nowMs = took?.nowMs ?? 0
-  // Stands for a run time that is not known: below any that is asked for, and in reach where none is asked for.
+  // An unknown run time never matches a filter by run time, and always matches without one.
   const unknown = took === undefined ? 0 : -1
   return [
     ...[of, of, who, who],
@@ -198,14 +243,7 @@ function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
   ]
 }
 
-/** What names of tools are compared with by `LIKE`, for which `%` and `_` are no letters. */
-export function toolPattern(tool: string): string {
-  return spelledTool(tool)
-    .replaceAll(/[!%_]/g, (letter) => `!${letter}`)
-    .replaceAll('*', '%')
-}
-
-/** As many as a statement asks for. */
+/** Padded to the number of parameters. */
 function listedStates(states: readonly CallState[]): (CallState | null)[] {
   return CALL_STATES.map((_, nth) => states[nth] ?? null)
 }
@@ -216,7 +254,7 @@ interface Reach {
   readonly end: number
 }
 
-/** Between which numbers all calls of a time are; found by halving, as numbers grow with time but for some disorder. */
+/** The range of numbers of all calls of a time. Binary search: numbers grow with time, except for `DISORDER_MS`. */
 function* reachOf({ sinceMs, untilMs }: Pick<CallFilter, 'sinceMs' | 'untilMs'>): Steps<Reach> {
   const numbers = (yield* get('callNumbers')) ?? {}
   const whole = { first: integer(numbers, 'first'), end: integer(numbers, 'last') + 1 }
@@ -241,7 +279,7 @@ function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | u
   return row === undefined ? undefined : yield* showCall(row, sealed)
 }
 
-/** Sorts behind every character that a record has. */
+/** Sorts after every character of a record. */
 const LAST_CHARACTER = '~'
 
 function* findByPrefix(sealed: SealedText, prefix: string, limit: number): Steps<readonly CallRecord[]> {
@@ -252,7 +290,7 @@ function* stepsOf(sealed: SealedText, record: string, limit: number): Steps<read
   return yield* showCalls(yield* all('stepsOfCall', record, limit), sealed)
 }
 
-/** `false` when there is no such call any more. */
+/** `false` when the call no longer exists. */
 function* noteShown(group: CommitGroup, { record, by, atMs }: CallLook): Steps<boolean> {
   const row = yield* get('findCall', record)
   if (row === undefined) return false
@@ -282,7 +320,7 @@ const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no
 const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
 const TOOL = "lower(replace(c.tool, '.', '_'))"
 
-/** Which part of the time from a moment on a call was asked for in. */
+/** Number of the interval in which the call was created. */
 const BUCKET = '(c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket'
 
 /** How long a call has been running, or ran. */
@@ -299,7 +337,7 @@ const queries = {
   listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
     ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `${CALLS} WHERE c.state = 'ambiguous' AND c.no < ? AND ${MATCHES} ORDER BY c.no DESC LIMIT ?`,
-  /** The sign keeps SQLite from walking all calls in their order: those that wait or run are few, and have an index. */
+  /** The sign keeps SQLite from scanning all calls in order instead of the small index of the state. */
   listParkedCalls: `${CALLS} WHERE c.state = 'parked' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   tallyCalls: `SELECT c.state, ${BUCKET}, count(*) AS calls FROM calls c

@@ -4,47 +4,124 @@ import { type CommitGroup, type Row, type Steps, type StoreContext, statements }
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, text } from '#kernel/store/rows'
-import type {
-  BegunRequest,
-  CallerRequest,
-  CallerSession,
-  IdempotentRequestStore,
-  KeptReply,
-  NewQuestion,
-  NewRequest,
-  OpenQuestion,
-  ProtocolSessionStore,
-  QuestionAddress,
-  RequestAddress,
-  SessionRoom,
-} from '#store/ports/protocol-store'
-import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#store/ports/protocol-store'
 import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
 
+/**
+ * State of protocols across requests: answers by idempotency key (openwop), and sessions, requests under way and questions of
+ * MCP clients, so that any process can serve the next request.
+ * Text of callers is sealed or stored as a keyed digest (rule 15).
+ */
+
 const { get, all, write } = statements<keyof typeof queries>()
+
+/** A changing request with an idempotency key (OWP-92). */
+interface RequestAddress {
+  readonly tenant: string
+  /** Keyed digest of principal, endpoint and key, which are all text of the caller. */
+  readonly id: string
+}
+
+export interface NewRequest extends RequestAddress {
+  /** Keyed digest of the request's content. */
+  readonly asked: string
+  readonly expiresAtMs: number
+  /** Takes it over from this writer, which left it unanswered and will not continue it. */
+  readonly insteadOf?: string
+}
+
+/** A stored answer, repeated as it was. */
+export interface KeptReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | undefined
+}
+
+export type BegunRequest =
+  | { readonly kind: 'begun' }
+  | { readonly kind: 'answered'; readonly reply: KeptReply }
+  /** A process is answering it, or died before it did. */
+  | { readonly kind: 'under_way'; readonly writer: string }
+  /** The key was used for another request. */
+  | { readonly kind: 'mismatch' }
+
+/** A client's session over many requests, as in MCP's older revisions; its id is unguessable. */
+export interface CallerSession {
+  readonly tenant: string
+  readonly id: string
+  /** A session groups requests; it does not authenticate them, so each request is checked (MCP-94). */
+  readonly principal: string
+  /** Negotiated at its start: revision, capabilities and name of the client. */
+  readonly agreed: JsonObject
+  readonly touchedAtMs: number
+}
+
+/** A request under way; its id is unique only in its session. */
+export interface CallerRequest {
+  readonly tenant: string
+  readonly session: string
+  readonly requestId: string
+}
+
+/** A question to the caller of a running call. */
+export interface QuestionAddress {
+  readonly tenant: string
+  /** Unguessable, made by the server. */
+  readonly id: string
+}
+
+export interface NewQuestion extends QuestionAddress {
+  readonly principal: string
+  /** The call that asks, by its caller's id. */
+  readonly callId: string
+  /** Sealed. */
+  readonly question: JsonObject
+  readonly expiresAtMs: number
+}
+
+interface OpenQuestion extends QuestionAddress {
+  readonly question: JsonObject
+}
+
+/** Idle sessions are deleted after this long, because their clients cannot start a new one by themselves (MCP-23). */
+export const CALLER_SESSION_IDLE_MS = 7 * 86_400_000
+
+/** No call runs for a day. */
+const CALLER_REQUEST_KEPT_MS = 86_400_000
+
+/** How many sessions a principal may have, and when an idle one may be replaced. */
+interface SessionRoom {
+  readonly max: number
+  readonly idleBeforeMs: number
+}
 
 type Begun =
   | Exclude<BegunRequest, { readonly kind: 'answered' }>
   | { readonly kind: 'answered'; readonly sealed: Uint8Array }
 
-/** Requests by the key of their caller, each begun by one writer. */
-export function sqlIdempotentRequests({ careful, keys, chain }: StoreContext): IdempotentRequestStore {
+/** Requests by idempotency key. One writer begins each. */
+export function openIdempotentRequests({ careful, keys, chain }: StoreContext) {
   const order = ({ id }: RequestAddress) => `requests ${id}`
   const begin = careful(order, beginRequest)
   const answer = careful(order, answerRequest)
   const release = careful(order, releaseRequest)
   return {
-    async begin(request) {
+    /** Returns `begun` to exactly one of several callers. */
+    async begin(request: NewRequest): Promise<BegunRequest> {
       const begun = await begin(request, chain.id)
-      // An unreadable answer is the trouble of who asks for it, not of all who are committed together.
+      // Opened after the commit, so that an unreadable answer fails only the request that needs it.
       return begun.kind === 'answered'
         ? { kind: 'answered', reply: openReply(keys, begun.sealed, request) }
         : begun
     },
-    answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer: chain.id }),
-    release: (address) => release(address, chain.id),
+    /** Stores the answer of a request that this writer began. */
+    answer: (to: RequestAddress, reply: KeptReply, expiresAtMs: number) =>
+      answer(to, { reply, expiresAtMs, writer: chain.id }),
+    /** Frees the key of a request that this writer began and that changed nothing. */
+    release: (address: RequestAddress) => release(address, chain.id),
   }
 }
+
+export type IdempotentRequestStore = ReturnType<typeof openIdempotentRequests>
 
 function* beginRequest(_group: CommitGroup, request: NewRequest, writer: string): Steps<Begun> {
   const { tenant, id, asked, expiresAtMs, insteadOf } = request
@@ -88,8 +165,7 @@ function replyContext({ tenant, id }: RequestAddress): string {
   return JSON.stringify(['request', tenant, id])
 }
 
-/** What callers with several requests for one exchange leave behind. Digests are keyed: call ids are callers' text (rule 15). */
-export function sqlProtocolSessions({ careful, read, keys }: StoreContext): ProtocolSessionStore {
+export function openProtocolSessions({ careful, read, keys }: StoreContext) {
   const none = () => ''
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const ask = careful(none, askQuestion)
@@ -100,27 +176,39 @@ export function sqlProtocolSessions({ careful, read, keys }: StoreContext): Prot
   const open = read(openQuestions)
   const digested = (request: CallerRequest) => ({ ...request, requestId: keys.digest(request.requestId) })
   return {
+    /**
+     * If the principal has `room.max` sessions, replaces the one idle longest if it was last used before `room.idleBeforeMs`;
+     * otherwise returns `false`.
+     */
     openSession: careful(none, openCallerSession),
     findSession: read(findCallerSession),
     touchSession: careful(none, touchCallerSession),
+    /** `false` when there is no such session. */
     endSession: careful(none, endCallerSession),
-    beginRequest: (request, atMs) => begin(digested(request), atMs),
-    cancelRequest: (request) => cancel(digested(request)),
-    isCancelled: (request) => find(digested(request)),
-    endRequest: (request) => end(digested(request)),
-    async ask(question) {
+    /** A second request with the same id replaces the first. */
+    beginRequest: (request: CallerRequest, atMs: number) => begin(digested(request), atMs),
+    /** Asks the process that serves the request to stop it; `false` when no process serves it. */
+    cancelRequest: (request: CallerRequest) => cancel(digested(request)),
+    isCancelled: (request: CallerRequest) => find(digested(request)),
+    endRequest: (request: CallerRequest) => end(digested(request)),
+    async ask(question: NewQuestion) {
       await checkKey(question.tenant)
       await ask({ ...question, callId: keys.digest(question.callId) })
     },
+    /** The first answer counts; `false` for a later one, and for a question to another caller. */
     answer: careful(none, answerQuestion),
     findAnswer: read((to: QuestionAddress) => findAnswer(keys, to)),
-    openQuestions: (tenant, principal, callId) =>
+    /** Unanswered questions of a principal's call, oldest first. */
+    openQuestions: (tenant: string, principal: string, callId: string) =>
       open(keys, { tenant, principal, call: keys.digest(callId) }),
     endQuestion: careful(none, endQuestion),
+    /** Returns `true` to exactly one of several callers: for values that may be sent back once. */
     spend: careful(none, spendMark),
     isSpent: read(isMarkSpent),
   }
 }
+
+export type ProtocolSessionStore = ReturnType<typeof openProtocolSessions>
 
 function* openCallerSession(_group: CommitGroup, session: CallerSession, room?: SessionRoom): Steps<boolean> {
   const { tenant, id, principal, agreed, touchedAtMs } = session
@@ -129,13 +217,10 @@ function* openCallerSession(_group: CommitGroup, session: CallerSession, room?: 
   return true
 }
 
-function* makeRoom(
-  { tenant, principal }: CallerSession,
-  { most, idleBeforeMs }: SessionRoom,
-): Steps<boolean> {
+function* makeRoom({ tenant, principal }: CallerSession, { max, idleBeforeMs }: SessionRoom): Steps<boolean> {
   const own = yield* all('callerSessionsOf', tenant, principal)
   const [oldest] = own
-  if (own.length < most || oldest === undefined) return true
+  if (own.length < max || oldest === undefined) return true
   if (integer(oldest, 'touched_at') >= idleBeforeMs) return false
   return (yield* write('endCallerSession', tenant, text(oldest, 'id'))) > 0
 }

@@ -1,10 +1,4 @@
-/**
- * Rejected requests, which leave no call behind: counted per caller, tool, code and minute, with the last message of each.
- * The server adds its counts once a second, so a process that dies loses the counts of its last second. Messages can
- * repeat text of callers and are sealed; rows live as long as the journal.
- */
-
-import { REFUSAL_CODES, StoreError } from '#kernel/base/errors'
+import { REFUSAL_CODES, type RefusalCode, StoreError } from '#kernel/base/errors'
 import {
   type CommitGroup,
   type Row,
@@ -16,23 +10,64 @@ import {
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, text, word } from '#kernel/store/rows'
-import type {
-  RejectedRequests,
-  RejectionFilter,
-  RejectionStore,
-  StoredRejection,
-} from '#store/ports/rejection-store'
-import { toolPattern } from './operator-views.ts'
+import { type TallyQuery, toolPattern } from './call-filter.ts'
+
+/**
+ * Rejected requests, which leave no call behind: counted per caller, tool, code and minute, with the last message of each.
+ * The server adds its counts once a second, so a process that dies loses the counts of its last second. Messages can
+ * repeat text of callers and are sealed; rows live as long as the journal.
+ */
 
 const { all, write } = statements<keyof typeof queries>()
 
-export function sqlRejections({ careful, snapshot, keys }: StoreContext): RejectionStore {
+/** Requests of one caller for one tool that were rejected with one code within one minute. */
+export interface RejectedRequests {
+  readonly tenant: string
+  readonly principal: string
+  /** Full id of a tool that the caller can see; empty for a hidden or unknown one. */
+  readonly tool: string
+  readonly code: RefusalCode
+  /** Start of the minute. */
+  readonly minuteMs: number
+  readonly requests: number
+  readonly lastAtMs: number
+  /** The message of the last answer. It may repeat text of the caller, so it is sealed. */
+  readonly message: string
+}
+
+export interface StoredRejection extends RejectedRequests {
+  /** Position in the list; increases. */
+  readonly no: number
+}
+
+/** An absent member matches everything. `tool` is compared as in `CallFilter`. */
+interface RejectionFilter {
+  readonly tenant?: string | undefined
+  readonly principal?: string | undefined
+  readonly tool?: string | undefined
+  readonly code?: RefusalCode | undefined
+  readonly sinceMs?: number | undefined
+  readonly untilMs?: number | undefined
+}
+
+type RejectionPage = RejectionFilter & { readonly before?: number | undefined; readonly limit: number }
+type RejectionTally = RejectionFilter & Pick<TallyQuery, 'sinceMs' | 'bucketMs' | 'originMs'>
+
+type CountedRejections = Pick<RejectedRequests, 'tenant' | 'principal' | 'tool' | 'code' | 'requests'> & {
+  readonly bucket: number
+}
+
+export function openRejections({ careful, snapshot, keys }: StoreContext) {
   return {
     add: careful(() => '', addRejections),
-    list: snapshot((filter: Parameters<RejectionStore['list']>[0]) => listRejections(keys, filter)),
+    /** Newest first; `before` continues after the last row of a page. */
+    list: snapshot((filter: RejectionPage) => listRejections(keys, filter)),
+    /** Requests per caller, tool, code and interval of `bucketMs`, counted from `originMs`, or else from `sinceMs`. */
     count: snapshot(countRejections),
   }
 }
+
+export type RejectionStore = ReturnType<typeof openRejections>
 
 function* addRejections(group: CommitGroup, rejected: readonly RejectedRequests[]): Steps<void> {
   for (const one of rejected) {
@@ -44,7 +79,7 @@ function* addRejections(group: CommitGroup, rejected: readonly RejectedRequests[
 
 function* listRejections(
   keys: KeyRing,
-  { before = Number.MAX_SAFE_INTEGER, limit, ...filter }: Parameters<RejectionStore['list']>[0],
+  { before = Number.MAX_SAFE_INTEGER, limit, ...filter }: RejectionPage,
 ): Steps<readonly StoredRejection[]> {
   const rows = yield* all('listRejections', before, ...matchedBy(filter), limit)
   return rows.map((row) => {
@@ -58,7 +93,7 @@ function* countRejections({
   bucketMs,
   originMs = sinceMs,
   ...filter
-}: Parameters<RejectionStore['count']>[0]): Steps<Awaited<ReturnType<RejectionStore['count']>>> {
+}: RejectionTally): Steps<readonly CountedRejections[]> {
   const rows = yield* all('countRejections', originMs, bucketMs, ...matchedBy({ ...filter, sinceMs }))
   return rows.map((row) => ({
     tenant: text(row, 'tenant'),

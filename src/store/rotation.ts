@@ -5,15 +5,20 @@ import { type CommitGroup, type Row, type Steps, type StoreContext, statements }
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from '#kernel/store/rows'
-import type { KeyChange, KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store/ports/key-change'
+
+/**
+ * The change of `COLLET_KEY` (`collet store rekey`). Each step is one transaction, so a change that was cut continues where it
+ * stopped: the next generation of keys is announced, used once every writer can read it, and is the only one in use once nothing
+ * is left under earlier ones. Every gateway calls `follow` about once a second.
+ */
 
 const { get, all, write } = statements<keyof typeof queries>()
 const { all: allOf } = statements<string>()
 
-/** Longer than any process takes to look for new keys; those that only read do not say what they know. */
+/** Longer than any process takes to load new keys. Processes that only read do not acknowledge them. */
 const SETTLE_MS = 3_000
 const LOOK_EVERY_MS = 100
-/** Small enough that a page never holds up calls that wait for their commit. */
+/** Small enough that a page never delays calls that wait for their commit. */
 const PAGE = 100
 
 /** Rows of this module that a change of the key seals again. */
@@ -29,14 +34,51 @@ const resealing: readonly Resealing[] = [
   },
 ]
 
-/** Where a page begins. */
+/** The start of a page. */
 type Place = Resealing['start']
 
-/**
- * The change of `COLLET_KEY`, in steps that each are one transaction, so that it goes on wherever it was cut: the next
- * generation is announced, used once every writer can read it, and is the only one once nothing is left under the others.
- */
-export function sqlKeyChange({ keys, careful, read, engine, chain, definition }: StoreContext): KeyChange {
+export interface KeyStatus {
+  /** The generation that new data is sealed under. */
+  readonly generation: number
+  readonly hasOldKey: boolean
+  /** `none`: no change is under way. `not begun`: the store is under the old key. */
+  readonly step: 'none' | 'not begun' | 'announced' | 'sealing'
+  /** Rows under earlier keys that will be sealed again. */
+  readonly due: number
+  /** Writers that the next step waits for. */
+  readonly writers: readonly LaggingWriter[]
+}
+
+interface KeyChangeWork {
+  readonly by: string
+  nowMs(): number
+  onProgress(progress: KeyProgress): void
+  /** How long to wait for other writers. */
+  readonly maxWaitMs: number
+}
+
+export type KeyProgress =
+  | { readonly step: 'announced' }
+  | { readonly step: 'sealing'; readonly what: string; readonly done: number; readonly total: number }
+
+/** A living writer that delays a change of the key. */
+export interface LaggingWriter {
+  readonly writer: string
+  /** `host:port pid 1234`, if it is known. */
+  readonly place: string | undefined
+  readonly startedMs: number
+}
+
+export type KeyChangeEnd =
+  | { readonly kind: 'done'; readonly generation: number; readonly resealed: number }
+  /** Everything is under the key already. */
+  | { readonly kind: 'nothing' }
+  /** These writers were started without the new key; nothing was changed. */
+  | { readonly kind: 'lacking'; readonly writers: readonly LaggingWriter[] }
+  /** These writers have not followed in time; finished steps stay done. */
+  | { readonly kind: 'waiting'; readonly writers: readonly LaggingWriter[] }
+
+export function openKeyChange({ keys, careful, read, engine, chain, definition }: StoreContext) {
   const look = read(() => keys.load())
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
@@ -57,7 +99,7 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
       await acknowledge(chain.no, knows, uses)
   }
 
-  /** Writers that live and are not so far. */
+  /** Living writers that are not yet that far. */
   const lagging = async (isFar: (row: Row) => boolean): Promise<LaggingWriter[]> => {
     const found: LaggingWriter[] = []
     for (const row of await unended()) {
@@ -81,8 +123,8 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
     sealing: () => lagging((row) => integer(row, 'uses') >= keys.current.no),
   } satisfies Record<KeyStatus['step'], () => Promise<LaggingWriter[]>>
 
-  const waitFor = async (isFar: (row: Row) => boolean, patienceMs: number): Promise<LaggingWriter[]> => {
-    const untilMs = performance.now() + patienceMs
+  const waitFor = async (isFar: (row: Row) => boolean, maxWaitMs: number): Promise<LaggingWriter[]> => {
+    const untilMs = performance.now() + maxWaitMs
     for (;;) {
       await follow()
       const writers = await lagging(isFar)
@@ -91,7 +133,7 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
     }
   }
 
-  /** Page by page, as far as there are rows. */
+  /** Visits the rows page by page. */
   const walk = async (visit: (of: Resealing, rows: readonly Row[], after: Place) => Promise<void> | void) => {
     for (const of of definition.resealing) {
       for (let after: Place | undefined = of.start; after !== undefined; ) {
@@ -111,18 +153,22 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
     return due
   }
 
-  const resealAll = async (nowMs: () => number, tell: (progress: KeyProgress) => void): Promise<number> => {
+  const resealAll = async (
+    nowMs: () => number,
+    onProgress: (progress: KeyProgress) => void,
+  ): Promise<number> => {
     const total = await countDue()
     let done = 0
     await walk(async (of, rows, after) => {
       if (!rows.some((row) => of.isDue(row, keys))) return
       done += await reseal(of, after, nowMs())
-      tell({ step: 'sealing', what: of.what, done, total: Math.max(done, total) })
+      onProgress({ step: 'sealing', what: of.what, done, total: Math.max(done, total) })
     })
     return done
   }
 
   return {
+    /** Loads keys that other processes added, and acknowledges them. */
     follow,
     async status(): Promise<KeyStatus> {
       await follow()
@@ -137,7 +183,8 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
         writers: await waitedFor[step](),
       }
     },
-    async rotate({ by, nowMs, tell, patienceMs }): Promise<KeyChangeEnd> {
+    /** Does the remaining steps while calls are served. It may be cut at any time and started again. */
+    async rotate({ by, nowMs, onProgress, maxWaitMs }: KeyChangeWork): Promise<KeyChangeEnd> {
       await follow()
       if (keys.isUnderOldKey) {
         const writers = await lagging(holdsNewKey)
@@ -147,8 +194,8 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
       }
       if (keys.newest !== keys.current) {
         const { no } = keys.newest
-        tell({ step: 'announced' })
-        const writers = await waitFor((row) => integer(row, 'knows') >= no, patienceMs)
+        onProgress({ step: 'announced' })
+        const writers = await waitFor((row) => integer(row, 'knows') >= no, maxWaitMs)
         if (writers.length > 0) return { kind: 'waiting', writers }
         const announcedMs = integer((await newestRow()) ?? {}, 'created_at')
         await sleep(Math.max(0, Math.min(SETTLE_MS, announcedMs + SETTLE_MS - nowMs())))
@@ -159,9 +206,9 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
       if (floor === no) return { kind: 'nothing' }
       let resealed = 0
       for (;;) {
-        const writers = await waitFor((row) => integer(row, 'uses') >= no, patienceMs)
+        const writers = await waitFor((row) => integer(row, 'uses') >= no, maxWaitMs)
         if (writers.length > 0) return { kind: 'waiting', writers }
-        resealed += await resealAll(nowMs, tell)
+        resealed += await resealAll(nowMs, onProgress)
         const dead = (await unended())
           .filter((row) => integer(row, 'uses') < no)
           .map((row) => text(row, 'id'))
@@ -173,11 +220,13 @@ export function sqlKeyChange({ keys, careful, read, engine, chain, definition }:
   }
 }
 
+export type KeyChangeStore = ReturnType<typeof openKeyChange>
+
 function* acknowledgeKeys(_group: CommitGroup, writer: number, knows: number, uses: number): Steps<void> {
   yield* write('acknowledgeKeys', knows, uses, writer)
 }
 
-/** Everything under the new master key, and a generation that whoever had the old one has never seen. */
+/** Puts everything under the new master key, and adds a generation that holders of the old key have never seen. */
 function* beginChange(group: CommitGroup, by: string, atMs: number): Steps<void> {
   const { keys } = group
   yield* keys.load()
@@ -206,7 +255,7 @@ function* resealPage(group: CommitGroup, of: Resealing, after: Place, atMs: numb
   return resealed
 }
 
-/** Asked again in the transaction: a writer that is not among the dead may still write under earlier keys. */
+/** Checks again inside the transaction: a writer that is not among the dead may still write under earlier keys. */
 function* retireEarlier(
   group: CommitGroup,
   by: string,
@@ -230,14 +279,14 @@ function* retireEarlier(
   return true
 }
 
-/** The last group of each chain under a generation. Generations only rise along a chain, so it is searched by halves. */
+/** The last group of each chain under a generation. Generations only rise along a chain, so a binary search finds it. */
 function* headsUnder(generation: number): Steps<readonly JournalHead[]> {
   const heads: JournalHead[] = []
   for (const chain of yield* all('chains')) {
     const no = integer(chain, 'no')
     let [low, high] = [-1, optionalInteger(chain, 'last') ?? -1]
     let head: JournalHead | undefined
-    // The newest first: a writer that ended before the change has nothing under later keys.
+    // Begins with the newest group: a writer that ended before the change has nothing under later keys.
     for (let group = high; low < high; group = Math.ceil((low + high) / 2)) {
       const row = yield* get('linkAt', no, group)
       const link = row === undefined ? '' : text(row, 'link')
@@ -253,13 +302,13 @@ function* headsUnder(generation: number): Steps<readonly JournalHead[]> {
   return heads
 }
 
-/** Where each chain ended under a generation that is past. */
+/** The ends of all chains under a past generation. */
 export interface Closing {
   readonly generation: number
   readonly heads: readonly JournalHead[]
 }
 
-/** One that is missing or changed ends everything before it began, so that whatever is under its keys is found to be wrong. */
+/** A missing or changed closing counts as empty, so that verification reports everything under its keys. */
 export function* readClosings(keys: KeyRing): Steps<readonly Closing[]> {
   return (yield* all('keyGenerations')).flatMap((row) => {
     const generation = integer(row, 'no')

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { basename, join } from 'node:path'
 import { StoreError } from '#kernel/base/errors'
 import type { Migration, SchemaMode } from '#kernel/store/schema'
-import type { Store } from '#store/ports/store'
+import type { Store } from './collet-store.ts'
 import type { CopyProgress, CopyResult, StoreTables } from './copy.ts'
 import {
   connectionAddress,

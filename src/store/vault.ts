@@ -1,21 +1,17 @@
 import { StoreError } from '#kernel/base/errors'
 import { Secret } from '#kernel/base/secret'
-import type { VaultChanged } from '#kernel/journal/events'
+import type { CredentialKind, VaultChanged } from '#kernel/journal/events'
 import { newDataKey, sealOnce, unseal } from '#kernel/store/encryption'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#kernel/store/rows'
-import type {
-  CredentialKind,
-  NewCredential,
-  RenewedCredential,
-  VaultAddress,
-  VaultEntry,
-  VaultFacts,
-  VaultOwner,
-  VaultStore,
-} from '#store/ports/vault-store'
+
+/**
+ * The vault: tokens and secrets at rest, and the data keys of tenants that seal them. The credentials stage, the consent pages
+ * and `collet vault` use it; other modules seal their own values under the same data keys.
+ * Every change is one conditional statement with its event. An address is the only key of an entry (rule 24).
+ */
 
 const { get, all, write } = statements<
   keyof typeof queries | 'deleteConsentsOfTenant' | 'deleteQuestionsOfTenant'
@@ -23,32 +19,88 @@ const { get, all, write } = statements<
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
-/** The vault. Every change is one conditional statement with its event, durable before it is announced. */
-export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
+/** The owner of a credential, and the requirement it is for. */
+export interface VaultAddress {
+  readonly tenant: string
+  readonly principal: string
+  /** Keyed digest of the user id, or `''` for the principal's own credential. */
+  readonly user: string
+  /** Id of the requirement: an authorization provider or the name of a secret. */
+  readonly provider: string
+  readonly kind: CredentialKind
+}
+
+export type VaultOwner = Pick<VaultAddress, 'tenant' | 'principal' | 'user'>
+
+/** An entry without its value. */
+export interface VaultFacts extends VaultAddress {
+  /** Opaque name of this entry (OWP-74). It reveals nothing about the value, and changes when the entry is replaced. */
+  readonly ref: string
+  /** Raised with every change; changes are conditional on it. */
+  readonly version: number
+  /** Scopes of a token; empty for secrets. */
+  readonly scopes: readonly string[]
+  /** `undefined`: it does not expire. */
+  readonly expiresAtMs: number | undefined
+  /** The provider refused to renew it: its value is removed, and its scopes are requested again (OWP-78). */
+  readonly isSpent: boolean
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+}
+
+export interface VaultEntry extends VaultFacts {
+  /** `undefined` once spent. */
+  readonly value: Secret | undefined
+}
+
+export interface NewCredential extends VaultAddress {
+  readonly ref: string
+  readonly value: Secret
+  readonly scopes: readonly string[]
+  readonly expiresAtMs: number | undefined
+  /** For the journal: an operator, or `consent`. */
+  readonly by: string
+  readonly atMs: number
+}
+
+/** The members that a refresh changes. */
+type RenewedCredential = Pick<NewCredential, 'value' | 'scopes' | 'expiresAtMs' | 'atMs'>
+
+export function openVault({ careful, read, keys }: StoreContext) {
   const order = ({ ref }: { readonly ref: string }) => ref
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const put = careful(order, putCredential)
   const renew = careful(order, renewCredential)
   return {
-    async put(credential) {
+    /** Replaces the entry at this address. */
+    async put(credential: NewCredential) {
       await checkKey(credential.tenant)
       await put(credential)
     },
+    /** Throws `unreadable` when the entry exists but cannot be decrypted (rule 14). */
     find: read((address: VaultAddress) => findCredential(keys, address)),
+    /** Lets one caller of all processes refresh this version until `untilMs`; `false` for the others (rule 26). */
     lease: careful(order, leaseCredential),
     unlease: careful(order, unleaseCredential),
-    async renew(previous, renewed) {
+    /** `false` when the entry has changed since; it then stays as it is. */
+    async renew(previous: VaultFacts, renewed: RenewedCredential) {
       await checkKey(previous.tenant)
       return await renew(previous, renewed)
     },
+    /** Removes the value and keeps the scopes; `false` when the entry has changed since. */
     spend: careful(order, spendCredential),
+    /** Removes only the entry with this reference, not one that replaced it. */
     remove: careful(order, removeCredential),
+    /** Newest first, without values; absent tenant: all tenants. */
     list: read(listCredentials),
     listOf: read(listOwned),
     findByRef: read(findByRef),
+    /** Gives every tenant a new data key and seals all values under it. */
     rotate: careful(() => '', rotateKeys),
   }
 }
+
+export type VaultStore = ReturnType<typeof openVault>
 
 function* putCredential(group: CommitGroup, credential: NewCredential): Steps<void> {
   const { ref, tenant, scopes, expiresAtMs, atMs } = credential

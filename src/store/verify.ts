@@ -1,5 +1,4 @@
 import type { JournalHead } from '#kernel/journal/events'
-import type { BadGroup, BadRow, JournalVerification } from '#kernel/ports/store'
 import { CHAIN_START, checkpointSignature, linkOf } from '#kernel/store/chain'
 import { generationOfTag } from '#kernel/store/encryption'
 import { type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
@@ -7,23 +6,66 @@ import type { KeyRing } from '#kernel/store/key-ring'
 import type { EventFacts, GuardedTable, StoreModule } from '#kernel/store/module'
 import { foreignTriggers, nameOfRow, type RowGuard } from '#kernel/store/row-mac'
 import { integer, optionalBytes, text } from '#kernel/store/rows'
-import type { Store } from '#store/ports/store'
 import { type Closing, readClosings } from './rotation.ts'
+
+/**
+ * Verification of a store (`collet journal verify`, rule 15): every chain of the journal from its start to its head, and every
+ * guarded row, against the keys. It only reads; its result states what it cannot detect.
+ */
 
 const { get, all } = statements<keyof typeof queries>()
 const { all: allOf } = statements<string>()
 
-/** A few milliseconds of work: beside calls, this is how long it keeps the thread. */
+/** A few milliseconds of work: a verification next to calls blocks the thread this long at a time. */
 const PAGE = 250
 
-/** `collet journal verify`: checks the whole journal and the guarded rows against the key. */
-export function sqlVerification(context: StoreContext): Pick<Store, 'verify' | 'verifyInPieces'> {
+/** The first group of a chain that is not as it was written. */
+interface BadGroup {
+  readonly writer: string
+  readonly group: number
+  readonly reason: string
+}
+
+/** A guarded row that is not as it was written. */
+interface BadRow {
+  /** Its table and primary key. */
+  readonly row: string
+  readonly reason: string
+}
+
+interface VerificationWatch {
+  /** Aborts the verification, which then rejects with the reason. */
+  readonly signal: AbortSignal
+  /** Called now and then with the number of groups checked so far. */
+  onGroups(checked: number): void
+}
+
+export interface JournalVerification {
+  readonly ok: boolean
+  /** Number of guarded rows checked: approvals, decisions, keys, their owners, pins. */
+  readonly rows: number
+  readonly badRows: readonly BadRow[]
+  readonly chains: number
+  readonly groups: number
+  readonly events: number
+  readonly firstBad?: BadGroup | undefined
+  /** The newest link of each chain: keep one elsewhere to detect a cut tail later. */
+  readonly heads: readonly JournalHead[]
+  /** What this check cannot detect, as text. */
+  readonly cannotSee: readonly string[]
+}
+
+export function openVerification(context: StoreContext) {
   return {
+    /** `head` is a head of a chain that was kept elsewhere (rule 15). */
     verify: context.snapshot((head?: JournalHead) => verifyJournal(context, head)),
-    verifyInPieces: ({ signal, onGroups }) =>
+    /** Serves calls in between. */
+    verifyInPieces: ({ signal, onGroups }: VerificationWatch) =>
       context.engine.walk(verifyJournal(context, undefined, onGroups), signal),
   }
 }
+
+export type Verification = ReturnType<typeof openVerification>
 
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
 export function* verifyJournal(
@@ -69,7 +111,7 @@ export function* verifyJournal(
   }
 }
 
-/** Every row that decides has its own MAC, and is as ended as the journal says. */
+/** Every guarded row has a valid MAC, and has ended if the journal says so. */
 function* verifyRows(
   guard: RowGuard,
   ends: ReadonlyMap<string, string>,
@@ -103,7 +145,7 @@ function endedBy(tables: readonly GuardedTable[], event: EventFacts): readonly [
   return undefined
 }
 
-/** A writer's row says who recorded its head; if that one did not, it was kept from being recorded. */
+/** A writer's row names the writer that recorded its head; if that writer's chain lacks the head, the recording was prevented. */
 function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   const byNo = new Map(walks.map((walk) => [walk.no, walk]))
   for (const { writer, recorded } of walks) {
@@ -116,7 +158,7 @@ function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   return undefined
 }
 
-/** Once a generation is past nothing more is written under it, whoever still has its keys. */
+/** Nothing may be written under a past generation, even by a process that still has its keys. */
 function firstUnderPastKeys(walks: readonly ChainWalk[], closings: readonly Closing[]): BadGroup | undefined {
   for (const { generation, heads } of closings) {
     const ends = new Map(heads.map(({ writer, group }) => [writer, group]))
@@ -158,12 +200,12 @@ class ChainWalk {
   head: JournalHead | undefined
   groups = 0
   events = 0
-  /** Heads of other chains that this one's writer saw when it began. */
+  /** Heads of other chains that this chain's writer saw when it started. */
   readonly promises: JournalHead[] = []
-  /** Rows that its events ended, and how. */
+  /** Rows that its events ended, with their final state. */
   readonly ends = new Map<string, string>()
   readonly no: number
-  /** Up to where another writer recorded this chain when it began, as the writer's row says. */
+  /** The group of this chain that another writer recorded when it started, according to the writer's row. */
   readonly recorded: { readonly n: number; readonly by: number }
   /** Its last group under each generation of keys. */
   readonly lastUnder = new Map<number, number>()
@@ -178,7 +220,7 @@ class ChainWalk {
     this.writer = text(row, 'id')
   }
 
-  /** Whether retention removed its beginning, and with it what it recorded. */
+  /** Whether retention removed its beginning, with the heads that it recorded. */
   get isCut(): boolean {
     return this.#checkpoint >= 0
   }

@@ -1,19 +1,24 @@
+import type { EndedParked } from '#kernel/approval/approval'
+import type { Attempt, CallAddress, CallRecord } from '#kernel/call/call-record'
+import type { Suspending, WorkflowStore } from '#kernel/call/stages'
 import { endSuspended } from '#kernel/call/suspend'
 import { endedEvent, resumedEvent, suspendedEvent } from '#kernel/journal/append'
-import type { EndedParked } from '#kernel/ports/approval-store'
-import type { Attempt, CallAddress, CallRecord, Suspending, WorkflowStore } from '#kernel/ports/store'
 import { holderOf } from '#kernel/store/calls/calls'
 import { endAttempt } from '#kernel/store/calls/runs'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { StoreModule } from '#kernel/store/module'
 import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
 
+/**
+ * Workflows that are suspended while a step waits (rule 31): their calls are `parked` with `waits_for`, and keep their attempt
+ * when they continue. The ladder and the workflow stage use it; each change is one transaction with its events.
+ */
+
 const { get, all, write } = statements<keyof typeof queries>()
 
 const STEP = 100
 
-/** Workflows that are suspended, each change one transaction with its events. */
-export function sqlWorkflows(context: StoreContext): WorkflowStore {
+export function openWorkflows(context: StoreContext) {
   const { careful, read } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
@@ -25,20 +30,23 @@ export function sqlWorkflows(context: StoreContext): WorkflowStore {
   }
   const findSuspended = read(suspendedCall)
   const firstExpired = read((nowMs: number) => get('expiredSuspended', nowMs, 1))
-  return {
+  const stored = {
     suspend: async (run, suspending) =>
       (await changes.suspend(run, suspending)) ? { kind: 'recorded' } : holder(run.record),
     resume: async (previous, next) =>
       (await changes.resume(previous, next))
         ? { kind: 'claimed', attempt: previous.attempt }
         : holder(previous.record),
-    /** Looks before it writes: most calls that are cancelled are no such call. */
+    /** Looks before it writes: most cancelled calls are not suspended workflows. */
     cancel: async (address, _by, atMs) =>
       (await findSuspended(address)) === undefined ? [] : changes.cancel(address, atMs),
     expire: async (nowMs) => ((await firstExpired(nowMs)) === undefined ? [] : changes.expire(nowMs)),
-    openSteps: read(openSteps),
-  }
+  } satisfies WorkflowStore
+  /** `openSteps`: steps of a workflow's call that run or wait. */
+  return { ...stored, openSteps: read(openSteps) }
 }
+
+export type SuspendedStore = ReturnType<typeof openWorkflows>
 
 function* suspend(group: CommitGroup, run: Attempt, { waitsFor, atMs }: Suspending): Steps<boolean> {
   if ((yield* write('suspendCall', waitsFor, run.record, run.attempt, group.writer)) === 0) return false

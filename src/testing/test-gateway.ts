@@ -11,7 +11,7 @@ import { type DefinedTool, isDefinedTool } from '#kernel/tool/define'
 import { requireTools } from '#kernel/tool/prepare-tools'
 import type { Tool } from '#kernel/tool/tool'
 import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#stages/open-gateway'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 
 /**

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Services } from '#cli/io'
 import { readEnvironment } from '#config/environment'
+import type { CallRecord, Settlement, SettleResult } from '#kernel/call/call-record'
 import type { JournalGroup } from '#kernel/journal/events'
-import type { CallRecord, JournalVerification, Settlement, SettleResult } from '#kernel/ports/store'
-import type { CallFilter } from '#store/ports/operator-store'
-import type { Store } from '#store/ports/store'
+import type { CallFilter } from '#store/call-filter'
+import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { JournalVerification } from '#store/verify'
 import { FakeIo } from './fake-io.ts'
 
 const RECORD: CallRecord = {
@@ -115,7 +116,7 @@ describe("operators' commands", () => {
       withStore({
         findByRecord: () => RECORD,
         findByPrefix: () => [RECORD],
-        settle: (settlement) => {
+        settle: async (settlement) => {
           seen.push(settlement)
           return result
         },

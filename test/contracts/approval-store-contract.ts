@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
+import type { NewApproval, NewDecision, Parking, Resumption } from '#kernel/approval/approval'
 import { MIN_USE_MS } from '#kernel/approval/decisions'
-import type { NewApproval, NewDecision, Parking, Resumption } from '#kernel/ports/approval-store'
-import type { CallRecord } from '#kernel/ports/store'
-import type { Store } from '#store/ports/store'
+import type { CallRecord } from '#kernel/call/call-record'
+import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import {
   attemptAt,
@@ -257,7 +257,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.approvals.park(inSession, sampleParking())
     assert.equal(await store.approvals.isParkedIn({ tenant: 'default', sessionId: 'ses_1' }), true)
     assert.equal(await store.approvals.isParkedIn({ tenant: 'other', sessionId: 'ses_1' }), false)
-    await store.beginSessionClose(sampleSession('ses_1'), 2_000)
+    await store.beginSessionClose(sampleSession('ses_1'))
     await store.closeSession(sampleSession('ses_1'), 'completed', 2_000)
     assert.deepEqual((await gistOfRun(store, scope.run)).slice(-3), [
       'resolved record-1 cancel session',
@@ -289,10 +289,10 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.approvals.list({ limit: 10, tenant: 'other' })).length, 0)
     assert.equal((await store.approvals.list({ limit: 10, state: 'granted' })).length, 0)
   }),
-  it('signatures are equal for equal texts of one purpose only', async ({ approvals }) => {
-    assert.equal(approvals.sign('link', 'a'), approvals.sign('link', 'a'))
-    assert.notEqual(approvals.sign('link', 'a'), approvals.sign('link', 'b'))
-    assert.notEqual(approvals.sign('link', 'a'), approvals.sign('grant', 'a'))
+  it('signatures are equal for equal texts of one purpose only', async (store) => {
+    assert.equal(store.sign('link', 'a'), store.sign('link', 'a'))
+    assert.notEqual(store.sign('link', 'a'), store.sign('link', 'b'))
+    assert.notEqual(store.sign('link', 'a'), store.sign('grant', 'a'))
   }),
 ]
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import type { Denial } from '#kernel/journal/events'
+import type { BudgetWindow, Spending } from '#kernel/journal/notices'
 import { NO_LIMIT } from '#stages/limits/budgets'
-import type { Denial, KeyRotation, NewKey } from '#store/ports/key-store'
-import type { BudgetWindow, Spending } from '#store/ports/protocol-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { KeyRotation, NewKey } from '#store/keys'
 import type { ContractCase } from './contract-case.ts'
 import {
   DAY_MS,

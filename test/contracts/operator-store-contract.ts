@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
-import { matchesCall } from '#kernel/call/call-filter'
-import type { NewCall } from '#kernel/ports/store'
-import type { CallFilter } from '#store/ports/operator-store'
-import type { Store } from '#store/ports/store'
+import type { NewCall } from '#kernel/call/call-record'
+import { type CallFilter, matchesCall } from '#store/call-filter'
+import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import { attemptAt, DAY_MS, it, POLICY, purgeAll, sampleCall, success } from './samples.ts'
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { Store } from '#store/collet-store'
 import {
   CALLER_SESSION_IDLE_MS,
   type CallerRequest,
@@ -6,8 +7,7 @@ import {
   type KeptReply,
   type NewQuestion,
   type NewRequest,
-} from '#store/ports/protocol-store'
-import type { Store } from '#store/ports/store'
+} from '#store/protocol-state'
 import type { ContractCase } from './contract-case.ts'
 import { it, purgeAll } from './samples.ts'
 
@@ -118,11 +118,11 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await callers.endSession('acme', 's-1'), false)
     assert.equal(await callers.findSession('acme', 's-1'), undefined)
   }),
-  it('a principal has so many sessions at most: the one that was silent longest gives way, none that is in use', async ({
+  it('a principal has so many sessions at max: the one that was silent longest gives way, none that is in use', async ({
     callers,
   }) => {
     const at = (id: string, touchedAtMs: number, principal = 'key:alice') =>
-      callers.openSession({ ...SESSION, id, touchedAtMs, principal }, { most: 2, idleBeforeMs: 1_500 })
+      callers.openSession({ ...SESSION, id, touchedAtMs, principal }, { max: 2, idleBeforeMs: 1_500 })
     assert.equal(await at('s-1', 1_000), true)
     assert.equal(await at('s-2', 2_000), true)
     assert.equal(await at('b-1', 500, 'key:bob'), true)

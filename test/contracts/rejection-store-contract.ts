@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { RejectedRequests } from '#store/ports/rejection-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { RejectedRequests } from '#store/rejections'
 import type { ContractCase } from './contract-case.ts'
 import { DAY_MS, it, purgeAll } from './samples.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { ownRunEvents } from '#kernel/run/events'
 import { RUN_IDLE_MS } from '#kernel/run/runs'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import {
   attemptAt,

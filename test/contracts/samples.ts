@@ -9,10 +9,10 @@ import type {
   NewSession,
   RefusedCall,
   RunScope,
-} from '#kernel/ports/store'
+} from '#kernel/call/call-record'
 import type { RunEvent } from '#kernel/run/events'
 import type { Tool, ToolPolicy } from '#kernel/tool/tool'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 
 const SAMPLE_POLICY: ToolPolicy = {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import {
   attemptAt,
@@ -55,8 +55,8 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       address: 'http://10.0.0.7:4101',
       outcome: undefined,
     })
-    assert.equal(await store.beginSessionClose(SESSION, 2_000), true)
-    assert.equal(await store.beginSessionClose(SESSION, 2_000), false)
+    assert.equal(await store.beginSessionClose(SESSION), true)
+    assert.equal(await store.beginSessionClose(SESSION), false)
     assert.deepEqual(await stateOf(store), ['closing', undefined])
     assert.equal(await store.closeSession(SESSION, 'completed', 3_000), true)
     assert.deepEqual(await stateOf(store), ['closed', 'completed'])
@@ -68,13 +68,13 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   }),
   it('OWP-41: of many closes at once exactly one happens', async (store) => {
     await store.openSession(SESSION)
-    const begun = await Promise.all(Array.from({ length: 10 }, () => store.beginSessionClose(SESSION, 2_000)))
+    const begun = await Promise.all(Array.from({ length: 10 }, () => store.beginSessionClose(SESSION)))
     assert.equal(begun.filter(Boolean).length, 1)
     const outcomes = ['completed', 'failed', 'cancelled'] as const
     const closed = await Promise.all(outcomes.map((outcome) => store.closeSession(SESSION, outcome, 3_000)))
     assert.equal(closed.filter(Boolean).length, 1)
     assert.equal(await store.closeSession(SESSION, 'failed', 4_000), false)
-    assert.equal(await store.beginSessionClose(SESSION, 4_000), false)
+    assert.equal(await store.beginSessionClose(SESSION), false)
     const { outcome } = (await store.findSession(SESSION)) ?? {}
     assert.deepEqual(await gistOfRun(store, RUN), ['opened ses_1', `closed ses_1 ${outcome}`])
     assert.equal((await store.findRun(SESSION.scope))?.open, 0)
@@ -83,7 +83,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.openSession(SESSION)
     await runThrough(store, callInSession('a'))
     await runThrough(store, callInSession('b'))
-    await store.beginSessionClose(SESSION, 2_000)
+    await store.beginSessionClose(SESSION)
     await store.closeSession(SESSION, 'completed', 2_000)
     assert.deepEqual(await gistOfRun(store, RUN), [
       'opened ses_1',
@@ -102,7 +102,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await store.claim(callInSession('early')), refused)
     await store.openSession(SESSION)
     await runThrough(store, callInSession('a'))
-    await store.beginSessionClose(SESSION, 2_000)
+    await store.beginSessionClose(SESSION)
     assert.deepEqual(await store.claim(callInSession('late')), refused)
     await store.closeSession(SESSION, 'completed', 2_000)
     assert.deepEqual(await store.claim(callInSession('later')), refused)
@@ -141,10 +141,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const call = sampleCall({ record: name, session: own(name) })
       await store.claim(call)
       assert.deepEqual(await stateOf(store, `ses_${name}`), ['closing', undefined])
-      assert.equal(
-        await store.beginSessionClose({ tenant: 'default', sessionId: `ses_${name}` }, 2_000),
-        false,
-      )
+      assert.equal(await store.beginSessionClose({ tenant: 'default', sessionId: `ses_${name}` }), false)
       await store.finish({ run: attemptAt(call, 1), state, outcome, atMs: 2_000 })
       assert.deepEqual(await gistOfRun(store, name), [
         `opened ses_${name}`,
@@ -191,7 +188,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.openSession(SESSION)
     const foreign = { tenant: 'other', sessionId: 'ses_1' }
     assert.equal(await store.findSession(foreign), undefined)
-    assert.equal(await store.beginSessionClose(foreign, 2_000), false)
+    assert.equal(await store.beginSessionClose(foreign), false)
     assert.equal(await store.closeSession(foreign, 'failed', 2_000), false)
     assert.deepEqual(await stateOf(store), ['open', undefined])
     assert.equal(await store.closeSession({ tenant: 'default', sessionId: 'nobody' }, 'failed', 1), false)
@@ -204,7 +201,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await Promise.all(many.map((session) => store.closeSession(session, 'completed', 2_000)))
     await store.openSession(sampleSession('ses_open'))
     await store.openSession(sampleSession('ses_closing'))
-    await store.beginSessionClose({ tenant: 'default', sessionId: 'ses_closing' }, 2_000)
+    await store.beginSessionClose({ tenant: 'default', sessionId: 'ses_closing' })
     await purgeAll(store, 2_000 + POLICY.journalMs)
     assert.deepEqual(await stateOf(store, 'ses_449'), ['closed', 'completed'])
     await purgeAll(store, 2_001 + POLICY.journalMs)

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
 import { Secret } from '#kernel/base/secret'
-import type { ChallengeNeed } from '#kernel/ports/store'
+import type { ChallengeNeed } from '#kernel/call/stages'
 import { RUN_IDLE_MS } from '#kernel/run/runs'
-import type { Store } from '#store/ports/store'
-import {
-  type AskedConsent,
-  CONSENT_STAGES,
-  type Consent,
-  type NewCredential,
-  type VaultEntry,
-} from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import { type AskedConsent, CONSENT_STAGES, type Consent } from '#store/consents'
+import type { NewCredential, VaultEntry } from '#store/vault'
 import type { ContractCase } from './contract-case.ts'
 import { gistOfRun, it, POLICY, sampleCall, scopeAt } from './samples.ts'
 

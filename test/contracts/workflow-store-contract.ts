@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { NewCall } from '#kernel/ports/store'
-import type { Store } from '#store/ports/store'
+import type { NewCall } from '#kernel/call/call-record'
+import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import {
   attemptAt,

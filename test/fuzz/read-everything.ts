@@ -1,4 +1,4 @@
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 interface Id {
   readonly id: string

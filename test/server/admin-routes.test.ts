@@ -3,10 +3,11 @@ import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
-import type { CallPage, CallRecord, Settlement, SettleResult } from '#kernel/ports/store'
+import type { CallPage, CallRecord, Settlement, SettleResult } from '#kernel/call/call-record'
 import { createOperatorAccess } from '#server/admin/access'
 import { createCallRoutes } from '#server/admin/calls'
-import type { CallFilter, CallInput, CallLook, TallyPage } from '#store/ports/operator-store'
+import type { CallFilter } from '#store/call-filter'
+import type { CallInput, CallLook, TallyPage } from '#store/operator-views'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 
 afterEach(stopApps)
@@ -103,7 +104,7 @@ class FakeCalls {
   isWriterAlive(): boolean {
     return true
   }
-  settle(settlement: Settlement): SettleResult {
+  async settle(settlement: Settlement): Promise<SettleResult> {
     this.settled.push(settlement)
     return this.result
   }

@@ -3,7 +3,7 @@ import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
 import { LiveRegistry } from '#kernel/tool/catalog'
 import { callInProcess, createLocalAccess } from '#server/admin/access'
 import { createToolRoutes } from '#server/admin/tools'
-import type { UsageQuery, UsageRow } from '#store/ports/operator-store'
+import type { UsageQuery, UsageRow } from '#store/operator-views'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { TOOLS } from './principals-server.ts'
 

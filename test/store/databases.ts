@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, inject } from 'vitest'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openPostgresStore } from '#store/postgres/open'
 import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
 

@@ -12,12 +12,12 @@ let told = 0
 // Long after the announcement, so that nothing waits for readers.
 let nowMs = Date.now()
 const end = await store.keyChange.rotate({
-  ...{ by: 'cli:ann', patienceMs: 5_000 },
+  ...{ by: 'cli:ann', maxWaitMs: 5_000 },
   nowMs: () => {
     nowMs += 10_000
     return nowMs
   },
-  tell() {
+  onProgress() {
     told += 1
     if (told === Number(dieAt)) process.kill(process.pid, 'SIGKILL')
   },

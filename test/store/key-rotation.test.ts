@@ -11,10 +11,9 @@ import { drive } from '#kernel/store/engine'
 import { KeyRing } from '#kernel/store/key-ring'
 import { rowMac } from '#kernel/store/row-mac'
 import { openDatabase } from '#kernel/store/sqlite/database'
-import { DEFINITION } from '#store/collet-store'
+import { DEFINITION, type Store } from '#store/collet-store'
 import { API_KEYS } from '#store/keys'
-import type { KeyChangeEnd, KeyProgress } from '#store/ports/key-change'
-import type { Store } from '#store/ports/store'
+import type { KeyChangeEnd, KeyProgress } from '#store/rotation'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { openStore } from '#store/stores'
 import { sampleParking, yesOf } from '../contracts/approval-store-contract.ts'
@@ -111,7 +110,7 @@ async function contentsOf(store: Store) {
     sources: await store.sources.list(),
     pins: await store.pins.read('Fs'),
     digest: store.digest('text'),
-    grant: store.approvals.sign('grant', 'text'),
+    grant: store.sign('grant', 'text'),
     events: (await store.readJournal([], 1_000)).flatMap(({ events }) => events).filter(isOfCalls),
   }
 }
@@ -126,14 +125,18 @@ async function filled(): Promise<Store> {
   return store
 }
 
-function rotate(store: Store, tell: (progress: KeyProgress) => void = () => undefined, patienceMs = 5_000) {
+function rotate(
+  store: Store,
+  onProgress: (progress: KeyProgress) => void = () => undefined,
+  maxWaitMs = 5_000,
+) {
   let nowMs = Date.now()
   const soon = () => {
     // Long after the announcement, so that nothing waits for readers.
     nowMs += 10_000
     return nowMs
   }
-  return store.keyChange.rotate({ by: 'cli:ann', nowMs: soon, tell, patienceMs })
+  return store.keyChange.rotate({ by: 'cli:ann', nowMs: soon, onProgress, maxWaitMs })
 }
 
 /** The keys of a copy that somebody took, with the master key of that time. */

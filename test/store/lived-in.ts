@@ -1,7 +1,7 @@
 import { Secret } from '#kernel/base/secret'
 import type { JournalHead } from '#kernel/journal/events'
-import type { NewSource, PinRecord } from '#store/ports/import-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { NewSource, PinRecord } from '#store/imports'
 import { sampleParking, yesOf } from '../contracts/approval-store-contract.ts'
 import { attemptAt, eventsOf, runThrough, sampleCall, scopeAt, success } from '../contracts/samples.ts'
 

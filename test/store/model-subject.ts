@@ -1,15 +1,15 @@
 import { StoreError } from '#kernel/base/errors'
-import type { JournalEvent, JournalHead } from '#kernel/journal/events'
 import type {
   Attempt,
   CallRecord,
   CallSession,
   ClaimResult,
   NewCall,
-  NewChallenge,
   RunScope,
-} from '#kernel/ports/store'
-import type { BudgetWindow, Spending } from '#store/ports/protocol-store'
+} from '#kernel/call/call-record'
+import type { NewChallenge } from '#kernel/call/stages'
+import type { JournalEvent, JournalHead } from '#kernel/journal/events'
+import type { BudgetWindow, Spending } from '#kernel/journal/notices'
 import {
   attemptAt,
   DAY_MS,
@@ -151,10 +151,10 @@ export class Subject {
         return await store.openSession(sampleSession(sessionId, { scope: scopeAt(taken.run), atMs }))
       }
       case 'beginSessionClose':
-        return await store.beginSessionClose(
-          { tenant: taken.tenant, sessionId: this.#named[taken.age] ?? '' },
-          atMs,
-        )
+        return await store.beginSessionClose({
+          tenant: taken.tenant,
+          sessionId: this.#named[taken.age] ?? '',
+        })
       case 'closeSession': {
         const address = { tenant: taken.tenant, sessionId: this.#named[taken.age] ?? '' }
         return await store.closeSession(address, taken.outcome, atMs)

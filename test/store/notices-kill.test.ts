@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { NOTICE_KINDS } from '#kernel/ports/notice-store'
+import { NOTICE_KINDS } from '#kernel/journal/notices'
 import { openStore } from '#store/stores'
 import { createDatabase, query } from './databases.ts'
 

@@ -1,7 +1,7 @@
 import type { Webhook } from '#config/webhooks'
 import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { SILENT_LOGGER } from '#kernel/base/logger'
-import { NOTICE_KINDS } from '#kernel/ports/notice-store'
+import { NOTICE_KINDS } from '#kernel/journal/notices'
 import { startOutbox } from '#server/webhooks/outbox'
 import { openStore } from '#store/stores'
 import { sampleParking } from '../contracts/approval-store-contract.ts'

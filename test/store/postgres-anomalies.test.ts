@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Secret } from '#kernel/base/secret'
-import type { Store } from '#store/ports/store'
-import type { NewCredential } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import type { NewCredential } from '#store/vault'
 import { sampleParking, yesOf } from '../contracts/approval-store-contract.ts'
 import { gistOfRun, POLICY, sampleCall, sampleSession, scopeAt, success } from '../contracts/samples.ts'
 import { useDatabase } from './databases.ts'
@@ -62,7 +62,7 @@ describe('four writers of one database', () => {
       await storeAt(0).openSession(session)
       expect(await storeAt(1).claim(call('foreign'))).toEqual({ kind: 'session_ended' })
       // Another begins to close it while its holder begins a call.
-      await Promise.all([storeAt(0).claim(call('own')), storeAt(2).beginSessionClose(session, 2_000)])
+      await Promise.all([storeAt(0).claim(call('own')), storeAt(2).beginSessionClose(session)])
       expect(await storeAt(0).claim(call('late'))).toEqual({ kind: 'session_ended' })
       // Only its holder knows that nothing runs in it any more.
       expect(await storeAt(2).closeSession(session, 'failed', 2_000)).toBe(false)
@@ -116,7 +116,7 @@ describe('four writers of one database', () => {
     for (const round of rounds) {
       const scope = scopeAt(`run-${round}`)
       await storeAt(0).claim(sampleCall({ record: `first-${round}`, scope }))
-      await each((store, index) =>
+      await each<unknown>((store, index) =>
         index === 1
           ? store.endRun(scope, 5_000)
           : store.claim(sampleCall({ record: `beside-${round}-${index}`, scope })),

@@ -1,7 +1,7 @@
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { StoreWatcher } from '#kernel/ports/store'
-import type { Store } from '#store/ports/store'
+import type { StoreWatcher } from '#kernel/store/engine'
+import type { Store } from '#store/collet-store'
 import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 import { useDatabase } from './databases.ts'
 

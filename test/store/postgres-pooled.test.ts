@@ -1,7 +1,7 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { NewCall, RunAddress } from '#kernel/ports/store'
-import type { Store } from '#store/ports/store'
+import type { NewCall, RunAddress } from '#kernel/call/call-record'
+import type { Store } from '#store/collet-store'
 import {
   attemptAt,
   POLICY,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { SafetyTier } from '#kernel/tool/tool'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import {
   attemptAt,
   eventsOf,
@@ -165,7 +165,7 @@ describe('recovery of what ran in a session', () => {
   it('OWP-41: sessions of every state close once, however often and by however many they are recovered', async () => {
     const store = await afterDeath(async (dead) => {
       for (const id of ['open', 'closing', 'closed']) await dead.openSession(sampleSession(id))
-      await dead.beginSessionClose({ tenant: 'default', sessionId: 'closing' }, 2_000)
+      await dead.beginSessionClose({ tenant: 'default', sessionId: 'closing' })
       await dead.closeSession({ tenant: 'default', sessionId: 'closed' }, 'completed', 2_000)
       await dead.claim(
         sampleCall({ record: 'own', scope: SCOPE, session: { sessionId: 'own', isOwn: true } }),

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { onTestFinished } from 'vitest'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 
 /** A folder with one database, and every store that was opened on it. */

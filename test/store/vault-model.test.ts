@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Secret } from '#kernel/base/secret'
-import type { Store } from '#store/ports/store'
-import type { VaultAddress } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { VaultAddress } from '#store/vault'
 import { StoreFolder } from './store-folder.ts'
 
 const few = (...texts: readonly string[]) => fc.constantFrom(...texts)

@@ -11,10 +11,10 @@ import { resolveId } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
+import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
 import type { AskedTool } from '#kernel/approval/decisions'
 import { cleanJson, cleanText, type JsonObject } from '#kernel/base/json'
-import { APPROVAL_STATES } from '#kernel/ports/approval-store'
 import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '#server/admin/approvals'
 
 /**

@@ -15,7 +15,7 @@ import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { Settlement } from '#kernel/ports/store'
+import type { Settlement } from '#kernel/call/call-record'
 import type { RenderedCall, RenderedDetails, TimelineEntry } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 

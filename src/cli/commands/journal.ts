@@ -12,10 +12,10 @@ import { renderTable, snakeNames } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
-import type { JournalVerification } from '#kernel/ports/store'
 import { createAuditRoutes, type RenderedDenial } from '#server/telemetry/audit'
-import type { KeyOwner } from '#store/ports/key-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { KeyOwner } from '#store/keys'
+import type { JournalVerification } from '#store/verify'
 
 /**
  * `collet journal`, `journal verify`, `journal heads` and `collet audit`. They print and verify the journal in the

@@ -32,7 +32,7 @@ import {
 } from '#server/admin/keys'
 import { findKnownTools, scopesOf } from '#server/known-tools'
 import { needsCredential } from '#server/safety'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * `collet keys create|rotate|list|revoke|generate`: API keys in the store, on this machine or through a server.

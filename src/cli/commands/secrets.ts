@@ -18,7 +18,7 @@ import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
 import { NO_BROKER, type TokenBroker } from '#kernel/base/token-broker'
 import { createSecretsRoutes, type RenderedCredential } from '#server/admin/secrets'
 import { openCallerIn } from '#server/safety'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * `collet secrets set|list|connect|rm` and `collet vault rotate`: credentials in the vault, on this machine or

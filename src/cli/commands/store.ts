@@ -15,8 +15,8 @@ import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { keyFileIn, locateStore } from '#config/to-settings'
 import { cleanText } from '#kernel/base/json'
-import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store/ports/key-change'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store/rotation'
 import { describeStore, KEPT_STORE_FORMS } from '#store/stores'
 
 /**
@@ -184,7 +184,12 @@ async function rekey(args: RekeyArguments, context: CommandContext): Promise<Exi
     const { step, hasOldKey } = await store.keyChange.status()
     if (step === 'none' && !hasOldKey) throw new CommandFailure(EXIT.usage, NOTHING_TO_CHANGE_TO)
     const nowMs = () => clock.nowMs()
-    return store.keyChange.rotate({ by: operatorName(context), nowMs, tell: report, patienceMs: MAX_WAIT_MS })
+    return store.keyChange.rotate({
+      by: operatorName(context),
+      nowMs,
+      onProgress: report,
+      maxWaitMs: MAX_WAIT_MS,
+    })
   })
   const text = endText(end)
   if (end.kind === 'lacking' || end.kind === 'waiting') throw new CommandFailure(EXIT.toolFailed, text)

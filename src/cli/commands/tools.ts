@@ -32,7 +32,7 @@ import {
   type ToolsetParts,
 } from '#server/admin/toolsets'
 import { findKnownTools } from '#server/known-tools'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * `collet tools`, `tools show` and `toolsets`: lists and searches the tools of a running server, or of the config and

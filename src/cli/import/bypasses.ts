@@ -13,7 +13,7 @@ import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/impo
 import { withoutEntry } from '#server/import/client-files'
 import { isOwnMcpAddress } from '#server/import/client-servers'
 import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clients'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * Entries of MCP clients that reach a server directly although Collet serves it, and so bypass approvals. `connect`

@@ -23,7 +23,7 @@ import { createUsageRoutes, type RenderedUsage } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
 import { isLoopback, obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * Reads the tools that `collet tools` and `toolsets` show: from the server that was named, from the one that runs for

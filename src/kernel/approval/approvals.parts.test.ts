@@ -44,27 +44,27 @@ describe('canonicalValue', () => {
 })
 
 describe('links', () => {
-  const { approvals } = openMemoryStore()
+  const store = openMemoryStore()
   const approval = { tenant: 'acme', id: 'a', expiresAtMs: 5 }
 
   it('OWP-67: read back as they were made, and only whole', () => {
     fc.assert(
       fc.property(fc.string(), fc.constantFrom('decide' as const, 'inspect' as const), (approver, power) => {
-        const token = mintLink(approvals, approval, { approver: approver.toWellFormed(), power })
-        expect(readLink(approvals, token)).toEqual({ ...approval, approver: approver.toWellFormed(), power })
+        const token = mintLink(store, approval, { approver: approver.toWellFormed(), power })
+        expect(readLink(store, token)).toEqual({ ...approval, approver: approver.toWellFormed(), power })
       }),
     )
   })
 
   it('are refused when one character is another, or another store made them', () => {
-    const token = mintLink(approvals, approval, { approver: 'bob', power: 'decide' })
+    const token = mintLink(store, approval, { approver: 'bob', power: 'decide' })
     for (let index = 0; index < token.length; index += 1) {
       const other = token[index] === 'A' ? 'B' : 'A'
       const changed = token.slice(0, index) + other + token.slice(index + 1)
-      expect(readLink(approvals, changed)).toBeUndefined()
+      expect(readLink(store, changed)).toBeUndefined()
     }
-    expect(readLink(openMemoryStore().approvals, token)).toBeUndefined()
+    expect(readLink(openMemoryStore(), token)).toBeUndefined()
     for (const odd of ['', '.', 'a.b.c', `${token}=`, `${token} `])
-      expect(readLink(approvals, odd)).toBeUndefined()
+      expect(readLink(store, odd)).toBeUndefined()
   })
 })

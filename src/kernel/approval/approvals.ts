@@ -1,15 +1,10 @@
 import type { Clock } from '#kernel/base/clock'
 import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
 import { coversScope, opaquePrincipal, type Principal } from '#kernel/base/principal'
-import type {
-  ApprovalFilter,
-  ApprovalRecord,
-  DecideResult,
-  DecisionAction,
-} from '#kernel/ports/approval-store'
-import type { KernelStore } from '#kernel/ports/store'
+import type { DenialFacts } from '#kernel/journal/events'
+import type { KernelStore } from '#kernel/store/store'
 import type { SafetyTier, Tool } from '#kernel/tool/tool'
-import type { DenialFacts } from '#store/ports/key-store'
+import type { ApprovalFilter, ApprovalRecord, DecideResult, DecisionAction } from './approval.ts'
 import {
   type ApprovalLink,
   type ApprovalView,
@@ -81,7 +76,7 @@ type Forbidden = Extract<DecisionResult, { readonly kind: 'forbidden' }>
 type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbidden' | 'own' }>
 
 export interface ApprovalsOptions {
-  readonly store: Pick<KernelStore, 'approvals' | 'digest'>
+  readonly store: Pick<KernelStore, 'approvals' | 'digest' | 'sign'>
   readonly clock: Clock
   /** Whether approvers can sign in: then no link decides without signing in (rule 23). Default: no. */
   readonly canSignIn?: boolean
@@ -245,16 +240,22 @@ export class Approvals {
       const own = this.#refuseOwn(namedBy(asked.approver, approval), approval, 'grant')
       if (own !== undefined) return own
     }
-    const { approvals } = this.#options.store
+    const { store } = this.#options
     // The holder of a link counts as its approver, so the journal records who made it before it can be used.
-    await approvals.noteLink({ approval, by: maker.id, for: asked.approver, power: asked.power, atMs: nowMs })
-    return { kind: 'minted', token: mintLink(approvals, approval, { ...asked, maker: maker.id }) }
+    await store.approvals.noteLink({
+      approval,
+      by: maker.id,
+      for: asked.approver,
+      power: asked.power,
+      atMs: nowMs,
+    })
+    return { kind: 'minted', token: mintLink(store, approval, { ...asked, maker: maker.id }) }
   }
 
   /** `isExpired` when the link or its request has expired. */
   async readLink(token: string): Promise<LinkView | undefined> {
     const { store, clock } = this.#options
-    const link = readLink(store.approvals, token)
+    const link = readLink(store, token)
     if (link === undefined) return undefined
     const approval = await store.approvals.find(link)
     if (approval === undefined) return undefined

@@ -2,13 +2,6 @@ import { isSameSecret } from '#kernel/base/hash'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Failure } from '#kernel/call/call'
 import type {
-  ApprovalRecord,
-  ApprovalState,
-  ApprovalStore,
-  ApproverDecision,
-  DecisionAction,
-} from '#kernel/ports/approval-store'
-import type {
   ApprovalDecided,
   CallLabel,
   InterruptRequested,
@@ -16,7 +9,9 @@ import type {
   NodeSuspended,
 } from '#kernel/run/events'
 import { sessionLostError } from '#kernel/run/session-ends'
+import type { KernelStore } from '#kernel/store/store'
 import type { SafetyTier, Tool } from '#kernel/tool/tool'
+import type { ApprovalRecord, ApprovalState, ApproverDecision, DecisionAction } from './approval.ts'
 
 /**
  * What follows from a decision, as pure functions: links, facts for the run, outcomes of parked calls, quorums, and the view of
@@ -43,20 +38,20 @@ const MAX_TOKEN_LENGTH = 2_048
 
 /** `base64url(payload).hmac`. It is never valid for longer than its request is open. */
 export function mintLink(
-  approvals: Pick<ApprovalStore, 'sign'>,
+  store: Pick<KernelStore, 'sign'>,
   { tenant, id, expiresAtMs }: Pick<ApprovalRecord, 'tenant' | 'id' | 'expiresAtMs'>,
   { approver, power, maker }: Pick<ApprovalLink, 'approver' | 'power' | 'maker'>,
 ): string {
   const payload = JSON.stringify({ t: tenant, i: id, a: approver, p: power, e: expiresAtMs, m: maker })
   const encoded = Buffer.from(payload).toString('base64url')
-  return `${encoded}.${approvals.sign(PURPOSE, encoded)}`
+  return `${encoded}.${store.sign(PURPOSE, encoded)}`
 }
 
 /** The content of a token with a valid signature; the caller checks whether it has expired. */
-export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string): ApprovalLink | undefined {
+export function readLink(store: Pick<KernelStore, 'sign'>, token: string): ApprovalLink | undefined {
   if (token.length > MAX_TOKEN_LENGTH) return undefined
   const [encoded = '', signature = '', ...rest] = token.split('.')
-  if (rest.length > 0 || !isSameSecret(signature, approvals.sign(PURPOSE, encoded))) return undefined
+  if (rest.length > 0 || !isSameSecret(signature, store.sign(PURPOSE, encoded))) return undefined
   return parse(Buffer.from(encoded, 'base64url').toString('utf8'))
 }
 

@@ -4,9 +4,10 @@ import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import { withDeadline } from '#kernel/base/waiting'
 import type { CallRequest } from '#kernel/call/call'
-import type { ApprovalStore, ApprovalSubject } from '#kernel/ports/approval-store'
-import type { CallAddress } from '#kernel/ports/store'
+import type { CallAddress } from '#kernel/call/call-record'
+import type { KernelStore } from '#kernel/store/store'
 import type { SafetyTier, Tool } from '#kernel/tool/tool'
+import type { ApprovalSubject } from './approval.ts'
 import {
   type ApprovalFacts,
   type ApprovalPredicate,
@@ -198,7 +199,7 @@ interface BoundCall extends CallAddress {
 
 /** Everything an approval covers, as one keyed digest (rule 21). */
 export function approvalBinding(
-  approvals: ApprovalStore,
+  store: Pick<KernelStore, 'sign'>,
   { call, tool, input }: { readonly call: BoundCall; readonly tool: Tool; readonly input: unknown },
 ): string {
   const { tenant, principal, record, request, inputJson } = call
@@ -207,13 +208,13 @@ export function approvalBinding(
     ...[request.userId ?? null, request.sessionId ?? null],
     ...[tool.id, tool.definitionHash],
     ...[inputJson, canonicalValue(input)],
-    [...credentialTags(approvals, tool, call)].sort(),
+    [...credentialTags(store, tool, call)].sort(),
     // Left out when absent, which keeps the digests of calls without it unchanged.
     ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
     // An approver saw whether the user is proven. An array, so that it cannot equal a text of the caller.
     ...(call.isUserProven === true ? [['proven user']] : []),
   ]
-  return approvals.sign('grant', JSON.stringify(parts))
+  return store.sign('grant', JSON.stringify(parts))
 }
 
 /**
@@ -221,7 +222,7 @@ export function approvalBinding(
  * sent, or of the vault entry, whose value may be renewed while the call waits.
  */
 function credentialTags(
-  approvals: ApprovalStore,
+  store: Pick<KernelStore, 'sign'>,
   tool: Tool,
   { request, vaultRefs }: Pick<BoundCall, 'request' | 'vaultRefs'>,
 ): readonly string[] {
@@ -230,7 +231,7 @@ function credentialTags(
     const ref = vaultRefs?.get(`${kind}:${id}`)
     if (value === undefined && ref === undefined) return []
     const what = ref === undefined ? [kind, id, value] : [kind, id, 'vault', ref]
-    return [approvals.sign('credential', JSON.stringify(what))]
+    return [store.sign('credential', JSON.stringify(what))]
   }
   return [
     ...authorization.flatMap(({ id }) => tagOf('authorization', id, request.tokens.get(id)?.reveal())),

@@ -11,6 +11,11 @@ export function opaquePrincipal(
   return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
 }
 
+/** The principal of the owner of an API key (rule 3). */
+export function principalIdOf(name: string): string {
+  return `key:${name}`
+}
+
 interface Role {
   readonly scopes: readonly string[]
   /** Holders see only tools of these toolsets, or of those of their other roles; absent = no bound. */

@@ -1,3 +1,4 @@
+import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#kernel/approval/approval'
 import { type ApprovalRules, type ApprovalTerms, termsFor } from '#kernel/approval/approvals'
 import { keptDefinition } from '#kernel/approval/decisions'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#kernel/approval/question'
@@ -6,11 +7,10 @@ import { fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
 import type { Logger } from '#kernel/base/logger'
 import { userOf } from '#kernel/base/users'
-import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#kernel/ports/approval-store'
-import type { KernelStore } from '#kernel/ports/store'
 import { type Followers, noteEnded } from '#kernel/run/feed'
 import { runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
+import type { KernelStore } from '#kernel/store/store'
 import type { Tool } from '#kernel/tool/tool'
 import type { CallRequest } from './call.ts'
 import { argsHash, type Identities } from './identity.ts'
@@ -67,8 +67,7 @@ export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall):
     })
     if (!isNeeded) return FREE
   }
-  const { approvals } = needs.store
-  const binding = approvalBinding(approvals, checked)
+  const binding = approvalBinding(needs.store, checked)
   if (previous?.state === 'parked') return await judgeParked(needs, checked, binding)
   const terms = termsFor(needs.approvalRules, tool)
   const declared = onlyDeclared(call.request, tool)

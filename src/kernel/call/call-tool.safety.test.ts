@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ToolError } from '#kernel/base/errors'
 import { Secret } from '#kernel/base/secret'
 import { Registry } from '#kernel/tool/catalog'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import {
   ALICE,

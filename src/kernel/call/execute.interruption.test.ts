@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolContext } from '#kernel/tool/tool'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import {
   ALICE,

@@ -3,9 +3,11 @@ import type { Clock } from '#kernel/base/clock'
 import type { Hooks } from '#kernel/base/hooks'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { ChallengeRecord, KernelStore, MaybePromise, NotifyChange } from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#kernel/run/feed'
 import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#kernel/run/runs'
+import type { NotifyChange } from '#kernel/store/engine'
+import type { KernelStore } from '#kernel/store/store'
 import { type Catalog, CatalogChanges, type ToolSet } from '#kernel/tool/catalog'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from './call.ts'
 import { type CallNeeds, callTool } from './call-tool.ts'
@@ -14,6 +16,7 @@ import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls } from './running.ts'
 import {
+  type ChallengeRecord,
   NO_STAGES,
   type OpenedSession,
   type OpenStages,

@@ -3,10 +3,11 @@ import { inTimeOrder, LATEST, parseToolId, plainVersion, type ToolId, type ToolR
 import { canonicalJson, isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import { isRunAs } from '#kernel/base/users'
-import type { CallAddress, KernelStore } from '#kernel/ports/store'
+import type { KernelStore } from '#kernel/store/store'
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import type { CallRequest } from './call.ts'
+import type { CallAddress } from './call-record.ts'
 import { redactText } from './redact.ts'
 import { type StepOrigin, stepRecord } from './step-origin.ts'
 

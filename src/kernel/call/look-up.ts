@@ -2,10 +2,11 @@ import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { ownRunId, runIdOf } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
-import type { CallRecord, KernelStore } from '#kernel/ports/store'
 import type { StoreChanges } from '#kernel/run/feed'
+import type { KernelStore } from '#kernel/store/store'
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { Failure, Outcome } from './call.ts'
+import type { CallRecord } from './call-record.ts'
 import {
   type IdentifiedCall,
   type Identities,

@@ -3,11 +3,12 @@ import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { ownRunId, runIdOf } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
-import type { CallRecord, KernelStore } from '#kernel/ports/store'
 import { type Followers, noteEnded } from '#kernel/run/feed'
+import type { KernelStore } from '#kernel/store/store'
 import type { ToolSet } from '#kernel/tool/catalog'
 import { hasUntrustedOutput } from '#kernel/tool/tool'
 import type { CallsPage, CallsQuery, CallView } from './call.ts'
+import type { CallRecord } from './call-record.ts'
 import { recordOf } from './identity.ts'
 import { answerRecorded, isHidden } from './look-up.ts'
 import type { RunningCalls } from './running.ts'
@@ -93,7 +94,7 @@ function openCursor(store: KernelStore, principal: Principal, cursor: string): n
 }
 
 function padOf(store: KernelStore, { tenant, id }: Principal, salt: string): number {
-  const pad = store.approvals.sign('calls-cursor', JSON.stringify([tenant, id, salt]))
+  const pad = store.sign('calls-cursor', JSON.stringify([tenant, id, salt]))
   return Number.parseInt(hash('sha256', pad, 'hex').slice(0, 12), 16)
 }
 

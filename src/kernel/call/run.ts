@@ -1,19 +1,12 @@
 import { BY_CALL_ID, fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
-import type {
-  Attempt,
-  CallRecord,
-  ClaimResult,
-  FinishedRun,
-  FinishResult,
-  NewCall,
-} from '#kernel/ports/store'
 import type { RunFeed } from '#kernel/run/feed'
 import { runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
 import { hasEffects } from '#kernel/tool/tool'
 import type { Grant } from './approval.ts'
 import { hasLeft, type Outcome } from './call.ts'
+import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from './call-record.ts'
 import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
 import { type IdentifiedCall, isSameRequest } from './identity.ts'
 import { answerRecorded, join, keyConflict, type LookUpNeeds, lastFailure, MAX_ATTEMPTS } from './look-up.ts'

@@ -4,7 +4,7 @@ import { boundLogger, type Logger, type WriteLine } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import { userOf } from '#kernel/base/users'
-import type { Attempt, KernelStore } from '#kernel/ports/store'
+import type { KernelStore } from '#kernel/store/store'
 import {
   hasEffects,
   type SessionContext,
@@ -13,6 +13,7 @@ import {
   type ToolContext,
 } from '#kernel/tool/tool'
 import type { CallRequest, Outcome, Progress } from './call.ts'
+import type { Attempt } from './call-record.ts'
 import type { IdentifiedCall } from './identity.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
@@ -198,7 +199,7 @@ export function attemptOf(running: RunningCall, attempt: number): Attempt {
 }
 
 export interface ContextNeeds {
-  readonly store: Pick<KernelStore, 'approvals'>
+  readonly store: Pick<KernelStore, 'sign'>
   readonly log: Logger
   readonly fetch: typeof fetch
 }
@@ -324,7 +325,7 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return (ordinal = 0) => {
       const { call } = this.#running
       const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
-      return this.#needs.store.approvals.sign('effect', JSON.stringify(parts))
+      return this.#needs.store.sign('effect', JSON.stringify(parts))
     }
   }
 

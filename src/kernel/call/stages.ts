@@ -1,23 +1,26 @@
+import type { EndedParked } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import type { Hooks } from '#kernel/base/hooks'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type {
-  CallAddress,
-  ChallengeRecord,
-  KernelStore,
-  RefusedCall,
-  RunScope,
-  WorkflowStore,
-} from '#kernel/ports/store'
 import type { CallLabel } from '#kernel/run/events'
 import type { ApprovalWaits, RunFeed } from '#kernel/run/feed'
 import { sessionEnded } from '#kernel/run/session-ends'
+import type { KernelStore } from '#kernel/store/store'
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import type { CallReply, CallRequest } from './call.ts'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishResult,
+  RefusedCall,
+  RunScope,
+} from './call-record.ts'
 import type { IdentifiedCall } from './identity.ts'
 import type { CallScope } from './resolve.ts'
 import type { RunContext, RunningCall, RunningCalls } from './running.ts'
@@ -161,6 +164,29 @@ export interface RequiringCall {
   readonly scope: CallScope
 }
 
+/** At most one challenge is open per need (rule 22). */
+export interface ChallengeNeed {
+  readonly tenant: string
+  readonly principal: string
+  /** Keyed digest of the user id, or `''` for none. */
+  readonly user: string
+  readonly provider: string
+  readonly scopes: readonly string[]
+}
+
+export interface NewChallenge extends ChallengeNeed {
+  readonly id: string
+  readonly tool: string
+  readonly atMs: number
+  readonly expiresAtMs: number
+  /** Its page can ask a person at the provider; the token is then stored in the vault. */
+  readonly consent?: true
+}
+
+export interface ChallengeRecord extends NewChallenge {
+  readonly status: 'pending' | 'completed' | 'failed'
+}
+
 /** Tokens and secrets that tools declare (OTC-73). */
 interface CredentialStage {
   /** The call with every credential that its tool declares; otherwise a challenge is stored and the call is refused (rule 20). */
@@ -179,7 +205,31 @@ interface WorkflowStage {
     ended: { readonly by: string; readonly why: 'timeout' | 'cancel' },
   ): Promise<void>
   /** `parked → running` of a suspended workflow, and back. */
-  readonly store: Pick<WorkflowStore, 'suspend' | 'resume' | 'cancel' | 'expire'>
+  readonly store: WorkflowStore
+}
+
+export interface Suspending {
+  /** The step it waits for, if that one is recorded; else `''`. */
+  readonly waitsFor: string
+  readonly atMs: number
+}
+
+/**
+ * Calls of workflows that are suspended while a step waits (rule 31): `parked`, with `waitsFor`, and with the same attempt when
+ * they continue.
+ */
+export interface WorkflowStore {
+  /** `running → parked` of an own attempt; conditional like `finish`. */
+  suspend(run: Attempt, suspending: Suspending): MaybePromise<FinishResult>
+  /** `parked → running` of a suspended workflow. */
+  resume(
+    previous: CallRecord,
+    next: { readonly atMs: number; readonly rerunUntilMs: number },
+  ): MaybePromise<ClaimResult>
+  /** Ends a suspended workflow at the request of its caller; empty when there is no such call. */
+  cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
+  /** One small step of ending workflows that were not continued in time. */
+  expire(nowMs: number): MaybePromise<readonly EndedParked[]>
 }
 
 /** For calls that no budget counts. The ladder compares with it, so that such calls await nothing. */

@@ -1,5 +1,6 @@
 import { fault, type ToolError } from '#kernel/base/errors'
-import type { KernelStore, RunScope } from '#kernel/ports/store'
+import type { KernelStore } from '#kernel/store/store'
+import type { RunScope } from './call-record.ts'
 
 /**
  * Steps of workflows as the ladder sees them: their origin, their record, and the error of a step that changed. The workflow

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ToolError } from '#kernel/base/errors'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import {
   ALICE,

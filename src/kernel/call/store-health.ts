@@ -1,6 +1,6 @@
 import { fault, StoreError } from '#kernel/base/errors'
 import { type Logger, OutageLog } from '#kernel/base/logger'
-import type { KernelStore } from '#kernel/ports/store'
+import type { KernelStore } from '#kernel/store/store'
 
 /**
  * Whether new calls are taken, and outcomes that the store refused (rule 11). Every call asks `checkReady`; the health endpoint

@@ -1,8 +1,10 @@
 import { approvalRequired } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
 import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
-import type { CallRecord, KernelStore, MaybePromise } from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
+import type { KernelStore } from '#kernel/store/store'
 import type { Failure } from './call.ts'
+import type { CallRecord } from './call-record.ts'
 
 /**
  * Suspended workflows: what one waits for, how its caller learns of it, and how it ends if it is never continued (rule 31). The

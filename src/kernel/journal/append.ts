@@ -1,10 +1,8 @@
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import type { Outcome } from '#kernel/call/call'
-import type { ApprovalRecord } from '#kernel/ports/approval-store'
-import type { CallRecord, NewCall, RefusedCall, Settlement } from '#kernel/ports/store'
-import type { Denial, KeyChange, KeyOwner } from '#store/ports/key-store'
+import type { CallRecord, NewCall, RefusedCall, Settlement } from '#kernel/call/call-record'
 import type {
   ApprovalChanged,
-  AuthorizationDecided,
   CallCancelRequested,
   CallClaimed,
   CallCorrected,
@@ -15,35 +13,12 @@ import type {
   CallSettled,
   CallShown,
   CallSuspended,
-  KeyChanged,
-  PrincipalEnded,
 } from './events.ts'
 
 /**
- * Makes journal events from the changes of calls, keys and approvals. Every store appends exactly these.
+ * Makes the journal events of calls and approvals. The store's modules append them.
  * An event holds no input, output or text of a caller.
  */
-
-export function keyEvent(
-  type: KeyChanged['type'],
-  key: KeyOwner & KeyChange & { readonly keyId: string },
-): KeyChanged {
-  const { tenant, name, keyId, by, atMs } = key
-  return { type, at: atMs, tenant, principal: principalIdOf(name), key: keyId, by }
-}
-
-export function principalEndedEvent({ tenant, name, by, atMs }: KeyOwner & KeyChange): PrincipalEnded {
-  return { type: 'principal.ended', at: atMs, tenant, principal: principalIdOf(name), by }
-}
-
-export function denialEvent({ atMs, ...denial }: Denial): AuthorizationDecided {
-  return { type: 'authorization.decided', at: atMs, ...denial, allowed: false }
-}
-
-/** The principal that a key's owner acts as (rule 3). */
-export function principalIdOf(name: string): string {
-  return `key:${name}`
-}
 
 type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
 

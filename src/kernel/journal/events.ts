@@ -2,8 +2,6 @@ import type { ErrorCode } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import type { SessionOutcome } from '#kernel/run/events'
 import type { SafetyTier } from '#kernel/tool/tool'
-import type { DenialReason } from '#store/ports/key-store'
-import type { CredentialKind } from '#store/ports/vault-store'
 
 /**
  * The journal's events and groups, as types: the audit trail of everything that changes. Stores append them, verification
@@ -216,7 +214,7 @@ export interface KeyChanged {
   readonly by: string
 }
 
-export interface PrincipalEnded {
+interface PrincipalEnded {
   readonly type: 'principal.ended'
   readonly at: number
   readonly tenant: string
@@ -240,7 +238,7 @@ export interface SourceChanged {
 }
 
 /** An operator probed a possible source, which may have started a program as the server's user. */
-export interface SourceProbed {
+interface SourceProbed {
   readonly type: 'source.probed'
   readonly at: number
   /** The address, file or program, without possible secrets. */
@@ -249,7 +247,7 @@ export interface SourceProbed {
 }
 
 /** The audit stream (rule 30a, OWP-62). */
-export interface AuthorizationDecided {
+interface AuthorizationDecided {
   readonly type: 'authorization.decided'
   readonly at: number
   readonly tenant: string
@@ -335,3 +333,43 @@ export type JournalEvent =
   | WriterStarted
   | WriterStopped
   | ResultsPurged
+
+/** The effect of a changed definition on its users. */
+export type ChangeClass = 'wording' | 'widening' | 'breaking' | 'suspicious'
+
+/** `secret`: set by an operator for `requirements.secrets`. `token`: for `requirements.authorization`. */
+export type CredentialKind = 'secret' | 'token'
+
+/**
+ * Why a caller was refused. `credential`: it is not known who it is. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of a process that
+ * wrote into the database without the key.
+ */
+export const DENIAL_REASONS = [
+  'scope',
+  'allowlist',
+  'tenant',
+  'self_approval',
+  'second_vote',
+  'changed_row',
+  'credential',
+] as const
+
+export type DenialReason = (typeof DENIAL_REASONS)[number]
+
+/** A decision against a caller (rule 30a, OWP-62). */
+export interface Denial {
+  readonly atMs: number
+  readonly tenant: string
+  /** Opaque: `prn_` and a keyed digest. */
+  readonly principal: string
+  /** What was wanted: `tool.call`, `admin:keys` … */
+  readonly action: string
+  /** A catalog id, a scope, a table of the store or a kind of credential, never a caller's text. */
+  readonly resource: string
+  readonly reason: DenialReason
+  /** How often within the window that this stands for. */
+  readonly count: number
+}
+
+/** What was refused, and why. */
+export type DenialFacts = Pick<Denial, 'action' | 'resource' | 'reason'>

@@ -1,56 +1,12 @@
 import type { ErrorCode } from '#kernel/base/errors'
 import type { Outcome } from '#kernel/call/call'
-import type { CallRecord, RefusedCall } from '#kernel/ports/store'
+import type { CallRecord, RefusedCall } from '#kernel/call/call-record'
 import type { SafetyTier, Transport } from '#kernel/tool/tool'
-import type { AskedConsent, ConsentEnd } from '#store/ports/vault-store'
 
 /**
  * Facts and events of runs, and how calls, sessions and consents turn into them. Stores append them; openwop, the console and
  * clients read them. A fact holds ids and ends, never an argument or a result. Sequences of a run count from 0 without gaps.
  */
-
-/** A call that lacks a consent, as facts of its run: the refused renewal, the question, and the wait (OWP-64, OWP-78). */
-export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
-  const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
-  const { provider, scopes } = need
-  const expired = { type: 'connector.auth_expired', record, provider } as const
-  return [
-    ...(hasExpired ? [expired] : []),
-    {
-      ...{ type: 'consent.requested', record, challenge, call, provider, scopes, url },
-      timeoutMs: Math.max(0, expiresAtMs - atMs),
-    },
-    { type: 'consent.suspended', record, challenge },
-  ]
-}
-
-interface WaitingConsent {
-  readonly record: string
-  readonly challenge: string
-  readonly provider: string
-}
-
-/** How the consent ended. The credential is named by its reference alone, and only if it is in the vault (OWP-79). */
-export function endedConsentFacts(
-  { record, challenge, provider }: WaitingConsent,
-  { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
-): readonly RunFact[] {
-  const authorized: readonly RunFact[] =
-    as === 'completed' && credential !== undefined
-      ? [
-          {
-            type: 'connector.authorized',
-            record,
-            provider,
-            credentialRef: credential.ref,
-            scopes: credential.scopes,
-          },
-        ]
-      : []
-  const action = as === 'completed' ? 'accept' : 'reject'
-  const why = reason === undefined ? {} : { reason }
-  return [...authorized, { type: 'consent.resolved', record, challenge, action, ...why }]
-}
 
 /** One attempt of one call, as both of its facts name it. */
 interface Attempted {

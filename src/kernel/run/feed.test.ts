@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { NotifyChange } from '#kernel/ports/store'
-import type { Store } from '#store/ports/store'
+import type { NotifyChange } from '#kernel/store/engine'
+import type { Store } from '#store/collet-store'
 import type { RunEvent } from './events.ts'
 import { RunFeed, StoreChanges } from './feed.ts'
 import type { RunPage } from './runs.ts'

@@ -1,6 +1,7 @@
+import type { EndedParked } from '#kernel/approval/approval'
 import { fault } from '#kernel/base/errors'
-import type { EndedParked } from '#kernel/ports/approval-store'
-import type { KernelStore, NotifyChange, StoreWatcher } from '#kernel/ports/store'
+import type { NotifyChange, StoreWatcher } from '#kernel/store/engine'
+import type { KernelStore } from '#kernel/store/store'
 import type { RunPage, RunQuery } from './runs.ts'
 
 /**

@@ -1,15 +1,11 @@
+import type { EndedParked } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { ownRunId, recordOfRunId } from '#kernel/base/ids'
 import { opaquePrincipal, type Principal } from '#kernel/base/principal'
-import type {
-  CallRecord,
-  KernelStore,
-  RunAddress,
-  RunRecord,
-  RunScope,
-  WorkflowStore,
-} from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
+import type { CallAddress, CallRecord, RunAddress, RunRecord, RunScope } from '#kernel/call/call-record'
+import type { KernelStore } from '#kernel/store/store'
 import { ownRunEvents, type RunEvent } from './events.ts'
 import { type Followers, noteEnded, type ReadPage, type RunFeed } from './feed.ts'
 
@@ -48,11 +44,15 @@ interface ReadRunNeeds {
   readonly feed: RunFeed
 }
 
+interface CancelsWorkflows {
+  cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
+}
+
 interface EndRunNeeds extends Followers {
   readonly store: KernelStore
   readonly clock: Clock
   readonly sessions: { closeRun(run: string): Promise<void> }
-  readonly workflows: { readonly store: Pick<WorkflowStore, 'cancel'> }
+  readonly workflows: { readonly store: CancelsWorkflows }
 }
 
 export function readOwnRun(

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Database } from '#kernel/store/sqlite/database'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleCall } from '../../../test/contracts/samples.ts'
 

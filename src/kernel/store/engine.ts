@@ -1,7 +1,6 @@
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { JournalEvent } from '#kernel/journal/events'
-import type { NoticeSubject } from '#kernel/ports/notice-store'
-import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
+import type { NoticeSubject } from '#kernel/journal/notices'
 import type { Chain } from './chain.ts'
 import type { QueryName } from './kernel-modules.ts'
 import type { KeyRing } from './key-ring.ts'
@@ -56,6 +55,15 @@ export interface Engine {
   /** Throws when a change could not be written now; writes nothing. */
   checkWritable(waitMs: number): MaybePromise<void>
   close(): MaybePromise<void>
+}
+
+/** Called with the runs and calls that another process changed; without names when they are unknown. */
+export type NotifyChange = (names: readonly string[] | undefined) => void
+
+export interface StoreWatcher {
+  /** Asks to be notified when this run or call changes. Valid for some seconds: a waiter repeats it. */
+  want(name: string): void
+  end(): void
 }
 
 /** One change waiting for its commit. It may begin twice: once in a group that failed, and once alone. */

@@ -1,4 +1,4 @@
-import { createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
+import { createHmac, createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
 import { StoreError } from '#kernel/base/errors'
 import { sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
@@ -62,6 +62,9 @@ interface Identity {
   readonly bindings: KeyObject
 }
 
+/** Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27). */
+const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
+
 const IDENTITY = 'identity'
 const ROOT_BYTES = 32
 const DIGEST_CHARACTERS = 24
@@ -101,9 +104,12 @@ export class KeyRing {
     return hash('sha256', prefix + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
   }
 
-  /** Binds grants and effects to their subject (rules 21 and 27). */
-  get bindings(): KeyObject {
-    return (this.#identity ?? unloaded()).bindings
+  /** HMAC under a key of this store, different for each purpose. */
+  sign(purpose: string, signed: string): string {
+    const { bindings } = this.#identity ?? unloaded()
+    return createHmac('sha256', LASTING.has(purpose) ? bindings : this.current.links)
+      .update(JSON.stringify([purpose, signed]))
+      .digest('base64url')
   }
 
   /** Whether the store still needs `COLLET_KEY_OLD`. */

@@ -1,4 +1,3 @@
-import type { RetentionPolicy } from '#kernel/ports/store'
 import type { CommitGroup, Row, Steps } from './engine.ts'
 import type { Resealing } from './key-ring.ts'
 
@@ -19,6 +18,12 @@ export interface StoreModule {
   readonly resealing?: readonly Resealing[]
   /** Deletes what retention no longer keeps, at most about `limit` rows; returns how many rows were deleted. */
   forget?(retention: Forgetting): Steps<number>
+}
+
+/** How long results and the journal are kept (rule 13). */
+export interface RetentionPolicy {
+  readonly resultsMs: number
+  readonly journalMs: number
 }
 
 export interface Forgetting {

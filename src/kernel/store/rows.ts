@@ -1,8 +1,7 @@
 import { StoreError } from '#kernel/base/errors'
-import { CALL_PROTOCOLS, type Failure, type Outcome } from '#kernel/call/call'
-import type { CallRecord, NewCall, RefusedCall, ReloadStore } from '#kernel/ports/store'
+import { CALL_PROTOCOLS, type CallProtocol, type Failure, type Outcome } from '#kernel/call/call'
+import type { CallRecord, NewCall } from '#kernel/call/call-record'
 import type { CallLabel } from '#kernel/run/events'
-import type { AskedConsent } from '#store/ports/vault-store'
 import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 
 /**
@@ -97,7 +96,10 @@ export function unreadableText(row: Row): SealedText {
 /** Everything of a call that its caller wrote or that identifies it, as one sealed value. */
 type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol' | 'by'> & CallLabel
 
-export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
+type LabelledCall = CallLabel &
+  Pick<NewCall, 'userId' | 'scope' | 'by'> & { readonly protocol?: CallProtocol | undefined }
+
+export function callerToText(call: LabelledCall): string {
   const { callId, traceId, userId, argsHash, toolId, transport, scope } = call
   return JSON.stringify([
     callId,
@@ -107,8 +109,8 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
     toolId,
     transport,
     scope === undefined ? null : scope.runId,
-    ('protocol' in call ? call.protocol : undefined) ?? null,
-    ...('by' in call && call.by !== undefined ? [call.by] : []),
+    call.protocol ?? null,
+    ...(call.by === undefined ? [] : [call.by]),
   ])
 }
 
@@ -235,8 +237,8 @@ export function* readEpoch(name: string): Steps<number> {
 
 const CONFIG_EPOCH = 'config_epoch'
 
-/** Asks the servers of one store to read their configuration again. This changes no data, so no event reports it. */
-export function sqlReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>): ReloadStore {
+/** Requests of operators that the servers of one store read their configuration again. No event reports them. */
+export function openReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>) {
   const ask = careful(
     () => '',
     function* (_group, name: string) {
@@ -244,7 +246,12 @@ export function sqlReloads({ careful, read }: Pick<StoreContext, 'careful' | 're
       return yield* readEpoch(name)
     },
   )
-  return { epoch: read(() => readEpoch(CONFIG_EPOCH)), ask: () => ask(CONFIG_EPOCH) }
+  return {
+    /** Changes with each request of any process. */
+    epoch: read(() => readEpoch(CONFIG_EPOCH)),
+    /** Returns the new epoch. */
+    ask: () => ask(CONFIG_EPOCH),
+  }
 }
 
 export function word<W extends string>(row: Row, column: string, words: readonly W[]): W {

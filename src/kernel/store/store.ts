@@ -1,29 +1,37 @@
 import { StoreError } from '#kernel/base/errors'
+import type { SessionAddress } from '#kernel/call/call-record'
 import type { JournalPosition } from '#kernel/journal/events'
-import type { KernelStore, SessionAddress, SessionStore } from '#kernel/ports/store'
 import type { SessionOutcome } from '#kernel/run/events'
 import { endParkedIn } from '#kernel/store/calls/approval-changes'
-import { sqlApprovals } from '#kernel/store/calls/approvals'
-import { sqlCalls } from '#kernel/store/calls/calls'
-import { sqlRecovery } from '#kernel/store/calls/recovery'
+import { openApprovals } from '#kernel/store/calls/approvals'
+import { openCalls } from '#kernel/store/calls/calls'
+import { openRecovery } from '#kernel/store/calls/recovery'
 import {
   beginSessionClose,
   closeSession,
   findSession,
   holdsSession,
+  openRuns,
   openSession,
-  sqlRuns,
 } from '#kernel/store/calls/runs'
 import type { Chain } from './chain.ts'
 import { CommitQueue } from './commit-queue.ts'
-import { type CommitGroup, type Engine, NUL_REFUSED, type Steps, type StoreContext, write } from './engine.ts'
+import {
+  type CommitGroup,
+  type Engine,
+  type NotifyChange,
+  NUL_REFUSED,
+  type Steps,
+  type StoreContext,
+  write,
+} from './engine.ts'
 import { journalChains, openGroups, readJournal } from './journal.ts'
 import type { StoreDefinition } from './module.ts'
 import type { RowGuard } from './row-mac.ts'
-import { sqlReloads } from './rows.ts'
+import { openReloads } from './rows.ts'
 
 /**
- * The store: the kernel's port (`KernelStore`) built from an engine, a commit queue and the modules of calls, runs, approvals and
+ * The kernel's store, built from an engine, a commit queue and the modules of calls, runs, approvals and
  * the journal. Every engine's `open` ends here. Every change is durable before it is acknowledged, and many share one commit.
  */
 
@@ -49,14 +57,22 @@ export function createStore<Modules extends object>(
   parts: StoreParts,
   openModules: (context: StoreContext) => Modules,
 ): KernelStore & Modules {
-  const { definition, engine, chain, guard, nowMs, isShared } = parts
+  const queue = new CommitQueue(parts.engine)
+  const context = openContext(parts, queue)
+  return Object.assign(openKernelStore(parts, queue, context), openModules(context))
+}
+
+/** A method that changes something resolves after the change and its journal events are durable, or rejects with a `StoreError`. */
+export interface KernelStore extends ReturnType<typeof openKernelStore> {}
+
+function openContext({ definition, engine, chain, guard }: StoreParts, queue: CommitQueue): StoreContext {
   const { keys } = chain
-  const queue = new CommitQueue(engine)
-  const sealed = openGroups(keys)
-  const context: StoreContext = {
-    ...{ definition, engine, chain },
+  return {
+    definition,
+    engine,
+    chain,
     keys,
-    sealed,
+    sealed: openGroups(keys),
     guard,
     careful:
       (keyOf, change) =>
@@ -77,42 +93,58 @@ export function createStore<Modules extends object>(
       (...args) =>
         engine.snapshot(steps(...args)),
   }
-  const { snapshot } = context
+}
+
+function openKernelStore(
+  { engine, chain, nowMs, isShared }: StoreParts,
+  queue: CommitQueue,
+  context: StoreContext,
+) {
+  const { keys, snapshot } = context
   let closing: Promise<void> | undefined
-  const kernel: KernelStore = {
+  return {
+    /** Changes that wait for their commit, and reads that wait for a remote database. */
     get pendingWrites() {
       return queue.size + engine.waitingReads
     },
+    /** Whether several processes serve from it: they then share rates and forward calls to each other. */
     isShared,
+    /** This process's writer, named in every claim (rule 17). */
     get writer() {
       return chain.id
     },
-    digest: (plain) => keys.digest(plain),
-    ...sqlCalls(context),
-    ...sqlRuns(context),
-    ...sqlSessions(context),
-    ...sqlRecovery(context),
-    approvals: sqlApprovals(context),
+    /** Keyed one-way digest: equal texts have equal digests, which reveal nothing without the key. */
+    digest: (plain: string) => keys.digest(plain),
+    /** HMAC under a key of this store, different for each purpose. */
+    sign: (purpose: string, signed: string) => keys.sign(purpose, signed),
+    ...openCalls(context),
+    ...openRuns(context),
+    ...openSessions(context),
+    ...openRecovery(context),
+    /** Calls that wait for approval (rules 20 to 23). */
+    approvals: openApprovals(context),
+    /** Groups in commit order after the given position of each chain. */
     readJournal: snapshot((after: readonly JournalPosition[], limit: number) =>
       readJournal(keys, after, limit),
     ),
     journalChains: snapshot(journalChains),
-    reloads: sqlReloads(context),
-    takeTurn: (work, everyMs) => engine.takeTurn(work, everyMs),
-    watch: (notify) => engine.watch(notify),
+    reloads: openReloads(context),
+    takeTurn: (work: string, everyMs: number) => engine.takeTurn(work, everyMs),
+    /** Reports changes of other processes until it is ended. It may report too much, and late. */
+    watch: (notify: NotifyChange) => engine.watch(notify),
     obstacle: () => engine.obstacle(),
-    mayStart: (writer) => engine.mayStart(writer),
-    /** Writes a row, because an empty transaction would not touch the disk. */
+    mayStart: (writer: string) => engine.mayStart(writer),
+    /** Rejects while writes do not work. It writes a row, because an empty transaction would not touch the disk. */
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))
     },
+    /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
     checkWritable: (waitMs = MAX_LOCK_MS) => engine.checkWritable(waitMs),
     close: () => {
-      closing ??= close({ queue, chain, engine })
+      closing ??= close(queue, chain, engine)
       return closing
     },
   }
-  return Object.assign(kernel, openModules(context))
 }
 
 /**
@@ -125,12 +157,18 @@ function holdsNul(value: unknown, depth = 3): boolean {
   return Object.values(value).some((member) => holdsNul(member, depth - 1))
 }
 
-function sqlSessions({ careful, read }: StoreContext): SessionStore {
+/** Sessions of stateful tools: their brackets in the run they belong to (rule 30). The state itself is never stored. */
+function openSessions({ careful, read }: StoreContext) {
   const order = ({ sessionId }: SessionAddress) => sessionId
   return {
     findSession: read(findSession),
     openSession: careful(order, openSession),
+    /** `open → closing`; `false` when another process closes or closed it. */
     beginSessionClose: careful(order, beginSessionClose),
+    /**
+     * `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already,
+     * and for the session of another writer: recovery closes those of dead ones.
+     */
     closeSession: careful(({ sessionId }) => `${CLOSE_KEY}${sessionId}`, endSession),
   }
 }
@@ -150,15 +188,7 @@ function* endSession(
   return yield* closeSession(group, address, outcome, atMs)
 }
 
-async function close({
-  queue,
-  chain,
-  engine,
-}: {
-  readonly queue: CommitQueue
-  readonly chain: Chain
-  readonly engine: Engine
-}): Promise<void> {
+async function close(queue: CommitQueue, chain: Chain, engine: Engine): Promise<void> {
   const stopped = chain.isStarted ? queue.submit(LAST_KEY, (group) => chain.recordStop(group)) : undefined
   queue.close()
   try {

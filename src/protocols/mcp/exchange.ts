@@ -5,7 +5,7 @@ import type { Leaving, Progress } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import type { ProtocolServices } from '#protocols/protocol'
-import type { ProtocolSessionStore } from '#store/ports/protocol-store'
+import type { ProtocolSessionStore } from '#store/protocol-state'
 import { encodeNotification, type RequestHeaders } from './codec-message.ts'
 import { type ClientCapabilities, MCP_PATH, type Revision } from './wire.ts'
 
@@ -49,7 +49,7 @@ export function mcpServices(
     callers: store.callers,
     clock,
     log,
-    sign: (text) => store.approvals.sign('mcp', text),
+    sign: (text) => store.sign('mcp', text),
     options: {
       name,
       serverVersion,

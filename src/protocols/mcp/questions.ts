@@ -7,7 +7,7 @@ import type { Principal } from '#kernel/base/principal'
 import type { CallReply } from '#kernel/call/call'
 import { callReplyHeaders } from '#protocols/call-wire'
 import { createSchemaValidator } from '#schema/validator'
-import type { ProtocolSessionStore, QuestionAddress } from '#store/ports/protocol-store'
+import type { ProtocolSessionStore, QuestionAddress } from '#store/protocol-state'
 import { type Answer, encodeRequest, errorAnswer } from './codec-message.ts'
 import {
   findFormProblem,

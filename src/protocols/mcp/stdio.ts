@@ -2,7 +2,7 @@ import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
 import { isToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
-import type { MaybePromise } from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
   type Answer,

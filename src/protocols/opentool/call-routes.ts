@@ -1,9 +1,9 @@
 import { isToolError } from '#kernel/base/errors'
 import { checkCallKey, LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
-import type { MaybePromise } from '#kernel/ports/store'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import {

@@ -6,8 +6,8 @@ import type { Principal } from '#kernel/base/principal'
 import type { Gateway } from '#kernel/call/gateway'
 import { readKeyHeader } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { type BegunRequest, type NewRequest, REPLY_KEPT_MS } from '#store/ports/protocol-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { BegunRequest, NewRequest } from '#store/protocol-state'
 import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
@@ -18,6 +18,9 @@ import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
  */
 
 /** Statuses after which nothing was done, so the request may be repeated with its key (OWP-92). */
+/** How long an answer is repeated; at least a day (OWP-92). */
+export const REPLY_KEPT_MS = 86_400_000
+
 const NOT_KEPT: ReadonlySet<number> = new Set([400, 401, 403, 429])
 
 export interface KeyedRequestParts {

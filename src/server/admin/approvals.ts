@@ -1,3 +1,4 @@
+import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#kernel/approval/approval'
 import {
   type Approvals,
   type Approver,
@@ -9,7 +10,6 @@ import type { ApprovalView, AskedDefinition } from '#kernel/approval/decisions'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { coversScope } from '#kernel/base/principal'
-import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#kernel/ports/approval-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'

@@ -1,10 +1,9 @@
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import type { CallState } from '#kernel/call/call'
-import { type FollowedCalls, matchesButState } from '#kernel/call/call-filter'
 import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
-import type { CallGlance } from '#store/ports/operator-store'
-import type { Store } from '#store/ports/store'
+import { type CallGlance, type FollowedCalls, matchesButState } from '#store/call-filter'
+import type { Store } from '#store/collet-store'
 
 /** How soon a change is told. What happens meanwhile goes out together, so that many calls cost little more than one. */
 const LOOK_MS = 250

@@ -1,6 +1,6 @@
 import { CALL_STATES, type CallState } from '#kernel/call/call'
 import { httpFault } from '#server/http/exchange'
-import type { CallFilter } from '#store/ports/operator-store'
+import type { CallFilter } from '#store/call-filter'
 import { wholeNumber } from './access.ts'
 
 const DEFAULT_LIMIT = 100

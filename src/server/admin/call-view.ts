@@ -1,12 +1,12 @@
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import { ownRunId } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Outcome } from '#kernel/call/call'
+import type { CallRecord } from '#kernel/call/call-record'
 import type { JournalGroup } from '#kernel/journal/events'
-import type { ApprovalRecord } from '#kernel/ports/approval-store'
-import type { CallRecord } from '#kernel/ports/store'
 import { ownRunEvents, type RunEvent } from '#kernel/run/events'
-import type { CallInput } from '#store/ports/operator-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { CallInput } from '#store/operator-views'
 import { momentOf } from './access.ts'
 
 /** A call as operators see it in lists. */

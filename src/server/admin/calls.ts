@@ -3,13 +3,14 @@ import type { Clock } from '#kernel/base/clock'
 import type { ToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallError, CallState } from '#kernel/call/call'
-import type { CallRecord, Settlement } from '#kernel/ports/store'
+import type { CallRecord, Settlement } from '#kernel/call/call-record'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
-import type { TallyPage, TallyQuery } from '#store/ports/operator-store'
-import type { Store } from '#store/ports/store'
+import type { TallyQuery } from '#store/call-filter'
+import type { Store } from '#store/collet-store'
+import type { TallyPage } from '#store/operator-views'
 import {
   adminRoute,
   badRequest,

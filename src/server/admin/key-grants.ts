@@ -13,7 +13,7 @@ import {
 } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 import type { KnownTool } from '#server/known-tools'
-import type { KeyGrant } from '#store/ports/key-store'
+import type { KeyGrant } from '#store/keys'
 import { SERVER_SCOPES } from './access.ts'
 
 /** What keys can be given, as far as it is known where they are made. */

@@ -1,9 +1,9 @@
 import { fault } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
-import type { ReloadStore } from '#kernel/ports/store'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { isRefusal, type Reloaded } from '#server/reload'
+import type { Store } from '#store/collet-store'
 import { adminRoute, NO_STORE, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:reload'
@@ -29,7 +29,7 @@ export function createReloadRoutes(
 
 /** The same where only the store is open: its servers read theirs within a second or two, and their logs say what came of it. */
 export function createReloadRoutesOnStore(
-  reloads: Pick<ReloadStore, 'ask'>,
+  reloads: Pick<Store['reloads'], 'ask'>,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [

@@ -8,6 +8,7 @@ import { ANONYMOUS, DEFAULT_TENANT, type Principal, WHOLE_TENANT } from '#kernel
 import { Secret } from '#kernel/base/secret'
 import type { TokenBroker } from '#kernel/base/token-broker'
 import type { MaybePromise } from '#kernel/base/waiting'
+import type { CredentialKind } from '#kernel/journal/events'
 import type { Tool } from '#kernel/tool/tool'
 import { newCredentialRef } from '#oauth/consent'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
@@ -15,8 +16,8 @@ import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { explainObstacle } from '#stages/credentials/consent-obstacles'
 import { packToken, unpackToken, userDigest } from '#stages/credentials/credentials'
-import type { Store } from '#store/ports/store'
-import type { CredentialKind, VaultFacts } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import type { VaultFacts } from '#store/vault'
 import { adminRoute, badRequest, isOperator, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
 
 interface SecretsRoutesOptions {

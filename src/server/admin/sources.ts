@@ -13,7 +13,7 @@ import { idleOverrides } from '#sources/kit/overrides'
 import { shownAddress, shownCommand } from '#sources/kit/source-facts'
 import type { Sources, SourceView } from '#sources/kit/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
-import type { PinStore, SourceStore } from '#store/ports/import-store'
+import type { PinStore, SourceStore } from '#store/imports'
 import { adminRoute, badRequest, momentOf, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:sources'

@@ -7,8 +7,8 @@ import type { Tool } from '#kernel/tool/tool'
 import type { CanHold } from '#server/scope-holders'
 import { explainObstacle } from '#stages/credentials/consent-obstacles'
 import { sharedBy, vaultOwner } from '#stages/credentials/credentials'
-import type { Store } from '#store/ports/store'
-import type { VaultFacts } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import type { VaultFacts } from '#store/vault'
 import { isOperator } from './access.ts'
 
 /** What a tool needs besides its input. Equal needs of several tools are one. */

@@ -20,7 +20,7 @@ import type { CanHold } from '#server/scope-holders'
 import type { PinView } from '#sources/kit/pin-view'
 import { toolkitOf } from '#sources/kit/project'
 import type { SourceView } from '#sources/kit/sources'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { isOperator } from './access.ts'
 import { callerSeenBy, HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 

@@ -1,7 +1,7 @@
 import { type ApprovalRules, termsFor } from '#kernel/approval/approvals'
 import { isJsonObject, type JsonArray, type JsonObject } from '#kernel/base/json'
 import type { TokenBroker } from '#kernel/base/token-broker'
-import type { CallRecord } from '#kernel/ports/store'
+import type { CallRecord } from '#kernel/call/call-record'
 import { effectiveApproval, type Tool } from '#kernel/tool/tool'
 import { toWireTool } from '#protocols/mcp/codec-tool'
 import { NEW_REVISION } from '#protocols/mcp/wire'

@@ -4,7 +4,7 @@ import { allowLists, isInToolset, selectsIn, TOOLSET_PREFIX, type Toolsets } fro
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { KnownTool } from '#server/known-tools'
-import type { KeyStore } from '#store/ports/key-store'
+import type { KeyStore } from '#store/keys'
 import { adminRoute, isOperator, NO_STORE, type OperatorAccess } from './access.ts'
 
 const SCOPE = 'admin:keys'

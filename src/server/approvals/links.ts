@@ -6,7 +6,7 @@ import type { Clock } from '#kernel/base/clock'
 import { isSameSecret } from '#kernel/base/hash'
 import { cleanText } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
-import type { ApprovalStore } from '#kernel/ports/approval-store'
+import type { KernelStore } from '#kernel/store/store'
 import type { ApproverSignIn } from '#oauth/consent'
 import type { Arrival } from '#oauth/round-trips'
 import { html, pageReply } from '#protocols/html-page'
@@ -26,7 +26,7 @@ import {
 
 interface ApprovalLinkOptions {
   readonly approvals: Approvals
-  readonly sign: ApprovalStore['sign']
+  readonly sign: KernelStore['sign']
   readonly signIn: ApproverSignIn
   readonly clock: Clock
   readonly log: Logger
@@ -188,7 +188,7 @@ function holderOf(
 const NONCE_BYTES = 18
 const SIGNED_IN_MS = 10 * 60_000
 
-type Sign = ApprovalStore['sign']
+type Sign = KernelStore['sign']
 
 /** The person who may press a button on an approver's page: anybody with the page, or who signed in for it. */
 interface PassHolder {

@@ -15,14 +15,14 @@ import { createHttpApp } from '#server/http/app'
 import type { ServerLog } from '#server/telemetry/log'
 import { createMetrics } from '#server/telemetry/metrics'
 import { VERSION } from '#server/version'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
 interface LocalPagesOptions {
   readonly settings: Pick<Settings, 'server' | 'dataFolder'>
   readonly gateway: Pick<Gateway, 'approvals'>
-  readonly store: Pick<Store, 'approvals' | 'callers'>
+  readonly store: Pick<Store, 'sign' | 'callers'>
   readonly authenticator: Authenticator
   readonly clock: Clock
   readonly log: ServerLog
@@ -52,7 +52,7 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
   const { callers } = store
   const sessions = new BrowserSessions({
     ...{ startToken, callers, clock, publicUrl },
-    sign: (purpose, text) => store.approvals.sign(purpose, text),
+    sign: (purpose, text) => store.sign(purpose, text),
   })
   const startLinks = new StartLinks({
     ...{ startToken, sessions, callers, clock, publicUrl },

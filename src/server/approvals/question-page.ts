@@ -1,8 +1,8 @@
+import type { ApprovalState, DecisionAction } from '#kernel/approval/approval'
 import type { Decision, DecisionResult } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
 import type { ToolError } from '#kernel/base/errors'
 import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { ApprovalState, DecisionAction } from '#kernel/ports/approval-store'
 import type { SafetyTier } from '#kernel/tool/tool'
 import {
   countdownHtml,

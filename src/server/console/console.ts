@@ -5,7 +5,7 @@ import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
 import type { OAuthBroker } from '#oauth/broker'
 import type { ServerRoute } from '#server/http/router'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { createConsoleFiles } from './files.ts'
 import { createOidcSignIn } from './oidc-sign-in.ts'
 import { createSessionRoutes } from './session-routes.ts'
@@ -14,7 +14,7 @@ import { StartLinks } from './start-links.ts'
 
 interface ConsoleOptions {
   readonly settings: Pick<Settings, 'console' | 'server'>
-  readonly store: Pick<Store, 'approvals' | 'callers'>
+  readonly store: Pick<Store, 'sign' | 'callers'>
   readonly authenticator: Authenticator
   readonly startToken: StartToken
   readonly broker: Pick<OAuthBroker, 'clientOf'>
@@ -46,7 +46,7 @@ export function createConsole(options: ConsoleOptions): Console {
   const isServed = (): boolean => files?.isBuilt() === true
   const sessions = new BrowserSessions({
     ...{ startToken, callers, clock, publicUrl },
-    sign: (purpose, text) => store.approvals.sign(purpose, text),
+    sign: (purpose, text) => store.sign(purpose, text),
   })
   const startLinks = options.hasLinks
     ? new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole: isServed })

@@ -17,7 +17,7 @@ function open({
   startToken = createStartToken(),
   clock = new FakeClock(),
 } = {}) {
-  const sign = (purpose: string, text: string) => store.approvals.sign(purpose, text)
+  const sign = (purpose: string, text: string) => store.sign(purpose, text)
   const { callers } = store
   const sessions = new BrowserSessions({ startToken, callers, clock, sign, publicUrl: () => url })
   /** The cookie that a browser keeps, and all that it was told about it. */

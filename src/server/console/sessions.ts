@@ -5,20 +5,19 @@ import { portOf } from '#config/to-settings'
 import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
-import { DEFAULT_TENANT, operatedBy, type Principal } from '#kernel/base/principal'
+import { DEFAULT_TENANT, operatedBy, type Principal, principalIdOf } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
-import { principalIdOf } from '#kernel/journal/append'
-import type { ApprovalStore } from '#kernel/ports/approval-store'
 import { sealOnce, unseal } from '#kernel/store/encryption'
+import type { KernelStore } from '#kernel/store/store'
 import { API_KEY_HEADERS, type HttpRequest, isFromOwnPage, readCookie } from '#protocols/http-exchange'
 import { OPERATOR } from '#server/admin/access'
-import type { KeyOwner } from '#store/ports/key-store'
-import type { ProtocolSessionStore } from '#store/ports/protocol-store'
+import type { KeyOwner } from '#store/keys'
+import type { ProtocolSessionStore } from '#store/protocol-state'
 
 interface BrowserSessionOptions {
   readonly startToken: Pick<StartToken, 'token'>
   /** Under the keys of the store, so that every replica knows the sessions of all. */
-  readonly sign: ApprovalStore['sign']
+  readonly sign: KernelStore['sign']
   /** Remembers which sessions were ended before their time. */
   readonly callers: Pick<ProtocolSessionStore, 'spend' | 'isSpent'>
   readonly clock: Clock

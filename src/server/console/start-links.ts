@@ -13,7 +13,7 @@ import { refuseOnPage, textPage } from '#server/approvals/question-page'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
-import type { ProtocolSessionStore } from '#store/ports/protocol-store'
+import type { ProtocolSessionStore } from '#store/protocol-state'
 import type { BrowserSessions, OpenedSession } from './sessions.ts'
 
 interface StartLinkOptions {

@@ -9,7 +9,7 @@ import {
   withInexactIntegers,
 } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
-import type { MaybePromise } from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { subjectKey } from '#stages/limits/limits'
 import { type LimitName, limitRefusal } from '#stages/limits/settings'
 import { httpFault } from './exchange.ts'

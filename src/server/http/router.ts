@@ -1,6 +1,6 @@
 import type { RequestHeaders } from '#auth/authenticator'
 import type { Principal } from '#kernel/base/principal'
-import type { MaybePromise } from '#kernel/ports/store'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { HttpRoute } from '#protocols/http-exchange'
 
 /** A protocol's route, or one of the server's own, which may know callers that protocols do not. */

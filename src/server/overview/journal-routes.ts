@@ -1,13 +1,13 @@
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { Release } from '#kernel/call/stages'
-import type { JournalVerification } from '#kernel/ports/store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { adminRoute, NO_STORE, type OperatorAccess, requireServerScope } from '#server/admin/access'
 import { httpFault, jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { JournalVerification } from '#store/verify'
 
 const SCOPE = 'audit:read'
 /** Longer than this it would keep the database from letting go of what it wrote meanwhile. */

@@ -7,7 +7,7 @@ import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } f
 import { type BaseOf, readCallFilter } from '#server/admin/call-filter'
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import type { RejectionStore, StoredRejection } from '#store/ports/rejection-store'
+import type { RejectionStore, StoredRejection } from '#store/rejections'
 
 const SCOPE = 'admin:calls'
 

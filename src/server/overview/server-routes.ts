@@ -9,7 +9,7 @@ import { clientSnippets } from '#server/import/client-snippets'
 import { isOwnMachine } from '#server/safety'
 import { VERSION } from '#server/version'
 import type { CallLimit, TokenRate } from '#stages/limits/settings'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 const CALLS_SCOPE = 'admin:calls'
 /** Among so many calls an agent's own is looked for. */

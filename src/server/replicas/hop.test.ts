@@ -50,7 +50,7 @@ async function openEnds(here: Partial<RunningGateway['here']>, heartbeatMs?: num
   })
   const listener = await hop.open({ ...gateway, here: { ...gateway.here, ...here } })
   closing.push(listener.close)
-  const key = Buffer.from(store.approvals.sign('replicas', 'hop'), 'base64url')
+  const key = Buffer.from(store.sign('replicas', 'hop'), 'base64url')
   return { hop, listener, holder: { writer: store.writer, address: listener.url }, key, clock }
 }
 

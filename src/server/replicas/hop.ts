@@ -49,8 +49,8 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   const longestFrame = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
   let store: RunningGateway['store'] | undefined
   /** Made anew each time: the keys of a store can change while servers run. */
-  const keyOf = ({ approvals }: RunningGateway['store']): KeyObject =>
-    createSecretKey(Buffer.from(approvals.sign('replicas', 'hop'), 'base64url'))
+  const keyOf = (store: RunningGateway['store']): KeyObject =>
+    createSecretKey(Buffer.from(store.sign('replicas', 'hop'), 'base64url'))
   let url: string | undefined
   const ask = (holder: SessionHolder, first: ToHolder, request?: CallRequest): Promise<FromHolder> => {
     const { address, writer } = holder

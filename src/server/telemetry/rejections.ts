@@ -10,7 +10,7 @@ import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { CallReply, CallRequest } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
-import type { RejectedRequests, RejectionStore } from '#store/ports/rejection-store'
+import type { RejectedRequests, RejectionStore } from '#store/rejections'
 
 const WRITE_EVERY_MS = 1_000
 const MINUTE_MS = 60_000

@@ -1,8 +1,9 @@
 import type { Webhook } from '#config/webhooks'
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import { isMoreThanALink, namedBy } from '#kernel/approval/approvals'
 import { type ApprovalView, approvalView, mintLink } from '#kernel/approval/decisions'
-import type { ApprovalRecord, ApprovalStore } from '#kernel/ports/approval-store'
-import type { NoticeKind, NoticeSubject } from '#kernel/ports/notice-store'
+import type { NoticeKind, NoticeSubject } from '#kernel/journal/notices'
+import type { KernelStore } from '#kernel/store/store'
 import { renderApproval, renderInList } from '#server/admin/approvals'
 import { COST_PARTS } from '#stages/limits/budgets'
 import { type ChatNotice, chatMessage } from './chat-messages.ts'
@@ -42,7 +43,7 @@ type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
 
 /** What may be said of approvals, and where they are decided. */
 interface ApprovalWords {
-  readonly approvals: Pick<ApprovalStore, 'sign'>
+  readonly store: Pick<KernelStore, 'sign'>
   readonly nowMs: number
   readonly publicUrl: string
   /** Whether approvers can sign in: without, some links could not decide and are left out (rule 23). */
@@ -87,7 +88,7 @@ interface AskedQuestion {
 }
 
 function sayQuestion(
-  { approvals, canSignIn, publicUrl }: ApprovalWords,
+  { store, canSignIn, publicUrl }: ApprovalWords,
   { approver, name }: Pick<Webhook, 'approver' | 'name'>,
   { approval, view, url, facts }: AskedQuestion,
 ): Said {
@@ -97,7 +98,7 @@ function sayQuestion(
     // Nobody gets a link to its own call.
     namedBy(approver, approval) === approval.principal
       ? undefined
-      : `${publicUrl}/approve/${mintLink(approvals, approval, { approver, power: 'decide', maker: `webhook ${name}` })}`
+      : `${publicUrl}/approve/${mintLink(store, approval, { approver, power: 'decide', maker: `webhook ${name}` })}`
   const render = view.inputBytes <= MAX_INPUT_BYTES ? renderApproval : renderInList
   return {
     data: { ...render(view), url, ...(link === undefined ? {} : { approver, link }) },

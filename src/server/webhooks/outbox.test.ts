@@ -4,7 +4,7 @@ import type { Webhook } from '#config/webhooks'
 import { readLink } from '#kernel/approval/decisions'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
-import { NOTICE_KINDS, type NoticeKind } from '#kernel/ports/notice-store'
+import { NOTICE_KINDS, type NoticeKind } from '#kernel/journal/notices'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleParking, yesOf } from '../../../test/contracts/approval-store-contract.ts'
@@ -152,7 +152,7 @@ describe('webhooks of approvals', () => {
     await webhooks.deliver()
     const { link } = JSON.parse(sent[0]?.body ?? '{}').data
     const token = link.replace('https://tools.example/approve/', '')
-    expect(readLink(store.approvals, token)).toMatchObject({ approver: 'carol@example.com', power: 'decide' })
+    expect(readLink(store, token)).toMatchObject({ approver: 'carol@example.com', power: 'decide' })
     await webhooks.stop()
     for (const canSignIn of [false, true]) {
       const quorum = await stage([204], webhook, { canSignIn, approval: { quorum: 2 } })

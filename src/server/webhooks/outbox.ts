@@ -1,8 +1,8 @@
 import type { Webhook } from '#config/webhooks'
 import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
-import type { DueNotice, NoticeResult } from '#kernel/ports/notice-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { DueNotice, NoticeResult } from '#store/notices'
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { type Answer, postMessage } from './post.ts'
 
@@ -17,7 +17,7 @@ const MAX_PAUSE_MS = 5 * 60_000
 const GIVE_UP_AFTER_MS = 24 * 3_600_000
 
 interface OutboxOptions {
-  readonly store: Pick<Store, 'notices' | 'approvals'>
+  readonly store: Pick<Store, 'notices' | 'approvals' | 'sign'>
   /** Asked for each message: who is told may change. */
   webhooks(): readonly Webhook[]
   readonly fetch: typeof fetch
@@ -135,7 +135,7 @@ async function messageFor(
   if (approval === undefined) return undefined
   const isOpen = approval.state === 'pending' && approval.expiresAtMs > nowMs
   if (subject.kind === 'approval.requested' && !isOpen) return undefined
-  const words = { approvals: store.approvals, nowMs, publicUrl: publicUrl(), canSignIn }
+  const words = { store, nowMs, publicUrl: publicUrl(), canSignIn }
   return bodyOf(webhook, { ...happened, ...sayApproval(words, webhook, { subject, approval }) })
 }
 

@@ -4,7 +4,6 @@ import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Clock } from '#kernel/base/clock'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
-import type { ListenerState, NoticeStore } from '#kernel/ports/notice-store'
 import {
   adminRoute,
   badRequest,
@@ -16,13 +15,15 @@ import {
 import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { configuredHosts } from '#server/sources'
+import type { Store } from '#store/collet-store'
+import type { ListenerState } from '#store/notices'
 import { tryWebhook } from './samples.ts'
 
 const SCOPE = 'admin:webhooks'
 
 interface WebhookRoutesOptions {
   webhooks(): readonly Webhook[]
-  readonly notices: Pick<NoticeStore, 'listeners'>
+  readonly notices: Pick<Store['notices'], 'listeners'>
   readonly fetch: typeof fetch
   readonly clock: Clock
   publicUrl(): string

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Webhook } from '#config/webhooks'
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
-import type { ApprovalRecord } from '#kernel/ports/approval-store'
-import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/ports/notice-store'
+import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journal/notices'
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { postMessage } from './post.ts'
 
@@ -40,7 +40,7 @@ function sampleOf(kind: NoticeKind, webhook: Webhook, { clock, publicUrl, consol
   const subject = SUBJECTS[kind]
   const happened = { type: kind, atMs: nowMs, isTest: true }
   if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject, consoleUrl?.()) })
-  const words = { approvals: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
+  const words = { store: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
   // A link decides something; there is nothing here to decide.
   const receiver = { approver: undefined, name: webhook.name }
   const approval = sampleApproval(nowMs)

@@ -1,16 +1,15 @@
 import { canonicalJson, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import type { PinChanged } from '#kernel/journal/events'
+import type { ChangeClass, PinChanged } from '#kernel/journal/events'
 import type { PolicyDefinition } from '#kernel/tool/tool'
 import type {
   AcceptedDefinition,
-  ChangeClass,
   KeptDefinition,
   PinnedSource,
   PinRecord,
   PinWrite,
   WaitingChange,
-} from '#store/ports/import-store'
+} from '#store/imports'
 import { definitionDiff, pinHash } from './definition-diff.ts'
 import { servedHash, worstClass } from './pin-view.ts'
 import { giveLocalNames, toolkitOf } from './project.ts'

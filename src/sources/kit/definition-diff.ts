@@ -7,8 +7,9 @@ import {
   type JsonObject,
   type JsonValue,
 } from '#kernel/base/json'
+import type { ChangeClass } from '#kernel/journal/events'
 import type { ToolRequirements } from '#kernel/tool/tool'
-import type { ChangeClass, KeptDefinition } from '#store/ports/import-store'
+import type { KeptDefinition } from '#store/imports'
 import { type Difference, schemaDiff } from './schema-diff.ts'
 import type { OfferedTool } from './source.ts'
 import { suspicionsOf } from './suspicions.ts'

@@ -1,5 +1,6 @@
+import type { ChangeClass } from '#kernel/journal/events'
 import { hasEffects, type SafetyTier } from '#kernel/tool/tool'
-import type { ChangeClass, PinRecord, WaitingChange } from '#store/ports/import-store'
+import type { PinRecord, WaitingChange } from '#store/imports'
 import { definitionDiff, type OfferedBy } from './definition-diff.ts'
 import { toolkitOf } from './project.ts'
 import type { Difference } from './schema-diff.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { isJsonObject } from '#kernel/base/json'
 import { SILENT_LOGGER } from '#kernel/base/logger'
-import type { PinStore } from '#store/ports/import-store'
+import type { PinStore } from '#store/imports'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleOffer } from '../../../test/contracts/source-contract.ts'

@@ -4,14 +4,8 @@ import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { PinChanged } from '#kernel/journal/events'
-import {
-  type AcceptedDefinition,
-  nextRevision,
-  type PinnedSource,
-  type PinRecord,
-  type PinWrite,
-} from '#store/ports/import-store'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
+import type { AcceptedDefinition, PinnedSource, PinRecord, PinWrite } from '#store/imports'
 import { classifyDiscovery, FIRST_VERSION, sanitizeDiscovered } from './classify.ts'
 import { definitionDiff } from './definition-diff.ts'
 import {
@@ -398,4 +392,9 @@ function nextVersion(
     accepted.version,
     differences.map((difference) => difference.class),
   )
+}
+
+/** The revision of a source after a write. */
+export function nextRevision({ seen, isPartial = false }: Pick<PinWrite, 'seen' | 'isPartial'>): number {
+  return isPartial ? Math.min(seen, 0) - 1 : Math.max(seen, 0) + 1
 }

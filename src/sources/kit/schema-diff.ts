@@ -1,8 +1,8 @@
 import { canonicalJson, childPointer, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { ChangeClass } from '#kernel/journal/events'
 import { upgradeInput } from '#schema/imported'
 import { createSchemaResolver, propertiesOf, type SchemaResolver } from '#schema/keywords'
 import { upgradeSchema } from '#schema/upgrade'
-import type { ChangeClass } from '#store/ports/import-store'
 import {
   boundEffect,
   checkedMeaning,

@@ -1,6 +1,6 @@
 import { ANONYMOUS } from '#kernel/base/principal'
 import type { BrokerObstacle } from '#kernel/base/token-broker'
-import type { ChallengeRecord } from '#kernel/ports/store'
+import type { ChallengeRecord } from '#kernel/call/stages'
 
 /**
  * Why a person cannot be asked for an authorization, and what an operator can do about it. Answers, pages, `collet tools show`,

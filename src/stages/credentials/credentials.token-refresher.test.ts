@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { RefreshAnswer, TokenBroker } from '#kernel/base/token-broker'
-import type { VaultEntry } from '#store/ports/vault-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { VaultEntry } from '#store/vault'
 import { findToken, packToken, TokenRefresher, unpackToken } from './credentials.ts'
 
 const AT = { tenant: 't', principal: 'key:a', user: '', provider: 'p', kind: 'token' } as const

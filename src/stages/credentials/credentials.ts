@@ -6,8 +6,8 @@ import { Secret } from '#kernel/base/secret'
 import type { TokenBroker } from '#kernel/base/token-broker'
 import { ASSERT_USERS_SCOPE, isRunAs, mayNameUser } from '#kernel/base/users'
 import type { Tool } from '#kernel/tool/tool'
-import type { Store } from '#store/ports/store'
-import type { VaultEntry, VaultOwner } from '#store/ports/vault-store'
+import type { Store } from '#store/collet-store'
+import type { VaultEntry, VaultOwner } from '#store/vault'
 
 /**
  * Finds the tokens and secrets that a call may use in the vault, and renews tokens. `requirements.ts` asks for each requirement

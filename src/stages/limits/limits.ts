@@ -3,7 +3,7 @@ import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { Release, Slot } from '#kernel/call/stages'
 import type { Tool } from '#kernel/tool/tool'
-import type { RateStore } from '#store/ports/protocol-store'
+import type { RateStore } from '#store/limits'
 import { type RateBook, SharedBuckets, TokenBuckets, type Tokens } from './rates.ts'
 import {
   type CallLimit,

@@ -1,5 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
-import type { RateStore } from '#store/ports/protocol-store'
+import type { RateStore } from '#store/limits'
 import type { TokenRate } from './settings.ts'
 
 /**

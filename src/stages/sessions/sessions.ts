@@ -5,13 +5,13 @@ import { boundLogger, type Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import { proveUser, userOf } from '#kernel/base/users'
 import { withDeadline } from '#kernel/base/waiting'
+import type { RunScope } from '#kernel/call/call-record'
 import type {
   LiveSession as LiveSessionPort,
   OpenedSession,
   SessionRequest,
   UnsavedEnds,
 } from '#kernel/call/stages'
-import type { RunScope } from '#kernel/ports/store'
 import type { SessionOutcome } from '#kernel/run/events'
 import type { RunFeed } from '#kernel/run/feed'
 import { isRunEnded, namedRun, namedScope, runEnded } from '#kernel/run/runs'
@@ -19,7 +19,7 @@ import { closeState, heldElsewhere, sessionEnded, sessionLost } from '#kernel/ru
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { SessionContext, Tool } from '#kernel/tool/tool'
 import type { CallLimits } from '#stages/limits/limits'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * Sessions that this process holds: opening and closing the state of stateful tools, their timeouts and limits (rule 30). The
@@ -268,7 +268,7 @@ export class Sessions {
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
     try {
-      await store.beginSessionClose(address, clock.nowMs())
+      await store.beginSessionClose(address)
     } catch (error) {
       log.warn({ err: error }, 'a session closes although the store does not know yet')
     }

@@ -13,14 +13,14 @@ import {
 import { copyJson, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { CallError, CallReply, CallRequest } from '#kernel/call/call'
+import type { CallAddress, RunScope } from '#kernel/call/call-record'
 import { type StepOrigin, stepRecord } from '#kernel/call/step-origin'
 import { ambiguousStep, blockedBy, Suspension } from '#kernel/call/suspend'
-import type { CallAddress, RunScope } from '#kernel/ports/store'
 import { type Followers, noteEnded } from '#kernel/run/feed'
 import { implicitRun } from '#kernel/run/runs'
 import type { Tool, WorkflowStep } from '#kernel/tool/tool'
 import { MAX_DEPTH } from '#kernel/tool/workflows'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 
 /**
  * One step of a workflow as a durable call: its key, its request, its retries and its end (rule 31). `run.ts` makes steps;

@@ -1,12 +1,13 @@
 import { StoreError } from '#kernel/base/errors'
-import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import type { Chain, ChainHead } from '#kernel/store/chain'
 import {
   type Ask,
   type CommitGroup,
   type Engine,
+  type NotifyChange,
   type PendingChange,
   type Steps,
+  type StoreWatcher,
   write,
 } from '#kernel/store/engine'
 import type { RowGuard } from '#kernel/store/row-mac'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { attemptAt, sampleCall, success } from '../../../test/contracts/samples.ts'
 import { createDatabase } from '../../../test/store/databases.ts'
 import { openPostgresStore } from './open.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
+import type { NotifyChange, StoreWatcher } from '#kernel/store/engine'
 import { Connection, type Statement } from './connection.ts'
 
 const CHANNEL = 'collet'

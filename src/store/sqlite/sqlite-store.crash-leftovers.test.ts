@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { attemptAt, failure, sampleCall, success } from '../../../test/contracts/samples.ts'
 import { openSqliteStore } from './sqlite-store.ts'
 

@@ -1,6 +1,5 @@
 import { openInMemory, openSqlite, type SqliteOptions } from '#kernel/store/sqlite/open'
-import { createColletStore, DEFINITION } from '#store/collet-store'
-import type { Store } from '#store/ports/store'
+import { createColletStore, DEFINITION, type Store } from '#store/collet-store'
 
 /** The store of the product in one SQLite file. */
 export function openSqliteStore(options: SqliteOptions): Store {

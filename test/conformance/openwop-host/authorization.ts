@@ -8,14 +8,14 @@ import {
   makePrincipal,
   NO_ROLES,
   type Principal,
+  principalIdOf,
   type RoleTable,
 } from '#kernel/base/principal'
 import type { Gateway } from '#kernel/call/gateway'
-import { principalIdOf } from '#kernel/journal/append'
 import type { HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { jsonReply, refuse } from '#protocols/openwop/errors'
 import type { NoteDenial } from '#server/telemetry/observe'
-import type { KeyStore } from '#store/ports/key-store'
+import type { KeyStore } from '#store/keys'
 
 const SYSTEM_ROLE = 'system'
 const ROLES: RoleTable = new Map([[SYSTEM_ROLE, { scopes: ['*'] }]])

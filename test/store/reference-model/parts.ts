@@ -1,9 +1,9 @@
-import type { ChallengeChanged, JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
-import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/ports/store'
+import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/call/stages'
+import type { ChallengeChanged, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
+import type { BudgetWindow, Spending } from '#kernel/journal/notices'
 import { grantOf, NOTHING, perUnit } from '#stages/limits/budgets'
 import { challengeKey } from '#store/consents'
 import { BUDGETS_KEPT_MS } from '#store/limits'
-import type { BudgetStore, BudgetWindow, Spending } from '#store/ports/protocol-store'
 
 /** A group an event, without links. */
 export class ReferenceJournal {
@@ -20,7 +20,7 @@ export class ReferenceJournal {
     this.#groups.push({ writer: this.#writer, group: this.#last, link: '', atMs: event.at, events: [event] })
   }
 
-  read(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
+  read(after: readonly JournalPosition[], limit: number): readonly JournalGroup[] {
     const next = (after.find(({ writer }) => writer === this.#writer)?.group ?? -1) + 1
     const first = this.#groups[0]?.group ?? 0
     const start = Math.max(0, next - first)
@@ -87,7 +87,7 @@ interface Handed {
   used: Spending
 }
 
-export class ReferenceBudgets implements BudgetStore {
+export class ReferenceBudgets {
   readonly #windows = new Map<string, Handed>()
 
   lease(window: BudgetWindow, wanted: Spending, limit: Spending): Spending {

@@ -1,5 +1,25 @@
 import { StoreError } from '#kernel/base/errors'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { Outcome } from '#kernel/call/call'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  NewSession,
+  NextAttempt,
+  RefusedCall,
+  RunAddress,
+  RunRecord,
+  SessionAddress,
+  SessionRecord,
+  Settlement,
+  SettleResult,
+} from '#kernel/call/call-record'
+import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/call/stages'
 import {
   cancelRequestedEvent,
   claimedEvent,
@@ -7,32 +27,11 @@ import {
   endedEvent,
   refusedEvent,
 } from '#kernel/journal/append'
-import type { JournalGroup, JournalHead } from '#kernel/journal/events'
-import type {
-  Attempt,
-  CallAddress,
-  CallRecord,
-  ChallengeNeed,
-  ChallengeRecord,
-  ClaimResult,
-  FinishedRun,
-  FinishResult,
-  NewCall,
-  NewChallenge,
-  NewSession,
-  NextAttempt,
-  RefusedCall,
-  RetentionPolicy,
-  RunAddress,
-  RunRecord,
-  SessionAddress,
-  SessionRecord,
-  Settlement,
-  SettleResult,
-} from '#kernel/ports/store'
+import type { JournalGroup, JournalPosition } from '#kernel/journal/events'
 import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#kernel/run/events'
+import type { RetentionPolicy } from '#kernel/store/module'
 import { hasEffects } from '#kernel/tool/tool'
-import type { Store } from '#store/ports/store'
+import type { Store } from '#store/collet-store'
 import { ReferenceBudgets, ReferenceChallenges, ReferenceJournal } from './parts.ts'
 import {
   beginAttempt,
@@ -46,8 +45,15 @@ import {
   runTimeOf,
 } from './runs-and-sessions.ts'
 
-/** What random histories do to a store. */
-export type ModelledStore = Pick<
+/** A method of a store, or of the model, which answers at once. */
+type Answering<Store> = {
+  [Name in keyof Store]: Store[Name] extends (...given: infer Given) => infer Answer
+    ? (...given: Given) => MaybePromise<Awaited<Answer>>
+    : Store[Name]
+}
+
+/** The methods of a store that random histories call. */
+type ModelledMethods = Pick<
   Store,
   | 'find'
   | 'claim'
@@ -73,7 +79,9 @@ export type ModelledStore = Pick<
   | 'findByRecord'
   | 'readJournal'
   | 'purge'
-> & { readonly budgets: Pick<Store['budgets'], 'lease' | 'giveBack' | 'read'> }
+>
+
+export type ModelledStore = Answering<ModelledMethods> & { readonly budgets: Answering<Store['budgets']> }
 
 /**
  * The rules of calls, runs, sessions, challenges and budgets once more, with nothing under them: no database, no
@@ -254,7 +262,7 @@ export class ReferenceStore implements ModelledStore {
     return row === undefined ? undefined : { ...row }
   }
 
-  readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
+  readJournal(after: readonly JournalPosition[], limit: number): readonly JournalGroup[] {
     return this.#journal.read(after, limit)
   }
 

@@ -1,17 +1,16 @@
 import type { Outcome } from '#kernel/call/call'
-import type { RunPosition, SessionChanged } from '#kernel/journal/events'
 import type {
   CallRecord,
   CallSession,
   NewCall,
   NewSession,
   RefusedCall,
-  RetentionPolicy,
   RunAddress,
   RunRecord,
   SessionAddress,
   SessionRecord,
-} from '#kernel/ports/store'
+} from '#kernel/call/call-record'
+import type { RunPosition, SessionChanged } from '#kernel/journal/events'
 import {
   calledFact,
   labelOf,
@@ -24,7 +23,8 @@ import {
   type SessionOutcome,
 } from '#kernel/run/events'
 import { isRunEnded } from '#kernel/run/runs'
-import type { CallFilter } from '#store/ports/operator-store'
+import type { RetentionPolicy } from '#kernel/store/module'
+import type { CallFilter } from '#store/call-filter'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 

@@ -1,16 +1,4 @@
 import {
-  decidedFact,
-  isUsable,
-  judgeDecision,
-  type ParkedEnd,
-  refusedOutcome,
-  requestedFacts,
-  resolvedFact,
-} from '#kernel/approval/decisions'
-import { StoreError } from '#kernel/base/errors'
-import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#kernel/journal/append'
-import type { ApprovalChanged } from '#kernel/journal/events'
-import {
   APPROVAL_STATES,
   type ApprovalRecord,
   type ApprovalState,
@@ -23,9 +11,21 @@ import {
   type ParkedScope,
   type Parking,
   type Resumption,
-} from '#kernel/ports/approval-store'
-import type { NoticeSubject } from '#kernel/ports/notice-store'
-import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#kernel/ports/store'
+} from '#kernel/approval/approval'
+import {
+  decidedFact,
+  isUsable,
+  judgeDecision,
+  type ParkedEnd,
+  refusedOutcome,
+  requestedFacts,
+  resolvedFact,
+} from '#kernel/approval/decisions'
+import { StoreError } from '#kernel/base/errors'
+import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#kernel/call/call-record'
+import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#kernel/journal/append'
+import type { ApprovalChanged } from '#kernel/journal/events'
+import type { NoticeSubject } from '#kernel/journal/notices'
 import { labelOf, type RunFact } from '#kernel/run/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#kernel/store/engine'
 import { sealReason } from '#kernel/store/key-ring'

@@ -1,18 +1,19 @@
-import { createHmac } from 'node:crypto'
-import { StoreError } from '#kernel/base/errors'
-import { approvalEvent } from '#kernel/journal/append'
 import type {
   ApprovalAddress,
   ApprovalFilter,
   ApprovalRecord,
-  ApprovalStore,
+  DecideResult,
   EndedParked,
+  NewDecision,
   NewLink,
   ParkedScope,
   Parking,
   ParkResult,
-} from '#kernel/ports/approval-store'
-import type { CallAddress, CallRecord } from '#kernel/ports/store'
+  Resumption,
+} from '#kernel/approval/approval'
+import { StoreError } from '#kernel/base/errors'
+import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from '#kernel/call/call-record'
+import { approvalEvent } from '#kernel/journal/append'
 import {
   all,
   type CommitGroup,
@@ -43,17 +44,16 @@ import { TAKEN } from './call-changes.ts'
 import { findCall, holderOf } from './calls.ts'
 
 /**
- * The store's port of approvals, with its statements and tables. The kernel's `Approvals`, the ladder and the operator's surfaces
+ * The store's module of approvals, with its statements and tables. The kernel's `Approvals`, the ladder and the operator's surfaces
  * read and decide through it. Every answer is given after its commit; guarded rows are checked as they are read.
  */
 
 /** Small enough that a step never delays calls that wait for their commit. */
 const STEP = 200
-/** Purposes whose signatures must stay valid after the key is changed: bindings of grants, and keys sent upstream. */
-const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
+type EqualRequest = Pick<CallRecord, 'tenant' | 'principal' | 'fingerprint' | 'definitionHash'>
 
-export function sqlApprovals(context: StoreContext): ApprovalStore {
-  const { careful, read, keys } = context
+export function openApprovals(context: StoreContext) {
+  const { careful, read } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
   const changes = {
@@ -79,46 +79,52 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
     if (parked.kind === 'taken') return holder(parked.record)
     if (parked.kind !== 'parked') return parked
     const asked = await reads.findById(approval.id)
-    if (asked === undefined) throw new StoreError('not_written', 'a question vanished while it was asked')
+    if (asked === undefined)
+      throw new StoreError('not_written', 'a request for approval vanished while it was written')
     return { kind: 'parked', approval: asked }
   }
   return {
-    sign: (purpose, signed) =>
-      createHmac('sha256', LASTING.has(purpose) ? keys.bindings : keys.current.links)
-        .update(JSON.stringify([purpose, signed]))
-        .digest('base64url'),
-    noteLink: context.careful(
-      ({ approval }: NewLink) => approval.record,
-      // biome-ignore lint/correctness/useYield: the journal alone is written
-      function* (group, { approval, by, for: approver, power, atMs }) {
-        const event = approvalEvent(approval, { type: 'approval.link_made', at: atMs, by })
-        group.append({ ...event, for: approver, power })
-      },
-    ),
-    park: async (call, parking) => parkResult(await changes.park(call, parking), parking),
-    parkAgain: async (previous, next, parking) =>
+    /** Journals a link for an approver before it is given out. */
+    noteLink: careful(({ approval }) => approval.record, noteLink),
+    /** Inserts a `parked` call with its request, if the key is free. */
+    park: async (call: NewCall, parking: Parking) => parkResult(await changes.park(call, parking), parking),
+    /** Parks a call for its next attempt: one grant covers one (rule 20). Conditional like `reclaim`. */
+    parkAgain: async (previous: CallRecord, next: NextAttempt, parking: Parking) =>
       parkResult(await changes.parkAgain(previous, next, parking), parking),
-    async resume(previous, resumption) {
+    /** `parked → running`: consumes the grant, sets writer and attempt, appends the events. `found` when it cannot. */
+    async resume(previous: CallRecord, resumption: Resumption): Promise<ClaimResult> {
       const claimed = await changes.resume(previous, resumption)
       return claimed === TAKEN ? holder(previous.record) : claimed
     },
     find,
+    /** The newest request of a call. */
     findFor: reads.findFor,
-    findParked: read((like: Parameters<ApprovalStore['findParked']>[0]) => findParkedLike(context, like)),
+    /** The oldest parked call with an equal request of the same principal (rule 6). */
+    findParked: read((like: EqualRequest) => findParkedLike(context, like)),
     isParkedIn: read(isParkedIn),
-    async decide(decision) {
+    async decide(decision: NewDecision): Promise<DecideResult> {
       // Looks before it writes: a refusal starts no writer and leaves no trace.
       if ((await find(decision)) === undefined) return { kind: 'not_found' }
       const kind = await changes.decide(decision)
       const approval = await find(decision)
       return kind === undefined || approval === undefined ? { kind: 'not_found' } : { kind, approval }
     },
-    expire: async (nowMs) => ((await reads.expired(nowMs)).length === 0 ? [] : changes.expire(nowMs)),
-    cancel: async (scope, by, atMs) =>
+    /** One small step of ending requests that were not answered or used in time: a timeout is a refusal (OWP-71). */
+    expire: async (nowMs: number) => ((await reads.expired(nowMs)).length === 0 ? [] : changes.expire(nowMs)),
+    /** Ends parked calls at the request of their caller. */
+    cancel: async (scope: ParkedScope, by: string, atMs: number) =>
       (await reads.parkedIn(scope)).length === 0 ? [] : changes.cancel(scope, by, atMs),
+    /** For operators and holders of the unguessable id; not limited to a tenant. */
     findById: reads.findById,
+    /** Newest first. */
     list: read((filter: ApprovalFilter) => listApprovals(context, filter)),
   }
+}
+
+// biome-ignore lint/correctness/useYield: the journal alone is written
+function* noteLink(group: CommitGroup, { approval, by, for: approver, power, atMs }: NewLink): Steps<void> {
+  const event = approvalEvent(approval, { type: 'approval.link_made', at: atMs, by })
+  group.append({ ...event, for: approver, power })
 }
 
 function keyOfScope(scope: ParkedScope): string {
@@ -136,10 +142,7 @@ function* findFor(context: StoreContext, { tenant, record }: CallAddress): Steps
   return yield* show(context, row)
 }
 
-function* findParkedLike(
-  { sealed }: StoreContext,
-  like: Parameters<ApprovalStore['findParked']>[0],
-): Steps<CallRecord | undefined> {
+function* findParkedLike({ sealed }: StoreContext, like: EqualRequest): Steps<CallRecord | undefined> {
   const { tenant, principal, fingerprint, definitionHash } = like
   const row = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
   return row === undefined ? undefined : yield* findCall(sealed, text(row, 'record'))

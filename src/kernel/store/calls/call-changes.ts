@@ -1,14 +1,4 @@
 import type { Outcome } from '#kernel/call/call'
-import {
-  cancelRequestedEvent,
-  claimedEvent,
-  correctedEvent,
-  cutEvent,
-  endedEvent,
-  operatorOf,
-  settledEvent,
-} from '#kernel/journal/append'
-import type { RunPosition } from '#kernel/journal/events'
 import type {
   Attempt,
   CallAddress,
@@ -21,7 +11,17 @@ import type {
   NextAttempt,
   Settlement,
   SettleResult,
-} from '#kernel/ports/store'
+} from '#kernel/call/call-record'
+import {
+  cancelRequestedEvent,
+  claimedEvent,
+  correctedEvent,
+  cutEvent,
+  endedEvent,
+  operatorOf,
+  settledEvent,
+} from '#kernel/journal/append'
+import type { RunPosition } from '#kernel/journal/events'
 import { all, type CommitGroup, get, LIST, listsOf, type Row, type Steps, write } from '#kernel/store/engine'
 import {
   boundText,
@@ -88,7 +88,7 @@ interface InsertedCall {
   readonly finished?: Omit<FinishedRun, 'run'>
 }
 
-export function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
+export function* claim(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
   const { tenant, principal, session, atMs } = call
   const run = runOf(call)
   if (run !== undefined) {
@@ -118,7 +118,7 @@ export function* insertFinished(
   return { kind: 'recorded' }
 }
 
-export function* reclaimCall(
+export function* reclaim(
   group: CommitGroup,
   previous: CallRecord,
   next: NextAttempt,
@@ -216,7 +216,7 @@ function* correct(group: CommitGroup, { before, previous, corrected, atMs }: Cor
   return caller
 }
 
-export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+export function* finish(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
   const { run, state, outcome, atMs } = finished
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   const changed = yield* write(
@@ -265,7 +265,7 @@ export function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult
   return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
 }
 
-export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
+export function* settle(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
   const row = yield* findUnsettled(settlement.record)
   if (typeof row === 'string') return row
   if (settlement.as === 'not-run') {

@@ -1,81 +1,94 @@
 import { StoreError } from '#kernel/base/errors'
-import type { CallAddress, CallPage, CallRecord, KernelStore, OwnCallsQuery } from '#kernel/ports/store'
+import type {
+  CallAddress,
+  CallPage,
+  CallRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  NextAttempt,
+  OwnCallsQuery,
+  Settlement,
+  SettleResult,
+} from '#kernel/call/call-record'
 import { all, get, type Row, type Steps, type StoreContext } from '#kernel/store/engine'
 import { callFromRow, integer, type SealedText, text, unreadableText } from '#kernel/store/rows'
 import {
-  claimCall,
+  claim,
   findUnsettled,
-  finishCall,
+  finish,
   insertFinished,
-  reclaimCall,
+  reclaim,
   recordLate,
   requestCancel,
-  settleCall,
+  settle,
   TAKEN,
 } from './call-changes.ts'
 import { runOf } from './runs.ts'
 
 /**
- * The store's port of calls, with its statements and tables: find, claim, finish, settle and list. The ladder and recovery use
+ * The store's module of calls, with its statements and tables: find, claim, finish, settle and list. The ladder and recovery use
  * it. Claims and outcomes run in lanes, so that calls of different records do not wait for each other.
  */
 
-type CallPort = Pick<
-  KernelStore,
-  | 'find'
-  | 'claim'
-  | 'reclaim'
-  | 'finish'
-  | 'insertFinished'
-  | 'recordLate'
-  | 'requestCancel'
-  | 'cancelRequests'
-  | 'settle'
-  | 'listOwn'
->
-
-export function sqlCalls(context: StoreContext): CallPort {
+export function openCalls(context: StoreContext) {
   const { careful, lane, read, snapshot, sealed, chain } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
   const changes = {
-    claim: lane(recordOf, (call) => runOf(call) ?? call.record, claimCall),
-    reclaim: lane(recordOf, ({ run, record }) => run ?? record, reclaimCall),
+    claim: lane(recordOf, (call) => runOf(call) ?? call.record, claim),
+    reclaim: lane(recordOf, ({ run, record }) => run ?? record, reclaim),
     finish: lane(
       ({ run }) => run.record,
       ({ run }) => run.run ?? run.record,
-      finishCall,
+      finish,
     ),
     insertFinished: lane(recordOf, recordOf, insertFinished),
-    settle: careful(recordOf, settleCall),
+    settle: careful(recordOf, settle),
   }
   const unsettled = read(findUnsettled)
   return {
     find: read((address: CallAddress) => findOwn(sealed, address)),
-    async claim(call) {
+    /** Inserts a `running` call if the key is free. */
+    async claim(call: NewCall): Promise<ClaimResult> {
       const claimed = await changes.claim(call)
       return claimed === TAKEN ? holder(call.record) : claimed
     },
-    async reclaim(previous, next) {
+    /**
+     * Takes a `released` call, or a `running` one whose run will not continue, for the next attempt: one update, conditional on
+     * state, writer and attempt being those of `previous`. A correction replaces fingerprint, input and caller text, and both
+     * fingerprints are journaled.
+     */
+    async reclaim(previous: CallRecord, next: NextAttempt): Promise<ClaimResult> {
       const claimed = await changes.reclaim(previous, next)
       return claimed === TAKEN ? holder(previous.record) : claimed
     },
-    async finish(finished) {
+    /** Ends an attempt of this writer; conditional on it still being `running` and its own. */
+    async finish(finished: FinishedRun): Promise<FinishResult> {
       const recorded = await changes.finish(finished)
       return recorded === TAKEN ? holder(finished.run.record) : recorded
     },
-    async insertFinished(call, finished) {
+    /** Writes a call that skipped its claim, with its outcome, if the key is free (rule 7). */
+    async insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
       const recorded = await changes.insertFinished(call, finished)
       return recorded === TAKEN ? holder(call.record) : recorded
     },
+    /** Stores and journals a result that arrived after the end. Never changes the outcome (rule 10). */
     recordLate: lane(recordOf, recordOf, recordLate),
+    /** Asks the process that runs the call to stop it. */
     requestCancel: careful(recordOf, requestCancel),
+    /** Running calls of this writer that a caller asked to stop. */
     cancelRequests: read(() => cancelRequests(chain.no)),
-    /** Looks before it writes: a refusal starts no writer and leaves no trace. */
-    async settle(settlement) {
+    async settle(settlement: Settlement): Promise<SettleResult> {
+      // Looks before it writes: a refusal starts no writer and leaves no trace.
       const found = await unsettled(settlement.record)
       return typeof found === 'string' ? found : await changes.settle(settlement)
     },
+    /**
+     * A principal's own calls, newest first, without steps of workflows. It scans a limited number of calls of all principals,
+     * so that a principal with few calls does not slow down a store with many.
+     */
     listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
   }
 }
@@ -85,7 +98,6 @@ function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<Ca
   return found?.tenant === tenant ? found : undefined
 }
 
-/** Running calls of this writer that a caller asked to stop. */
 function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
   const rows = yield* all('cancelRequests', writerNo)
   return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))

@@ -1,8 +1,7 @@
 import type { CallError, Failure } from '#kernel/call/call'
 import { lastFailure, MAX_ATTEMPTS } from '#kernel/call/look-up'
 import { ambiguousEvent, endedEvent } from '#kernel/journal/append'
-import type { AmbiguousCall } from '#kernel/ports/notice-store'
-import type { KernelStore, RetentionPolicy } from '#kernel/ports/store'
+import type { AmbiguousCall } from '#kernel/journal/notices'
 import { sessionLostError } from '#kernel/run/session-ends'
 import { checkpointSignature } from '#kernel/store/chain'
 import {
@@ -17,7 +16,7 @@ import {
   write,
 } from '#kernel/store/engine'
 import type { Generation } from '#kernel/store/key-ring'
-import type { Forgetting, StoreDefinition } from '#kernel/store/module'
+import type { Forgetting, RetentionPolicy, StoreDefinition } from '#kernel/store/module'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
@@ -28,13 +27,7 @@ import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, remove
  * a job purges. Every step is small, so that it never delays calls that wait for their commit.
  */
 
-export function sqlRecovery({
-  careful,
-  read,
-  engine,
-  chain,
-  definition,
-}: StoreContext): Pick<KernelStore, 'recover' | 'isWriterAlive' | 'hasOtherWriters' | 'purge'> {
+export function openRecovery({ careful, read, engine, chain, definition }: StoreContext) {
   const openWriters = read(findOpenWriters)
   const hasEnded = read(writerHasEnded)
   const recoverSome = careful(() => '', recoverWriter)
@@ -44,7 +37,11 @@ export function sqlRecovery({
       purgeStep(definition, { group, nowMs, policy, limit: STEP }, dropped),
   )
   return {
-    async recover(nowMs) {
+    /**
+     * Turns running calls of dead writers into `ambiguous`, unless they may run again (rule 8) or were lost with their session,
+     * and closes the sessions of such writers (rule 30).
+     */
+    async recover(nowMs: number) {
       await engine.isAlive(chain.id)
       let deadWriters = 0
       let ambiguous = 0
@@ -60,12 +57,14 @@ export function sqlRecovery({
       }
       return { deadWriters, ambiguous }
     },
-    isWriterAlive: (writer) => engine.isAlive(writer),
+    isWriterAlive: (writer: string) => engine.isAlive(writer),
+    /** Whether another process has written here and still lives. */
     async hasOtherWriters() {
       for (const { id } of await openWriters()) if (id !== chain.id && (await engine.isAlive(id))) return true
       return false
     },
-    async purge(nowMs, policy) {
+    /** One small step of retention (rule 13); `true` while there is more to do. */
+    async purge(nowMs: number, policy: RetentionPolicy) {
       const dropped = (await engine.tendParts?.(nowMs, policy.journalMs)) ?? 0
       return await purgeSome(nowMs, policy, dropped)
     },

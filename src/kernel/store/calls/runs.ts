@@ -1,7 +1,5 @@
 import { StoreError } from '#kernel/base/errors'
 import type { Outcome } from '#kernel/call/call'
-import { refusedEvent } from '#kernel/journal/append'
-import type { RunPosition } from '#kernel/journal/events'
 import type {
   Attempt,
   CallRecord,
@@ -11,10 +9,11 @@ import type {
   RefusedCall,
   RunAddress,
   RunRecord,
-  RunStore,
   SessionAddress,
   SessionRecord,
-} from '#kernel/ports/store'
+} from '#kernel/call/call-record'
+import { refusedEvent } from '#kernel/journal/append'
+import type { RunPosition } from '#kernel/journal/events'
 import {
   type CallLabel,
   calledFact,
@@ -65,14 +64,17 @@ import {
  * the group of their call; events refer to them.
  */
 
-export function sqlRuns(context: StoreContext): RunStore {
+export function openRuns(context: StoreContext) {
   const { careful, read, snapshot } = context
   return {
     findRun: read(findRun),
+    /** Events after a sequence, in order. */
     readRun: snapshot((address: RunAddress, after: number, limit: number) =>
       readRun(context, address, { after, limit }),
     ),
+    /** Refuses new calls in it; `false` when there is no such run or it has ended. */
     endRun: careful(({ run }) => run, endRun),
+    /** Appends that the call was made and refused; `false` when there is no such open run. */
     noteRefusal: careful(({ record }) => record, noteRefusal),
   }
 }
@@ -160,7 +162,6 @@ export const IN_CALLER_TEXT: CallLabel = {
   traceId: '',
 }
 
-/** Appends the pair of events of a refused call; `false` when there is no such open run. */
 function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
   const { scope, record, atMs } = refused
   const run = yield* findRun(scope)

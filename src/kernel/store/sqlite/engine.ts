@@ -4,9 +4,16 @@ import { DatabaseSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '#kernel/base/errors'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import type { NotifyChange, StoreWatcher } from '#kernel/ports/store'
 import type { Chain, ChainHead } from '#kernel/store/chain'
-import { type Ask, drive, type Engine, type PendingChange, type Steps } from '#kernel/store/engine'
+import {
+  type Ask,
+  drive,
+  type Engine,
+  type NotifyChange,
+  type PendingChange,
+  type Steps,
+  type StoreWatcher,
+} from '#kernel/store/engine'
 import type { StoreDefinition } from '#kernel/store/module'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'

@@ -14,7 +14,7 @@ import {
   NEWEST_LEGACY_REVISION,
   type WireError,
 } from '#protocols/mcp/wire'
-import type { CallerRequest, CallerSession, ProtocolSessionStore } from '#store/ports/protocol-store'
+import type { CallerRequest, CallerSession, ProtocolSessionStore } from '#store/protocol-state'
 
 /*
  * Sessions of revisions 2025-06-18 and 2025-11-25, and the requests in them that can be cancelled by id.
@@ -186,7 +186,7 @@ export class ClientSessions {
       agreed: { revision, capabilities: capabilitiesToJson(capabilities) },
       touchedAtMs: nowMs,
     }
-    const room = { most: MAX_PER_PRINCIPAL, idleBeforeMs: nowMs - IDLE_MS }
+    const room = { max: MAX_PER_PRINCIPAL, idleBeforeMs: nowMs - IDLE_MS }
     if (await this.#callers.openSession(session, room)) return { id, revision, capabilities }
     throw fault(
       'rate_limited',

@@ -1,10 +1,9 @@
-import type { MaybePromise } from '#kernel/base/waiting'
+import type { CallAddress, CallRecord, NextAttempt } from '#kernel/call/call-record'
 import type { SafetyTier } from '#kernel/tool/tool'
-import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from './store.ts'
 
 /**
- * The store's port of approvals: parked calls, their requests for approval and the decisions. The kernel calls it, `store/calls`
- * implements it. Every change is one transaction with its events.
+ * Approvals as the store keeps them: requests, decisions, links, and the parked calls that wait for them. The ladder parks calls,
+ * `Approvals` decides, and the store's module of approvals writes and reads these records.
  */
 
 /**
@@ -147,41 +146,4 @@ export interface NewLink {
   readonly for: string
   readonly power: 'decide' | 'inspect'
   readonly atMs: number
-}
-
-export interface ApprovalStore {
-  /** HMAC under a key of this store, different for each purpose. */
-  sign(purpose: string, text: string): string
-  /** Journals a link for an approver before it is given out. */
-  noteLink(link: NewLink): MaybePromise<void>
-
-  /** Inserts a `parked` call with its request, if the key is free. */
-  park(call: NewCall, parking: Parking): MaybePromise<ParkResult>
-  /** Parks a call for its next attempt: one grant covers one (rule 20). Conditional like `reclaim`. */
-  parkAgain(previous: CallRecord, next: NextAttempt, parking: Parking): MaybePromise<ParkResult>
-  /** `parked → running`: consumes the grant, sets writer and attempt, appends the events. `found` when it cannot. */
-  resume(previous: CallRecord, resumption: Resumption): MaybePromise<ClaimResult>
-
-  find(address: ApprovalAddress): MaybePromise<ApprovalRecord | undefined>
-  /** The newest of a call. */
-  findFor(call: CallAddress): MaybePromise<ApprovalRecord | undefined>
-  /** The oldest parked call with an equal request of the same principal (rule 6). */
-  findParked(like: {
-    readonly tenant: string
-    readonly principal: string
-    readonly fingerprint: string
-    readonly definitionHash: string
-  }): MaybePromise<CallRecord | undefined>
-  isParkedIn(session: { readonly tenant: string; readonly sessionId: string }): MaybePromise<boolean>
-
-  decide(decision: NewDecision): MaybePromise<DecideResult>
-  /** One small step of ending requests that were not answered or used in time: a timeout is a refusal (OWP-71). */
-  expire(nowMs: number): MaybePromise<readonly EndedParked[]>
-  /** Ends parked calls at the request of their caller. */
-  cancel(scope: ParkedScope, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
-
-  /** For operators and holders of the unguessable id; not limited to a tenant. */
-  findById(id: string): MaybePromise<ApprovalRecord | undefined>
-  /** Newest first. */
-  list(filter: ApprovalFilter): MaybePromise<readonly ApprovalRecord[]>
 }

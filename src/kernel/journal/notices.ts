@@ -1,0 +1,93 @@
+import type { JsonObject } from '#kernel/base/json'
+import type { ChangeClass } from './events.ts'
+
+/**
+ * Notices for operators, which webhooks deliver: their kinds and their contents. Changes of the store write them with
+ * `CommitGroup.notify`; `store/notices.ts` keeps them and `server/webhooks` delivers them.
+ */
+
+/** Kinds of notices, by the names that configurations use. */
+export const NOTICE_KINDS = [
+  'approval.requested',
+  'approval.decided',
+  'approval.expired',
+  'source.added',
+  'pin.held',
+  'call.ambiguous',
+  'budget.80',
+  'budget.100',
+] as const
+
+export type NoticeKind = (typeof NOTICE_KINDS)[number]
+
+/** Percentages of a budget at which a notice is written. */
+export const BUDGET_MARKS = [80, 100] as const
+
+/** Amounts that budgets count, as whole numbers: `cost` in thousandths of a unit. */
+export interface Spending {
+  readonly calls: number
+  readonly milliseconds: number
+  readonly cost: number
+}
+
+/** One window of one budget. Windows are multiples of their length since 1970, so all processes have the same ones. */
+export interface BudgetWindow {
+  readonly tenant: string
+  /** `undefined` for the budget of the whole tenant. */
+  readonly principal: string | undefined
+  readonly lengthMs: number
+  readonly startMs: number
+}
+
+/** A call whose effect is unknown. */
+export interface AmbiguousCall {
+  readonly record: string
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  readonly attempt: number
+}
+
+interface HeldPin {
+  readonly tool: string
+  readonly class: ChangeClass
+  readonly hash: string
+}
+
+/**
+ * The subject of a notice. It contains no text of a caller, because it is stored in plain text; what an approval is about is
+ * read when the notice is sent.
+ */
+export type NoticeSubject =
+  | { readonly kind: 'approval.requested' | 'approval.expired'; readonly approval: string }
+  | {
+      readonly kind: 'approval.decided'
+      readonly approval: string
+      readonly as: 'granted' | 'rejected'
+      readonly by: string
+    }
+  /** `changes` are the changed rules for its tools. */
+  | {
+      readonly kind: 'source.added'
+      readonly source: string
+      readonly sourceType: string | null
+      readonly target: string | null
+      readonly replaced: boolean
+      readonly changes: JsonObject
+      readonly by: string
+    }
+  /** `tools` are the first of `count`. */
+  | {
+      readonly kind: 'pin.held'
+      readonly source: string
+      readonly count: number
+      readonly tools: readonly HeldPin[]
+    }
+  | { readonly kind: 'call.ambiguous'; readonly calls: readonly AmbiguousCall[] }
+  | {
+      readonly kind: `budget.${(typeof BUDGET_MARKS)[number]}`
+      readonly window: BudgetWindow
+      readonly unit: keyof Spending
+      readonly used: number
+      readonly limit: number
+    }

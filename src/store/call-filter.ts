@@ -1,0 +1,113 @@
+import type { CallState } from '#kernel/call/call'
+import type { CallRecord } from '#kernel/call/call-record'
+import { matchesGlob } from '#kernel/tool/toolsets'
+
+/**
+ * The operator's filter of calls, matched in memory for lists that are followed live. `operator-views.ts` runs the same filter
+ * as a query, and the store contract compares the two.
+ */
+
+/** An absent member matches every call. */
+export interface CallFilter {
+  readonly states?: readonly CallState[] | undefined
+  readonly tenant?: string | undefined
+  readonly principal?: string | undefined
+  /** In any spelling, with dots or underscores, in any case; every version unless one is given. `*` is any text. */
+  readonly tool?: string | undefined
+  /** Created at this time or later. */
+  readonly sinceMs?: number | undefined
+  /** Created before this time. */
+  readonly untilMs?: number | undefined
+  readonly took?: TookFilter | undefined
+  /** Only calls before this position; absent: from the newest on. */
+  readonly before?: number | undefined
+  readonly limit: number
+}
+
+/** By run time. A running call counts from its request on; calls that did not run or were settled by a person never match. */
+interface TookFilter {
+  /** Inclusive. */
+  readonly leastMs?: number | undefined
+  /** Exclusive. */
+  readonly belowMs?: number | undefined
+  readonly nowMs: number
+}
+
+/** Counts calls by state and by interval of `bucketMs`. */
+export interface TallyQuery extends Omit<CallFilter, 'limit' | 'sinceMs'> {
+  readonly sinceMs: number
+  readonly bucketMs: number
+  /** Start of the first interval, at or before `sinceMs`; absent: `sinceMs`. */
+  readonly originMs?: number
+}
+
+/** The members of a call that are not sealed: enough for a line of a list, and cheap to read. */
+export type CallGlance = Pick<
+  CallRecord,
+  | 'record'
+  | 'tenant'
+  | 'principal'
+  | 'tool'
+  | 'tier'
+  | 'state'
+  | 'attempt'
+  | 'createdAtMs'
+  | 'finishedAtMs'
+  | 'ranMs'
+  | 'parent'
+>
+
+/** A filter for calls that are still to come. */
+export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>
+
+export function matchesCall(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
+  return isInState(filter, call) && matchesButState(filter, call, nowMs)
+}
+
+/** Ignores the state: the call may have matched a moment ago. */
+export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
+  const { tenant, principal, tool, sinceMs, untilMs, took } = filter
+  const { createdAtMs } = call
+  return (
+    (tenant === undefined || call.tenant === tenant) &&
+    (principal === undefined || call.principal === principal) &&
+    (tool === undefined || matchesTool(tool, call.tool)) &&
+    createdAtMs >= (sinceMs ?? Number.NEGATIVE_INFINITY) &&
+    createdAtMs < (untilMs ?? Number.POSITIVE_INFINITY) &&
+    (took === undefined || isWithin(took, call, nowMs))
+  )
+}
+
+function isWithin(
+  { leastMs = 0, belowMs = Number.POSITIVE_INFINITY }: NonNullable<CallFilter['took']>,
+  { state, createdAtMs, ranMs }: CallGlance,
+  nowMs: number,
+): boolean {
+  const runMs = state === 'running' ? nowMs - createdAtMs : ranMs
+  return runMs !== undefined && runMs >= leastMs && runMs < belowMs
+}
+
+function isInState({ states }: FollowedCalls, { state }: CallGlance): boolean {
+  return states === undefined || states.includes(state)
+}
+
+/** Matches every version of a tool unless one is given. */
+function matchesTool(asked: string, tool: string): boolean {
+  const [pattern, name] = [spelledTool(asked), spelledTool(tool)]
+  return matchesGlob(name, pattern) || matchesGlob(name, `${pattern}@*`)
+}
+
+/** Normalises `Crm.Find`, `Crm_Find` and `crm.find`, with or without the prefix of a catalog id. */
+export function spelledTool(tool: string): string {
+  return tool
+    .slice(tool.lastIndexOf(':') + 1)
+    .replaceAll('.', '_')
+    .toLowerCase()
+}
+
+/** The pattern for `LIKE`, with its special characters escaped. */
+export function toolPattern(tool: string): string {
+  return spelledTool(tool)
+    .replaceAll(/[!%_]/g, (letter) => `!${letter}`)
+    .replaceAll('*', '%')
+}
