@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { checkSchema } from './check.ts'
 import { inlineSchema } from './inline.ts'
-import { addEqualityKeywords, createSchemaValidator } from './validator.ts'
+import { createSchemaValidator } from './validator.ts'
 
 function inlined(schema: JsonObject): JsonObject {
   return inlineSchema(schema, 'input', (where, problem) => expect.fail(`${where}: ${problem}`))
@@ -23,7 +23,7 @@ function withoutUnevaluated(schema: JsonObject): JsonObject {
   )
 }
 
-/** Ajv writes code that throws for some nested `unevaluatedItems`; then there is no verdict to compare with. */
+/** Ajv calls `toString` of a value to compare it, which throws where that is a member; then there is no verdict. */
 function verdictOf(validate: (value: unknown) => boolean, value: unknown): boolean | undefined {
   try {
     return validate(value)
@@ -206,9 +206,7 @@ describe('inlineSchema', () => {
           expect(
             checkSchema(plain, '', (_, problem) => expect.fail(problem), { references: 'forbidden' }),
           ).toBe(true)
-          const oracle = new Ajv2020(ORACLE)
-          addEqualityKeywords(oracle)
-          const original = oracle.compile(schema)
+          const original = new Ajv2020(ORACLE).compile(schema)
           const validate = createSchemaValidator(plain)
           for (const value of values) {
             const accepted = verdictOf(original, value)

@@ -1,39 +1,34 @@
-import type { ErrorObject } from 'ajv/dist/2020.js'
 import type { InputIssue } from '#kernel/base/errors'
-import { childPointer, isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
+import { childPointer, pointerSteps } from '#kernel/base/json'
 import { nearestName } from '#kernel/base/nearest-name'
 
-/** Enough to repair a call; a list of thousands helps nobody. */
-const MAX_ISSUES = 50
+/**
+ * Turns the problems that a check found into issues that an agent can act on: each names its parameter, and a failed choice
+ * is one issue, about the branch that the caller most likely meant. `validator.ts` calls it when a value does not fit.
+ * A message quotes only values of the schema, never of the input.
+ */
 
-/** A validator's error on its way to an issue; kept together with where in the schema it arose. */
-interface Problem {
-  readonly schemaPath: string
-  readonly instancePath: string
-  readonly pointer: string
-  readonly message: string
-  /** Set when the problem is only that the value is none of these. */
-  readonly accepted?: readonly Accepted[]
+/** A failed keyword. */
+export interface SchemaProblem {
+  readonly keyword: string
+  /** Values of the schema, for the message. */
+  readonly params: Params
+  /** JSON Pointer of the value that failed. */
+  readonly at: string
+  /** The problems of each branch of `anyOf` or `oneOf` that did not fit. */
+  readonly branches?: readonly (readonly SchemaProblem[])[] | undefined
 }
 
-/**
- * A validator's errors as issues an agent can act on: each names its parameter, branches are reported once.
- * `schema` is what the value was checked against, for suggestions when a member is unknown.
- */
-export function schemaIssues(errors: readonly ErrorObject[], schema: JsonObject): readonly InputIssue[] {
-  const problems: Problem[] = []
-  for (const error of errors) {
-    // What `then` or `else` found is listed on its own.
-    if (error.keyword === 'if') continue
-    if (COMPOSED.has(error.keyword)) {
-      for (const problem of summarize(error, takeInner(problems, error))) problems.push(problem)
-    } else problems.push(toProblem(error, schema))
-  }
+type Params = Readonly<Record<string, unknown>>
+
+/** Enough to repair a call; a longer list would not help. */
+const MAX_ISSUES = 50
+
+export function schemaIssues(problems: readonly SchemaProblem[]): readonly InputIssue[] {
   const issues = new Map<string, InputIssue>()
-  for (const problem of problems) {
+  for (const { pointer, message } of problems.flatMap(explain)) {
     if (issues.size >= MAX_ISSUES) break
-    const [parameter] = pointerSteps(problem.pointer)
-    const { pointer, message } = problem
+    const [parameter] = pointerSteps(pointer)
     issues.set(
       `${pointer} ${message}`,
       parameter === undefined ? { pointer, message } : { parameter, pointer, message },
@@ -42,150 +37,95 @@ export function schemaIssues(errors: readonly ErrorObject[], schema: JsonObject)
   return [...issues.values()]
 }
 
-/** Keywords whose own error follows those of the schemas inside them. */
-const COMPOSED: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'contains', 'propertyNames'])
-
-function takeInner(problems: Problem[], { schemaPath, instancePath }: ErrorObject): readonly Problem[] {
-  const before = problems.findLastIndex((problem) => !isInside(problem, schemaPath, instancePath))
-  return problems.splice(before + 1)
+interface Explained {
+  readonly at: string
+  /** Names a missing or surplus member itself, not the object around it. */
+  readonly pointer: string
+  readonly message: string
+  /** Set if the only problem is that the value is none of these. */
+  readonly accepted?: readonly Accepted[] | undefined
 }
 
-function isInside(problem: Problem, schemaPath: string, instancePath: string): boolean {
-  return (
-    problem.schemaPath.startsWith(`${schemaPath}/`) &&
-    (problem.instancePath === instancePath || problem.instancePath.startsWith(`${instancePath}/`))
-  )
-}
-
-function toProblem(error: ErrorObject, schema: JsonObject): Problem {
-  const { keyword, params, schemaPath, instancePath } = error
-  const accepted = acceptedValues(keyword, params)
-  return {
-    schemaPath,
-    instancePath,
-    pointer: pointerOf(error),
-    message:
-      unknownMember(error, schema) ??
-      keywordMessage(keyword, { ...params, ...formatBeside(error, schema) }) ??
-      `Does not satisfy "${keyword}"`,
-    ...(accepted === undefined ? {} : { accepted }),
+/** A failed choice is explained once: by what it accepts, or by what is wrong with the branch that was meant. */
+function explain({ keyword, params, at, branches }: SchemaProblem): readonly Explained[] {
+  const member = params[MEMBER_PARAM[keyword] ?? '']
+  const pointer = typeof member === 'string' ? childPointer(at, member) : at
+  if (branches === undefined) {
+    const accepted = acceptedValues(keyword, params)
+    return [{ at, pointer, message: keywordMessage(keyword, params), accepted }]
   }
-}
-
-/** A missing or surplus member is named itself, not the object around it. */
-function pointerOf({ keyword, params, instancePath }: ErrorObject): string {
-  const member: unknown = params[MEMBER_PARAM[keyword] ?? '']
-  return typeof member === 'string' ? childPointer(instancePath, member) : instancePath
+  if (params.fitting !== 0) {
+    return [{ at, pointer, message: 'Must fit exactly one of the allowed forms, and fits several' }]
+  }
+  const explained = branches.map((branch) => branch.flatMap(explain))
+  const accepted = explained.map((branch) => acceptedAt(branch, at))
+  if (accepted.every((each) => each !== undefined)) {
+    return [{ at, pointer, message: mustBe(accepted.flat()), accepted: accepted.flat() }]
+  }
+  return closestBranch(explained, at) ?? [{ at, pointer, message: 'Must fit one of the allowed forms' }]
 }
 
 const MEMBER_PARAM: Readonly<Record<string, string>> = {
   required: 'missingProperty',
   dependentRequired: 'missingProperty',
   dependencies: 'missingProperty',
-  additionalProperties: 'additionalProperty',
-  unevaluatedProperties: 'unevaluatedProperty',
+  additionalProperties: 'unknownProperty',
+  unevaluatedProperties: 'unknownProperty',
   propertyNames: 'propertyName',
 }
 
-function unknownMember(error: ErrorObject, { properties }: JsonObject): string | undefined {
-  if (error.keyword !== 'additionalProperties' && error.keyword !== 'unevaluatedProperties') return undefined
-  if (error.instancePath !== '' || !isJsonObject(properties)) return undefined
-  const [name = ''] = pointerSteps(pointerOf(error))
-  const near = nearestName(name, Object.keys(properties))
-  return near === undefined ? 'Is not known here' : `Is not known here (did you mean "${near}"?)`
-}
-
-/** The `format` next to a failed `pattern`, which says the same in a word. */
-function formatBeside({ keyword, schemaPath }: ErrorObject, schema: JsonObject): KeywordParams {
-  if (keyword !== 'pattern' || !schemaPath.startsWith('#/')) return {}
-  let here: JsonValue | undefined = schema
-  for (const step of pointerSteps(schemaPath.slice(1)).slice(0, -1)) {
-    here = stepInto(here, decodeURIComponent(step))
-  }
-  return isJsonObject(here) && here.format !== undefined ? { format: here.format } : {}
-}
-
-function stepInto(value: JsonValue | undefined, step: string): JsonValue | undefined {
-  if (Array.isArray(value)) return value[Number(step)]
-  return isJsonObject(value) && Object.hasOwn(value, step) ? value[step] : undefined
-}
-
-/** Tells a failed choice once: what it accepts, or what is wrong with the branch that was meant. */
-function summarize(error: ErrorObject, inner: readonly Problem[]): readonly Problem[] {
-  const { keyword, params, schemaPath, instancePath } = error
-  const whole = (message: string): Problem => ({
-    schemaPath,
-    instancePath,
-    pointer: pointerOf(error),
-    message,
-  })
-  if (keyword === 'contains' || keyword === 'propertyNames') {
-    return [whole(keywordMessage(keyword, params) ?? 'Is not allowed')]
-  }
-  if (Array.isArray(params.passingSchemas)) {
-    return [whole('Must fit exactly one of the allowed forms, and fits several')]
-  }
-  const branches = [...Map.groupBy(inner, (problem) => branchOf(problem, schemaPath)).values()]
-  const only = branches.flatMap((branch) => acceptedHere(branch, instancePath) ?? [])
-  if (branches.length > 0 && branches.every((branch) => acceptedHere(branch, instancePath) !== undefined)) {
-    return [{ ...whole(mustBe(only)), accepted: only }]
-  }
-  return closestBranch(branches, instancePath) ?? [whole('Must fit one of the allowed forms')]
-}
-
-function branchOf({ schemaPath: path }: Problem, schemaPath: string): string {
-  return path.slice(schemaPath.length + 1).split('/', 1)[0] ?? ''
-}
-
-function acceptedHere(branch: readonly Problem[], instancePath: string): readonly Accepted[] | undefined {
+function acceptedAt(branch: readonly Explained[], at: string): readonly Accepted[] | undefined {
   const [first, ...more] = branch
-  return more.length === 0 && first?.instancePath === instancePath ? first.accepted : undefined
+  return more.length === 0 && first?.at === at ? first.accepted : undefined
 }
 
 const WRONG_KIND = 1_000_000
 const WRONG_MEMBER_VALUE = 1_000
 
-/** The branch that was clearly meant: right kind of value, right discriminator, fewest problems. Else what all share. */
+/**
+ * The branch that was clearly meant: right kind of value, right discriminator, fewest problems. Otherwise the problems that
+ * all branches share.
+ */
 function closestBranch(
-  branches: readonly (readonly Problem[])[],
-  instancePath: string,
-): readonly Problem[] | undefined {
-  const depth = pointerSteps(instancePath).length
+  branches: readonly (readonly Explained[])[],
+  at: string,
+): readonly Explained[] | undefined {
+  const depth = pointerSteps(at).length
   const ranked = branches
     .map((branch) => ({ branch, penalty: penaltyOf(branch, depth) }))
     .sort((left, right) => left.penalty - right.penalty)
   const [first, second] = ranked
   if (first === undefined) return undefined
-  const clear = second === undefined || first.penalty < second.penalty
-  if (clear && first.penalty < WRONG_MEMBER_VALUE) return first.branch
-  const shared = first.branch.flatMap((problem) => inEveryBranch(problem, branches))
+  const isClear = second === undefined || first.penalty < second.penalty
+  if (isClear && first.penalty < WRONG_MEMBER_VALUE) return first.branch
+  const shared = first.branch.flatMap((problem) => sharedProblem(problem, branches))
   if (shared.length > 0) return shared
-  return clear ? first.branch : undefined
+  return isClear ? first.branch : undefined
 }
 
-function penaltyOf(branch: readonly Problem[], depth: number): number {
-  return branch.reduce((sum, { accepted, instancePath }) => {
-    const distance = pointerSteps(instancePath).length - depth
+function penaltyOf(branch: readonly Explained[], depth: number): number {
+  return branch.reduce((sum, { accepted, at }) => {
+    const distance = pointerSteps(at).length - depth
     if (accepted === undefined || distance > 1) return sum + 1
     if (distance === 0) return sum + WRONG_KIND
     return sum + (accepted.every((one) => one.kind === 'value') ? WRONG_MEMBER_VALUE : 1)
   }, 0)
 }
 
-/** A discriminator that no branch accepts, or a member that every branch asks for. */
-function inEveryBranch(problem: Problem, branches: readonly (readonly Problem[])[]): readonly Problem[] {
+/** A discriminator that no branch accepts, or a member that every branch requires. */
+function sharedProblem(
+  problem: Explained,
+  branches: readonly (readonly Explained[])[],
+): readonly Explained[] {
   const here = branches.map((branch) => branch.find(({ pointer }) => pointer === problem.pointer))
   if (here.every((other) => other?.message === problem.message)) return [problem]
-  const accepted = here.flatMap((other) => other?.accepted ?? [])
   if (here.some((other) => other?.accepted === undefined)) return []
+  const accepted = here.flatMap((other) => other?.accepted ?? [])
   return [{ ...problem, message: mustBe(accepted), accepted }]
 }
 
 const MAX_CHOICES = 20
 const MAX_VALUE_LENGTH = 80
-
-/** What a failed keyword says about itself; never more than the schema's own values. */
-type KeywordParams = Readonly<Record<string, unknown>>
 
 /** `a number`, `an array`, `null`: one kind of value a place accepts. */
 const KINDS: Readonly<Record<string, string>> = {
@@ -205,20 +145,20 @@ const COMPARISONS: Readonly<Record<string, string>> = {
   exclusiveMaximum: 'less than',
 }
 
-/** One sentence for one failed keyword, without the name of the parameter and without a full stop. */
-function keywordMessage(keyword: string, params: KeywordParams): string | undefined {
+/** One sentence, without the name of the parameter and without a full stop. */
+function keywordMessage(keyword: string, params: Params): string {
   const accepted = acceptedValues(keyword, params)
   if (accepted !== undefined) return mustBe(accepted)
   const comparison = COMPARISONS[keyword]
   if (comparison !== undefined) return `Must be ${comparison} ${params.limit}`
-  return MESSAGES[keyword]?.(params)
+  return MESSAGES[keyword]?.(params) ?? `Does not satisfy "${keyword}"`
 }
 
-const MESSAGES: Readonly<Record<string, (params: KeywordParams) => string>> = {
+const MESSAGES: Readonly<Record<string, (params: Params) => string>> = {
   required: () => 'Is required',
   dependentRequired: whenGiven,
   dependencies: whenGiven,
-  multipleOf: ({ multipleOf }) => `Must be a multiple of ${multipleOf}`,
+  multipleOf: ({ limit }) => `Must be a multiple of ${limit}`,
   pattern: patternMessage,
   minLength: ({ limit }) => `Must have at least ${count(limit, 'character')}`,
   maxLength: ({ limit }) => `Must have at most ${count(limit, 'character')}`,
@@ -234,8 +174,8 @@ const MESSAGES: Readonly<Record<string, (params: KeywordParams) => string>> = {
     return `Must hold at least ${minContains}${most} of the items it asks for`
   },
   propertyNames: () => 'Has a name that is not allowed',
-  additionalProperties: () => 'Is not allowed',
-  unevaluatedProperties: () => 'Is not allowed',
+  additionalProperties: unknownMessage,
+  unevaluatedProperties: unknownMessage,
   'false schema': () => 'Is not allowed',
   not: () => 'Has a value that is not allowed',
 }
@@ -255,7 +195,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 }
 
 /** `format` is what stands beside the pattern in the schema. A pattern short enough to show may say more than it. */
-function patternMessage({ pattern, format }: KeywordParams): string {
+function patternMessage({ pattern, format }: Params): string {
   const written = String(pattern)
   if (typeof format !== 'string') return `Must match the pattern ${shorten(written)}`
   const kind = Object.hasOwn(FORMATS, format) ? FORMATS[format] : `of the format ${inJson(format)}`
@@ -265,7 +205,7 @@ function patternMessage({ pattern, format }: KeywordParams): string {
 }
 
 /** What a place accepts when the keyword names it outright: types and listed values. */
-function acceptedValues(keyword: string, params: KeywordParams): readonly Accepted[] | undefined {
+function acceptedValues(keyword: string, params: Params): readonly Accepted[] | undefined {
   if (keyword === 'type') {
     const types: unknown[] = Array.isArray(params.type) ? params.type : [params.type]
     return types.map((type) => ({ kind: 'type', text: KINDS[String(type)] ?? String(type) }))
@@ -302,7 +242,13 @@ function joinOr(texts: readonly string[]): string {
   return texts.length < 2 ? texts.join() : `${texts.slice(0, -1).join(', ')} or ${texts.at(-1)}`
 }
 
-function whenGiven({ property }: KeywordParams): string {
+function unknownMessage({ unknownProperty, known }: Params): string {
+  if (!Array.isArray(known)) return 'Is not allowed'
+  const near = nearestName(String(unknownProperty), known)
+  return near === undefined ? 'Is not known here' : `Is not known here (did you mean "${near}"?)`
+}
+
+function whenGiven({ property }: Params): string {
   return `Is required when ${inJson(property)} is given`
 }
 

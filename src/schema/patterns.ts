@@ -1,3 +1,4 @@
+import { createContext, Script } from 'node:vm'
 import { RE2JS } from 're2js'
 import { childPointer, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 import { mapSubschemas, REFERENCES, visitSchemas } from './keywords.ts'
@@ -103,7 +104,7 @@ function isTouched(value: JsonValue, hard: ReadonlySet<string>): boolean {
 }
 
 /** A pattern made to match in linear time, or why it cannot be. */
-export type LinearPattern =
+type LinearPattern =
   | {
       readonly ok: true
       readonly test: (text: string) => boolean
@@ -111,6 +112,92 @@ export type LinearPattern =
       readonly size: number
     }
   | { readonly ok: false; readonly problem: string }
+
+/** A pattern of a schema, compiled at its first use: in linear time, or by the native engine. */
+export class Pattern {
+  readonly #source: string
+  #linear: LinearPattern | undefined
+  #native: RegExp | undefined
+
+  constructor(source: string) {
+    this.#source = source
+  }
+
+  get isCompiled(): boolean {
+    return this.#linear !== undefined
+  }
+
+  get linear(): LinearPattern {
+    this.#linear ??= compileLinear(this.#source)
+    return this.#linear
+  }
+
+  get native(): RegExp {
+    this.#native ??= new RegExp(this.#source, 'u')
+    return this.#native
+  }
+}
+
+/** For texts that the linear-time engine would take too long for: at most a tenth of a second with the rest of the check. */
+const DEADLINE_MS = 50
+const MAX_DEADLINE_MS = 4 * DEADLINE_MS
+
+interface Slot {
+  run: (() => void) | undefined
+}
+
+let slot: Slot | undefined
+let script: Script | undefined
+
+/**
+ * Runs something on this thread that may take for ever, and ends it at the deadline, also inside a pattern that
+ * backtracks: the result is then `undefined`. It costs a thread, so it is for large values only.
+ */
+export function runWithinDeadline<Result>(run: () => Result): Result | undefined {
+  for (let timeout = DEADLINE_MS; ; timeout *= 2) {
+    const before = process.cpuUsage()
+    const ended = endedWithin(run, timeout)
+    if (ended !== undefined) return ended.result
+    const { user, system } = process.cpuUsage(before)
+    // On a busy machine the time may pass without work: the run then gets another chance.
+    const wasIdle = (user + system) / 1_000 < timeout / 2
+    if (!wasIdle || timeout >= MAX_DEADLINE_MS) return undefined
+  }
+}
+
+function endedWithin<Result>(run: () => Result, timeout: number): { readonly result: Result } | undefined {
+  slot ??= createSlot()
+  script ??= new Script('run()')
+  let ended: { readonly result: Result } | undefined
+  slot.run = () => {
+    ended = { result: run() }
+  }
+  try {
+    script.runInContext(slot, { timeout })
+  } catch (error) {
+    if (!isTimeout(error)) throw error
+    return undefined
+  } finally {
+    slot.run = undefined
+  }
+  return ended
+}
+
+function createSlot(): Slot {
+  const made: Slot = { run: undefined }
+  createContext(made)
+  return made
+}
+
+/** Not by `instanceof`: the error comes from the other context, which has its own `Error`. */
+function isTimeout(error: unknown): boolean {
+  return (
+    typeof error === 'object' &&
+    error !== null &&
+    'code' in error &&
+    error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
+  )
+}
 
 /** Longer ones take long to compile, and nobody wrote them by hand. */
 const MAX_PATTERN_LENGTH = 4_096

@@ -1,62 +1,82 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { _, Ajv2020, type FuncKeywordDefinition, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { InputIssue } from '#kernel/base/errors'
-import {
-  canonicalJson,
-  isJsonObject,
-  type JsonArray,
-  type JsonObject,
-  type JsonValue,
-} from '#kernel/base/json'
+import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ParsedInput, Tool } from '#kernel/tool/tool'
-import { createBoundedCheck, NO_ISSUES } from './bounded-check.ts'
-import { isLarge, isStructured } from './bounded-work.ts'
-import { schemaIssues } from './issues.ts'
-import { visitSchemas } from './keywords.ts'
+import { type SchemaProblem, schemaIssues } from './issues.ts'
+import { createSchemaResolver, type SchemaResolver } from './keywords.ts'
+import { Pattern, runWithinDeadline } from './patterns.ts'
 import { standardIssues } from './read.ts'
+import {
+  type Check,
+  CheckRun,
+  Evaluated,
+  IMPORTED,
+  IMPORTED_WITHIN_DEADLINE,
+  joinChecks,
+  NEEDS_DEADLINE,
+  TOO_MUCH_WORK,
+  TRUSTED,
+  VALUE_CHECKS,
+  whenGiven,
+} from './value-checks.ts'
 
-const NOT_AN_OBJECT = Object.freeze([{ pointer: '', message: 'Must be an object' }])
-const NO_PROBLEMS: readonly string[] = Object.freeze([])
+/**
+ * Checks values against JSON Schema 2020-12: the inputs and outputs of tools, and answers to MCP questions. A schema becomes
+ * closures, each when a value first reaches it; no code is generated from its text.
+ * The schema has passed `checkSchema`. A check converts nothing, fills in no defaults, takes `format` as an annotation
+ * (OTC/T-18) and reads nothing from a prototype. What cannot be checked is refused.
+ */
 
-/** What values are held against: a schema of our own, or one of another party's that is made ready at the first call. */
+/** The schema that values are checked against: authored, or an imported one, which is made at the first call. */
 export type EnforcedSchema = JsonObject | (() => JsonObject)
 
+interface ValidatorOptions {
+  /** Another party wrote the schema: work is limited, and patterns cannot hang. */
+  readonly untrusted?: boolean
+}
+
+type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
+
+/** Shared by every successful check. */
+export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
+const NO_PROBLEMS: readonly string[] = Object.freeze([])
+
+const NOT_AN_OBJECT = wholeIssue('Must be an object')
+const UNCHECKED = wholeIssue(
+  'Cannot be checked: the schema of this tool asks for too much work for this value',
+)
+const UNEXPLAINED = wholeIssue('Does not fit the schema of this tool, in more ways than can be listed')
+
+function wholeIssue(message: string): readonly InputIssue[] {
+  return Object.freeze([{ pointer: '', message }])
+}
+
 export function createInputCheck(schema: EnforcedSchema): Tool['checkInput'] {
-  const validate = validatorOf(schema)
-  // Also when the schema is `{}`: parameters have names (OTC/T-13).
+  const validate = createEnforcedValidator(schema)
+  // Also for the schema `{}`: parameters have names (OTC/T-13).
   return (input) => (isJsonObject(input) ? validate(input) : NOT_AN_OBJECT)
 }
 
-/** Without a library `run` gets the input as it came. */
+/** Without a schema library `run` gets the input unchanged. */
 export function createInputParse(
   validate: StandardSchemaV1.Props['validate'] | undefined,
 ): Tool['parseInput'] {
-  if (validate === undefined) return takeAsIs
+  if (validate === undefined) return (input) => ({ ok: true, input })
   return (input) => {
     const result = validate(input)
     return result instanceof Promise ? result.then(toParsed) : toParsed(result)
   }
 }
 
-/** A tool without output promises nothing, so there is nothing to check (OTC/T-14). */
+/** A tool without an output schema promises nothing, so nothing is checked (OTC/T-14). */
 export function createOutputCheck(schema: EnforcedSchema | null): Tool['checkOutput'] {
   if (schema === null) return () => NO_PROBLEMS
-  const validate = validatorOf(schema)
+  const validate = createEnforcedValidator(schema)
   return (value) => {
     const issues = validate(value)
     if (issues === NO_ISSUES) return NO_PROBLEMS
     return issues.map(({ pointer, message }) => `${pointer === '' ? 'value' : pointer}: ${message}`)
   }
-}
-
-function validatorOf(schema: EnforcedSchema): SchemaValidator {
-  return typeof schema === 'function'
-    ? createLateValidator(schema, { untrusted: true })
-    : createSchemaValidator(schema)
-}
-
-function takeAsIs(input: JsonValue): ParsedInput {
-  return { ok: true, input }
 }
 
 function toParsed(result: StandardSchemaV1.Result<unknown>): ParsedInput {
@@ -65,156 +85,359 @@ function toParsed(result: StandardSchemaV1.Result<unknown>): ParsedInput {
     : { ok: false, issues: standardIssues(result.issues) }
 }
 
-export { NO_ISSUES }
-
-/** Refused, because what nobody could check must not run. */
-const UNCHECKED: readonly InputIssue[] = Object.freeze([
-  { pointer: '', message: 'Cannot be checked: the schema of this tool is too entangled for this value' },
-])
-
-interface ValidatorOptions {
-  /** Another party wrote the schema: a check is work that is counted, and ends. */
-  readonly untrusted?: boolean
+function createEnforcedValidator(schema: EnforcedSchema): SchemaValidator {
+  if (typeof schema !== 'function') return createSchemaValidator(schema)
+  let validate: SchemaValidator | undefined
+  return (value) => {
+    validate ??= createSchemaValidator(schema(), { untrusted: true })
+    return validate(value)
+  }
 }
 
-type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
-
-/**
- * Checks values against a schema that `checkSchema` accepted: no coercion, no defaults, `format` is an
- * annotation (OTC/T-18), and nothing is read from a prototype. Compiled at the first use, because ten thousand
- * tools must start in two seconds.
- */
 export function createSchemaValidator(
   schema: JsonObject,
   { untrusted = false }: ValidatorOptions = {},
 ): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
-  if (untrusted) return createBoundedCheck(schema)
-  let accepts: ValidateFunction | undefined
-  let tuples = false
-  let findAll: ValidateFunction | undefined
+  const check = new SchemaDocument(schema).checkOf(schema)
   return (value) => {
-    if (accepts === undefined) {
-      accepts = compile(schema, { allErrors: false })
-      // Ajv 8.20 skips keywords beside `prefixItems` where a list is shorter, unless it collects all errors.
-      tuples = uses(schema, 'prefixItems')
+    try {
+      return findIssues(check, value, new CheckRun(untrusted ? IMPORTED : TRUSTED))
+    } catch (error) {
+      if (error !== NEEDS_DEADLINE) return uncheckedOr(error)
     }
-    const fits = verdictOf(accepts, value)
-    if (fits === true && !tuples) return NO_ISSUES
-    if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    findAll ??= compile(schema, { allErrors: true })
-    const verdict = verdictOf(findAll, value)
-    if (verdict === undefined) return UNCHECKED
-    return verdict ? NO_ISSUES : takeIssues(findAll, schema)
+    try {
+      const find = () => findIssues(check, value, new CheckRun(IMPORTED_WITHIN_DEADLINE))
+      return runWithinDeadline(find) ?? UNCHECKED
+    } catch (error) {
+      return uncheckedOr(error)
+    }
   }
 }
 
-/** The same for a schema that is made at the first use: thousands of imported tools are never called. */
-function createLateValidator(make: () => JsonObject, options: ValidatorOptions): SchemaValidator {
-  let validate: SchemaValidator | undefined
-  return (value) => {
-    validate ??= createSchemaValidator(make(), options)
-    return validate(value)
-  }
+function uncheckedOr(error: unknown): readonly InputIssue[] {
+  if (error === TOO_MUCH_WORK) return UNCHECKED
+  throw error
 }
 
-/**
- * `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another, and
- * references that only lead to each other, or to each other too often, never end.
- */
-function verdictOf(accepts: ValidateFunction, value: JsonValue): boolean | undefined {
+function findIssues(check: Check, value: JsonValue, run: CheckRun): readonly InputIssue[] {
+  if (check(value, run, '', undefined)) return NO_ISSUES
+  const problems = run.collect(isLarge(value) ? 'first' : 'all')
   try {
-    return accepts(value)
+    check(value, run, '', undefined)
+    return schemaIssues(problems)
   } catch (error) {
-    const isCodeFault = error instanceof ReferenceError || error instanceof TypeError
-    if (isCodeFault || error instanceof RangeError) return undefined
+    if (error === TOO_MUCH_WORK) return UNEXPLAINED
     throw error
   }
 }
 
-/** Whether a schema, or one inside it, has one of the keywords. */
-function uses(schema: JsonObject, ...keywords: readonly string[]): boolean {
-  let found = false
-  visitSchemas(schema, '', (inner) => {
-    found ||= keywords.some((keyword) => Object.hasOwn(inner, keyword))
-  })
-  return found
+/** Collecting every problem of a larger value would cost more memory than the value itself. */
+const MAX_VALUES_EXPLAINED = 2_000
+
+function isLarge(value: JsonValue): boolean {
+  const waiting = [value]
+  for (let seen = 0; seen < waiting.length; seen += 1) {
+    const next = waiting[seen]
+    if (typeof next !== 'object' || next === null) continue
+    const members = Object.values(next)
+    if (waiting.length + members.length > MAX_VALUES_EXPLAINED) return true
+    waiting.push(...members)
+  }
+  return false
 }
 
-/** One instance a schema: a shared one would keep every schema it ever compiled. */
-function compile(schema: JsonObject, { allErrors }: { readonly allErrors: boolean }): ValidateFunction {
-  const ajv = new Ajv2020({
-    allErrors,
-    strict: false,
-    // NaN is no number of JSON.
-    strictNumbers: true,
-    ownProperties: true,
-    validateFormats: false,
-    validateSchema: false,
-    meta: false,
-    logger: false,
-  })
-  addEqualityKeywords(ajv)
-  // Ajv 8.20 makes failing code where it notes what was evaluated; few schemas ask for that.
-  ajv.opts.unevaluated = uses(schema, 'unevaluatedProperties', 'unevaluatedItems')
-  // The schema stands alone: an `$id` could only make Ajv refuse or remember it.
-  const { $id: _unused, ...standalone } = schema
-  return ajv.compile(standalone)
+const ACCEPT: Check = (_value, run) => {
+  run.spend(1)
+  return true
+}
+const REFUSE: Check = (_value, run, at) => {
+  run.spend(1)
+  return run.fail('false schema', {}, at)
 }
 
-function takeIssues(validate: ValidateFunction, schema: JsonObject): readonly InputIssue[] {
-  const errors = validate.errors ?? []
-  validate.errors = null
-  return schemaIssues(errors, schema)
-}
+/** The checks and patterns of one schema document; a check reads its keywords when the first value reaches it. */
+class SchemaDocument {
+  readonly #resolve: SchemaResolver
+  readonly #checks = new Map<JsonObject, Check>()
+  readonly #patterns = new Map<string, Pattern>()
 
-/**
- * Replaces the keywords that compare values. Ajv's own call `toString` and `valueOf` of what a caller sent,
- * and take quadratic time for `uniqueItems`; canonical JSON does neither.
- */
-export function addEqualityKeywords(ajv: Ajv2020): void {
-  for (const keyword of EQUALITY) {
-    ajv.removeKeyword(keyword.keyword)
-    ajv.addKeyword(keyword)
+  constructor(root: JsonObject) {
+    this.#resolve = createSchemaResolver(root)
+  }
+
+  checkOf(schema: JsonValue | undefined): Check {
+    if (!isJsonObject(schema)) return schema === false ? REFUSE : ACCEPT
+    const known = this.#checks.get(schema)
+    if (known !== undefined) return known
+    const needsEvaluated = schema.unevaluatedItems !== undefined || schema.unevaluatedProperties !== undefined
+    let checks: readonly Check[] | undefined
+    const check: Check = (value, run, at, evaluated) => {
+      checks ??= this.#readKeywords(schema)
+      run.enter(checks.length)
+      const own = needsEvaluated ? new Evaluated() : evaluated
+      let fits = true
+      for (const each of checks) {
+        if (each(value, run, at, own)) continue
+        fits = false
+        if (run.endsAtFirst) break
+      }
+      run.leave()
+      if (fits && needsEvaluated && own !== undefined) evaluated?.add(own, run)
+      return fits
+    }
+    this.#checks.set(schema, check)
+    return check
+  }
+
+  checksOf(schemas: JsonValue | undefined): readonly Check[] {
+    return Array.isArray(schemas) ? schemas.map((schema) => this.checkOf(schema)) : []
+  }
+
+  /** A reference that leads nowhere pointed into a keyword that is not enforced here. */
+  checkAt(reference: JsonValue | undefined): Check {
+    return this.checkOf(typeof reference === 'string' ? this.#resolve(reference) : undefined)
+  }
+
+  patternOf(source: string): Pattern {
+    const pattern = this.#patterns.get(source) ?? new Pattern(source)
+    this.#patterns.set(source, pattern)
+    return pattern
+  }
+
+  #readKeywords(schema: JsonObject): readonly Check[] {
+    return KEYWORDS.flatMap(([keywords, make]) =>
+      keywords.some((keyword) => Object.hasOwn(schema, keyword)) ? (make(schema, this) ?? []) : [],
+    )
   }
 }
 
-const EQUALITY: readonly (FuncKeywordDefinition & { readonly keyword: string })[] = [
-  {
-    keyword: 'const',
-    errors: false,
-    error: { message: 'differs', params: ({ schemaCode }) => _`{allowedValue: ${schemaCode}}` },
-    compile: (value: JsonValue) => isOneOf([value]),
-  },
-  {
-    keyword: 'enum',
-    schemaType: 'array',
-    errors: false,
-    error: { message: 'differs', params: ({ schemaCode }) => _`{allowedValues: ${schemaCode}}` },
-    compile: isOneOf,
-  },
-  {
-    keyword: 'uniqueItems',
-    type: 'array',
-    schemaType: 'boolean',
-    errors: false,
-    compile: (wanted: boolean) => (items: JsonArray) => !wanted || hasNoTwins(items),
-  },
+type MakeCheck = (schema: JsonObject, document: SchemaDocument) => Check | undefined
+
+/** In the order of the checks: cheap ones first, and last those that need to know what the others have evaluated. */
+const KEYWORDS: readonly (readonly [keywords: readonly string[], make: MakeCheck])[] = [
+  [['$ref'], ({ $ref }, document) => document.checkAt($ref)],
+  [['$dynamicRef'], ({ $dynamicRef }, document) => document.checkAt($dynamicRef)],
+  ...VALUE_CHECKS.map(([keyword, make]) => [[keyword], make] as const),
+  [['not'], checkNot],
+  [['anyOf'], ({ anyOf }, document) => checkChoice('anyOf', document.checksOf(anyOf))],
+  [['oneOf'], ({ oneOf }, document) => checkChoice('oneOf', document.checksOf(oneOf))],
+  [['allOf'], ({ allOf }, document) => joinChecks(document.checksOf(allOf))],
+  [['if'], checkCondition],
+  [['prefixItems', 'items'], checkItems],
+  [['contains'], checkContains],
+  [['propertyNames'], checkPropertyNames],
+  [['properties', 'patternProperties', 'additionalProperties'], checkMembers],
+  [['dependentSchemas'], ({ dependentSchemas }, document) => checkDependents(dependentSchemas, document)],
+  [['dependencies'], ({ dependencies }, document) => checkDependents(dependencies, document)],
+  [['unevaluatedItems'], checkUnevaluatedItems],
+  [['unevaluatedProperties'], checkUnevaluatedProperties],
 ]
 
-function isOneOf(values: JsonArray): (value: JsonValue) => boolean {
-  const scalars = new Set(values.filter((value) => !isStructured(value)))
-  const structured = new Set(values.filter(isStructured).map(canonicalJson))
-  return (value) =>
-    isStructured(value) ? structured.size > 0 && structured.has(canonicalJson(value)) : scalars.has(value)
+/** An alternative: what it evaluated counts only where it fits. */
+function fitsBranch(
+  check: Check,
+  value: JsonValue,
+  run: CheckRun,
+  at: string,
+  evaluated?: Evaluated,
+): boolean {
+  if (evaluated === undefined) return check(value, run, at, undefined)
+  const own = new Evaluated()
+  const fits = check(value, run, at, own)
+  if (fits) evaluated.add(own, run)
+  return fits
 }
 
-function hasNoTwins(items: JsonArray): boolean {
-  const seen = new Set<JsonValue>()
-  const structured = new Set<string>()
-  for (const item of items) {
-    if (isStructured(item)) structured.add(canonicalJson(item))
-    else seen.add(item)
+/** Without collecting problems. */
+function fitsQuietly(check: Check, value: JsonValue, run: CheckRun, evaluated?: Evaluated): boolean {
+  const { problems } = run
+  run.problems = undefined
+  const fits = fitsBranch(check, value, run, '', evaluated)
+  run.problems = problems
+  return fits
+}
+
+function checkNot({ not }: JsonObject, document: SchemaDocument): Check {
+  const check = document.checkOf(not)
+  return (value, run, at) => !fitsQuietly(check, value, run) || run.fail('not', {}, at)
+}
+
+function checkChoice(keyword: 'anyOf' | 'oneOf', choices: readonly Check[]): Check {
+  return (value, run, at, evaluated) => {
+    const { problems } = run
+    const branches: SchemaProblem[][] = []
+    // Every branch of `anyOf` is tried where a later keyword needs to know what all of them evaluate.
+    const enough = keyword === 'oneOf' ? 2 : evaluated === undefined ? 1 : choices.length
+    let fitting = 0
+    for (const choice of choices) {
+      if (problems !== undefined) run.problems = []
+      if (fitsBranch(choice, value, run, at, evaluated)) fitting += 1
+      else if (run.problems !== undefined) branches.push(run.problems)
+      if (fitting === enough) break
+    }
+    run.problems = problems
+    const fits = keyword === 'oneOf' ? fitting === 1 : fitting > 0
+    return fits || run.fail(keyword, { fitting }, at, branches)
   }
-  return seen.size + structured.size === items.length
+}
+
+function checkCondition(schema: JsonObject, document: SchemaDocument): Check {
+  const condition = document.checkOf(schema.if)
+  const whenTrue = document.checkOf(schema.then)
+  const whenFalse = document.checkOf(schema.else)
+  return (value, run, at, evaluated) => {
+    const next = fitsQuietly(condition, value, run, evaluated) ? whenTrue : whenFalse
+    return fitsBranch(next, value, run, at, evaluated)
+  }
+}
+
+function checkItems({ prefixItems, items }: JsonObject, document: SchemaDocument): Check {
+  const prefix = document.checksOf(prefixItems)
+  const rest = items === undefined ? undefined : document.checkOf(items)
+  const check = eachItem((item, index, run, at, evaluated) => {
+    const each = prefix[index] ?? rest
+    if (each === undefined) return true
+    evaluated?.addItem(index, run)
+    return each(item, run, run.pointerTo(at, index), undefined)
+  })
+  if (rest !== REFUSE) return check
+  const limit = prefix.length
+  return (value, run, at, evaluated) =>
+    Array.isArray(value) && value.length > limit
+      ? run.fail('items', { limit }, at)
+      : check(value, run, at, evaluated)
+}
+
+type PartCheck<Step> = (
+  part: JsonValue,
+  step: Step,
+  run: CheckRun,
+  at: string,
+  evaluated: Evaluated | undefined,
+) => boolean
+
+function eachItem(check: PartCheck<number>): Check {
+  return (value, run, at, evaluated) => {
+    if (!Array.isArray(value)) return true
+    const items: JsonArray = value
+    run.spend(items.length)
+    let fits = true
+    for (let index = 0; index < items.length; index += 1) {
+      if (check(items[index] ?? null, index, run, at, evaluated)) continue
+      fits = false
+      if (run.endsAtFirst) break
+    }
+    return fits
+  }
+}
+
+function eachMember(check: PartCheck<string>): Check {
+  return (value, run, at, evaluated) => {
+    if (!isJsonObject(value)) return true
+    let fits = true
+    for (const name of run.namesOf(value)) {
+      if (check(value[name] ?? null, name, run, at, evaluated)) continue
+      fits = false
+      if (run.endsAtFirst) break
+    }
+    return fits
+  }
+}
+
+function checkContains({ contains, minContains, maxContains }: JsonObject, document: SchemaDocument): Check {
+  const check = document.checkOf(contains)
+  const min = typeof minContains === 'number' ? minContains : 1
+  const max = typeof maxContains === 'number' ? maxContains : undefined
+  return (value, run, at, evaluated) => {
+    if (!Array.isArray(value)) return true
+    const list: JsonArray = value
+    let found = 0
+    for (const [index, item] of list.entries()) {
+      if (!fitsQuietly(check, item, run)) continue
+      found += 1
+      evaluated?.addItem(index, run)
+      if (evaluated === undefined && max === undefined && found >= min) break
+    }
+    if (found >= min && (max === undefined || found <= max)) return true
+    return run.fail('contains', { minContains: min, maxContains: max }, at)
+  }
+}
+
+function checkPropertyNames({ propertyNames }: JsonObject, document: SchemaDocument): Check {
+  const check = document.checkOf(propertyNames)
+  return eachMember(
+    (_member, name, run, at) =>
+      fitsQuietly(check, name, run) || run.fail('propertyNames', { propertyName: name }, at),
+  )
+}
+
+function checkMembers(schema: JsonObject, document: SchemaDocument): Check {
+  const { properties, patternProperties, additionalProperties } = schema
+  const declared = new Map(membersOf(properties).map(([name, each]) => [name, document.checkOf(each)]))
+  const patterned = membersOf(patternProperties).map(([source, each]) => ({
+    pattern: document.patternOf(source),
+    check: document.checkOf(each),
+  }))
+  const others = additionalProperties === undefined ? undefined : document.checkOf(additionalProperties)
+  return eachMember((member, name, run, at, evaluated) => {
+    const own = declared.get(name)
+    let isKnown = own !== undefined
+    let fits = own === undefined || own(member, run, run.pointerTo(at, name), undefined)
+    for (const { pattern, check } of patterned) {
+      if (!run.matches(pattern, name)) continue
+      isKnown = true
+      fits = check(member, run, run.pointerTo(at, name), undefined) && fits
+    }
+    if (!isKnown && others === undefined) return true
+    evaluated?.addName(name, run)
+    if (isKnown || others === undefined) return fits
+    if (others === REFUSE) return failUnknown('additionalProperties', name, schema, run, at)
+    return others(member, run, run.pointerTo(at, name), undefined)
+  })
+}
+
+function failUnknown(
+  keyword: string,
+  name: string,
+  { properties }: JsonObject,
+  run: CheckRun,
+  at: string,
+): false {
+  const known = isJsonObject(properties) ? Object.keys(properties) : undefined
+  return run.fail(keyword, { unknownProperty: name, known }, at)
+}
+
+function checkDependents(written: JsonValue | undefined, document: SchemaDocument): Check {
+  const schemas = membersOf(written).filter(([, each]) => !Array.isArray(each))
+  return joinChecks(
+    schemas.map(([name, each]) => {
+      const check = document.checkOf(each)
+      return whenGiven(name, (...args) => fitsBranch(check, ...args))
+    }),
+  )
+}
+
+function checkUnevaluatedItems({ unevaluatedItems }: JsonObject, document: SchemaDocument): Check {
+  const check = document.checkOf(unevaluatedItems)
+  return eachItem((item, index, run, at, evaluated) => {
+    if (evaluated?.items.has(index)) return true
+    evaluated?.addItem(index, run)
+    if (check === REFUSE) return run.fail('unevaluatedItems', { limit: index }, at)
+    return check(item, run, run.pointerTo(at, index), undefined)
+  })
+}
+
+function checkUnevaluatedProperties(schema: JsonObject, document: SchemaDocument): Check {
+  const check = document.checkOf(schema.unevaluatedProperties)
+  return eachMember((member, name, run, at, evaluated) => {
+    if (evaluated?.names.has(name)) return true
+    evaluated?.addName(name, run)
+    if (check === REFUSE) return failUnknown('unevaluatedProperties', name, schema, run, at)
+    return check(member, run, run.pointerTo(at, name), undefined)
+  })
+}
+
+function membersOf(value: JsonValue | undefined): [string, JsonValue][] {
+  return Object.entries(isJsonObject(value) ? value : {})
 }

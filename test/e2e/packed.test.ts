@@ -283,11 +283,11 @@ describe('the packed package, installed elsewhere', () => {
     expect(missing).toEqual([])
   })
 
-  it('is small: at most 30 MB and 45 packages with everything it needs', () => {
+  it('is small: at most 23 MB and 24 packages with everything it needs', () => {
     const { packages, megabytes } = measureInstall(join(project, 'node_modules'))
     process.stdout.write(`production install: ${megabytes.toFixed(1)} MB, ${packages} packages\n`)
-    expect(megabytes).toBeLessThanOrEqual(30)
-    expect(packages).toBeLessThanOrEqual(45)
+    expect(megabytes).toBeLessThanOrEqual(23)
+    expect(packages).toBeLessThanOrEqual(24)
   })
 
   it('keeps its client free of Node and of packages', () => {

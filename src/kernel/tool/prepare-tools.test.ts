@@ -119,27 +119,24 @@ describe('prepareTools', () => {
   it.each([
     ['JSON Schema', PLAIN],
     ['a library', z.object({ a: z.number().describe('A.') })],
-  ])(
-    'makes no validator before the first call, so that ten thousand tools start at once: %s',
-    (_how, input) => {
-      const definitions = Array.from({ length: 300 }, (_, index) => ({
-        definition: definition(`Kit.Tool${index}@1.0.0`, { input, output: { type: 'number' } }),
-      }))
-      const toolsOf = () => {
-        const result = prepareTools(definitions)
-        return result.ok ? result.tools : []
-      }
-      expect(toolsOf()).toHaveLength(300)
-      let tools = toolsOf()
-      const preparing = cpuMsOf(() => {
-        tools = toolsOf()
-      })
-      const calling = cpuMsOf(() => {
-        for (const { checkInput } of tools) checkInput({ a: 1, b: 'b' })
-      })
-      expect(preparing).toBeLessThan(calling)
-    },
-  )
+  ])('prepares a tool and checks its first input in less than a millisecond: %s', (_how, input) => {
+    const definitions = Array.from({ length: 300 }, (_, index) => ({
+      definition: definition(`Kit.Tool${index}@1.0.0`, { input, output: { type: 'number' } }),
+    }))
+    const toolsOf = () => {
+      const result = prepareTools(definitions)
+      return result.ok ? result.tools : []
+    }
+    expect(toolsOf()).toHaveLength(300)
+    let tools = toolsOf()
+    const preparing = cpuMsOf(() => {
+      tools = toolsOf()
+    })
+    const calling = cpuMsOf(() => {
+      for (const { checkInput } of tools) checkInput({ a: 1, b: 'b' })
+    })
+    expect(Math.max(preparing, calling) / tools.length).toBeLessThan(1)
+  })
 })
 
 const PLAIN = {

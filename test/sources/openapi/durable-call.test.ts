@@ -38,17 +38,18 @@ function toTool(source: Source, { nativeName, binding, ...offered }: OfferedTool
       run: (input: JsonObject, context: StatefulContext<unknown>) =>
         source.invoke({ nativeName, binding, input, context }),
     },
-    { source: 'connector', describeParameters: false },
+    { source: 'connector', describeParameters: false, onWarning: () => undefined },
   )
   if (!prepared.ok) throw new Error(JSON.stringify(prepared.findings))
   return prepared.tool
 }
 
-async function openTool(method: string, parameters: readonly JsonObject[] = []) {
+async function openTool(method: string, parameters: readonly JsonObject[] = [], more: JsonObject = {}) {
   const content = {
     'application/json': { schema: { type: 'object', properties: { id: {} }, required: ['id'] } },
   }
-  const operation = { operationId: 'op', parameters, responses: { 200: { description: 'ok', content } } }
+  const responses = { 200: { description: 'ok', content } }
+  const operation = { operationId: 'op', parameters, responses, ...more }
   const components = { securitySchemes: { key: { type: 'apiKey', in: 'query', name: 'key' } } }
   const paths = { '/t': { [method]: operation } }
   api = await importApi({ paths, components, security: [{ key: [] }] }, { baseUrl: server.origin }, [
@@ -89,6 +90,20 @@ it('OWP-59: input that does not fit is not sent', async () => {
   const gateway = await openTool('get', [{ name: 'n', in: 'query', schema: { type: 'integer' } }])
   const request = callRequest('Api.Op', { input: { n: 'x' }, secrets: SECRETS })
   expect(gist(await gateway.call(ALICE, request))).toBe('input_invalid')
+  expect(server.requests).toEqual([])
+})
+
+it('OTC-82: a member whose name has a percent sign is named when its value does not fit', async () => {
+  const schema = { type: 'object', properties: { 'discount 50%': { type: 'string', pattern: '^[0-9]+$' } } }
+  const gateway = await openTool('post', [], {
+    requestBody: { content: { 'application/json': { schema } } },
+  })
+  const input = { body: { 'discount 50%': 'x' } }
+  const error = errorOf(await gateway.call(ALICE, callRequest('Api.Op', { input, secrets: SECRETS })))
+  expect([error.code, error.details?.issues]).toEqual([
+    'input_invalid',
+    [{ parameter: 'body', pointer: '/body/discount 50%', message: 'Must match the pattern ^[0-9]+$' }],
+  ])
   expect(server.requests).toEqual([])
 })
 
