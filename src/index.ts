@@ -47,7 +47,7 @@ export type {
   GatewayApprovals,
   GatewayDecision,
 } from '#server/gateway-approvals'
-export type { RunningServer } from '#server/start-server'
+export type { RunningServer } from '#server/running-server'
 export type {
   Discovery,
   Invocation,

@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import { Secret } from '#kernel/base/secret'
-import type { ShownMetrics } from '#server/telemetry/metrics'
+import type { ShownMetrics } from '#server/telemetry/metrics-routes'
 import { EXIT } from './command.ts'
 import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
 

@@ -16,7 +16,7 @@ import type { OpenedSession, SessionRequest } from '#kernel/call/stages'
 import type { RunPage } from '#kernel/run/runs'
 import type { Tool } from '#kernel/tool/tool'
 import type { GatewayApprovals } from './gateway-approvals.ts'
-import type { RunningServer } from './start-server.ts'
+import type { RunningServer } from './running-server.ts'
 
 export interface GatewayOptions {
   /** What relative paths in the config are relative to; default the working folder. */

@@ -7,35 +7,25 @@ import { portOf, startTokenFileIn } from '#config/to-settings'
 import type { Listener } from '#egress/policy'
 import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
-import type { Secret } from '#kernel/base/secret'
+import type { Principal } from '#kernel/base/principal'
 import { explainThrown } from '#kernel/base/thrown'
-import { recordOf } from '#kernel/call/identity'
-import type { CatalogChanges } from '#kernel/tool/catalog'
-import type { Tool } from '#kernel/tool/tool'
 import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
 import { RoundTrips } from '#oauth/round-trips'
-import type { HttpRoute } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
-import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, openToOperators } from '#server/admin/access'
 import { createCallEventRoutes } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
 import { createReloadRoutes } from '#server/admin/reload'
 import { adminRoutes } from '#server/admin/routes'
-import { createHttpApp, type HttpApp, type PortSharing } from '#server/http/app'
+import { createHttpApp } from '#server/http/app'
 import type { TlsFiles } from '#server/http/certificate'
 import type { ServerRoute } from '#server/http/router'
 import { createReplicaHop } from '#server/replicas/hop'
+import { auditCredentials, noteHiddenTool } from '#server/telemetry/denials'
 import { createLog, type ServerLog } from '#server/telemetry/log'
-import {
-  createMetrics,
-  createMetricsListener,
-  createMetricsRoute,
-  type ShownMetrics,
-} from '#server/telemetry/metrics'
-import { auditCredentials, auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
-import { countRejections } from '#server/telemetry/rejections'
+import { createMetrics, observeCalls } from '#server/telemetry/metrics'
+import { createMetricsListener, createMetricsRoute } from '#server/telemetry/metrics-routes'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import type { SourceView } from '#sources/kit/sources'
 import { unencryptedWarning } from '#store/postgres/address'
@@ -45,15 +35,9 @@ import { createApprovalPages } from './approvals/pages.ts'
 import { createConsole } from './console/console.ts'
 import { signInRoute } from './console/start-links.ts'
 import { watchIdleNames } from './idle-names.ts'
-import {
-  type ConfigSource,
-  compareSettings,
-  isSame,
-  mergeSettings,
-  type Reloaded,
-  Reloads,
-} from './reload.ts'
+import { compareSettings, isSame, mergeSettings, type Reloaded, Reloads } from './reload.ts'
 import { createNoOAuthRoutes, createResourceMetadata } from './resource-metadata.ts'
+import type { Conformance, RunningServer, ServedCounts, StartOptions } from './running-server.ts'
 import {
   asKeyed,
   checkExposure,
@@ -67,99 +51,14 @@ import {
 import { type CanHold, findScopeHolders } from './scope-holders.ts'
 import { findConsentWarnings, type LentSecrets, openServices, type Services } from './services.ts'
 import { createStartPage } from './start-page.ts'
+
 import { enterToolset } from './toolsets.ts'
 import { VERSION } from './version.ts'
 
+export type { Conformance, RunningServer, StartOptions }
+
 /** How long running calls may go on after a stop was asked for. */
 const GRACE_MS = 10_000
-
-export interface StartOptions {
-  /** Serve other machines although no credential is configured. */
-  readonly allowAnonymous?: boolean
-  readonly log?: ServerLog
-  readonly graceMs?: number
-  /** Where the settings came from, to be read again when somebody asks. */
-  readonly config?: ConfigSource
-  readonly opentool?: OpenToolServing
-  /** Requests come from a listener of somebody else's, which callers reach at this address: no port is opened. */
-  readonly mountedAt?: string
-  /** Tell it when tools change while the server runs: clients that listen hear of it. */
-  readonly catalogChanges?: CatalogChanges
-  /** Present when this process is one of several workers that are one server. */
-  readonly worker?: WorkerShare
-  /** Present when the author of the tools is the one who calls them, on this machine: callers hear what tools throw. */
-  readonly developing?: { readonly folder: string; readonly secrets: LentSecrets }
-  /** Where the built console is; default in this package. */
-  readonly consoleFolder?: string
-  /** What a conformance suite drives besides the product; only tests have it. */
-  readonly conformance?: Conformance
-}
-
-/** What the workers of one server have together. */
-export interface WorkerShare {
-  readonly sharing: PortSharing
-  /** Lets an operator in at each of them. */
-  readonly startToken: Secret
-  /** Metrics of all workers, when this one has those of its own. */
-  gatherMetrics(own: ShownMetrics): ShownMetrics
-}
-
-/** Tools and routes that a conformance suite wants of a host under test. */
-export interface Conformance {
-  readonly tools: readonly Tool[]
-  routes(host: ConformanceHost): readonly HttpRoute[]
-}
-
-interface ConformanceHost extends ProtocolServices, Pick<Services, 'fetch' | 'noteDenial'> {
-  readonly settings: Settings
-}
-
-export interface RunningServer {
-  readonly url: string
-  /** Of the listener that serves `/metrics` alone, if there is one. */
-  readonly metricsUrl?: string | undefined
-  readonly startTokenFile: string
-  /** Where people look at it; absent where the console is turned off or not built. */
-  readonly consoleUrl?: string | undefined
-  /** Signs the person who opens it in, once; absent where others reach the server. */
-  readonly signInUrl?: string | undefined
-  /** Everything that is answered here, for who wants to try it all. */
-  readonly routes: readonly Pick<ServerRoute, 'method' | 'path'>[]
-  /** Weak credentials and the like: fine on loopback, worth a line. */
-  readonly warnings: readonly string[]
-  /** Whether callers need a credential. */
-  readonly isKeyed: boolean
-  counts(): ServedCounts
-  /** Waits until a source was read for the first time, or could not be; absent when there is none with this key. */
-  sourceRead(key: string): Promise<SourceView | undefined>
-  /** Calls the listener when a source that is added from now on was read for the first time, or could not be. */
-  onSourceAdded(listener: (source: SourceView) => void): void
-  isReady(): boolean
-  /** Answers a request that came in elsewhere. */
-  handle: HttpApp['handle']
-  /** Takes up what may change while calls run, or throws and changes nothing. */
-  reload(next: Settings): Promise<Reloaded>
-  /** The same with what the config says now. */
-  readAgain(): Promise<Reloaded>
-  /** Reports 503 at `/health` so that load balancers look elsewhere, and still takes calls; resolves after `server.drainMs`. */
-  announceStop(): Promise<void>
-  /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
-  drain(): Promise<void>
-  /** Takes no new calls, lets running ones finish for the grace time, cancels the rest, closes everything. */
-  close(): Promise<void>
-}
-
-/** What is served now. */
-export interface ServedCounts {
-  /** Tools for callers with scopes that no caller can hold, as known at the start. */
-  readonly closed?: number | undefined
-  /** Several versions of one tool count once. */
-  readonly tools: number
-  readonly versions: number
-  readonly sources: number
-  /** Keys of sources that nothing is known of yet, because their first reading is under way. */
-  readonly starting: readonly string[]
-}
 
 /** Puts the house together: store, calls, protocols, HTTP. Everything opened here is closed by `close`. */
 export async function startServer(settings: Settings, options: StartOptions = {}): Promise<RunningServer> {
@@ -171,7 +70,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const { tls } = settings.server
   const certificate = tls === undefined ? undefined : await openCertificate(tls, { clock, log })
   const metrics = createMetrics(settings.tenantLabel)
-  if (certificate !== undefined) metrics.followCertificate(() => certificate.current.expiresAtMs)
+  if (certificate !== undefined)
+    metrics.follow({ certificateEndsAtMs: () => certificate.current.expiresAtMs })
   let url = ''
   const listeners: Listener[] = []
   const { conformance } = options
@@ -198,8 +98,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
   )
   const { gateway, broker, noteDenial } = services
-  metrics.followSources(() => services.sources.sources.status())
-  metrics.followReadiness(() => services.gateway.unavailableReason() === undefined)
+  metrics.follow({
+    sources: () => services.sources.sources.status(),
+    isReady: () => services.gateway.unavailableReason() === undefined,
+  })
   const closing: (() => Promise<void>)[] = [() => services.close(graceMs), async () => certificate?.close()]
   const close = async (): Promise<void> => {
     await gateway.drain(graceMs)
@@ -286,12 +188,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const spans =
       endpoint === undefined ? undefined : createSpanExporter({ endpoint, log, instanceId: store.writer })
     if (spans !== undefined) closing.push(spans.close)
-    const counted = countRejections(auditHidden(gateway, noteDenial), services.rejections)
-    const observed = observeCalls(counted, {
-      ...{ metrics, clock, store, tellCall: log.tellCall },
-      recordOf: (principal, callId) => recordOf(store, principal, callId),
-      tellsWhy: options.developing !== undefined,
+    const observed = observeCalls(gateway, {
+      ...{ metrics, clock, store, noteDenial, rejections: services.rejections, logCall: log.logCall },
+      explainsFailures: options.developing !== undefined,
     })
+    const onUnknownTool = (principal: Principal, name: string): void =>
+      noteHiddenTool(gateway, noteDenial, { principal, action: 'tool.read', name })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
     const callFeed = new CallFeed({ store, clock })
     const issuers = () => live.auth.issuers ?? []
@@ -322,7 +224,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metadataUrl: metadata?.urlFor,
       consents,
       opentool: options.opentool,
-      onUnknownTool: auditRead(gateway, noteDenial),
+      onUnknownTool,
     }
     const protocols: readonly ServedProtocol[] = await Promise.all(
       Object.values(PROTOCOLS).map((protocol) => protocol.serve(settings, protocolServices)),
@@ -347,7 +249,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           ...{ clock, publicUrl, consoleUrl },
           canSignIn: signIn.isConfigured,
           openCaller: () => authenticator.openCaller,
-          onUnknownTool: auditRead(gateway, noteDenial),
+          onUnknownTool,
         },
         access,
       ),
@@ -391,7 +293,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       sharing: worker?.sharing,
       certificate,
       admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
-      refusesForwarded: () => !allowAnonymous && !authenticator.isConfigured,
+      refusesForwarded: allowAnonymous ? undefined : 'open',
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))

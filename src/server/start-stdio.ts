@@ -10,9 +10,9 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import { mcpServices } from '#protocols/mcp/exchange'
 import { StdioServer } from '#protocols/mcp/stdio'
 import { parseJsonBody } from '#server/http/read-body'
+import { createDenialLog } from '#server/telemetry/denials'
 import { createLog, type ServerLog } from '#server/telemetry/log'
-import { auditHidden, createDenialLog } from '#server/telemetry/observe'
-import { countRejections } from '#server/telemetry/rejections'
+import { observeCalls } from '#server/telemetry/metrics'
 import type { LocalPages } from './approvals/local-pages.ts'
 import { StartRefused } from './safety.ts'
 import { openServices } from './services.ts'
@@ -107,7 +107,9 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const server = new StdioServer(
     mcpServices(settings.mcp, {
       ...{ store, clock, log },
-      gateway: countRejections(auditHidden(gateway, denials.note), services.rejections),
+      gateway: observeCalls(gateway, {
+        ...{ clock, store, noteDenial: denials.note, rejections: services.rejections },
+      }),
       serverVersion: VERSION,
     }),
     {

@@ -34,13 +34,15 @@ async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   metrics.requestAnswered('/tools', 'GET', 200)
   metrics.limitRefused('delay')
   metrics.groupCommitted(1, 1)
-  metrics.followCertificate(() => 0)
-  metrics.followSources(() => [
-    {
-      ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', sinceMs: 0, tools: 1, waiting: 0 },
-      ...{ warnings: [], findings: [], oddities: [], idle: [] },
-    },
-  ])
+  metrics.follow({
+    certificateEndsAtMs: () => 0,
+    sources: () => [
+      {
+        ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', sinceMs: 0, tools: 1, waiting: 0 },
+        ...{ warnings: [], findings: [], oddities: [], idle: [] },
+      },
+    ],
+  })
   const { text } = await metrics.render()
   const found = new Map<string, ReadonlySet<string>>([['up', new Set(['job', 'instance'])]])
   for (const line of text.split('\n')) {

@@ -24,7 +24,7 @@ describe('lists that operators build on', () => {
 
   it('docs/operations.md has every metric of ours, and no other', async () => {
     const metrics = createMetrics()
-    metrics.followCertificate(() => 0)
+    metrics.follow({ certificateEndsAtMs: () => 0 })
     const { text } = await metrics.render()
     const names = [...text.matchAll(/^# TYPE (collet_\w+) /gm)].map(([, name = '']) => name)
     expect(listedUnder('Every metric', 'docs/operations.md').toSorted()).toEqual(names.toSorted())

@@ -3,7 +3,8 @@ import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
-import { createMetrics, createMetricsRoute } from '#server/telemetry/metrics'
+import { createMetrics } from '#server/telemetry/metrics'
+import { createMetricsRoute } from '#server/telemetry/metrics-routes'
 import { echoRoutes, KEY, startApp, stopApps, WITH_KEY } from './start-app.ts'
 
 afterEach(stopApps)

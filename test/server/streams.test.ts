@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { ReplyStream } from '#protocols/http-exchange'
-import { writeStream } from '#server/http/exchange'
+import { writeStream } from '#server/http/slow-replies'
 import { open, request } from './raw-http.ts'
 import { openRoute, startApp, stopApps } from './start-app.ts'
 

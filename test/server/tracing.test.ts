@@ -8,8 +8,7 @@ import type { CallReply, CallRequest } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
 import { Catalog, CatalogChanges, ToolIndex } from '#kernel/tool/catalog'
 import { jsonReply } from '#server/http/exchange'
-import { createMetrics } from '#server/telemetry/metrics'
-import { observeCalls } from '#server/telemetry/observe'
+import { createMetrics, observeCalls } from '#server/telemetry/metrics'
 import { createSpanExporter, type SpanExporter } from '#server/telemetry/tracing'
 import { VERSION } from '#server/version'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
@@ -94,7 +93,8 @@ function startCalling(reply: Partial<CallReply>, options: TestAppOptions & { cal
     metrics,
     clock: SYSTEM_CLOCK,
     store: { digest: () => 'digest' },
-    recordOf: () => 'record-1',
+    noteDenial: () => undefined,
+    rejections: { count: () => undefined },
   })
   const { callTraceId, ...rest } = options
   return startApp({

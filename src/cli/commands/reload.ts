@@ -6,7 +6,7 @@ import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
 import { createReloadRoutesOnStore, type RenderedReload } from '#server/admin/reload'
 import { type ConfigSource, isRefusal } from '#server/reload'
-import type { RunningServer } from '#server/start-server'
+import type { RunningServer } from '#server/running-server'
 
 /**
  * `collet reload`: asks one server, or all servers of a store, to read their config again. It also exports

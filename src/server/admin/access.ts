@@ -7,7 +7,7 @@ import { coversScope, DEFAULT_TENANT, type Principal } from '#kernel/base/princi
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import { httpFault, refuseWithMessage } from '#server/http/exchange'
 import { Router, type ServerRoute } from '#server/http/router'
-import type { NoteDenial } from '#server/telemetry/observe'
+import type { NoteDenial } from '#server/telemetry/denials'
 
 /** The header in which answers to operators say as whom they were let in. */
 export const ACTING_AS = 'collet-acting-as'

@@ -70,7 +70,7 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
     timeouts: { closeMs: CLOSE_MS },
     metrics: createMetrics(),
     ...{ authenticator, log, clock },
-    refusesForwarded: () => true,
+    refusesForwarded: 'always',
   })
   try {
     url = await app.listen()

@@ -3,7 +3,7 @@ import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { StartToken } from '#auth/start-token'
 import { portOf } from '#config/to-settings'
 import type { Clock } from '#kernel/base/clock'
-import { fault } from '#kernel/base/errors'
+import { fault, type ToolError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
 import { DEFAULT_TENANT, operatedBy, type Principal, principalIdOf } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
@@ -219,9 +219,9 @@ function markOf({ id }: BrowserSession): string {
  * machine. On a server with keys the page names a caller whose permissions and limits count. Either way the record has the operator
  * beside the caller. No other request may carry the header.
  */
-const RUN_AS_HEADER = 'collet-run-as'
+export const RUN_AS_HEADER = 'collet-run-as'
 
-/** As whom the operator's page calls tools. */
+/** The caller as whom the page of the operator calls tools. */
 export async function callerForOperator(
   authenticator: Pick<Authenticator, 'openCaller' | 'callerNamed' | 'refresh'>,
   headers: RequestHeaders,
@@ -234,9 +234,9 @@ export async function callerForOperator(
   throw fault('not_authorized', named === undefined ? NAMES_NO_CALLER : NO_SUCH_CALLER)
 }
 
-/** Refuses a request that would run as another caller without the right to. */
-export function refuseRunAs(headers: RequestHeaders): void {
-  if (headers[RUN_AS_HEADER] !== undefined) throw fault('not_authorized', NOT_OPERATOR)
+/** Refusal of a request that names another caller and may not. */
+export function runAsRefusal(): ToolError {
+  return fault('not_authorized', NOT_OPERATOR)
 }
 
 /** `tenant/key:name`, both percent-encoded. */

@@ -1,12 +1,17 @@
+/**
+ * The HTTP listener of a server: all routes on one port. Node parses HTTP/1.1 and keeps connections; routing, authentication,
+ * bodies, refusals and replies are done here, in the order of `serveRequest`. The composition root opens one for the server, one
+ * for `/metrics` on a separate port, and one for the approval pages of `collet mcp`.
+ * Invariant: every request gets exactly one reply, and no error leaves `serveRequest`.
+ */
+
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import type { IncomingMessage as NodeRequest, ServerResponse as NodeResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import type { Authenticator, RequestHeaders } from '#auth/authenticator'
+import type { RequestHeaders } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import type { Clock } from '#kernel/base/clock'
 import { fault, storeFault, ToolError } from '#kernel/base/errors'
-import type { ClientInfo } from '#kernel/base/hooks'
 import type { JsonValue } from '#kernel/base/json'
 import { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
@@ -14,14 +19,17 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import { TOOLSET_HEADER } from '#protocols/call-wire'
 import type { HttpReply } from '#protocols/http-exchange'
 import { ACTING_AS } from '#server/admin/access'
-import { type BrowserSessions, callerForOperator, refuseRunAs } from '#server/console/sessions'
-import type { ServerLog } from '#server/telemetry/log'
-import type { Metrics } from '#server/telemetry/metrics'
-import type { SpanExporter } from '#server/telemetry/tracing'
+import {
+  type BrowserSessions,
+  callerForOperator,
+  RUN_AS_HEADER,
+  runAsRefusal,
+} from '#server/console/sessions'
 import type { ServedCertificate } from './certificate.ts'
 import {
   closeExchange,
   Exchange,
+  type ExchangeOptions,
   type HttpServices,
   httpFault,
   messageReply,
@@ -42,105 +50,66 @@ import { IncomingMessage, ServerResponse } from './node-http.ts'
 import { BodyBudget, type BodyShare, readFormBody, readJsonBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
-interface HttpTimeouts {
+const TIMEOUTS = {
   /** For all headers of a request to arrive. */
-  readonly headersMs: number
+  headersMs: 10_000,
   /** For a whole request to arrive. */
-  readonly requestMs: number
-  /** For some more of a body to arrive. */
-  readonly bodyLookMs: number
+  requestMs: 30_000,
+  /** Between two checks that a body is still arriving. */
+  bodyLookMs: 5_000,
   /** For an idle connection. */
-  readonly keepAliveMs: number
+  keepAliveMs: 72_000,
   /** For running requests to finish once the server closes. */
-  readonly closeMs: number
+  closeMs: 10_000,
 }
 
 export type PortSharing = 'first' | 'joining'
 
-export interface HttpAppOptions {
+export interface HttpAppOptions extends ExchangeOptions {
   readonly routes: readonly ServerRoute[]
-  readonly authenticator: Authenticator
-  /** Present where browsers sign in. */
-  readonly sessions?: Pick<BrowserSessions, 'present' | 'isOperator'>
   readonly settings: Settings['server']
-  readonly log: ServerLog
-  readonly metrics: Metrics
-  readonly clock: Clock
-  readonly spans?: SpanExporter | undefined
-  /** Level of the one line per request; default `debug`. */
-  readonly requestLogLevel?: 'debug' | 'info'
-  /** Turns clients away by throwing a fault: allow-lists and rate limits go here (OTC-114). */
-  readonly admit?: ((client: ClientInfo) => void) | undefined
-  /** Whether requests that a proxy passed on are refused; asked with each request. Default: they are taken. */
-  readonly refusesForwarded?: () => boolean
-  /** The caller within a toolset; throws a fault where there is none of that name for it. Default: there are none. */
-  readonly enter?: (principal: Principal, toolset: string) => Principal
-  /** Hears of each request whose credential is missing or wrong, with the pattern of its route. */
-  readonly onUnauthenticated?: (headers: RequestHeaders, route: string) => void
-  /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor?: ((path: string) => string) | undefined
-  readonly timeouts?: Partial<HttpTimeouts>
-  /** What it is reached by https with; without one it speaks http. */
+  readonly timeouts?: Partial<typeof TIMEOUTS>
+  /** Present if the listener uses TLS. */
   readonly certificate?: ServedCertificate | undefined
-  /** Whether other processes of this server take the same port; `first` = none has yet. Default alone. */
+  /** Present if other processes of this server listen on the same port; `first` opens it. */
   readonly sharing?: PortSharing | undefined
-  /** Bytes of request bodies in memory at once; default as many as come. */
+  /** Bytes of request bodies in memory at once; default unlimited. */
   readonly maxBodyBytes?: number | undefined
 }
 
 export interface HttpApp {
-  /** Answers one request that somebody else's listener took: both are Node's own, which a declaration for everybody cannot say. */
+  /**
+   * Answers one request that another listener received. Both arguments are objects of `node:http`, whose types the declarations
+   * of this package do not use.
+   */
   handle(request: object, response: object): void
-  /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
+  /** Starts to listen and returns the URL. Rejects with an error that names the next step. */
   listen(): Promise<string>
-  /** From now on each reply asks its client to open another connection for the next request. */
+  /** From now on each reply asks its client to open a new connection for the next request. */
   retire(): void
-  /** Stops listening, lets running requests finish within `closeMs`, then cuts what is left. */
+  /** Stops listening, lets running requests finish within `closeMs`, then closes all connections. */
   close(): Promise<void>
 }
 
-const TIMEOUTS: HttpTimeouts = {
-  headersMs: 10_000,
-  requestMs: 30_000,
-  bodyLookMs: 5_000,
-  keepAliveMs: 72_000,
-  closeMs: 10_000,
-}
-
-/** Every protocol's routes on one port. Node speaks HTTP/1.1 and keeps connections; routing, bodies, refusals and replies are ours. */
 export function createHttpApp(options: HttpAppOptions): HttpApp {
   const { settings, certificate } = options
   const { host, port } = settings
   const scheme = certificate === undefined ? 'http' : 'https'
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
-  let hostGuard = new HostGuard({ ...settings, scheme })
-  let isClosing = false
   const services: HttpServices = {
+    ...options,
+    requestLogLevel: options.requestLogLevel ?? 'debug',
     router: new Router(options.routes),
-    get hostGuard() {
-      return hostGuard
-    },
-    authenticator: options.authenticator,
-    sessions: options.sessions,
+    hostGuard: new HostGuard({ ...settings, scheme }),
     bodyLimitBytes: settings.bodyLimitBytes,
     bodies: new BodyBudget({
-      most: options.maxBodyBytes ?? Number.POSITIVE_INFINITY,
-      longestBody: settings.bodyLimitBytes,
+      maxBytes: options.maxBodyBytes ?? Number.POSITIVE_INFINITY,
+      maxBodyBytes: settings.bodyLimitBytes,
       lookMs: timeouts.bodyLookMs,
-      onRefused: (name) => options.metrics.limitRefused(name),
+      onRefused: options.metrics.limitRefused,
     }),
-    log: options.log,
     outage: new OutageLog(options.log, options.clock),
-    requestLogLevel: options.requestLogLevel ?? 'debug',
-    metrics: options.metrics,
-    clock: options.clock,
-    spans: options.spans,
-    enter: options.enter ?? noToolsets,
-    onUnauthenticated: options.onUnauthenticated,
-    admit: options.admit,
-    refusesForwarded: options.refusesForwarded ?? (() => false),
-    challengeFor: options.challengeFor,
-    isClosing: () => isClosing,
+    isClosing: false,
   }
   const handle: HttpApp['handle'] = (request, response) => {
     if (!(request instanceof IncomingMessage && response instanceof ServerResponse))
@@ -149,7 +118,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
   const servers: HttpListener[] = []
   const sockets = new Set<Socket>()
-  /** One for all of them. */
+  /** One function for all sockets. */
   function forget(this: Socket): void {
     sockets.delete(this)
   }
@@ -158,7 +127,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     const server = createListener({ timeouts, certificate }, handle)
     servers.push(server)
     server.maxConnections = settings.maxConnections
-    // Of a connection by https both are told: what arrives, and what is in it once both ends have agreed.
+    // A TLS connection has two sockets: the raw one, and after the handshake the secure one.
     for (const event of ['connection', 'secureConnection'])
       server.on(event, (socket: Socket) => {
         sockets.add(socket)
@@ -172,7 +141,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     return bound
   }
 
-  /** Clients take either address of the name, so both are served where the machine has both. */
+  /** Clients use either address of `localhost`, so both are served if the machine has both. */
   const listenOnOthers = async ({ address, port: bound }: AddressInfo): Promise<void> => {
     const all = await lookup(host, { all: true }).catch(() => [])
     const others = all.filter((other) => other.address !== address)
@@ -191,14 +160,14 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
         throw listenError(settings, cause)
       })
       if (host === 'localhost') await listenOnOthers(bound)
-      hostGuard = new HostGuard({ ...settings, scheme, port: bound.port })
+      services.hostGuard = new HostGuard({ ...settings, scheme, port: bound.port })
       return `${scheme}://${reachableName(host)}:${bound.port}`
     },
     retire() {
-      isClosing = true
+      services.isClosing = true
     },
     async close() {
-      isClosing = true
+      services.isClosing = true
       // Node counts a connection that has sent nothing yet as busy.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
       const cut = setTimeout(() => {
@@ -210,7 +179,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 }
 
-/** The way of a request: route, host guard, caller, body, handler, reply (rule 1, OTC/T-12). Never rejects. */
+/** Route, host guard, caller, body, handler, reply: in this order (rule 1, OTC/T-12). Never rejects. */
 async function serveRequest(services: HttpServices, raw: NodeRequest, response: NodeResponse): Promise<void> {
   const path = pathOf(raw.url ?? '')
   const found = services.router.find(raw.method ?? '', path)
@@ -223,7 +192,7 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
     else {
       const { route } = found
       const caller = findPrincipal(services, route, exchange)
-      noteCaller(services, route, exchange, caller instanceof Promise ? await caller : caller)
+      setCaller(services, route, exchange, caller instanceof Promise ? await caller : caller)
       const body = readBody(services, route, exchange, share)
       exchange.body = body instanceof Promise ? await body : body
       reply = await handle(route, exchange)
@@ -235,7 +204,7 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
   send(services, exchange, reply)
 }
 
-function noteCaller(
+function setCaller(
   services: HttpServices,
   route: ServerRoute,
   exchange: Exchange,
@@ -246,13 +215,13 @@ function noteCaller(
     return
   }
   exchange.principal = principal
-  // Operators have several credentials at hand, so the answer says which one was used.
+  // Operators have several credentials, so the reply names the one that was used.
   exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
 }
 
-/** The toolset of the path or of the header bounds whatever the request then asks for. */
+/** The caller, bound to the toolset that the path or the header names. */
 function withinAsked(
-  { enter }: HttpServices,
+  { enter = noToolsets }: HttpServices,
   { params, headers }: Exchange,
   principal: Principal,
 ): Principal {
@@ -287,10 +256,11 @@ function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply>
   return scope === undefined ? route.handle(exchange) : requestScope.run(scope, () => route.handle(exchange))
 }
 
-/** `Host`, `Origin` and proxies (rule 28), then whatever the operator adds (OTC-114). Throws a fault. */
+/** `Host`, `Origin` and proxies (rule 28), then the checks of the operator (OTC-114). Throws a fault. */
 function checkClient(services: HttpServices, { raw, route, headers }: Exchange): void {
   services.hostGuard.check(headers.host, headers.origin)
-  if (services.refusesForwarded()) refuseForwarded(headers)
+  const { refusesForwarded: refused, authenticator } = services
+  if (refused === 'always' || (refused === 'open' && !authenticator.isConfigured)) refuseForwarded(headers)
   services.admit?.({ address: raw.socket.remoteAddress ?? '', route, headers })
 }
 
@@ -305,7 +275,7 @@ function findPrincipal(
 
 type RouteAccess = Pick<ServerRoute, 'authenticate' | 'takesRunAs'>
 
-/** Who sends these headers: a browser stands for the person who signed in with it. A route for operators authenticates on its own. */
+/** The principal of a request. A session cookie stands for the credential of its user; routes for operators have their own check. */
 function authenticate(
   services: HttpServices,
   headers: RequestHeaders,
@@ -314,7 +284,7 @@ function authenticate(
   const { authenticator, sessions } = services
   if (headers.cookie !== undefined && sessions !== undefined)
     return authenticateBrowser(services, sessions, headers, route)
-  refuseRunAs(headers)
+  if (headers[RUN_AS_HEADER] !== undefined) throw runAsRefusal()
   return route.authenticate === undefined ? authenticator.authenticate(headers) : route.authenticate(headers)
 }
 
@@ -325,13 +295,13 @@ async function authenticateBrowser(
   { authenticate: own, takesRunAs }: RouteAccess,
 ): Promise<Principal> {
   const isOperator = own === undefined && (await sessions.isOperator(headers))
-  if (!isOperator || takesRunAs !== true) refuseRunAs(headers)
+  if (headers[RUN_AS_HEADER] !== undefined && !(isOperator && takesRunAs === true)) throw runAsRefusal()
   if (isOperator) return await callerForOperator(authenticator, headers)
   const presented = await sessions.present({ headers })
   return await (own === undefined ? authenticator.authenticate(presented) : own(presented))
 }
 
-/** 404 for a path that is not ours, 308 for one with a trailing slash, 405 with `Allow`, and OPTIONS with CORS preflights (OTC/T-26). */
+/** 404 for an unknown path, 308 for one with a trailing slash, 405 with `Allow`, and OPTIONS with CORS preflights (OTC/T-26). */
 async function answerUnknown(services: HttpServices, exchange: Exchange): Promise<HttpReply> {
   const { router, hostGuard } = services
   const { method, path, headers } = exchange
@@ -341,7 +311,7 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
   const isPreflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
   if (first !== undefined && isPreflight && hostGuard.corsOrigin(headers.origin) !== undefined)
     return preflightReply(allow)
-  // Only a caller that the owner of the path knows learns what is here and what is not (OTS-48).
+  // Only an authenticated caller learns which paths exist below a path of a protocol (OTS-48).
   if (router.ownerOf(path)?.access === 'authenticated') await authenticate(services, headers)
   const moved = first === undefined ? pathWithoutSlash(services, exchange) : undefined
   if (moved !== undefined) return { status: 308, headers: { location: moved }, body: undefined }
@@ -353,7 +323,7 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
   return { ...reply, headers: { allow, ...reply.headers } }
 }
 
-/** Where a path with a slash too many leads; `undefined` when nothing is there either. */
+/** The target for a path with a trailing slash; `undefined` if no route is there either. */
 function pathWithoutSlash({ router }: HttpServices, { path, raw }: Exchange): string | undefined {
   if (!path.endsWith('/')) return undefined
   const shorter = path.slice(0, -1)
@@ -365,7 +335,7 @@ function malformedPath(): ToolError {
   return httpFault(400, 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".')
 }
 
-/** A refusal in the route's own protocol, or a plain one. */
+/** A refusal in the format of the route, or a plain one. */
 function refuse(
   services: HttpServices,
   route: ServerRoute | undefined,
@@ -386,14 +356,14 @@ function refuse(
   return withRetryAfter(messageReply(status, shown.message), shown)
 }
 
-/** Whoever should come again is told when, also where the route has no word for it. */
+/** Adds `Retry-After` to the reply if the error has a delay and the route does not set the header. */
 function withRetryAfter(reply: HttpReply, { retryAfterMs }: ToolError): HttpReply {
   if (retryAfterMs === undefined || reply.headers['retry-after'] !== undefined) return reply
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000))
   return { ...reply, headers: { ...reply.headers, 'retry-after': String(seconds) } }
 }
 
-/** A reply that cannot be written breaks the connection, so that its client does not wait for it. */
+/** A reply that cannot be written closes the connection, so that its client does not wait. */
 function send(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   try {
     closeExchange(services, exchange, reply)
@@ -403,7 +373,7 @@ function send(services: HttpServices, exchange: Exchange, reply: HttpReply): voi
   }
 }
 
-/** A store that cannot be used asks callers to come again; everything else is a fault of ours. */
+/** A store failure asks the caller to retry; every other error is a fault of the server. */
 function faultOf(services: HttpServices, exchange: Exchange, error: unknown): ToolError {
   const away = storeFault(error)
   if (away === undefined) return unexpected(services, exchange, error)
@@ -415,7 +385,7 @@ function faultOf(services: HttpServices, exchange: Exchange, error: unknown): To
   return away
 }
 
-/** Logged with its stack; the caller learns nothing but what to do next (OTC/T-20, OTC/T-26). */
+/** Logs the error with its stack; the caller learns only what to do next (OTC/T-20, OTC/T-26). */
 function unexpected(services: HttpServices, { route, trace }: Exchange, err: unknown): ToolError {
   services.log.error({ err, route, traceId: trace.traceId }, 'unexpected fault while answering a request')
   return fault(

@@ -1,4 +1,11 @@
+/**
+ * One HTTP request and its reply. `app.ts` opens an `Exchange` for each request, fills in caller and body, and closes it with the
+ * reply of a route. Protocols see it as an `HttpRequest`. This module also has the replies that every route of the server shares.
+ * Invariant: each reply carries the trace of its request, and is counted exactly once.
+ */
+
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomFillSync } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { Clock } from '#kernel/base/clock'
@@ -8,60 +15,66 @@ import type { JsonValue } from '#kernel/base/json'
 import type { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import { CALL_HEADERS } from '#protocols/call-wire'
-import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type ReplyStream } from '#protocols/http-exchange'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { BrowserSessions } from '#server/console/sessions'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
-import {
-  adoptTrace,
-  callAttributes,
-  formatTraceparent,
-  type ObservedCall,
-  openTrace,
-  type SpanExporter,
-  type TraceContext,
-} from '#server/telemetry/tracing'
+import { type ObservedCall, reportRequest, type SpanExporter } from '#server/telemetry/tracing'
 import type { HostGuard } from './host-guard.ts'
 import type { BodyBudget } from './read-body.ts'
 import { type FoundRoute, NO_PARAMETERS, type PathParameters, type Router } from './router.ts'
+import { endAfterBody, writeStream } from './slow-replies.ts'
 
-/** What every exchange of one server shares. */
-export interface HttpServices {
-  readonly router: Router
-  readonly hostGuard: HostGuard
+/** Options of a listener that its exchanges use unchanged. */
+export interface ExchangeOptions {
   readonly authenticator: Authenticator
-  /** Knows what the session of a browser stands for. */
-  readonly sessions: Pick<BrowserSessions, 'present' | 'isOperator'> | undefined
-  readonly bodyLimitBytes: number
-  readonly bodies: BodyBudget
+  /** Finds the credential behind the session cookie of a browser; absent if browsers cannot sign in. */
+  readonly sessions?: Pick<BrowserSessions, 'present' | 'isOperator'> | undefined
   readonly log: ServerLog
-  /** For what every request meets while the store is away. */
-  readonly outage: OutageLog
-  readonly requestLogLevel: 'debug' | 'info'
+  /** Level of the one line per request; default `debug`. */
+  readonly requestLogLevel?: 'debug' | 'info'
   readonly metrics: Metrics
   readonly clock: Clock
-  readonly spans: SpanExporter | undefined
-  /** The caller within a toolset; throws a fault where there is none of that name for it. */
-  readonly enter: (principal: Principal, toolset: string) => Principal
-  /** Hears of each request whose credential is missing or wrong. */
-  readonly onUnauthenticated: ((headers: RequestHeaders, route: string) => void) | undefined
-  /** Throws a fault to turn a client away. */
-  readonly admit: ((client: ClientInfo) => void) | undefined
-  /** Whether requests that a proxy passed on are refused. */
-  refusesForwarded(): boolean
-  /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor: ((path: string) => string) | undefined
-  /** Whether replies ask clients to close their connection. */
-  isClosing(): boolean
+  readonly spans?: SpanExporter | undefined
+  /** Binds a caller to a toolset; throws a fault if the toolset does not exist for it. Default: there are no toolsets. */
+  readonly enter?: (principal: Principal, toolset: string) => Principal
+  /** Called for each request whose credential is missing or wrong, with the pattern of its route. */
+  readonly onUnauthenticated?: (headers: RequestHeaders, route: string) => void
+  /** Rejects clients by throwing a fault: allow-lists and rate limits of the operator (OTC-114). */
+  readonly admit?: ((client: ClientInfo) => void) | undefined
+  /** When requests that a proxy forwarded are refused; `open` = while callers need no credential. Default never. */
+  readonly refusesForwarded?: 'always' | 'open' | undefined
+  /** `WWW-Authenticate` of a 401 at this path, in place of the protocol's own. */
+  readonly challengeFor?: ((path: string) => string) | undefined
 }
+
+/** What all exchanges of one listener share. */
+export interface HttpServices extends ExchangeOptions {
+  readonly requestLogLevel: 'debug' | 'info'
+  readonly router: Router
+  readonly bodyLimitBytes: number
+  readonly bodies: BodyBudget
+  /** Logs store failures, once per outage. */
+  readonly outage: OutageLog
+  /** Replaced once the port is known. */
+  hostGuard: HostGuard
+  /** Whether replies ask clients to close their connection. */
+  isClosing: boolean
+}
+
+export interface RequestScope {
+  readonly trace: Readonly<TraceContext>
+  readonly startedMs: number
+  call: ObservedCall | undefined
+}
+
+/** Entered only if spans are exported or requests are logged. */
+export const requestScope = new AsyncLocalStorage<RequestScope>()
 
 const UNKNOWN = 'unknown'
 
-/**
- * One request and its reply. Protocols see it as an `HttpRequest`; query and signals are made only for those that look.
- * Caller and body are filled in on the way.
- */
+/** One request and its reply. Query and signals are created only if a route reads them. */
 export class Exchange implements HttpRequest {
   readonly raw: IncomingMessage
   readonly response: ServerResponse
@@ -69,10 +82,10 @@ export class Exchange implements HttpRequest {
   readonly path: string
   readonly params: PathParameters
   readonly headers: HttpRequest['headers']
-  /** The pattern of the route, or `unknown`: what logs and metrics say instead of the path. */
+  /** The pattern of the route, or `unknown`: logs and metrics have it in place of the path. */
   readonly route: string
   readonly trace: TraceContext
-  /** Present while a log line or a span wants to know about the call. */
+  /** Present if a log line or a span is written for this request. */
   readonly scope: RequestScope | undefined
   principal: Principal = ANONYMOUS
   body: JsonValue | undefined = undefined
@@ -98,7 +111,7 @@ export class Exchange implements HttpRequest {
     this.headers = plainHeaders(raw.headers)
     this.route = found?.route.path ?? UNKNOWN
     this.trace = openTrace(this.headers.traceparent, spans !== undefined)
-    const isObserved = (spans !== undefined && this.trace.isSampled) || log.isLevelEnabled(requestLogLevel)
+    const isObserved = (spans !== undefined && this.trace.isSampled) || log.writes[requestLogLevel]
     this.scope = isObserved
       ? { trace: this.trace, startedMs: clock.monotonicMs(), call: undefined }
       : undefined
@@ -119,7 +132,9 @@ export class Exchange implements HttpRequest {
   }
 
   adoptTrace(traceId: string): void {
-    adoptTrace(this.trace, traceId)
+    // A `traceparent` header takes precedence.
+    if (this.trace.parentSpanId !== undefined || !TRACE_ID.test(traceId) || traceId === NO_TRACE) return
+    this.trace.traceId = traceId
     this.#traceparent = undefined
   }
 
@@ -138,7 +153,7 @@ export class Exchange implements HttpRequest {
   }
 }
 
-/** Node joins repeated headers, all but `set-cookie`, which no request has a use for. */
+/** Node joins repeated headers except `set-cookie`, which requests do not use. */
 function plainHeaders(headers: IncomingHttpHeaders): HttpRequest['headers'] {
   if (isPlain(headers)) return headers
   const { 'set-cookie': _unused, ...rest } = headers
@@ -165,7 +180,61 @@ function leavingOf(response: ServerResponse): AbortSignal {
   return leaving.signal
 }
 
-/** Sends the reply with the server's own headers added, and notes it in metrics, log and trace. */
+/** The place of one request in a W3C trace: its own span, and the span of its caller if the request names one. */
+interface TraceContext {
+  /** Changes if the call inside the request names a trace. */
+  traceId: string
+  readonly spanId: string
+  readonly parentSpanId: string | undefined
+  readonly isSampled: boolean
+}
+
+const TRACE_ID = /^[0-9a-f]{32}$/
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+const TRACE_DIGITS = 32
+const SPAN_DIGITS = 16
+const NO_TRACE = '0'.repeat(TRACE_DIGITS)
+const NO_SPAN = '0'.repeat(SPAN_DIGITS)
+
+/** Continues a valid `traceparent`, and starts a trace for an absent or invalid one, as W3C requires. */
+export function openTrace(traceparent: string | undefined, samplesNewTraces: boolean): TraceContext {
+  const parent = traceparent === undefined ? undefined : parseTraceparent(traceparent)
+  return {
+    traceId: parent?.traceId ?? randomHex(TRACE_DIGITS),
+    spanId: randomHex(SPAN_DIGITS),
+    parentSpanId: parent?.parentSpanId,
+    isSampled: parent?.isSampled ?? samplesNewTraces,
+  }
+}
+
+export function formatTraceparent(trace: TraceContext): string {
+  return `00-${trace.traceId}-${trace.spanId}-${trace.isSampled ? '01' : '00'}`
+}
+
+function parseTraceparent(text: string): Omit<TraceContext, 'spanId'> | undefined {
+  const match = TRACEPARENT.exec(text)
+  if (match === null) return undefined
+  const [, version = '', traceId = '', parentSpanId = '', flags = '', rest] = match
+  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined
+  if (traceId === NO_TRACE || parentSpanId === NO_SPAN) return undefined
+  return { traceId, parentSpanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 }
+}
+
+const randomPool = Buffer.alloc(4_096)
+let pool = ''
+let used = 0
+
+/** Cut from a pool, because one call into the random source per request shows in a profile. */
+function randomHex(digits: number): string {
+  if (used + digits > pool.length) {
+    pool = randomFillSync(randomPool).toString('hex')
+    used = 0
+  }
+  used += digits
+  return pool.slice(used - digits, used)
+}
+
+/** Sends the reply with the headers of the server, and records it in metrics, log and trace. */
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const headers: string[] = []
@@ -178,16 +247,16 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
   const { socket } = raw
   const { traceId } = trace
   const end = (err: unknown): void => {
-    if (err !== undefined) services.log.error({ err, route, traceId }, 'a streamed reply broke off')
-    // Its head left before the server began to close.
-    if (services.isClosing()) socket.end()
+    if (err !== undefined) services.log.error({ err, route, traceId }, 'a streamed reply failed')
+    // The head of a stream may have left before the server began to close.
+    if (services.isClosing) socket.end()
   }
-  writeReply(response, reply, headers, services.isClosing())?.then(end, end)
+  writeReply(response, reply, headers, services.isClosing)?.then(end, end)
   services.metrics.requestAnswered(route, exchange.method, reply.status)
-  if (exchange.scope !== undefined) observe(services, exchange, exchange.scope, reply.status)
+  if (exchange.scope !== undefined) reportRequest(services, exchange, exchange.scope, reply.status)
 }
 
-/** A 401 says how to get in, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
+/** Every 401 names how to authenticate, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
 function challengeOf(services: HttpServices, { path, headers, denial }: Exchange, reply: HttpReply): string {
   const challenge =
     services.challengeFor?.(path) ?? reply.headers['www-authenticate'] ?? 'Bearer realm="collet"'
@@ -195,7 +264,7 @@ function challengeOf(services: HttpServices, { path, headers, denial }: Exchange
     (value) => value !== undefined,
   )
   if (!hasCredential) return challenge
-  // RFC 6750 §3: a credential was sent and refused, and why. The grammar excludes quotes and backslashes.
+  // RFC 6750 §3: the refusal of a credential names its reason. The grammar excludes quotes and backslashes.
   const reason = denial?.split(/(?<=\.) /, 1)[0]?.replaceAll(/[^\x20-\x7e]|["\\]/g, "'")
   const error = reason === undefined ? [] : [`error_description="${reason}"`]
   const parts = [challenge, 'error="invalid_token"', ...error].join(', ')
@@ -208,7 +277,7 @@ function setHeader(headers: string[], name: string, value: string): void {
   else headers[at + 1] = value
 }
 
-/** Headers of every protocol, and those that each adds. */
+/** Headers that every protocol has, and those that single ones add. */
 const READABLE = headerList(
   CALL_HEADERS.read,
   ['etag', 'retry-after', 'traceparent', 'www-authenticate'],
@@ -224,13 +293,13 @@ function headerList(...names: readonly (readonly string[])[]): string {
   return names.flat().toSorted().join(', ')
 }
 
-/** Headers for a server with configured origins; `origin` is the one of this request, if it is one of them. */
+/** Headers of a server with configured origins; `origin` is that of the request if it is configured. */
 export function corsHeaders(origin: string | undefined): readonly string[] {
   if (origin === undefined) return ['vary', 'origin']
   return ['vary', 'origin', 'access-control-allow-origin', origin, 'access-control-expose-headers', READABLE]
 }
 
-/** The answer to a browser that asks before it calls. */
+/** The answer to a CORS preflight. */
 export function preflightReply(allow: string): HttpReply {
   return {
     status: 204,
@@ -243,50 +312,11 @@ export function preflightReply(allow: string): HttpReply {
   }
 }
 
-interface RequestScope {
-  readonly trace: Readonly<TraceContext>
-  readonly startedMs: number
-  call: ObservedCall | undefined
-}
-
-/** Entered only while spans are exported or requests are logged. */
-export const requestScope = new AsyncLocalStorage<RequestScope>()
-
-/** One line per request, and one span per call. Patterns, codes and ids only; spans also have the call id and the run, to a bound. */
-function observe(services: HttpServices, exchange: Exchange, scope: RequestScope, status: number): void {
-  const { method, route, trace } = exchange
-  const { clock, log, requestLogLevel, spans } = services
-  const { call, startedMs } = scope
-  const durationMs = clock.monotonicMs() - startedMs
-  const { callId: _callId, runId: _runId, tenant: _tenant, principal: _principal, ...logged } = call ?? {}
-  log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
-  if (spans === undefined || !trace.isSampled || call === undefined) return
-  spans.export({
-    traceId: trace.traceId,
-    spanId: trace.spanId,
-    parentSpanId: trace.parentSpanId,
-    name: `execute_tool ${call.tool}`,
-    startedAtMs: clock.nowMs() - durationMs,
-    durationMs,
-    hasFailed: call.outcome !== 'ok',
-    attributes: {
-      ...callAttributes(call),
-      'http.request.method': method,
-      'http.route': route,
-      'http.response.status_code': status,
-    },
-  })
-}
-
-/** How much of an unwanted body we go on reading, so that its sender gets to see our answer. */
-const LINGER_BYTES = 16 * 1_024 * 1_024
-/** How long we wait for more of it; the time limit of the whole request still holds. */
-const LINGER_IDLE_MS = 500
-/** Up to here Node skips an unread body and keeps the connection. */
+/** Up to this size Node skips an unread body and keeps the connection. */
 const SKIPPED_BYTES = 64 * 1_024
 
 /**
- * Sends a reply. Gives the end of a stream; everything else has left.
+ * Sends a reply. Returns the end of a stream, and `undefined` for every other reply.
  * @param headers names and values, one after the other, as Node takes them unsorted and unchanged
  * @param isLast whether the connection closes after it
  */
@@ -316,7 +346,7 @@ function writeHead(response: ServerResponse, status: number, headers: string[]):
   try {
     response.writeHead(status, headers)
   } catch {
-    // Text no header can carry, such as an echoed call id: it goes percent-encoded, for the reply matters more.
+    // An echoed call id may hold text that no header can carry; it is percent-encoded, so that the reply still arrives.
     response.writeHead(status, headers.map(toHeaderText))
   }
 }
@@ -335,82 +365,8 @@ function hasUnwantedBody(request: IncomingMessage): boolean {
 }
 
 /**
- * The whole reply leaves at once, the connection closes later: closing with unread bytes resets it, and the
- * reset can overtake the reply.
- */
-function endAfterBody(response: ServerResponse, body: string | Uint8Array | undefined): void {
-  const { req } = response
-  let left = LINGER_BYTES
-  const end = (): void => {
-    clearTimeout(timer)
-    req.off('data', onData).off('end', end).off('close', end)
-    response.end()
-  }
-  const onData = (chunk: Buffer): void => {
-    left -= chunk.length
-    if (left <= 0) end()
-    else timer.refresh()
-  }
-  const timer = setTimeout(end, LINGER_IDLE_MS)
-  if (body !== undefined && req.method !== 'HEAD') response.write(body)
-  else response.flushHeaders()
-  req.on('data', onData).on('end', end).on('close', end)
-  req.resume()
-}
-
-/** A reader that takes nothing for this long is taken for gone. */
-const STALLED_MS = 60_000
-
-/**
- * Writes a stream's pieces as its reader takes them: the next one is asked for when the last has left, so a reader
- * that never reads costs one piece of memory, and each piece leaves by itself (OTS-51). Rejects with what the
- * stream threw.
- */
-export async function writeStream(
-  response: ServerResponse,
-  stream: ReplyStream,
-  stalledMs = STALLED_MS,
-): Promise<void> {
-  const ended = new AbortController()
-  const leave = (): void => ended.abort()
-  // `on` and not `once`, which keeps two objects more for each of thousands of readers; aborting twice is once.
-  response.on('close', leave)
-  try {
-    if (response.req.method !== 'HEAD') {
-      response.flushHeaders()
-      for await (const piece of stream(ended.signal)) {
-        if (response.destroyed) break
-        await writePiece(response, piece, stalledMs)
-      }
-    }
-    response.end()
-  } catch (error) {
-    // Half a stream must not look like a whole one.
-    response.destroy()
-    throw error
-  } finally {
-    response.off('close', leave)
-    leave()
-  }
-}
-
-/** Resolves when the piece has left, or its reader is gone. */
-function writePiece(response: ServerResponse, piece: string, stalledMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => response.destroy(), stalledMs)
-    const done = (): void => {
-      clearTimeout(timer)
-      response.off('close', done)
-      resolve()
-    }
-    response.once('close', done)
-    response.write(piece, done)
-  })
-}
-
-/**
- * The HTTP status the server suggests for a failure outside a call; the protocol may know better. Failures of
- * a tool are answers, and after a run has begun no reply is a 5xx (rule 11).
+ * Default HTTP status of a failure; a protocol may use another. Failures of a tool are answers, and after a run has
+ * begun no reply is a 5xx (rule 11).
  */
 const SUGGESTED_STATUS = {
   unauthenticated: 401,
@@ -446,7 +402,7 @@ const SUGGESTED_STATUS = {
   workflow_diverged: 200,
 } as const satisfies Record<ErrorCode, number>
 
-/** A fault whose HTTP status is more exact than its code: 404, 405, 413. */
+/** A fault whose HTTP status is more precise than its code: 404, 405, 413. */
 export function httpFault(status: number, message: string, options: FaultOptions = {}): ToolError {
   return Object.assign(fault('request_invalid', message, options), { status })
 }
@@ -455,12 +411,12 @@ export function statusOf(error: ToolError): number {
   return 'status' in error && typeof error.status === 'number' ? error.status : SUGGESTED_STATUS[error.code]
 }
 
-/** How the server's own routes refuse. */
+/** `refuse` of routes that belong to no protocol. */
 export function refuseWithMessage(_request: unknown, error: ToolError, status: number): HttpReply {
   return messageReply(status, error.message)
 }
 
-/** The plain `{ "message": … }` body of everything that belongs to no protocol (OTC/T-26). */
+/** The `{ "message": … }` body of replies that belong to no protocol (OTC/T-26). */
 export function messageReply(
   status: number,
   message: string,

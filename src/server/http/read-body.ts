@@ -1,3 +1,8 @@
+/**
+ * Reads request bodies: JSON and forms, within the size limit of one body and the memory budget of all bodies.
+ * `http/app.ts` reads every body with it; `collet mcp` parses its lines with `parseJsonBody`.
+ */
+
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { fault, type ToolError } from '#kernel/base/errors'
@@ -15,9 +20,9 @@ import { type LimitName, limitRefusal } from '#stages/limits/settings'
 import { httpFault } from './exchange.ts'
 
 /**
- * The JSON body of a request, GET included; `undefined` when it has none, whatever its content type says.
- * Throws or rejects with a fault that says what to send instead. Our own reader, because member names such as
- * `__proto__` are data here, `1e400` and lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
+ * The JSON body of a request, GET included; `undefined` if it has none, whatever its content type is.
+ * Throws or rejects with a fault that names what to send. Member names like `__proto__` are data here, `1e400` and
+ * lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
  */
 export function readJsonBody(
   raw: IncomingMessage,
@@ -27,7 +32,7 @@ export function readJsonBody(
   return readBody(raw, { limitBytes, kind: JSON_BODY }, share)
 }
 
-/** The fields of a form that one of our own pages sent, each with its last value. A foreign page can send the same: its route looks for more. */
+/** The fields of a form, each with its last value. A foreign page can send a form too, so routes check its token. */
 export function readFormBody(
   raw: IncomingMessage,
   limitBytes: number,
@@ -38,7 +43,6 @@ export function readFormBody(
 
 const MAX_FORM_LENGTH = 64 * 1_024
 
-/** What a route takes. */
 interface BodyKind {
   readonly mediaType: string
   readonly name: string
@@ -106,7 +110,7 @@ function parseChunks(
   return kind.parse(chunks.length === 1 ? first : Buffer.concat(chunks, bytes))
 }
 
-/** Bytes to a JSON value that is exact: everything later stages rely on is checked here, once. */
+/** Parses bytes to an exact JSON value. Later stages rely on these checks. */
 export function parseJsonBody(bytes: Buffer): JsonValue {
   if (!isUtf8(bytes)) throw fault('request_invalid', 'The body is not UTF-8; send JSON encoded as UTF-8.')
   const text = withoutByteOrderMark(bytes.toString('utf8'))
@@ -117,7 +121,7 @@ export function parseJsonBody(bytes: Buffer): JsonValue {
   throw fault('request_invalid', `The JSON body cannot be used: at ${where}, ${problem.reason}.`)
 }
 
-/** A pointer is the sender's own text, and may be as long as the body. */
+/** A pointer is text of the sender and may be as long as the body. */
 function shorten(pointer: string): string {
   return pointer.length <= MAX_POINTER_LENGTH ? pointer : `${pointer.slice(0, MAX_POINTER_LENGTH)}…`
 }
@@ -132,7 +136,7 @@ function parse(text: string): JsonValue {
   }
 }
 
-/** The position only: the engine's own message quotes the body, which may hold secrets. */
+/** Only the position: the message of the engine quotes the body, which may hold secrets. */
 function positionIn(error: unknown): string {
   if (!(error instanceof SyntaxError)) return ''
   if (error.message.includes('end of JSON input')) return ': it ends too early'
@@ -140,12 +144,12 @@ function positionIn(error: unknown): string {
   return position === undefined ? '' : ` (see position ${position})`
 }
 
-/** RFC 8259 §8.1 lets a reader ignore it, and some clients send it. */
+/** Some clients send it, and RFC 8259 §8.1 permits to ignore it. */
 function withoutByteOrderMark(text: string): string {
   return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
 }
 
-/** Exactly the one that is taken, parameters allowed: anything but JSON is what a foreign page can send (rule 28). */
+/** The media type must be exact, with any parameters: a foreign page can send other types than JSON (rule 28). */
 function checkBodyHeaders(headers: IncomingHttpHeaders, { mediaType, name }: BodyKind): void {
   const type = headers['content-type']
   if (type !== mediaType && mediaTypeOf(type) !== mediaType) {
@@ -170,27 +174,27 @@ function tooLarge(limitBytes: number): Error {
 }
 
 const RETRY_MS = 1_000
-/** How much of a body has to arrive, as long as it is not there. */
+/** Minimum speed of a body that is not complete. */
 const MIN_BYTES_A_SECOND = 4_096
 
 interface BodyBudgetOptions {
-  /** Of all bodies together. */
-  readonly most: number
-  /** The longest body: whatever others do, a principal with no other body may send one. */
-  readonly longestBody: number
-  /** How often it is looked whether bodies arrive. */
+  /** Bytes of all bodies together. */
+  readonly maxBytes: number
+  /** Bytes of one body. A principal with no other body may always send one of this size if it is free. */
+  readonly maxBodyBytes: number
+  /** Interval of the checks that bodies arrive. */
   readonly lookMs: number
   onRefused(name: LimitName): void
 }
 
 /**
- * Bytes of request bodies that this process holds: as they arrive, until their reply is made. Nobody gets all of them: a principal
- * may hold half as much as is free, and a tenant as much as is free, so that a third of the room is the most that one key takes,
- * half of it the most that one tenant takes, and something is always left for others.
+ * Bytes of request bodies that this process holds, from their arrival until their reply. A principal may hold half as much as is
+ * free, and a tenant as much as is free. So one key takes at most a third and one tenant at most half of the memory, and some is
+ * always left for other callers.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions
-  /** Where any number of bytes may come, nobody asks how many did. */
+  /** Nothing is counted without a limit. */
   readonly #isBounded: boolean
   #taken = 0
   readonly #byPrincipal = new Map<string, number>()
@@ -200,17 +204,17 @@ export class BodyBudget {
 
   constructor(options: BodyBudgetOptions) {
     this.#options = options
-    this.#isBounded = Number.isFinite(options.most)
+    this.#isBounded = Number.isFinite(options.maxBytes)
   }
 
   open(): BodyShare {
     return new BodyShare(this)
   }
 
-  /** What arrives is counted, not what is announced: a slow sender takes no room it does not use. */
+  /** Counts bytes that have arrived, not announced ones: a slow sender takes only the memory it uses. */
   add(bytes: number, principal: Principal): ToolError | undefined {
     if (!this.#isBounded) return undefined
-    const name = this.#whyNot(bytes, principal)
+    const name = this.#exceededLimit(bytes, principal)
     if (name !== undefined) {
       this.#options.onRefused(name)
       return limitRefusal(name, RETRY_MS)
@@ -223,14 +227,14 @@ export class BodyBudget {
     if (this.#isBounded) this.#count(-bytes, principal)
   }
 
-  #whyNot(bytes: number, principal: Principal): LimitName | undefined {
-    const { most, longestBody } = this.#options
-    const free = most - this.#taken
+  #exceededLimit(bytes: number, principal: Principal): LimitName | undefined {
+    const { maxBytes, maxBodyBytes } = this.#options
+    const free = maxBytes - this.#taken
     if (bytes > free) return 'body_bytes'
     const own = (this.#byPrincipal.get(subjectKey(principal)) ?? 0) + bytes
-    if (own > longestBody && own > (free - bytes) / 2) return 'principal_bodies'
+    if (own > maxBodyBytes && own > (free - bytes) / 2) return 'principal_bodies'
     const shared = (this.#byTenant.get(principal.tenant) ?? 0) + bytes
-    return shared > 2 * longestBody && shared > free - bytes ? 'tenant_bodies' : undefined
+    return shared > 2 * maxBodyBytes && shared > free - bytes ? 'tenant_bodies' : undefined
   }
 
   #count(bytes: number, principal: Principal): void {
@@ -239,7 +243,7 @@ export class BodyBudget {
     change(this.#byTenant, principal.tenant, bytes)
   }
 
-  /** From its first bytes that were not its last. */
+  /** Checks from now on that the body arrives fast enough. */
   watch(body: BodyShare): void {
     this.#arriving.add(body)
     this.#looking ??= setInterval(() => this.#look(), this.#options.lookMs).unref()
@@ -266,12 +270,12 @@ function change(taken: Map<string, number>, key: string, bytes: number): void {
   else taken.set(key, now)
 }
 
-/** One body's share. */
+/** The part of a budget that one body takes. */
 export class BodyShare {
   readonly #all: BodyBudget
   #principal: Principal | undefined
   #bytes = 0
-  /** At the last look; the first time nothing is expected yet. */
+  /** Bytes at the last check; `undefined` before the first. */
   #bytesBefore: number | undefined
   #stop: ((error: Error) => void) | undefined
 
@@ -279,13 +283,13 @@ export class BodyShare {
     this.#all = all
   }
 
-  /** Whose it is; known before any of it is read. */
+  /** Sets the principal, before any of the body is read. */
   of(principal: Principal): this {
     this.#principal = principal
     return this
   }
 
-  /** The refusal, if there is no room. */
+  /** Counts bytes; returns the refusal if a limit is exceeded. */
   add(bytes: number): ToolError | undefined {
     if (this.#principal === undefined) return undefined
     const refusal = this.#all.add(bytes, this.#principal)
@@ -293,13 +297,12 @@ export class BodyShare {
     return refusal
   }
 
-  /** More is to come: `stop` is called when it does not. */
+  /** Calls `stop` if the rest of the body does not arrive. */
   wait(stop: (error: Error) => void): void {
     if (this.#stop === undefined) this.#all.watch(this)
     this.#stop = stop
   }
 
-  /** Nothing more is to come. */
   complete(): void {
     if (this.#stop !== undefined) this.#all.forget(this)
     this.#stop = undefined
@@ -330,7 +333,7 @@ const MAX_DEPTH = 100
 
 const TOO_DEEP = problem(`it is nested more than ${MAX_DEPTH} levels deep`)
 
-/** Why a parsed value is not one we can store, compare and send on exactly. */
+/** Why a parsed value cannot be stored, compared and forwarded exactly. */
 interface JsonProblem {
   /** JSON Pointer to the value. */
   readonly pointer: string
@@ -338,8 +341,8 @@ interface JsonProblem {
 }
 
 /**
- * One walk: finite numbers (`1e400` parses to Infinity), well-formed strings and member names, bounded depth. Lone
- * surrogates come only from `\u` escapes: text without one needs no look at its strings.
+ * Checks for finite numbers (`1e400` parses to Infinity), well-formed strings and member names, and bounded depth in one
+ * pass. Lone surrogates come only from `\u` escapes, so without an escape strings are not checked.
  */
 function problemOf(value: JsonValue, hasEscapes: boolean, depth: number): JsonProblem | undefined {
   switch (typeof value) {

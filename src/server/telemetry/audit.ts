@@ -6,7 +6,7 @@ import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { Store } from '#store/collet-store'
 import type { KeyOwner, RecordedDenial } from '#store/keys'
-import { UNKNOWN_CALLER } from './observe.ts'
+import { UNKNOWN_CALLER } from './denials.ts'
 
 const READ_SCOPE = 'audit:read'
 const KEYS_SCOPE = 'admin:keys'

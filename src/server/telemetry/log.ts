@@ -1,80 +1,76 @@
+/**
+ * The log of a process: lines on stderr, as JSON or, on a terminal, for a person. Fields with the names of credentials or of call
+ * contents are redacted at any depth, and addresses lose their paths, so that no line holds a secret (OTC-103).
+ */
+
 import { writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import type { Settings } from '#config/settings'
 import type { Logger, WriteLine } from '#kernel/base/logger'
 import { textOfThrown } from '#kernel/base/thrown'
-import { type TerminalLines, type ToldCall, terminalLines } from './terminal-lines.ts'
+import { type CallLine, type TerminalLines, terminalLines } from './terminal-lines.ts'
 
 export interface ServerLog extends Logger {
-  isLevelEnabled(level: string): boolean
-  /** Lines of this level and above are written from now on. */
+  /** Whether lines of a level are written. Data and not a function, because each request reads it. */
+  readonly writes: Readonly<Record<keyof Logger, boolean>>
+  /** Writes lines of this level and above from now on. */
   setLevel(level: Settings['logLevel']): void
-  /** Says in one line how a call ended; present on a terminal, where a person watches. */
-  readonly tellCall?: ((told: ToldCall) => void) | undefined
+  /** Writes one line about a call that ended; present on a terminal. */
+  readonly logCall?: ((call: CallLine) => void) | undefined
 }
 
-/** Where lines go. Not a type of Node's: the types of this package need none. */
+/** Not a type of Node: the declarations of this package need none. */
 interface LogStream {
   write(line: string): void
 }
 
-const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const satisfies readonly (keyof Logger)[]
 
-/** What lines look like. Default JSON. */
 type LogStyle = NonNullable<Settings['logStyle']>
 
-/** Lines on stderr, JSON where no person reads them. Credentials are blanked by the name of their field, at any depth. */
 export function createLog(
   level: Settings['logLevel'],
   stream: LogStream = STDERR,
   style: LogStyle = { format: 'json', isColored: false },
 ): ServerLog {
-  let least = rankOf(level)
-  const terminal = terminalOf(style)
-  const write = terminal === undefined ? jsonLine : terminal.line
-  const writer = (name: keyof Logger): WriteLine => {
-    const rank = rankOf(name)
-    return (said: object | string, message?: string) => {
-      if (rank < least) return
-      stream.write(
-        typeof said === 'string' ? write(name, {}, said) : write(name, redactFields(fieldsOf(said)), message),
-      )
+  const writes = { debug: false, info: false, warn: false, error: false }
+  const setLevel = (least: Settings['logLevel']): void => {
+    let isWritten = false
+    for (const name of LEVELS) {
+      isWritten ||= name === least
+      writes[name] = isWritten
     }
   }
-  const calls = rankOf('info')
+  setLevel(level)
+  const terminal = terminalOf(style)
+  const format = terminal === undefined ? jsonLine : terminal.line
+  const writer =
+    (name: keyof Logger): WriteLine =>
+    (fields: object | string, message?: string) => {
+      if (!writes[name]) return
+      stream.write(
+        typeof fields === 'string'
+          ? format(name, {}, fields)
+          : format(name, redactMembers(fields instanceof Error ? { err: fields } : fields, 0), message),
+      )
+    }
+  const logCall = (call: CallLine): void => {
+    if (terminal !== undefined && writes.info) stream.write(terminal.call(call))
+  }
   return {
-    ...(terminal === undefined
-      ? {}
-      : {
-          tellCall: (told: ToldCall) => {
-            if (calls >= least) stream.write(terminal.call(told))
-          },
-        }),
-    isLevelEnabled: (name) => rankOf(name) >= least,
-    setLevel: (next) => {
-      least = rankOf(next)
-    },
+    ...{ writes, setLevel, logCall: terminal === undefined ? undefined : logCall },
     ...{ debug: writer('debug'), info: writer('info'), warn: writer('warn'), error: writer('error') },
   }
 }
 
-/** `silent` is above all of them. */
-function rankOf(level: string): number {
-  return level === 'silent' ? LEVELS.length : LEVELS.indexOf(level)
-}
-
-/** `auto` is for people where the lines go to a terminal. */
+/** `auto` means lines for a person if stderr is a terminal. */
 function terminalOf({ format, isColored }: LogStyle): TerminalLines | undefined {
   const isTerminal = isatty(STDERR_NUMBER)
   if (format === 'json' || (format === 'auto' && !isTerminal)) return undefined
   return terminalLines({ isColored: isColored && isTerminal, now: () => new Date() })
 }
 
-function fieldsOf(said: object): object {
-  return said instanceof Error ? { err: said } : said
-}
-
-/** A line without a message has the message of its error. */
+/** A line without a message takes the message of its error. */
 function jsonLine(
   level: string,
   fields: Readonly<Record<string, unknown>>,
@@ -87,7 +83,7 @@ function jsonLine(
   return `${render(msg === undefined ? line : { ...line, msg })}\n`
 }
 
-/** Instances of classes may hold circles and big integers: the line then says so, and is written. */
+/** Class instances may hold cycles or big integers; such fields are replaced so that the line is still written. */
 function render(fields: object): string {
   try {
     return JSON.stringify(fields)
@@ -107,7 +103,7 @@ const STDERR_NUMBER = 2
 const FULL_PIPE_MS = 10
 const pause = new Int32Array(new SharedArrayBuffer(4))
 
-/** Written at once, so that no line is lost when the process ends. */
+/** Writes synchronously, so that no line is lost when the process ends. */
 const STDERR: LogStream = {
   write(line) {
     let rest = Buffer.from(line)
@@ -115,7 +111,7 @@ const STDERR: LogStream = {
       try {
         rest = rest.subarray(writeSync(STDERR_NUMBER, rest))
       } catch (error) {
-        // A reader that has left costs lines, not the server.
+        // If the reader has gone, lines are lost and the server runs on.
         if (!(error instanceof Error) || !('code' in error) || error.code !== 'EAGAIN') return
         Atomics.wait(pause, 0, 0, FULL_PIPE_MS)
       }
@@ -123,7 +119,7 @@ const STDERR: LogStream = {
   },
 }
 
-/** Only what every error has: own properties of library errors may hold requests with their headers. */
+/** Takes only standard fields: own properties of library errors may hold requests with their headers. */
 function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error, message: textOfThrown(error) }
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
@@ -132,7 +128,7 @@ function describeError(error: unknown): object {
   return { type: error.name, message: withoutPaths(message), stack: withoutPaths(stack), ...code, ...cause }
 }
 
-/** Some services put the key of their customer into the path of an address, so a log has only the host. */
+/** Some services put a key into the path of an address, so only the host is logged. */
 function withoutPaths(text: string | undefined): string | undefined {
   return text?.replaceAll(/(\bhttps?:\/\/[^\s/?#"'<>]+)[/?#][^\s"'<>]*/gi, '$1/…')
 }
@@ -172,11 +168,7 @@ const SENSITIVE: ReadonlySet<string> = new Set([
   'xapikey',
 ])
 
-/** A copy of log fields whose credentials and call contents are blanked. */
-function redactFields(fields: object): Record<string, unknown> {
-  return redactMembers(fields, 0)
-}
-
+/** Copies log fields without credentials and call contents. */
 function redactMembers(fields: object, depth: number): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [

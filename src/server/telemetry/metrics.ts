@@ -1,18 +1,28 @@
-import type { Authenticator } from '#auth/authenticator'
-import type { Settings } from '#config/settings'
-import { fault } from '#kernel/base/errors'
-import { ANONYMOUS, coversScope } from '#kernel/base/principal'
-import type { HttpReply } from '#protocols/http-exchange'
-import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
-import { refuseWithMessage } from '#server/http/exchange'
-import type { ServerRoute } from '#server/http/router'
+/**
+ * Counts calls, requests and commits for `/metrics`, and wraps the gateway of a process so that each of its calls is counted,
+ * timed, logged and, if it was refused, audited. `prometheus.ts` renders the counts and `metrics-routes.ts` serves them.
+ * Invariant: label values come from the catalog and the routes, so that callers cannot create new ones. Counts are plain numbers,
+ * because the counters of a library cost 5 µs of CPU per call, a tenth of the whole request.
+ */
+
+import type { Clock } from '#kernel/base/clock'
+import { isRefusal, isToolError } from '#kernel/base/errors'
+import { writeToolRef } from '#kernel/base/ids'
+import { opaquePrincipal, type Principal } from '#kernel/base/principal'
+import type { CallError, CallReply, CallRequest } from '#kernel/call/call'
+import type { Gateway } from '#kernel/call/gateway'
+import { recordOf } from '#kernel/call/identity'
+import { requestScope } from '#server/http/exchange'
 import type { SourceView } from '#sources/kit/sources'
 import type { LimitName } from '#stages/limits/settings'
-import { Distribution, type Rendered } from './exposition.ts'
-import type { NoteDenial } from './observe.ts'
+import type { Store } from '#store/collet-store'
+import { type NoteDenial, noteHiddenTool } from './denials.ts'
+import type { Rendered } from './prometheus.ts'
+import type { RejectionLog } from './rejections.ts'
+import type { CallLine } from './terminal-lines.ts'
 
 interface EndedCall {
-  /** A tool id from the catalog, or `unknown`: callers cannot add label values. */
+  /** A tool id from the catalog, or `unknown`. */
   readonly tool: string
   readonly tenant: string
   /** `ok`, or the error code. */
@@ -21,36 +31,40 @@ interface EndedCall {
   readonly isReplay: boolean
 }
 
-/** Numbers for `/metrics`. Noting one is cheap; they are put in words when somebody asks. */
 export interface Metrics {
   callStarted(): void
   callLeft(): void
   callEnded(call: EndedCall): void
-  /** `route` is the route's pattern, never a path. */
+  /** `route` is the pattern of the route, never a path. */
   requestAnswered(route: string, method: string, status: number): void
-  /** A call, or a request, that a limit refused. */
+  /** Counts a call or a request that a limit refused. */
   limitRefused(name: LimitName): void
-  /** So many calls were cut, and nobody knows whether they took effect. */
+  /** Counts calls that became ambiguous: a crash cut them, and their effect is unknown. */
   callsCut(calls: number): void
-  /** Lets it be asked at each scrape whether new calls are taken. */
-  followReadiness(read: () => boolean): void
-  /** Lets sources be asked at each scrape. */
-  followSources(read: () => readonly SourceView[]): void
-  /** Lets the end of the certificate be asked at each scrape. */
-  followCertificate(readExpiresAtMs: () => number): void
-  /** One commit group of the store became durable. */
+  /** Counts one commit group that became durable. */
   groupCommitted(rows: number, durationMs: number): void
+  /** Sets values that are read at each scrape. */
+  follow(values: Partial<FollowedValues>): void
   render(): Promise<Rendered>
+}
+
+/** Values that are read when metrics are rendered. */
+interface FollowedValues {
+  /** Whether new calls are accepted. */
+  isReady(): boolean
+  sources(): readonly SourceView[]
+  /** End of the certificate; `undefined` for a server without one. */
+  certificateEndsAtMs(): number | undefined
 }
 
 const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5]
 const COMMIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
-/** Tenants come with tokens too: those beyond are counted together, as `other`. */
+/** Tokens can name any tenant, so further tenants are counted together, as `other`. */
 const MAX_TENANTS = 1_000
 
-/** @param byTenant whether calls are counted for each tenant */
+/** @param byTenant whether calls are counted for each tenant separately */
 export function createMetrics(byTenant = false): Metrics {
   const calls = new Map<string, ToolTally>()
   const tenants = new Set<string>()
@@ -65,17 +79,19 @@ export function createMetrics(byTenant = false): Metrics {
   const commitSeconds = new Distribution(COMMIT_SECONDS)
   let running = 0
   let cut = 0
-  let readReadiness = () => false
-  let readSources: () => readonly SourceView[] = () => []
-  let readCertificateEnd: (() => number) | undefined
+  let followed: FollowedValues = {
+    isReady: () => false,
+    sources: () => [],
+    certificateEndsAtMs: () => undefined,
+  }
   const tallies: Tallies = {
     ...{ calls, refused, commitRows, commitSeconds },
     running: () => running,
     cut: () => cut,
-    isReady: () => readReadiness(),
     requests: () => requests.entries(),
-    sources: () => readSources(),
-    certificateEndsAtMs: () => readCertificateEnd?.(),
+    isReady: () => followed.isReady(),
+    sources: () => followed.sources(),
+    certificateEndsAtMs: () => followed.certificateEndsAtMs(),
   }
   let rendering: Promise<() => Promise<Rendered>> | undefined
   return {
@@ -94,14 +110,8 @@ export function createMetrics(byTenant = false): Metrics {
     callsCut(calls) {
       cut += calls
     },
-    followReadiness(read) {
-      readReadiness = read
-    },
-    followSources(read) {
-      readSources = read
-    },
-    followCertificate(read) {
-      readCertificateEnd = read
+    follow(values) {
+      followed = { ...followed, ...values }
     },
     limitRefused(name) {
       countOne(refused, name)
@@ -114,19 +124,18 @@ export function createMetrics(byTenant = false): Metrics {
       commitSeconds.add(durationMs / 1_000)
     },
     async render() {
-      // It comes with the first scrape: a start has no use for it, and a server that nobody scrapes never has.
-      rendering ??= import('./prometheus.ts').then(({ openRegistry }) => openRegistry(tallies))
+      // Loaded at the first scrape: a start is faster without it.
+      rendering ??= import('./prometheus.ts').then(({ openRegistry }) =>
+        openRegistry(tallies, (bounds) => new Distribution(bounds)),
+      )
       return await (await rendering)()
     },
   }
 }
 
-/**
- * Everything that was counted, in plain numbers, read when `/metrics` is asked. Through the counters of a library the same
- * cost 5 µs of CPU per call, a tenth of the whole request.
- */
-export interface Tallies {
-  /** By tool, and tenant if those are told apart. */
+/** All counts and followed values, read when `/metrics` is requested. */
+export interface Tallies extends FollowedValues {
+  /** By tool, and by tenant if tenants are counted separately. */
   readonly calls: ReadonlyMap<string, Readonly<ToolTally>>
   readonly refused: ReadonlyMap<LimitName, number>
   readonly commitRows: Distribution
@@ -134,20 +143,16 @@ export interface Tallies {
   running(): number
   /** Calls that became ambiguous. */
   cut(): number
-  isReady(): boolean
   requests(): readonly Readonly<RequestTally>[]
-  sources(): readonly SourceView[]
-  /** `undefined` where there is none. */
-  certificateEndsAtMs(): number | undefined
 }
 
-/** What one tool's calls add up to. */
+/** Counts of one tool. */
 interface ToolTally {
   readonly labels: { readonly tool: string; readonly tenant?: string }
   /** Calls by outcome: `ok`, or the error code. */
   readonly answered: Map<string, number>
   readonly replayed: Map<string, number>
-  /** How long those took that were no replays. */
+  /** Durations of calls that were not replays. */
   readonly seconds: Distribution
 }
 
@@ -194,83 +199,159 @@ class RequestTallies {
   }
 }
 
-const NOBODY: Authenticator = {
-  isConfigured: false,
-  openCaller: ANONYMOUS,
-  authenticate: () => ANONYMOUS,
-  callerNamed: async () => undefined,
-  refresh: () => {},
-  close: async () => {},
+/** A histogram. */
+export class Distribution {
+  /** Upper bounds of the buckets. */
+  readonly bounds: readonly number[]
+  /** Number of values up to the bound of the same index and above the previous bound. */
+  readonly buckets: number[]
+  count = 0
+  sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
+    this.buckets = bounds.map(() => 0)
+  }
+
+  add(value: number): void {
+    this.count += 1
+    this.sum += value
+    const index = this.bounds.findIndex((bound) => value <= bound)
+    if (index !== -1) this.buckets[index] = (this.buckets[index] ?? 0) + 1
+  }
 }
 
-/** `/metrics` on a port of its own, which a firewall or the loopback interface guards instead of a credential. */
-export function createMetricsListener(
-  port: number,
-  settings: Settings['server'],
-  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
-  shown: ShownMetrics,
-): HttpApp {
-  const host = settings.metricsHost ?? '127.0.0.1'
-  return createHttpApp({
-    ...world,
-    authenticator: NOBODY,
-    settings: {
-      host,
-      port,
-      publicUrl: undefined,
-      bodyLimitBytes: 1_024,
-      allowedOrigins: [],
-      maxConnections: 100,
+/** Caller-made ids are cut to this length in logs and spans. */
+const MAX_ID_LENGTH = 256
+const UNKNOWN = 'unknown'
+
+interface ObserveOptions {
+  readonly clock: Clock
+  readonly store: Pick<Store, 'digest'>
+  readonly noteDenial: NoteDenial
+  readonly rejections: Pick<RejectionLog, 'count'>
+  readonly metrics?: Metrics
+  /** Writes one line per call; present if a person watches the log on a terminal. */
+  readonly logCall?: ((call: CallLine) => void) | undefined
+  /** Whether that line has the message of a failure: its reader is the author of the tools. */
+  readonly explainsFailures?: boolean
+}
+
+/**
+ * Wraps a gateway: counts and times its calls, adds them to the log line and span of their request, counts rejections, and audits
+ * requests for tools that a principal cannot see (rule 30a).
+ */
+export function observeCalls(gateway: Gateway, options: ObserveOptions): Gateway {
+  const { metrics, clock, noteDenial } = options
+  return {
+    ...gateway,
+    async call(principal, request) {
+      const startedMs = clock.monotonicMs()
+      metrics?.callStarted()
+      try {
+        const reply = await gateway.call(principal, request)
+        noteEnded(gateway, options, {
+          principal,
+          request,
+          reply,
+          durationMs: clock.monotonicMs() - startedMs,
+        })
+        return reply
+      } finally {
+        metrics?.callLeft()
+      }
     },
-    routes: [
-      {
-        method: 'GET',
-        path: '/metrics',
-        access: 'open',
-        body: 'never',
-        handle: () => metricsReply(shown),
-        refuse: refuseWithMessage,
-      },
-    ],
+    async openSession(principal, request) {
+      try {
+        return await gateway.openSession(principal, request)
+      } catch (error) {
+        if (isToolError(error) && error.code === 'tool_not_found')
+          noteHiddenTool(gateway, noteDenial, { principal, action: 'tool.call', name: request.toolId })
+        throw error
+      }
+    },
+  }
+}
+
+interface AnsweredCall {
+  readonly principal: Principal
+  readonly request: CallRequest
+  readonly reply: CallReply
+  readonly durationMs: number
+}
+
+function noteEnded(gateway: Gateway, options: ObserveOptions, answered: AnsweredCall): void {
+  const { principal, request, reply, durationMs } = answered
+  const { outcome, replayed } = reply
+  // A new call names its tool; the tool of a replay or of a refused request is looked up.
+  const ran = replayed ? undefined : reply.tool
+  const tool = ran ?? gateway.catalogFor(principal).resolve(request.tool)?.id ?? UNKNOWN
+  if (!outcome.ok && !replayed && ran === undefined)
+    noteRefused(gateway, options, { principal, request, error: outcome.error, tool })
+  const code = outcome.ok ? 'ok' : outcome.error.code
+  options.metrics?.callEnded({
+    ...{ tool, tenant: principal.tenant, outcome: code, durationMs, isReplay: replayed },
   })
+  nameInRequest(options, answered, tool, code)
+  options.logCall?.(callLine(answered, tool, options.explainsFailures ?? false))
 }
 
-/** What a reader of metrics gets: of this process, or of all workers of its server. */
-export type ShownMetrics = Pick<Metrics, 'render'>
-
-interface MetricsRouteOptions {
-  readonly metrics: ShownMetrics
-  readonly authenticator: Authenticator
-  /** Whether the server is bound to loopback only. */
-  readonly isLoopback: boolean
-  readonly noteDenial?: NoteDenial
+/** Parked calls are recorded, so they are not rejections. Hidden and unknown tools are counted alike (rule 2). */
+function noteRefused(
+  gateway: Gateway,
+  { noteDenial, rejections }: ObserveOptions,
+  refused: Pick<AnsweredCall, 'principal' | 'request'> & { readonly error: CallError; readonly tool: string },
+): void {
+  const { principal, request, error, tool } = refused
+  if (error.code === 'tool_not_found')
+    noteHiddenTool(gateway, noteDenial, { principal, action: 'tool.call', name: request.tool })
+  const { code, message } = error
+  if (isRefusal(code) && code !== 'approval_required')
+    rejections.count(principal, { code, message }, tool === UNKNOWN ? '' : tool)
 }
 
-const SCOPE = 'metrics:read'
-
-/** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
-export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
-  const { metrics, authenticator, noteDenial } = options
-  const isOpen = (): boolean => !authenticator.isConfigured && options.isLoopback
-  return {
-    method: 'GET',
-    path: '/metrics',
-    access: 'authenticated',
-    body: 'never',
-    handle({ principal }) {
-      if (isOpen() || coversScope(principal.scopes, SCOPE)) return metricsReply(metrics)
-      noteDenial?.(principal, { action: 'metrics', resource: SCOPE, reason: 'scope' })
-      throw fault('not_authorized', `Metrics need a credential with the scope ${SCOPE}.`)
-    },
-    refuse: refuseWithMessage,
+/** Adds the call to the log line and the span of its request, if either is written. */
+function nameInRequest(
+  { store }: ObserveOptions,
+  { principal, request, reply }: AnsweredCall,
+  tool: string,
+  outcome: string,
+): void {
+  const scope = requestScope.getStore()
+  if (scope === undefined) return
+  const isOwnTrace = request.traceId === scope.trace.traceId
+  scope.call = {
+    ...{ tool, outcome, isReplay: reply.replayed },
+    record: recordOf(store, principal, reply.callId),
+    callId: reply.callId.slice(0, MAX_ID_LENGTH),
+    runId: reply.runId?.slice(0, MAX_ID_LENGTH),
+    callerTraceId: isOwnTrace ? undefined : request.traceId?.slice(0, MAX_ID_LENGTH),
+    tenant: principal.tenant,
+    principal: opaquePrincipal(store, principal),
   }
 }
 
-async function metricsReply(metrics: ShownMetrics): Promise<HttpReply> {
-  const { contentType, text } = await metrics.render()
+/** An unknown tool is shown under the name that its caller used, so that a developer sees the misspelling. */
+function callLine(
+  { principal, request, reply: { outcome, replayed }, durationMs }: AnsweredCall,
+  tool: string,
+  explainsFailures: boolean,
+): CallLine {
   return {
-    status: 200,
-    headers: { 'content-type': contentType, 'cache-control': 'no-store' },
-    body: text,
+    tool: tool === UNKNOWN ? writeToolRef(request.tool).slice(0, MAX_ID_LENGTH) : tool,
+    principal: principal.id,
+    protocol: request.protocol,
+    durationMs,
+    outcome: outcome.ok ? 'ok' : outcome.error.code,
+    isReplay: replayed,
+    message: outcome.ok ? undefined : failureHint(outcome.error, explainsFailures),
   }
+}
+
+/** The address of an approval lets no one decide by itself, so it may be logged. The page of a consent is for its caller alone. */
+function failureHint({ message, details }: CallError, explainsFailures: boolean): string | undefined {
+  const { approval, authorization = [] } = details?.missing ?? {}
+  if (approval !== undefined) return `Decide at ${approval.url}`
+  if (!explainsFailures) return undefined
+  return [message, ...authorization.map(({ url }) => url)].join(' ')
 }

@@ -1,11 +1,26 @@
-import type { SourceView } from '#sources/kit/sources'
-import { histogramSamples, type Metric, type Rendered, renderMetrics } from './exposition.ts'
-import type { Tallies } from './metrics.ts'
-import { processMetrics } from './process-metrics.ts'
+/**
+ * Renders metrics in the text format of Prometheus: the counts of `metrics.ts`, and what Node reports about the process.
+ * Loaded at the first scrape, so that a server without a scraper pays nothing for it.
+ */
 
-/** Puts tallies in the words of Prometheus, with what Node tells of the process. */
-export function openRegistry(tallies: Tallies): () => Promise<Rendered> {
-  const ofProcess = processMetrics()
+import { readdir } from 'node:fs/promises'
+import { constants, monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
+import type { SourceView } from '#sources/kit/sources'
+import type { Distribution, Tallies } from './metrics.ts'
+
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** Rendered metrics. */
+export interface Rendered {
+  readonly contentType: string
+  readonly text: string
+}
+
+type NewDistribution = (bounds: readonly number[]) => Distribution
+
+/** Returns a function that renders the tallies and the metrics of the process. */
+export function openRegistry(tallies: Tallies, newDistribution: NewDistribution): () => Promise<Rendered> {
+  const ofProcess = processMetrics(newDistribution)
   return async () => {
     const metrics = [
       ...(await ofProcess()),
@@ -23,19 +38,19 @@ function callMetrics({ calls, running, cut, isReady }: Tallies): readonly Metric
   return [
     {
       name: 'collet_ready',
-      help: 'Whether new calls are taken: 1, or 0 while the store is out of reach or the server stops.',
+      help: 'Whether new calls are accepted: 1, or 0 while the store is out of reach or the server stops.',
       type: 'gauge',
       samples: [{ value: isReady() ? 1 : 0 }],
     },
     {
       name: 'collet_calls_ambiguous_total',
-      help: 'Calls that a dead server left running, found by this one: nobody knows whether they took effect.',
+      help: 'Calls that a dead server left running, found by this one: their effect is unknown.',
       type: 'counter',
       samples: [{ value: cut() }],
     },
     {
       name: 'collet_call_duration_seconds',
-      help: 'Time from taking a call to its outcome, its commit included; replays are left out.',
+      help: 'Time from accepting a call to its outcome, including its commit, without replays.',
       type: 'histogram',
       samples: [...calls.values()].flatMap(({ labels, seconds }) => histogramSamples(labels, seconds)),
     },
@@ -100,7 +115,6 @@ function commitMetrics({ commitRows, commitSeconds }: Tallies): readonly Metric[
   ]
 }
 
-/** How sources are, asked at each scrape. */
 function sourceMetrics({ sources }: Tallies): readonly Metric[] {
   const gauge = (name: string, help: string, measure: (source: SourceView) => number): Metric => ({
     ...{ name, help, type: 'gauge' },
@@ -122,16 +136,204 @@ function sourceMetrics({ sources }: Tallies): readonly Metric[] {
   ]
 }
 
-/** A server without a certificate has no such metric: 0 would be one that ended long ago. */
+/** A server without a certificate has no such metric, because 0 would mean an expired one. */
 function certificateMetrics({ certificateEndsAtMs }: Tallies): readonly Metric[] {
   const endsAtMs = certificateEndsAtMs()
   if (endsAtMs === undefined) return []
   return [
     {
       name: 'collet_tls_certificate_expiry_timestamp_seconds',
-      help: 'When the certificate of the server ends, in seconds since 1970.',
+      help: 'Expiry of the certificate of the server, in seconds since 1970.',
       type: 'gauge',
       samples: [{ value: Math.floor(endsAtMs / 1_000) }],
     },
   ]
+}
+
+const MICROSECONDS = 1_000_000
+const NANOSECONDS = 1_000_000_000
+const LAG_RESOLUTION_MS = 10
+const GC_SECONDS = [0.001, 0.01, 0.1, 1, 2, 5]
+const GC_KINDS: ReadonlyMap<unknown, string> = new Map([
+  [constants.NODE_PERFORMANCE_GC_MAJOR, 'major'],
+  [constants.NODE_PERFORMANCE_GC_MINOR, 'minor'],
+  [constants.NODE_PERFORMANCE_GC_INCREMENTAL, 'incremental'],
+  [constants.NODE_PERFORMANCE_GC_WEAKCB, 'weakcb'],
+])
+
+/**
+ * Metrics of this process under the names that dashboards for Node use. Event loop delay and garbage collection are measured from
+ * the first call on, which is the first scrape.
+ */
+export function processMetrics(newDistribution: NewDistribution): () => Promise<readonly Metric[]> {
+  const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS })
+  lag.enable()
+  const collections = watchCollections(newDistribution)
+  return async () => {
+    const metrics = [
+      ...usage(),
+      ...(await openFiles()),
+      ...memory(),
+      ...lagMetrics(lag),
+      collections(),
+      runtime(),
+    ]
+    // Each scrape covers the time since the previous one.
+    lag.reset()
+    return metrics
+  }
+}
+
+function usage(): readonly Metric[] {
+  const { user, system } = process.cpuUsage()
+  return [
+    counter('process_cpu_user_seconds_total', 'User CPU time spent, in seconds.', user / MICROSECONDS),
+    counter('process_cpu_system_seconds_total', 'System CPU time spent, in seconds.', system / MICROSECONDS),
+    counter(
+      'process_cpu_seconds_total',
+      'User and system CPU time spent, in seconds.',
+      (user + system) / MICROSECONDS,
+    ),
+    gauge(
+      'process_start_time_seconds',
+      'Start time of the process, in seconds since 1970.',
+      Math.round(Date.now() / 1_000 - process.uptime()),
+    ),
+    gauge(
+      'nodejs_active_resources_total',
+      'Resources that keep the event loop alive: sockets, timers, requests.',
+      process.getActiveResourcesInfo().length,
+    ),
+  ]
+}
+
+/** Only Linux lists open files; elsewhere this metric is absent. */
+async function openFiles(): Promise<readonly Metric[]> {
+  const files = await readdir('/proc/self/fd').catch(() => undefined)
+  return files === undefined ? [] : [gauge('process_open_fds', 'Open file descriptors.', files.length)]
+}
+
+function memory(): readonly Metric[] {
+  const { rss, heapTotal, heapUsed, external } = process.memoryUsage()
+  return [
+    gauge('process_resident_memory_bytes', 'Resident memory, in bytes.', rss),
+    gauge('nodejs_heap_size_total_bytes', 'Size of the JavaScript heap, in bytes.', heapTotal),
+    gauge('nodejs_heap_size_used_bytes', 'Used part of the JavaScript heap, in bytes.', heapUsed),
+    gauge('nodejs_external_memory_bytes', 'Memory of buffers outside of the heap, in bytes.', external),
+  ]
+}
+
+type EventLoopDelay = ReturnType<typeof monitorEventLoopDelay>
+
+function lagMetrics(lag: EventLoopDelay): readonly Metric[] {
+  const one = (name: string, what: string, nanoseconds: number): Metric =>
+    // NaN until the first measurement.
+    gauge(
+      `nodejs_eventloop_lag_${name}seconds`,
+      `${what} delay of the event loop.`,
+      (nanoseconds || 0) / NANOSECONDS,
+    )
+  return [
+    one('min_', 'Smallest', lag.min > lag.max ? 0 : lag.min),
+    one('max_', 'Largest', lag.max),
+    one('mean_', 'Mean', lag.mean),
+    one('stddev_', 'Standard deviation of the', lag.stddev),
+    one('p50_', 'Median', lag.percentile(50)),
+    one('p90_', '90th percentile of the', lag.percentile(90)),
+    one('p99_', '99th percentile of the', lag.percentile(99)),
+  ]
+}
+
+function watchCollections(newDistribution: NewDistribution): () => Metric {
+  const byKind = new Map([...GC_KINDS.values()].map((kind) => [kind, newDistribution(GC_SECONDS)]))
+  const observer = new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      const { duration } = entry
+      const detail: unknown = 'detail' in entry ? entry.detail : undefined
+      const kind = typeof detail === 'object' && detail !== null && 'kind' in detail ? detail.kind : undefined
+      byKind.get(GC_KINDS.get(kind) ?? '')?.add(duration / 1_000)
+    }
+  })
+  observer.observe({ entryTypes: ['gc'] })
+  return () => ({
+    name: 'nodejs_gc_duration_seconds',
+    help: 'Time of garbage collections, by kind.',
+    type: 'histogram',
+    samples: [...byKind].flatMap(([kind, seconds]) => histogramSamples({ kind }, seconds)),
+  })
+}
+
+function runtime(): Metric {
+  const [major = '', minor = '', patch = ''] = process.versions.node.split('.')
+  const labels = { version: process.version, major, minor, patch }
+  return {
+    name: 'nodejs_version_info',
+    help: 'Version of Node.',
+    type: 'gauge',
+    samples: [{ labels, value: 1 }],
+  }
+}
+
+function gauge(name: string, help: string, value: number): Metric {
+  return { name, help, type: 'gauge', samples: [{ value }] }
+}
+
+function counter(name: string, help: string, value: number): Metric {
+  return { name, help, type: 'counter', samples: [{ value }] }
+}
+
+export function renderMetrics(metrics: readonly Metric[]): Rendered {
+  return { contentType: CONTENT_TYPE, text: metrics.map(renderMetric).join('\n') }
+}
+
+type Labels = Readonly<Record<string, string | number>>
+
+interface Sample {
+  /** `_bucket`, `_sum` or `_count` of a histogram. */
+  readonly suffix?: string
+  readonly labels?: Labels
+  readonly value: number
+}
+
+/** One metric with its current samples. */
+interface Metric {
+  readonly name: string
+  readonly help: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly samples: readonly Sample[]
+}
+
+/** Samples of a histogram; buckets of Prometheus are cumulative. */
+export function histogramSamples(
+  labels: Labels,
+  { bounds, buckets, count, sum }: Distribution,
+): readonly Sample[] {
+  let below = 0
+  return [
+    ...bounds.map((le, index) => {
+      below += buckets[index] ?? 0
+      return { suffix: '_bucket', labels: { le, ...labels }, value: below }
+    }),
+    { suffix: '_bucket', labels: { le: '+Inf', ...labels }, value: count },
+    { suffix: '_sum', labels, value: sum },
+    { suffix: '_count', labels, value: count },
+  ]
+}
+
+function renderMetric({ name, help, type, samples }: Metric): string {
+  const lines = samples.map(
+    ({ suffix = '', labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
+  )
+  return `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n${lines.join('')}`
+}
+
+function labelText(labels: Labels): string {
+  const pairs = Object.entries(labels).map(
+    ([name, value]) => `${name}="${escaped(String(value)).replaceAll('"', '\\"')}"`,
+  )
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
 }

@@ -1,41 +1,23 @@
 /**
  * Counts the requests that the gateway rejects before it records a call: unknown tool, invalid input, used-up budget and so
- * on. Without these counts an outage of one caller would look like silence. Counts are kept per caller, tool, code and
+ * on. Without these counts an outage of one caller would leave no trace. `observeCalls` fills the log. Counts are kept per caller, tool, code and
  * minute and written once a second, so a flood costs a few rows and a successful call costs nothing.
  */
 
 import type { Clock } from '#kernel/base/clock'
-import { isRefusal } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { CallReply, CallRequest } from '#kernel/call/call'
-import type { Gateway } from '#kernel/call/gateway'
 import type { RejectedRequests, RejectionStore } from '#store/rejections'
 
 const WRITE_EVERY_MS = 1_000
 const MINUTE_MS = 60_000
-/** Tools of one caller that are counted apart between two writes; the rest are counted without the name of their tool. */
+/** Tools of one caller that are counted separately between two writes; further ones are counted without their name. */
 const MAX_TOOLS_PER_CALLER = 50
-/** Different rows between two writes; rejections beyond them go to the log as a number. */
+/** Rows between two writes; the log has only the number of further rejections. */
 const MAX_ROWS = 2_000
 const MAX_MESSAGE_CHARACTERS = 500
 
-/** The same gateway, whose rejected requests are counted. Parked calls are recorded, so they are not rejections. */
-export function countRejections(gateway: Gateway, log: RejectionLog): Gateway {
-  return {
-    ...gateway,
-    async call(principal, request) {
-      const reply = await gateway.call(principal, request)
-      log.note(principal, reply, () => toolOf(gateway, principal, request))
-      return reply
-    },
-  }
-}
-
-/** Hidden and unknown tools are counted alike, so that neither the count nor its cost tells them apart (rule 2). */
-function toolOf(gateway: Gateway, principal: Principal, request: CallRequest): string {
-  return gateway.catalogFor(principal).resolve(request.tool)?.id ?? ''
-}
+type Rejection = Pick<RejectedRequests, 'code' | 'message'>
 
 interface RejectionLogOptions {
   readonly store: RejectionStore
@@ -55,14 +37,10 @@ export class RejectionLog {
     this.#options = options
   }
 
-  /** Counts the reply if it is a rejection. Never throws, never waits. */
-  note(principal: Principal, { outcome, replayed, tool: ran }: CallReply, findTool: () => string): void {
-    if (outcome.ok || replayed || ran !== undefined) return
-    const { code, message } = outcome.error
-    if (!isRefusal(code) || code === 'approval_required') return
+  /** Counts a rejected request. `name` is the id of the tool, or empty if the caller cannot see one. Never throws, never waits. */
+  count({ tenant, id }: Principal, { code, message }: Rejection, name: string): void {
     const lastAtMs = this.#options.clock.nowMs()
-    const { tenant, id } = principal
-    const tool = this.#tellApart(JSON.stringify([tenant, id]), findTool())
+    const tool = this.#boundTool(JSON.stringify([tenant, id]), name)
     const minuteMs = lastAtMs - (lastAtMs % MINUTE_MS)
     const key = JSON.stringify([tenant, id, tool, code, minuteMs])
     const requests = (this.#rows.get(key)?.requests ?? 0) + 1
@@ -75,13 +53,14 @@ export class RejectionLog {
     this.#timer ??= setTimeout(() => this.#write(), WRITE_EVERY_MS).unref()
   }
 
-  /** Writes what is still counted. */
+  /** Writes the counts that are not written yet. */
   async close(): Promise<void> {
     this.#write()
     await this.#writing
   }
 
-  #tellApart(caller: string, tool: string): string {
+  /** The tool, or an empty name beyond the number of tools that are counted for one caller. */
+  #boundTool(caller: string, tool: string): string {
     const named = `${caller}${tool}`
     if (tool === '' || this.#toolsOf.has(named)) return tool
     const tools = (this.#toolsOf.get(caller) ?? 0) + 1
@@ -98,7 +77,11 @@ export class RejectionLog {
     this.#rows = new Map()
     this.#toolsOf = new Map()
     this.#dropped = 0
-    if (dropped > 0) log.warn({ dropped }, 'more kinds of rejected requests than are counted in a second')
+    if (dropped > 0)
+      log.warn(
+        { dropped },
+        'more kinds of rejected requests in a second than are counted; the rest is dropped',
+      )
     if (rows.length === 0) return
     this.#writing = this.#writing.then(async () => {
       try {
@@ -110,7 +93,7 @@ export class RejectionLog {
   }
 }
 
-/** A message can hold what a caller wrote: NUL cannot be stored, and its end says the least. */
+/** A message can hold text of a caller: NUL cannot be stored, and long text is cut. */
 function cut(message: string): string {
   const plain = message.replaceAll('\0', '')
   return plain.length > MAX_MESSAGE_CHARACTERS ? `${plain.slice(0, MAX_MESSAGE_CHARACTERS - 1)}…` : plain

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { createLog } from './log.ts'
-import { type ToldCall, terminalLines } from './terminal-lines.ts'
+import { type CallLine, terminalLines } from './terminal-lines.ts'
 
 const now = () => new Date(2026, 0, 2, 3, 4, 5)
 const plain = terminalLines({ isColored: false, now })
-const call: ToldCall = {
+const call: CallLine = {
   tool: 'Mail.Send@1.0.0',
   principal: 'key:ann',
   protocol: 'mcp',
@@ -14,7 +14,7 @@ const call: ToldCall = {
 }
 
 describe('lines for a terminal', () => {
-  it('say of a call when, what, how long, who and how it ended', () => {
+  it('show when a call ended, its tool, duration, caller and outcome', () => {
     expect(plain.call(call)).toBe('03:04:05 ✓ Mail.Send@1.0.0  12 ms  key:ann over mcp\n')
     expect(plain.call({ ...call, isReplay: true, durationMs: 0.42, protocol: undefined })).toBe(
       '03:04:05 ✓ Mail.Send@1.0.0  0.4 ms  key:ann  (stored result)\n',
@@ -25,7 +25,7 @@ describe('lines for a terminal', () => {
     expect(plain.call({ ...call, outcome: 'approval_required' })).toContain('… Mail.Send')
   })
 
-  it('carry colours only where they were asked for, and no control characters of others', () => {
+  it('have colours only if asked for, and no control characters from outside', () => {
     const coloured = terminalLines({ isColored: true, now })
     expect(coloured.call(call)).toContain('\u001b[32m✓')
     for (const line of [
@@ -55,12 +55,12 @@ describe('lines for a terminal', () => {
     const stream = { write: (line: string) => void written.push(line) }
     const log = createLog('info', stream, { format: 'pretty', isColored: true })
     log.warn({ token: 's3cr3t', port: 1 }, 'odd')
-    log.tellCall?.(call)
+    log.logCall?.(call)
     log.setLevel('warn')
-    log.tellCall?.(call)
+    log.logCall?.(call)
     expect(written.join('')).toMatch(
       /^\d\d:\d\d:\d\d warn {2}odd token=\[redacted\] port=1\n\d\d:\d\d:\d\d ✓ Mail.*\n$/,
     )
-    expect(createLog('info', stream).tellCall).toBeUndefined()
+    expect(createLog('info', stream).logCall).toBeUndefined()
   })
 })

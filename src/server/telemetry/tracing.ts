@@ -1,69 +1,44 @@
-import { randomFillSync } from 'node:crypto'
+/**
+ * Reports requests: one log line for each, and one OpenTelemetry span for each call, sent to an OTLP collector. Runs only if
+ * requests are logged or spans are exported. Invariant: neither has inputs, outputs or credentials, and a slow collector costs
+ * spans, never calls.
+ */
+
 import type { Logger } from '#kernel/base/logger'
+import type { Exchange, HttpServices, RequestScope } from '#server/http/exchange'
 import { VERSION } from '#server/version'
 
-/** One request's place in a W3C trace: its own span, and the caller's when it named one. */
-export interface TraceContext {
-  /** Another one once a caller named its own inside the request. */
-  traceId: string
-  readonly spanId: string
-  readonly parentSpanId: string | undefined
-  readonly isSampled: boolean
-}
-
-const TRACE_ID = /^[0-9a-f]{32}$/
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
-const TRACE_DIGITS = 32
-const SPAN_DIGITS = 16
-const NO_TRACE = '0'.repeat(TRACE_DIGITS)
-const NO_SPAN = '0'.repeat(SPAN_DIGITS)
-
-/** Goes on with a valid `traceparent`, and starts a trace for an absent or invalid one, as W3C asks. */
-export function openTrace(traceparent: string | undefined, samplesNewTraces: boolean): TraceContext {
-  const parent = traceparent === undefined ? undefined : parseTraceparent(traceparent)
-  return {
-    traceId: parent?.traceId ?? randomHex(TRACE_DIGITS),
-    spanId: randomHex(SPAN_DIGITS),
-    parentSpanId: parent?.parentSpanId,
-    isSampled: parent?.isSampled ?? samplesNewTraces,
-  }
-}
-
-/** Goes on with the trace that a call names in its body; what a `traceparent` header said before counts more. */
-export function adoptTrace(trace: TraceContext, traceId: string): void {
-  if (trace.parentSpanId === undefined && TRACE_ID.test(traceId) && traceId !== NO_TRACE)
-    trace.traceId = traceId
-}
-
-export function formatTraceparent(trace: TraceContext): string {
-  return `00-${trace.traceId}-${trace.spanId}-${trace.isSampled ? '01' : '00'}`
-}
-
-function parseTraceparent(text: string): Omit<TraceContext, 'spanId'> | undefined {
-  const match = TRACEPARENT.exec(text)
-  if (match === null) return undefined
-  const [, version = '', traceId = '', parentSpanId = '', flags = '', rest] = match
-  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined
-  if (traceId === NO_TRACE || parentSpanId === NO_SPAN) return undefined
-  return { traceId, parentSpanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 }
-}
-
-const bytes = Buffer.alloc(4_096)
-let pool = ''
-let used = 0
-
-/** Cut from a pool, because one call into the random source per request shows in a profile. */
-function randomHex(digits: number): string {
-  if (used + digits > pool.length) {
-    pool = randomFillSync(bytes).toString('hex')
-    used = 0
-  }
-  used += digits
-  return pool.slice(used - digits, used)
+/** Writes the log line of a request and exports the span of its call. Only spans have call ids and run ids. */
+export function reportRequest(
+  { clock, log, requestLogLevel, spans }: Pick<HttpServices, 'clock' | 'log' | 'requestLogLevel' | 'spans'>,
+  { method, route, trace }: Pick<Exchange, 'method' | 'route' | 'trace'>,
+  scope: RequestScope,
+  status: number,
+): void {
+  const { call, startedMs } = scope
+  const durationMs = clock.monotonicMs() - startedMs
+  const { callId: _callId, runId: _runId, tenant: _tenant, principal: _principal, ...logged } = call ?? {}
+  log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
+  if (spans === undefined || !trace.isSampled || call === undefined) return
+  spans.export({
+    traceId: trace.traceId,
+    spanId: trace.spanId,
+    parentSpanId: trace.parentSpanId,
+    name: `execute_tool ${call.tool}`,
+    startedAtMs: clock.nowMs() - durationMs,
+    durationMs,
+    hasFailed: call.outcome !== 'ok',
+    attributes: {
+      ...callAttributes(call),
+      'http.request.method': method,
+      'http.route': route,
+      'http.response.status_code': status,
+    },
+  })
 }
 
 export interface SpanExporter {
-  /** Queues a span; drops it when the collector cannot keep up. Never throws, never waits. */
+  /** Queues a span; drops it if the queue is full. Never throws, never waits. */
   export(span: Span): void
   /** Sends what is queued, within the time limit of one request. */
   close(): Promise<void>
@@ -73,7 +48,7 @@ interface SpanExporterOptions {
   /** Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`. */
   readonly endpoint: string
   readonly log: Logger
-  /** Tells this process from the other replicas. */
+  /** Id of this process among the replicas. */
   readonly instanceId: string
   readonly fetch?: typeof fetch
   readonly flushEveryMs?: number
@@ -84,7 +59,7 @@ const MAX_PER_REQUEST = 512
 const FLUSH_EVERY_MS = 1_000
 const REQUEST_TIMEOUT_MS = 5_000
 
-/** Sends spans in batches, one request at a time: a slow collector costs spans, never calls. */
+/** Sends spans in batches, one request at a time. */
 export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
   const { log, instanceId } = options
   const send = options.fetch ?? fetch
@@ -110,7 +85,8 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
       dropped = 0
     } catch (err) {
       dropped += batch.length
-      if (!isFailing) log.warn({ err, url }, 'traces cannot be exported; spans are dropped until they can')
+      if (!isFailing)
+        log.warn({ err, url }, 'traces cannot be exported; spans are dropped until the collector answers')
       isFailing = true
     }
   }
@@ -156,7 +132,7 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
   }
 }
 
-/** What a request's log line and span say about the call inside it. Call ids and run ids are callers' texts, which only spans have. */
+/** The call inside a request, as its log line and span show it. */
 export interface ObservedCall {
   readonly tool: string
   /** `ok`, or the error code. */
@@ -165,15 +141,15 @@ export interface ObservedCall {
   readonly record: string
   readonly callId: string
   readonly runId: string | undefined
-  /** The caller's own trace id, when it differs from the request's. */
+  /** Trace id that the call names, if it differs from that of the request. */
   readonly callerTraceId: string | undefined
   readonly tenant: string
   /** Opaque, as in the audit stream: a subject may be a mail address. */
   readonly principal: string
 }
 
-/** Under the names that OpenTelemetry has for tool calls of agents, and our own. */
-export function callAttributes(call: ObservedCall): Span['attributes'] {
+/** Attributes under the names of OpenTelemetry for tool calls, and under our own. */
+function callAttributes(call: ObservedCall): Span['attributes'] {
   return {
     'gen_ai.operation.name': 'execute_tool',
     'gen_ai.tool.name': call.tool.replace(/@.*$/, ''),
@@ -190,7 +166,7 @@ export function callAttributes(call: ObservedCall): Span['attributes'] {
   }
 }
 
-/** One served call. Attributes say what ran and how it ended, never with what. */
+/** One served call. Attributes name the tool and the outcome, never contents. */
 interface Span {
   readonly traceId: string
   readonly spanId: string

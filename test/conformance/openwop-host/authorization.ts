@@ -14,7 +14,7 @@ import {
 import type { Gateway } from '#kernel/call/gateway'
 import type { HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { jsonReply, refuse } from '#protocols/openwop/errors'
-import type { NoteDenial } from '#server/telemetry/observe'
+import type { NoteDenial } from '#server/telemetry/denials'
 import type { KeyStore } from '#store/keys'
 
 const SYSTEM_ROLE = 'system'

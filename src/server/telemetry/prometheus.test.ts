@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Distribution, histogramSamples, renderMetrics } from './exposition.ts'
-import { processMetrics } from './process-metrics.ts'
+import { Distribution } from './metrics.ts'
+import { histogramSamples, processMetrics, renderMetrics } from './prometheus.ts'
 
 describe('the text format', () => {
   it('escapes labels and help, and writes cumulative buckets', () => {
@@ -30,8 +30,8 @@ b_seconds_count{tool="x"} 3
 `)
   })
 
-  it('tells of the process, in numbers, under the names that boards know', async () => {
-    const { text } = renderMetrics(await processMetrics()())
+  it('reports the process, in numbers, under the names that dashboards use', async () => {
+    const { text } = renderMetrics(await processMetrics((bounds) => new Distribution(bounds))())
     const values = new Map(
       [...text.matchAll(/^(\w+)(?:\{.*\})? (.*)$/gm)].map(([, name, value]) => [name, value]),
     )

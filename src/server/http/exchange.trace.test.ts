@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { formatTraceparent, openTrace } from './tracing.ts'
+import { formatTraceparent, openTrace } from './exchange.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'

@@ -4,7 +4,7 @@ import { SILENT_LOGGER } from '#kernel/base/logger'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { allCommitted } from '../../../test/all-committed.ts'
-import { createDenialLog } from './observe.ts'
+import { createDenialLog } from './denials.ts'
 
 afterEach(() => vi.useRealTimers())
 

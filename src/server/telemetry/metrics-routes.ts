@@ -1,0 +1,95 @@
+/**
+ * Serves the metrics of a server: `GET /metrics` beside its other routes, and on a separate port if the config names one.
+ */
+
+import type { Authenticator } from '#auth/authenticator'
+import type { Settings } from '#config/settings'
+import { fault } from '#kernel/base/errors'
+import { ANONYMOUS, coversScope } from '#kernel/base/principal'
+import type { HttpReply } from '#protocols/http-exchange'
+import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
+import { refuseWithMessage } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import type { NoteDenial } from './denials.ts'
+import type { Metrics } from './metrics.ts'
+
+const NOBODY: Authenticator = {
+  isConfigured: false,
+  openCaller: ANONYMOUS,
+  authenticate: () => ANONYMOUS,
+  callerNamed: async () => undefined,
+  refresh: () => {},
+  close: async () => {},
+}
+
+/** `/metrics` on a port of its own, which a firewall or the loopback interface guards instead of a credential. */
+export function createMetricsListener(
+  port: number,
+  settings: Settings['server'],
+  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
+  shown: ShownMetrics,
+): HttpApp {
+  const host = settings.metricsHost ?? '127.0.0.1'
+  return createHttpApp({
+    ...world,
+    authenticator: NOBODY,
+    settings: {
+      host,
+      port,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_024,
+      allowedOrigins: [],
+      maxConnections: 100,
+    },
+    routes: [
+      {
+        method: 'GET',
+        path: '/metrics',
+        access: 'open',
+        body: 'never',
+        handle: () => metricsReply(shown),
+        refuse: refuseWithMessage,
+      },
+    ],
+  })
+}
+
+/** What a reader of metrics gets: of this process, or of all workers of its server. */
+export type ShownMetrics = Pick<Metrics, 'render'>
+
+interface MetricsRouteOptions {
+  readonly metrics: ShownMetrics
+  readonly authenticator: Authenticator
+  /** Whether the server is bound to loopback only. */
+  readonly isLoopback: boolean
+  readonly noteDenial?: NoteDenial
+}
+
+const SCOPE = 'metrics:read'
+
+/** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
+export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
+  const { metrics, authenticator, noteDenial } = options
+  const isOpen = (): boolean => !authenticator.isConfigured && options.isLoopback
+  return {
+    method: 'GET',
+    path: '/metrics',
+    access: 'authenticated',
+    body: 'never',
+    handle({ principal }) {
+      if (isOpen() || coversScope(principal.scopes, SCOPE)) return metricsReply(metrics)
+      noteDenial?.(principal, { action: 'metrics', resource: SCOPE, reason: 'scope' })
+      throw fault('not_authorized', `Metrics need a credential with the scope ${SCOPE}.`)
+    },
+    refuse: refuseWithMessage,
+  }
+}
+
+async function metricsReply(metrics: ShownMetrics): Promise<HttpReply> {
+  const { contentType, text } = await metrics.render()
+  return {
+    status: 200,
+    headers: { 'content-type': contentType, 'cache-control': 'no-store' },
+    body: text,
+  }
+}
