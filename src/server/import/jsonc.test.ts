@@ -22,6 +22,11 @@ describe('JSON with comments', () => {
     expect(parseJsonc('{"a": 1 /* open')).toBeUndefined()
   })
 
+  it('keeps a member named __proto__, and takes endless nesting for unreadable', () => {
+    expect(Object.keys(parseJsonc('{"__proto__":{"a":1}}') ?? {})).toEqual(['__proto__'])
+    expect(parseJsonc('['.repeat(1_000_000))).toBeUndefined()
+  })
+
   it('gets a new member beside the others, and everything else stays', () => {
     const text = setJsoncMember(COMMENTED, ['mcpServers', 'collet'], { url: 'http://x/mcp' }) ?? ''
     expect(text).toBe(

@@ -1,129 +1,99 @@
-import { isJsonObject, type JsonValue, parseJson } from '#kernel/base/json'
+import { createScanner, findNodeAtLocation, type Node, type ParseError, parseTree } from 'jsonc-parser'
+import type { JsonValue } from '#kernel/base/json'
 
-/** JSON as editors keep their settings: with comments, and with commas before a closing bracket. */
+/**
+ * JSON as editors keep their settings: with comments, and with commas before a closing bracket. `client-files.ts`
+ * reads and edits the files of MCP clients with it. Invariant: an edit changes one member, and every other character
+ * of the text stays, comments included.
+ */
+
+/** `undefined` for a text that is not JSON with comments. */
 export function parseJsonc(text: string): JsonValue | undefined {
-  return parseJson(plainJson(text))
+  const root = parseRoot(text)
+  return root === undefined ? undefined : jsonOf(root)
 }
 
 /**
- * The text with the member at `path` set; every other character stays, comments included. `undefined` when the text is no
- * object, or something on the way to the member is none.
+ * Sets the member at `path`, and creates the objects that lead to it. `undefined` if the text is no object, or if
+ * another value is where an object should be.
  */
 export function setJsoncMember(text: string, path: readonly string[], value: JsonValue): string | undefined {
-  const plain = plainJson(text)
-  if (!isJsonObject(parseJson(plain))) return undefined
+  const root = parseRoot(text)
+  if (root?.type !== 'object') return undefined
   const style = styleOf(text)
-  let at = plain.indexOf('{')
-  for (const [depth, name] of path.entries()) {
-    const { members, end } = readMembers(plain, at)
-    const member = members.findLast((each) => each.name === name)
-    const isLast = depth === path.length - 1
-    if (member === undefined) {
-      const written = nested(path.slice(depth + 1), value)
-      const lines = `${JSON.stringify(name)}: ${render(written, depth + 1, style)}`
-      return inserted(text, { at, end, last: members.at(-1)?.end, lines, depth, style })
-    }
-    if (isLast)
-      return `${text.slice(0, member.start)}${render(value, depth + 1, style)}${text.slice(member.end)}`
-    if (plain[member.start] !== '{') return undefined
-    at = member.start
+  const member = findNodeAtLocation(root, [...path])
+  if (member !== undefined) {
+    const { offset, length } = member
+    return `${text.slice(0, offset)}${render(value, path.length, style)}${text.slice(offset + length)}`
   }
-  return undefined
+  const depth = path.findIndex((_, index) => findNodeAtLocation(root, path.slice(0, index + 1)) === undefined)
+  const holder = findNodeAtLocation(root, path.slice(0, depth))
+  const [name = '', ...rest] = path.slice(depth)
+  if (holder?.type !== 'object') return undefined
+  const inner = rest.reduceRight<JsonValue>((held, each) => ({ [each]: held }), value)
+  return inserted(text, holder, `${JSON.stringify(name)}: ${render(inner, depth + 1, style)}`, {
+    depth,
+    style,
+  })
 }
 
-/** The text without the member at `path`; every other character stays. `undefined` where there is no such member. */
+/** Removes the member at `path`. `undefined` if there is no such member. */
 export function removeJsoncMember(text: string, path: readonly string[]): string | undefined {
-  const plain = plainJson(text)
-  if (!isJsonObject(parseJson(plain))) return undefined
-  let at = plain.indexOf('{')
-  for (const [depth, name] of path.entries()) {
-    const { members } = readMembers(plain, at)
-    const index = members.findLastIndex((each) => each.name === name)
-    const member = members[index]
-    if (member === undefined) return undefined
-    if (depth === path.length - 1) return cutMember(text, plain, member, members[index - 1])
-    if (plain[member.start] !== '{') return undefined
-    at = member.start
+  const root = parseRoot(text)
+  const member = root === undefined ? undefined : findNodeAtLocation(root, [...path])?.parent
+  if (member?.type !== 'property') return undefined
+  const end = endOf(member)
+  const comma = commaAfter(text, end)
+  if (comma !== undefined) return cutRange(text, member.offset, comma + 1)
+  const rest = cutRange(text, member.offset, end)
+  const siblings = member.parent?.children ?? []
+  const previous = siblings[siblings.indexOf(member) - 1]
+  const before = previous === undefined ? undefined : commaAfter(text, endOf(previous))
+  return before === undefined ? rest : `${rest.slice(0, before)}${rest.slice(before + 1)}`
+}
+
+/** Nesting that is too deep for the parser counts as unreadable. */
+function parseRoot(text: string): Node | undefined {
+  const errors: ParseError[] = []
+  try {
+    const root = parseTree(text.replace(/^\uFEFF/, ' '), errors, { allowTrailingComma: true })
+    return errors.length === 0 ? root : undefined
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
   }
-  return undefined
 }
 
-/** Takes a member and one comma away: the one after it, else the one before it. */
-function cutMember(text: string, plain: string, { from, end }: Member, previous: Member | undefined): string {
-  const after = withoutComments(text)
-  const own = /^\s*,/.exec(after.slice(end))?.[0].length
-  if (own !== undefined) return cutRange(text, from, end + own)
-  const rest = cutRange(text, from, end)
-  const comma = previous === undefined ? -1 : plain.indexOf(',', previous.end)
-  return comma === -1 || comma > from ? rest : `${rest.slice(0, comma)}${rest.slice(comma + 1)}`
+/** Members become own properties, also one named `__proto__`. */
+function jsonOf({ type, value, children = [] }: Node): JsonValue {
+  if (type === 'array') return children.map(jsonOf)
+  if (type !== 'object') return value
+  const members = children.flatMap(({ children: [name, member] = [] }): [string, JsonValue][] =>
+    name === undefined || member === undefined ? [] : [[name.value, jsonOf(member)]],
+  )
+  return Object.fromEntries(members)
 }
 
-/** Takes a range away, with its line where nothing else is on it. */
+function endOf({ offset, length }: Node): number {
+  return offset + length
+}
+
+/** Position of the comma that follows, if the next token is one. */
+function commaAfter(text: string, end: number): number | undefined {
+  const scanner = createScanner(text, true)
+  scanner.setPosition(end)
+  scanner.scan()
+  const at = scanner.getTokenOffset()
+  return text[at] === ',' ? at : undefined
+}
+
+/** Removes a range, with its line if nothing else is on it. */
 function cutRange(text: string, from: number, to: number): string {
   const before = text.slice(0, from).replace(/[ \t]+$/, '')
   if (!before.endsWith('\n')) return `${text.slice(0, from)}${text.slice(to)}`
   const after = text.slice(to).replace(/^[ \t]+/, '')
   const lineEnd = /^\r?\n/.exec(after)?.[0].length
   return lineEnd === undefined ? `${text.slice(0, from)}${after}` : `${before}${after.slice(lineEnd)}`
-}
-
-const COMMENTS = /("(?:[^"\\\n]|\\.)*")|\/\/[^\n]*|\/\*[\s\S]*?\*\//g
-const LAST_COMMAS = /("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])/g
-
-/** The same text with blanks for what JSON does not know, so that every place in it is the same place. */
-function plainJson(text: string): string {
-  return withoutComments(text).replace(LAST_COMMAS, blank)
-}
-
-function withoutComments(text: string): string {
-  const start = text.startsWith('\uFEFF') ? ` ${text.slice(1)}` : text
-  return start.replace(COMMENTS, blank)
-}
-
-/** Blanks for what was found, unless it is a text in quotes. */
-function blank(found: string, quoted: string | undefined): string {
-  return quoted ?? found.replace(/[^\n]/g, ' ')
-}
-
-interface Member {
-  readonly name: string
-  /** Where its name begins. */
-  readonly from: number
-  /** Where its value begins and ends. */
-  readonly start: number
-  readonly end: number
-}
-
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g
-
-/** The members of the object that begins at `from`, and where it ends; `plain` is JSON. */
-function readMembers(
-  plain: string,
-  from: number,
-): { readonly members: readonly Member[]; readonly end: number } {
-  const members: Member[] = []
-  let depth = 0
-  let name: string | undefined
-  let nameAt = from
-  let start: number | undefined
-  let end = from
-  for (const { 0: token, index } of plain.slice(from).matchAll(TOKEN)) {
-    const isClosing = token === '}' || token === ']'
-    if (isClosing) depth -= 1
-    const endsMember = (depth === 1 && token === ',') || depth === 0
-    if (endsMember && name !== undefined && start !== undefined) {
-      members.push({ name, from: nameAt, start, end })
-      name = undefined
-      start = undefined
-    } else if (depth === 1 && name === undefined && token.startsWith('"')) {
-      name = String(parseJson(token))
-      nameAt = from + index
-    } else if (name !== undefined && token !== ':' && start === undefined) start = from + index
-    end = from + index + token.length
-    if (token === '{' || token === '[') depth += 1
-    else if (depth === 0) return { members, end: from + index }
-  }
-  return { members, end }
 }
 
 interface Style {
@@ -138,30 +108,21 @@ function styleOf(text: string): Style {
   }
 }
 
-function nested(path: readonly string[], value: JsonValue): JsonValue {
-  return path.reduceRight<JsonValue>((inner, name) => ({ [name]: inner }), value)
-}
-
 function render(value: JsonValue, depth: number, { indent, lineEnd }: Style): string {
   return JSON.stringify(value, undefined, indent).replaceAll('\n', `${lineEnd}${indent.repeat(depth)}`)
 }
 
-interface Insertion {
-  /** Where the object begins and ends. */
-  readonly at: number
-  readonly end: number
-  /** Where its last member ends. */
-  readonly last: number | undefined
-  readonly lines: string
-  readonly depth: number
-  readonly style: Style
-}
-
-function inserted(text: string, { at, end, last, lines, depth, style }: Insertion): string {
-  const { indent, lineEnd } = style
-  const place = last ?? at + 1
-  const isOnOneLine = last === undefined && !text.slice(at, end).includes('\n')
+/** Adds a member after the last one of an object. */
+function inserted(
+  text: string,
+  holder: Node,
+  member: string,
+  { depth, style: { indent, lineEnd } }: { readonly depth: number; readonly style: Style },
+): string {
+  const last = holder.children?.at(-1)
+  const place = last === undefined ? holder.offset + 1 : endOf(last)
+  const isOnOneLine = last === undefined && !text.slice(holder.offset, endOf(holder)).includes('\n')
   const close = isOnOneLine ? `${lineEnd}${indent.repeat(depth)}` : ''
   const comma = last === undefined ? '' : ','
-  return `${text.slice(0, place)}${comma}${lineEnd}${indent.repeat(depth + 1)}${lines}${close}${text.slice(place)}`
+  return `${text.slice(0, place)}${comma}${lineEnd}${indent.repeat(depth + 1)}${member}${close}${text.slice(place)}`
 }
