@@ -6,12 +6,13 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Secret } from '#kernel/base/secret'
-import { type DetectUrlOptions, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
-import { createImportFetch, lookAtDocument } from '#server/import/probe'
+import { type DetectOptions, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
+import { createImportFetch } from '#server/import/preview'
+import { lookAtDocument } from '#server/import/probe'
 import { sampleTool } from '../contracts/samples.ts'
 import { startUpstream } from '../sources/upstream.ts'
 
-async function detect(url: string, options: Partial<DetectUrlOptions> = {}) {
+async function detect(url: string, options: Partial<DetectOptions> = {}) {
   const send = createImportFetch(url)
   onTestFinished(() => send.close())
   const steps: string[] = []

@@ -14,14 +14,14 @@ import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/ch
 import { importFrom } from '#cli/import/from'
 import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
-import { missingProgram, previewSource, warningsOf, withAdvice } from '#cli/import/preview'
 import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
 import { cleanText, isJsonObject, type JsonObject } from '#kernel/base/json'
-import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
-import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
+import { detectSource, type ImportTarget, isSourceKey, suggestKey } from '#server/import/detect'
+import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
+import { type FoundSource, IMPORT_TYPES } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
 import type { Discovery } from '#sources/kit/source'
 
@@ -154,7 +154,6 @@ const importSource = defineCommand<ImportOption>({
         return await importFrom({ ...work, ...wishes }, context)
       }
       const target = readTarget(args, context)
-      const { createImportFetch } = await import('#server/import/probe')
       const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
       try {
         const work = { args, choices, registry, given, send, signal: ending.signal }
@@ -259,7 +258,8 @@ async function findTarget(target: ImportTarget, work: Import, context: CommandCo
   const apiKey = await readApiKey(target, args, context)
   const only = args.oneOf('type', IMPORT_TYPES)
   const signal = AbortSignal.any([work.signal, AbortSignal.timeout(DETECTION_TIMEOUT_MS)])
-  const { found, seen, isAway } = await findSource(target, { send, signal, apiKey, only }, context)
+  const onStep = (text: string): void => context.output.note(text)
+  const { found, seen, isAway } = await detectSource(target, { send, signal, apiKey, only, onStep })
   if (isAway === true)
     throw new CommandFailure(
       EXIT.server,
@@ -316,26 +316,22 @@ async function lookInside(
   target: ImportTarget,
   found: FoundSource,
   { choices, send, signal }: Import,
-  context: CommandContext,
+  { output, clock, workingFolder, environment }: CommandContext,
 ): Promise<Discovery> {
-  const { output } = context
   if (target.kind === 'command')
     output.note(`Starting ${cleanText(target.words.join(' '))} (up to ${choices.startSeconds} s)`)
   const onLine = (line: string): void => output.note(`  | ${line}`)
-  const looking = previewSource(
-    suggestKey(found),
-    choices.forPreview(found.options),
-    { send, signal, onLine },
-    context,
-  )
+  const services = { fetch: send, clock, folder: workingFolder, environment: environment.variables() }
+  const looking = previewSource(suggestKey(found), found.options, { services, signal, onLine })
   const preview = await output.during('Reading its tools', looking)
   if (preview.kind === 'seen') return preview.discovery
   if (preview.isUsage) throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.why}`)
-  if (preview.lacks === 'program')
-    throw new CommandFailure(EXIT.server, missingProgram(String(found.options.command)))
+  const advice = failureAdvice(preview, found.options)
   throw new CommandFailure(
     EXIT.server,
-    `It looks like ${found.what}, but its tools cannot be read: ${withAdvice(preview)} Nothing was added.`,
+    preview.lacks === 'program'
+      ? advice
+      : `It looks like ${found.what}, but its tools cannot be read: ${advice} Nothing was added.`,
   )
 }
 
@@ -354,7 +350,8 @@ function show(
     output.note(`  ${cleanText(nativeName)}  ${cleanText(shortened(line))}`)
   }
   if (tools.length > MAX_SHOWN) output.note(`  and ${tools.length - MAX_SHOWN} more`)
-  for (const warning of [...found.notes, ...warningsOf(discovery, options)]) output.warn(cleanText(warning))
+  for (const warning of [...(found.notes ?? []), ...importWarnings(discovery, options)])
+    output.warn(cleanText(warning))
 }
 
 const MAX_LINE_LENGTH = 100
@@ -388,22 +385,17 @@ function factsOf({ type, what }: FoundSource, discovery: Discovery, options: Jso
     type,
     what,
     tools: discovery.tools.map(({ nativeName }) => nativeName),
-    warnings: [...warningsOf(discovery, options)],
+    warnings: [...importWarnings(discovery, options)],
   }
 }
-
-/** What the arguments of `collet import` name. */
-type ImportTarget =
-  | { readonly kind: 'url'; readonly url: string }
-  | { readonly kind: 'file'; readonly file: string }
-  | { readonly kind: 'command'; readonly words: readonly string[] }
 
 function readTarget(args: Arguments<ImportOption>, { workingFolder }: CommandContext): ImportTarget {
   const { positionals: words, afterDashes } = args
   const [first = ''] = words
   if (words.length === 0)
     throw new UsageError('Name what to import: --from CLIENT, a URL, a file, or -- and a program.')
-  if (afterDashes !== undefined && afterDashes.length === words.length) return { kind: 'command', words }
+  if (afterDashes !== undefined && afterDashes.length === words.length)
+    return { kind: 'command', words, folder: workingFolder }
   if (words.length > 1 && /^https?:\/\//.test(first)) throw new UsageError('Import one address at a time.')
   if (words.length === 1) {
     const url = URL.parse(first)
@@ -413,7 +405,7 @@ function readTarget(args: Arguments<ImportOption>, { workingFolder }: CommandCon
     if (/[./\\]/.test(first))
       throw new UsageError(`There is no file ${file}, and it is not an http or https URL.`)
   }
-  return { kind: 'command', words }
+  return { kind: 'command', words, folder: workingFolder }
 }
 
 function checkedUrl(text: string, url: URL): string {
@@ -421,38 +413,6 @@ function checkedUrl(text: string, url: URL): string {
     throw new UsageError('Leave the password out of the URL; --api-key reads a key from stdin.')
   if (url.hash !== '') throw new UsageError('Leave out the # and what follows it in the URL.')
   return text
-}
-
-interface FindOptions {
-  readonly send: typeof fetch
-  readonly signal: AbortSignal
-  readonly apiKey: string | undefined
-  readonly only: ImportType | undefined
-}
-
-/** Detects what a target is, printing each step. */
-async function findSource(
-  target: ImportTarget,
-  { send, signal, apiKey, only }: FindOptions,
-  { output, workingFolder }: CommandContext,
-): Promise<Detection> {
-  switch (target.kind) {
-    case 'url': {
-      const { detectUrl } = await import('#server/import/detect')
-      const onStep = (text: string): void => output.note(text)
-      const rules = { send, signal, apiKey, onStep, ...(only === undefined ? {} : { only }) }
-      return await detectUrl(target.url, rules)
-    }
-    case 'file': {
-      const { detectFile } = await import('#server/import/detect')
-      output.note(`Reading ${target.file}`)
-      return await detectFile(target.file)
-    }
-    case 'command': {
-      const { foundCommand } = await import('#server/import/detect')
-      return { found: foundCommand(target.words, workingFolder), seen: [] }
-    }
-  }
 }
 
 export const COMMANDS: readonly Command[] = [importSource]

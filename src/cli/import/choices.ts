@@ -2,6 +2,7 @@ import { type Arguments, type CommandContext, type OptionSpecs, UsageError } fro
 import { confirm } from '#cli/input'
 import { counted } from '#cli/output'
 import type { JsonObject } from '#kernel/base/json'
+import { FIRST_START_MS } from '#server/import/preview'
 import type { OfferedTool } from '#sources/kit/source'
 
 /**
@@ -39,9 +40,6 @@ export const CHOICE_OPTIONS = {
 
 export type ChoiceOption = keyof typeof CHOICE_OPTIONS
 type Trust = (typeof TRUST)[number]
-
-/** On the first start a launcher may have to download the program. */
-const FIRST_START_MS = 60_000
 
 export class ImportChoices {
   readonly #include: readonly string[]
@@ -84,14 +82,14 @@ export class ImportChoices {
       ...(this.#include.length === 0 ? {} : { include: [...this.#include] }),
       ...(this.#tags.length === 0 ? {} : { tags: [...this.#tags] }),
       ...(methods.length === 0 ? {} : { methods: [...methods] }),
-      ...(this.#timeoutMs === undefined ? {} : timeouts(this.#timeoutMs)),
+      // Listing follows the start and has its own timeout.
+      ...(this.#timeoutMs === undefined
+        ? {}
+        : {
+            connectTimeoutMs: this.#timeoutMs,
+            discoverTimeoutMs: Math.max(FIRST_START_MS, this.#timeoutMs),
+          }),
     }
-  }
-
-  /** Adds the choices for the preview: with a long timeout, and with the annotations of an MCP server. */
-  forPreview(options: JsonObject): JsonObject {
-    if (options.type !== 'mcp') return options
-    return { ...timeouts(FIRST_START_MS), ...options, trust: 'annotations' }
   }
 
   /** With `--read-only`: the tools that declare themselves read-only. */
@@ -119,11 +117,6 @@ export class ImportChoices {
     context.output.note(`${promises}. All tools are treated as writes unless you add --trust annotations.`)
     return 'nothing'
   }
-}
-
-/** Listing follows the start and has its own timeout. */
-function timeouts(timeoutMs: number): JsonObject {
-  return { connectTimeoutMs: timeoutMs, discoverTimeoutMs: Math.max(60_000, timeoutMs) }
 }
 
 function readMethod(text: string): string {

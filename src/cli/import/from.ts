@@ -8,10 +8,10 @@ import { readSettingsFile } from '#server/import/client-files'
 import { type PlaceholderValues, readServer } from '#server/import/client-servers'
 import { clientPlace, mcpClient } from '#server/import/clients'
 import { keyFrom, keyFromName } from '#server/import/detect'
+import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
 import type { Discovery } from '#sources/kit/source'
 import type { ImportChoices } from './choices.ts'
 import { ALL_CLIENTS, type Candidate, chooseServers, readLists, siftServers } from './listed.ts'
-import { missingProgram, previewSource, warningsOf, withAdvice } from './preview.ts'
 import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
 
 /**
@@ -210,12 +210,10 @@ async function lookAtAll(
 async function lookAt(
   server: Fresh,
   { choices, signal }: FromWork,
-  context: CommandContext,
+  { output, clock, workingFolder, environment }: CommandContext,
 ): Promise<Seen | Failed> {
-  const { output } = context
   const { name, options } = server
   const shown = cleanText(name)
-  const { createImportFetch } = await import('#server/import/probe')
   const send = createImportFetch(typeof options.url === 'string' ? options.url : undefined)
   let lines = 0
   const onLine = (line: string): void => {
@@ -226,18 +224,13 @@ async function lookAt(
     const { cwd } = options
     if (typeof cwd === 'string' && !existsSync(cwd))
       return { name, why: `its folder ${cwd} is not there. Make it, or change "cwd" in the file.` }
-    const look = { send, signal, onLine }
-    const preview = await previewSource(
-      keyFromName(name) ?? 'Imported',
-      choices.forPreview(options),
-      look,
-      context,
-    )
+    const services = { fetch: send, clock, folder: workingFolder, environment: environment.variables() }
+    const key = keyFromName(name) ?? 'Imported'
+    const preview = await previewSource(key, options, { services, signal, onLine })
     if (preview.kind === 'failed') {
       output.error(`${shown} does not answer`)
-      if (preview.lacks === 'program') return { name, why: missingProgram(String(options.command)) }
       const old = isOldTransport(options) ? ` ${OLD_TRANSPORT}` : ''
-      return { name, why: `${withAdvice(preview)}${old}` }
+      return { name, why: `${failureAdvice(preview, options)}${old}` }
     }
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)
@@ -267,7 +260,7 @@ function keyFor({ name, discovery }: Seen, taken: Set<string>): string {
 function showSeen({ name, key, discovery, options }: Seen & Known, { output }: CommandContext): void {
   const itself = discovery.name === undefined ? '' : `, which calls itself "${cleanText(discovery.name)}"`
   output.note(`"${cleanText(name)}"${itself}, becomes ${key}`)
-  for (const warning of warningsOf(discovery, options)) output.warn(`${key}: ${cleanText(warning)}`)
+  for (const warning of importWarnings(discovery, options)) output.warn(`${key}: ${cleanText(warning)}`)
 }
 
 /** Reminds the user that the client still reaches these servers directly. */

@@ -8,7 +8,12 @@ import type { SourceView } from '#sources/kit/sources'
 import type { SourceOptions } from '#sources/source-types'
 import { type Look, type Probe, probeDocument, probeMcp, probeOpenTool, probeOtc } from './probe.ts'
 
-/** In the order in which they are taken. */
+/**
+ * Diagnoses a source step by step, for `collet sources check` and the console: name, connection, certificate,
+ * handshake, list of tools. Invariant: it opens the source a second time, beside the one that is served, because a
+ * live connection may hide the problem; that second source is always closed.
+ */
+
 type StepName = 'resolve' | 'connect' | 'tls' | 'program' | 'file' | 'handshake' | 'list' | 'definitions'
 
 interface CheckStep {
@@ -19,114 +24,112 @@ interface CheckStep {
   readonly took_ms: number | null
 }
 
-/** A source as somebody looked at it just now. */
 export interface CheckedSource {
   readonly key: string
   readonly ok: boolean
   readonly steps: readonly CheckStep[]
-  /** What to do, in words; that nothing is to be done where nothing is. */
+  /** The next step for the operator, in words, also if there is none. */
   readonly advice: string
 }
 
 interface CheckOptions {
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Relative files and programs are looked for from here. */
+  /** Base of relative paths of files and programs. */
   readonly folder: string
-  /** Where programs are found. */
+  /** `PATH`. */
   readonly path: string | undefined
-  /** How the source that is served is. */
+  /** State of the source that is served. */
   readonly view: SourceView | undefined
   open(): Promise<OpenedSource>
 }
 
-/** A first start may have to download the program. */
+/** On a first start a launcher may have to download the program. */
 const MAX_MS = 60_000
 
-/**
- * Takes every step to a source that the server takes, one after the other, and says at which it ends. It opens the source anew,
- * beside the one that is served: what lives of that may hide what is wrong.
- */
 export async function checkSource(
   key: string,
   options: SourceOptions,
-  world: CheckOptions,
+  check: CheckOptions,
 ): Promise<CheckedSource> {
-  const { clock, signal } = world
-  const deadline = AbortSignal.any([signal, AbortSignal.timeout(MAX_MS)])
-  const planned = plan(options)
-  const taken: CheckStep[] = []
-  const opened = await world.open()
-  const said = takeSteps(options, { ...world, ...opened, signal: deadline })
-  let failure: { readonly step: StepName; readonly error: unknown } | undefined
+  const { clock, view } = check
+  const signal = AbortSignal.any([check.signal, AbortSignal.timeout(MAX_MS)])
+  const opened = await check.open()
+  const steps: CheckStep[] = []
+  let advice: string | undefined
   try {
-    for (const step of planned) {
+    for (const [step, take] of stepsTo(options, { ...check, ...opened, signal })) {
       const startedMs = clock.monotonicMs()
-      const tookMs = () => Math.round((clock.monotonicMs() - startedMs) * 10) / 10
+      const took = () => ({ took_ms: Math.round((clock.monotonicMs() - startedMs) * 10) / 10 })
       try {
-        const next = await said.next()
-        taken.push({ step, state: 'done', says: next.value ?? '', took_ms: tookMs() })
+        if (advice === undefined) steps.push({ step, state: 'done', says: await take(), ...took() })
+        else steps.push({ step, state: 'not_reached', says: 'Not reached', took_ms: null })
       } catch (error) {
-        failure = { step, error }
-        taken.push({ step, state: 'failed', says: wordsOf(error, deadline), took_ms: tookMs() })
-        break
+        advice = adviceFor(step, error, options)
+        steps.push({ step, state: 'failed', says: failureText(error, signal), ...took() })
       }
     }
   } finally {
-    await said.return(undefined)
     await opened.source.close()
   }
-  const rest = planned
-    .slice(taken.length)
-    .map((step): CheckStep => ({ step, state: 'not_reached', says: 'Not reached', took_ms: null }))
-  const advice =
-    failure === undefined ? wellAdvice(world.view) : adviceFor(failure.step, failure.error, options)
-  return { key, ok: failure === undefined, steps: [...taken, ...rest], advice }
+  return { key, ok: advice === undefined, steps, advice: advice ?? noFailureAdvice(view) }
 }
 
-/** The steps that there are to a source, by where it is. */
-function plan(options: SourceOptions): readonly StepName[] {
-  const url = addressOf(options)
-  const secure: readonly StepName[] = url?.protocol === 'https:' ? ['tls'] : []
-  if (url !== undefined) return ['resolve', 'connect', ...secure, 'handshake', 'list', 'definitions']
-  const begin: readonly StepName[] =
-    programOf(options) !== undefined ? ['program'] : fileOf(options) !== undefined ? ['file'] : []
-  return [...begin, 'list', 'definitions']
+type Step = readonly [name: StepName, take: () => string | Promise<string>]
+
+/** The steps to a source; each returns what it found, or throws. */
+function stepsTo(options: SourceOptions, check: CheckOptions & OpenedSource): readonly Step[] {
+  const { source, signal, view } = check
+  let warnings = 0
+  return [
+    ...placeSteps(options, check),
+    [
+      'list',
+      async () => {
+        const discovery = await source.discover(signal)
+        warnings = discovery.warnings.length
+        return `It offers ${countOf(discovery.tools.length, 'tool')}`
+      },
+    ],
+    [
+      'definitions',
+      () =>
+        view === undefined
+          ? 'They can be read'
+          : `${view.tools} served, ${view.waiting} waiting for a decision${warnings === 0 ? '' : `; ${countOf(warnings, 'warning')}`}`,
+    ],
+  ]
 }
 
-/** What each step of the plan found, in the same order; throws where one fails. */
-async function* takeSteps(
-  options: SourceOptions,
-  world: CheckOptions & OpenedSource,
-): AsyncGenerator<string, undefined> {
-  const { source, wayOut, signal, view } = world
-  const url = addressOf(options)
+/** The steps that depend on where the source is: at an address, in a program or in a file. */
+function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource): readonly Step[] {
+  const { wayOut, signal } = check
+  const [url, program, file] = [addressOf(options), programOf(options), fileOf(options)]
   if (url !== undefined) {
-    yield* wayOut.reach(url, signal)
-    yield await shakeHands(options, url, { send: wayOut, signal, apiKey: credentialOf(options) })
+    const reached = wayOut.reach(url, signal)
+    const next = async (): Promise<string> => (await reached.next()).value ?? ''
+    const tls: readonly Step[] = url.protocol === 'https:' ? [['tls', next]] : []
+    const probe = { send: wayOut, signal, apiKey: credentialOf(options) }
+    const shake = async (): Promise<string> => {
+      await reached.return(undefined)
+      return await shakeHands(options, url, probe)
+    }
+    return [['resolve', next], ['connect', next], ...tls, ['handshake', shake]]
   }
-  const program = programOf(options)
-  if (url === undefined && program !== undefined) yield findProgram(program, world)
-  const file = fileOf(options)
-  if (url === undefined && program === undefined && file !== undefined) yield findFile(file, world)
-  const { tools, warnings } = await source.discover(signal)
-  yield `It offers ${countOf(tools.length, 'tool')}`
-  yield view === undefined
-    ? 'They can be read'
-    : `${view.tools} served, ${view.waiting} waiting for a decision${warnings.length === 0 ? '' : `; ${countOf(warnings.length, 'warning')}`}`
-  return undefined
+  if (program !== undefined) return [['program', () => findProgram(program, check)]]
+  return file === undefined ? [] : [['file', () => findFile(file, check)]]
 }
 
-/** Says hello in the language of its type. */
+/** Sends the first request of its protocol. */
 async function shakeHands(options: SourceOptions, url: URL, probe: Probe): Promise<string> {
-  const look = HELLOS[options.type]
+  const look = PROBES[options.type]
   if (look === undefined) return 'It answers'
   const found = await look(url.href, probe)
   if (found.kind === 'found') return `It is ${found.source.what}`
   throw new Error(found.kind === 'unusable' ? found.why : `It answers, but not as ${options.type}.`)
 }
 
-const HELLOS: Readonly<Record<string, (url: string, probe: Probe) => Promise<Look>>> = {
+const PROBES: Readonly<Record<string, (url: string, probe: Probe) => Promise<Look>>> = {
   mcp: probeMcp,
   otc: probeOtc,
   opentool: probeOpenTool,
@@ -170,26 +173,24 @@ function findFile(file: string, { folder }: CheckOptions): string {
   return path
 }
 
-function wordsOf(error: unknown, deadline: AbortSignal): string {
+function failureText(error: unknown, deadline: AbortSignal): string {
   if (deadline.aborted) return `No answer in ${MAX_MS / 1_000} s`
   if (isToolError(error)) return error.developerMessage ?? error.message
   const code = codeOf(error)
-  const words = error instanceof Error ? error.message : String(error)
-  return code === '' || words.includes(code) ? words : `${words} (${code})`
+  const text = error instanceof Error ? error.message : String(error)
+  return code === '' || text.includes(code) ? text : `${text} (${code})`
 }
 
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return ''
-  if ('code' in error && typeof error.code === 'string') return error.code
-  return codeOf(error.cause)
+  return 'code' in error && typeof error.code === 'string' ? error.code : codeOf(error.cause)
 }
 
-function wellAdvice(view: SourceView | undefined): string {
+function noFailureAdvice(view: SourceView | undefined): string {
   if (view === undefined || view.waiting === 0) return 'Nothing: every step works.'
   return 'Every step works. Decide about the definitions that wait: collet pins list.'
 }
 
-/** What a person can do about it, by where it ended. */
 function adviceFor(step: StepName, error: unknown, options: SourceOptions): string {
   const host = addressOf(options)?.host ?? ''
   const isGuarded = isToolError(error) && error.code === 'egress_denied'
@@ -210,7 +211,7 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
       return 'Look whether the address is still that of this service, and whether it wants a credential: import it again with --api-key --replace.'
     case 'list':
       return programOf(options) === undefined
-        ? 'Ask whoever runs the service: it answers, but does not list its tools.'
+        ? 'Ask the operator of the service: it answers, but does not list its tools.'
         : 'Run the program by hand and look at what it writes: it starts, but does not list its tools.'
     case 'definitions':
       return 'Look at the warnings of the source: collet sources --json.'

@@ -18,9 +18,147 @@ import {
   readHead,
 } from './probe.ts'
 
+/**
+ * Detects what an address, a file or a command is, and suggests the key of its source. `collet import` and the console
+ * (`source-probe.ts`) use it. Invariant: detection starts no program; a command is taken for an MCP server, and only
+ * the preview starts it.
+ */
+
+/** What an operator wants to import. */
+export type ImportTarget =
+  | { readonly kind: 'url'; readonly url: string }
+  /** `file` is absolute. */
+  | { readonly kind: 'file'; readonly file: string }
+  | { readonly kind: 'command'; readonly words: readonly string[]; readonly folder: string }
+
+export interface Detection {
+  readonly found: FoundSource | undefined
+  /** What the probes met, for an operator who expected something else. */
+  readonly seen: readonly string[]
+  /** The server cannot be reached, so its kind is unknown. */
+  readonly isAway?: true
+}
+
+export interface DetectOptions extends Probe {
+  /** Looks for this type alone. */
+  readonly only?: ImportType | undefined
+  /** Called before each step. */
+  onStep(text: string): void
+}
+
+export async function detectSource(target: ImportTarget, options: DetectOptions): Promise<Detection> {
+  if (target.kind === 'url') return await detectUrl(target.url, options)
+  if (target.kind === 'command') return { found: foundCommand(target.words, target.folder), seen: [] }
+  options.onStep(`Reading ${target.file}`)
+  return await detectFile(target.file)
+}
+
+export async function detectFile(file: string): Promise<Detection> {
+  const document = await readHead(await readFile(file, 'utf8'))
+  if (document === undefined) {
+    const why = `${file} is neither JSON nor YAML. To import a program that speaks MCP: collet import -- node ${file}`
+    return { found: undefined, seen: [why] }
+  }
+  const look = lookAtDocument(document, { file })
+  if (look.kind === 'found') return { found: look.source, seen: [] }
+  const why = look.kind === 'unusable' ? look.why : `${file} is not an OpenAPI, Swagger or OpenTool document.`
+  return { found: undefined, seen: [why] }
+}
+
+interface Step {
+  /** The types it can find; empty if it can only explain why the address cannot be imported. */
+  readonly finds: readonly ImportType[]
+  readonly text: string
+  readonly url: string
+  look(url: string, probe: Probe): Promise<Look>
+}
+
+const UNREACHABLE = Symbol('unreachable')
+const STEP_MS = 15_000
+
+/** Tries the probes in turn: first the one that the path suggests, last those that could mistake another kind. */
+export async function detectUrl(url: string, options: DetectOptions): Promise<Detection> {
+  const { only, signal, send, apiKey, onStep } = options
+  const seen: string[] = []
+  for (const { finds, text, url: address, look } of stepsFor(url)) {
+    if (only !== undefined && !finds.includes(only)) continue
+    signal.throwIfAborted()
+    onStep(text)
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(STEP_MS)])
+    const result = await look(address, { send, apiKey, signal: deadline }).catch(refusalOf)
+    signal.throwIfAborted()
+    // Every other probe would ask the same host.
+    if (result === UNREACHABLE)
+      return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isAway: true }
+    if (typeof result === 'string') seen.push(`${text}: ${result.replaceAll(address, shownAddress(address))}`)
+    else if (result.kind === 'unusable') seen.push(result.why)
+    else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)
+      return { found: result.source, seen }
+  }
+  return { found: undefined, seen: [...new Set(seen)] }
+}
+
+/** A probe that fails only shows that the address is not of its kind. */
+function refusalOf(error: unknown): string | typeof UNREACHABLE {
+  if (!(error instanceof Error)) return 'no answer'
+  if (isUnreachable(error) || isUnreachable(error.cause)) return UNREACHABLE
+  return 'developerMessage' in error && typeof error.developerMessage === 'string'
+    ? error.developerMessage
+    : error.message
+}
+
+/** The guarded fetch allows a retry only if no connection was made (rule 9). */
+function isUnreachable(error: unknown): boolean {
+  return isToolError(error) && error.code === 'upstream_failed' && error.canRetry
+}
+
+/** Texts name addresses without user, password and query, because they are shown and logged. */
+function stepsFor(url: string): readonly Step[] {
+  const { pathname } = new URL(url)
+  const below = addressBelow(url, '/mcp')
+  const shown = shownAddress(url)
+  const step = (finds: readonly ImportType[], text: string, look: Step['look'], at = url): Step => ({
+    ...{ finds, text, look, url: at },
+  })
+  const document = step(['openapi', 'opentool'], `Reading ${shown}`, probeDocument)
+  const mcp = step(['mcp'], `Asking ${shown} for MCP`, probeMcp)
+  const otc = step(['otc'], `Asking ${shown} for OTC`, probeOtc)
+  const opentool = step(['opentool'], `Asking ${shown} for OpenTool`, probeOpenTool)
+  const rest = [
+    step(['mcp'], `Asking ${shownAddress(below)} for MCP`, probeMcp, below),
+    step(['openapi', 'opentool'], `Looking for an OpenAPI document at ${shown}`, probeUsualPlaces),
+    step([], `Asking ${shown} for openwop`, probeOpenwop),
+  ]
+  if (/\/(?:mcp|sse)\/?$/.test(pathname)) return [mcp, document, otc, opentool, ...rest]
+  if (/\/opentool(?:\/|$)/.test(pathname)) return [opentool, document, mcp, otc, ...rest]
+  return [document, otc, opentool, mcp, ...rest]
+}
+
+/** A program counts as an MCP server on its standard input and output, until the preview shows otherwise. */
+export function foundCommand([command = '', ...args]: readonly string[], cwd: string): FoundSource {
+  return {
+    type: 'mcp',
+    options: { type: 'mcp', command, ...(args.length === 0 ? {} : { args }), cwd },
+    what: 'an MCP server (stdio)',
+    name: programName(command, args),
+  }
+}
+
+const LAUNCHERS: ReadonlySet<string> = new Set([
+  ...['npx', 'node', 'uvx', 'uv', 'bunx', 'deno', 'python', 'python3'],
+])
+
+/** `npx -y @scope/server-files@1.2 /data` is `server-files`. */
+function programName(command: string, args: readonly string[]): string {
+  const program = basename(command)
+  if (!LAUNCHERS.has(program)) return program
+  const launched = args.find((word) => !word.startsWith('-') && word !== 'run') ?? program
+  return basename(launched.replace(/(?<=.)@[^/]*$/, '')).replace(/\.[cm]?[jt]s$|\.py$/, '')
+}
+
 const KEY = /^[A-Za-z0-9_]{1,64}$/
 const MAX_KEY_LENGTH = 32
-/** Words that say nothing about a service. */
+/** Words that do not distinguish a service. */
 const EMPTY_WORDS =
   /^(?:api|www|mcp|server|openapi|swagger|spec|specification|official|com|org|net|io|dev|app|the|of|for|rest|v\d+)$/i
 
@@ -28,21 +166,21 @@ export function isSourceKey(text: string): boolean {
   return KEY.test(text)
 }
 
-/** A key for a source, from what it calls itself or where it is: the toolkit of its tools. */
+/** A key for a source, from its own name or its address. The key is the toolkit of its tools. */
 export function suggestKey({ name, options }: Pick<FoundSource, 'name' | 'options'>): string {
   const { url, file } = options
   const place = typeof url === 'string' ? new URL(url).hostname : typeof file === 'string' ? file : ''
   return keyFrom(name ?? '') ?? keyFrom(place) ?? 'Imported'
 }
 
-/** The words of a text that say something, as a key; `undefined` when none does. */
+/** The distinguishing words of a text as a key; `undefined` if it has none. */
 export function keyFrom(text: string): string | undefined {
-  // What is behind a plus is an addition: "GitHub's official OpenAPI spec + Octokit extension".
+  // The part after a plus is an addition: "GitHub's official OpenAPI spec + Octokit extension".
   const [main = ''] = text.split(' + ')
   return joined(wordsIn(main).filter((word) => !EMPTY_WORDS.test(word) && !/^\d+$/.test(word)))
 }
 
-/** A name that a person chose, as a key: all its words stay. `undefined` when it has no letter or digit. */
+/** A name that a person chose as a key, with all its words; `undefined` if it has no letter or digit. */
 export function keyFromName(name: string): string | undefined {
   return joined(wordsIn(name))
 }
@@ -64,150 +202,4 @@ function joined(words: readonly string[]): string | undefined {
     key = next
   }
   return key === '' ? undefined : key.slice(0, MAX_KEY_LENGTH)
-}
-
-/** What a file is: a description of a service. `file` is absolute. */
-export async function detectFile(file: string): Promise<Detection> {
-  const document = await readHead(await readFile(file, 'utf8'))
-  if (document === undefined) {
-    const why = `${file} is neither JSON nor YAML. To import a program that speaks MCP: collet import -- node ${file}`
-    return { found: undefined, seen: [why] }
-  }
-  const look = lookAtDocument(document, { file })
-  if (look.kind === 'found') return { found: look.source, seen: [] }
-  const why = look.kind === 'unusable' ? look.why : `${file} is not an OpenAPI, Swagger or OpenTool document.`
-  return { found: undefined, seen: [why] }
-}
-
-export interface Detection {
-  readonly found: FoundSource | undefined
-  /** What was seen on the way, for a person who expected something else. */
-  readonly seen: readonly string[]
-  /** Nobody is there at all, so nothing is known of what it would be. */
-  readonly isAway?: true
-}
-
-export interface DetectUrlOptions extends Omit<Probe, 'signal'> {
-  readonly signal: AbortSignal
-  /** Looks for this alone. */
-  readonly only?: ImportType
-  /** Called before each look. */
-  onStep(text: string): void
-}
-
-interface Step {
-  /** What it can find; nothing = only what to say. */
-  readonly finds: readonly ImportType[]
-  readonly text: string
-  readonly url: string
-  look(url: string, probe: Probe): Promise<Look>
-}
-
-const UNREACHABLE = Symbol('unreachable')
-const STEP_MS = 15_000
-
-/** What an address is, by asking it: what its path suggests first, what could be mistaken last. */
-export async function detectUrl(url: string, options: DetectUrlOptions): Promise<Detection> {
-  const { only, signal, send, apiKey, onStep } = options
-  const seen: string[] = []
-  for (const { finds, text, url: address, look } of stepsFor(url)) {
-    if (only !== undefined && !finds.includes(only)) continue
-    signal.throwIfAborted()
-    onStep(text)
-    const result = await attempt(address, look, {
-      send,
-      apiKey,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(STEP_MS)]),
-    })
-    signal.throwIfAborted()
-    // Whatever else could be asked for is at the same place.
-    if (result === UNREACHABLE)
-      return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isAway: true }
-    if (typeof result === 'string') seen.push(`${text}: ${result.replaceAll(address, shownAddress(address))}`)
-    else if (result.kind === 'unusable') seen.push(result.why)
-    else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)
-      return { found: result.source, seen }
-  }
-  return { found: undefined, seen: [...new Set(seen)] }
-}
-
-/** A look that fails says only that it is not this. */
-async function attempt(
-  url: string,
-  look: Step['look'],
-  probe: Probe,
-): Promise<Look | string | typeof UNREACHABLE> {
-  try {
-    return await look(url, probe)
-  } catch (error) {
-    if (isUnreachable(error) || (error instanceof Error && isUnreachable(error.cause))) return UNREACHABLE
-    return error instanceof Error ? detailOf(error) : 'no answer'
-  }
-}
-
-/** The guarded fetch says so only when no connection was made (rule 9). */
-function isUnreachable(error: unknown): boolean {
-  return isToolError(error) && error.code === 'upstream_failed' && error.canRetry
-}
-
-function detailOf(error: Error): string {
-  return 'developerMessage' in error && typeof error.developerMessage === 'string'
-    ? error.developerMessage
-    : error.message
-}
-
-/** Texts name addresses without user, password and query: they are shown and logged. */
-function stepsFor(url: string): readonly Step[] {
-  const { pathname } = new URL(url)
-  const below = addressBelow(url, '/mcp')
-  const shown = shownAddress(url)
-  const document: Step = {
-    ...{ finds: ['openapi', 'opentool'], text: `Reading ${shown}` },
-    ...{ url, look: probeDocument },
-  }
-  const mcp: Step = { finds: ['mcp'], text: `Asking ${shown} for MCP`, url, look: probeMcp }
-  const otc: Step = { finds: ['otc'], text: `Asking ${shown} for OTC`, url, look: probeOtc }
-  const opentool: Step = {
-    ...{ finds: ['opentool'], text: `Asking ${shown} for OpenTool` },
-    ...{ url, look: probeOpenTool },
-  }
-  const rest: readonly Step[] = [
-    { finds: ['mcp'], text: `Asking ${shownAddress(below)} for MCP`, url: below, look: probeMcp },
-    { ...document, text: `Looking for an OpenAPI document at ${shown}`, look: probeUsualPlaces },
-    { finds: [], text: `Asking ${shown} for openwop`, url, look: probeOpenwop },
-  ]
-  if (/\/(?:mcp|sse)\/?$/.test(pathname)) return [mcp, document, otc, opentool, ...rest]
-  if (/\/opentool(?:\/|$)/.test(pathname)) return [opentool, document, mcp, otc, ...rest]
-  return [document, otc, opentool, mcp, ...rest]
-}
-
-/** A program is taken for an MCP server on its standard input and output; looking at its tools will tell. */
-export function foundCommand(words: readonly string[], cwd: string): FoundSource {
-  const [command = '', ...args] = words
-  return {
-    type: 'mcp',
-    options: { type: 'mcp', command, ...(args.length === 0 ? {} : { args: [...args] }), cwd },
-    what: 'an MCP server (stdio)',
-    name: nameOf(command, args),
-    notes: [],
-  }
-}
-
-const LAUNCHERS: ReadonlySet<string> = new Set([
-  'npx',
-  'node',
-  'uvx',
-  'uv',
-  'bunx',
-  'deno',
-  'python',
-  'python3',
-])
-
-/** `npx -y @scope/server-files@1.2 /data` is `server-files`. */
-function nameOf(command: string, args: readonly string[]): string {
-  const program = basename(command)
-  if (!LAUNCHERS.has(program)) return program
-  const meant = args.find((word) => !word.startsWith('-') && word !== 'run') ?? program
-  return basename(meant.replace(/(?<=.)@[^/]*$/, '')).replace(/\.[cm]?[jt]s$|\.py$/, '')
 }

@@ -2,38 +2,39 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from '#kernel/base/clock'
-import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { cleanText, isJsonObject, type JsonValue } from '#kernel/base/json'
+import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/access'
 import { wordsOf } from '#sources/kit/command-words'
 import type { Discovery } from '#sources/kit/source'
 import { hostOf, shownAddress, shownCommand, shownProgram } from '#sources/kit/source-facts'
-import { suspicionsOf } from '#sources/kit/suspicions'
-import { type Detection, detectFile, detectUrl, foundCommand, suggestKey } from './detect.ts'
-import { createImportFetch, type FoundSource, type Preview, previewSource, stderrLogger } from './probe.ts'
+import { detectSource, type ImportTarget, suggestKey } from './detect.ts'
+import { asSentence, createImportFetch, type Preview, previewSource, suspicionTexts } from './preview.ts'
+import type { FoundSource } from './probe.ts'
+
+/**
+ * `POST /admin/sources/probe` `{ target, api_key? }`: detects what a URL, a file or a command is, and which tools it
+ * has, before it is added. The console shows the answer, a stream of events: `step` and `line` (of the program's
+ * stderr) as they happen, then `found` or `failed`. Invariant: a probe of a command runs it, so the journal records
+ * each probe before anything is asked or started. A reader who leaves stops it.
+ */
 
 interface ProbeOptions {
   readonly clock: Clock
-  /** Writes down that somebody looks at this, before anything is asked or started. */
+  /** Journals the probe, before anything is asked or started. */
   noteLook(target: string): unknown
   readonly folder: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 const MAX_TARGET_LENGTH = 8_192
-/** Of a target, in the journal. */
+/** Maximum length of a target in the journal. */
 const MAX_NOTE_LENGTH = 500
 const MAX_MS = 120_000
-/** At the first start a launcher may have to download the program. */
-const FIRST_START = { connectTimeoutMs: 60_000, discoverTimeoutMs: 60_000 }
 const MAX_LINES = 500
 const MAX_SHOWN = 500
 
-/**
- * `POST /admin/sources/probe` `{ target, api_key? }`: what a URL, a file or a command is, and which tools it has, before it is added.
- * The answer is a stream of events: `step` and `line` (of the program's stderr) as they come, then `found` or `failed`. A reader
- * who leaves stops it. A look at a command runs it, so each leaves its trace in the journal first.
- */
 export async function probeReply({ body }: HttpRequest, options: ProbeOptions): Promise<HttpReply> {
   const asked = readAsked(body)
   await options.noteLook(shownTarget(asked.target))
@@ -70,112 +71,94 @@ function readAsked(body: JsonValue | undefined): Asked {
   return { target: target.trim(), apiKey: apiKey === '' ? undefined : apiKey }
 }
 
-type Told = readonly [event: 'step' | 'line' | 'found' | 'failed', data: object]
+type ProbeEvent = readonly [event: 'step' | 'line' | 'found' | 'failed', data: object]
 
 async function* frames(asked: Asked, options: ProbeOptions, ended: AbortSignal): AsyncGenerator<string> {
-  const told = new Queue<Told>()
+  const queue = new FrameQueue(0)
+  const emit = (...[event, data]: ProbeEvent) =>
+    queue.add(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`, false)
   const signal = AbortSignal.any([ended, AbortSignal.timeout(MAX_MS)])
-  const looking = look(asked, options, { signal, tell: (...each) => told.push(each) })
+  const probing = probe(asked, options, { signal, emit })
     .catch((error: unknown) => {
       const late = signal.aborted ? `No answer in ${MAX_MS / 1_000} s.` : undefined
-      const message = late ?? (error instanceof Error ? error.message : String(error))
-      told.push(['failed', { message, seen: [] }])
+      return failed(late ?? (error instanceof Error ? error.message : String(error)))
     })
-    .finally(() => told.end())
-  for await (const [event, data] of told) yield `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
-  await looking
+    .then((last) => emit(...last))
+    .finally(() => queue.end())
+  for (let frame = await queue.next(); frame !== undefined; frame = await queue.next()) yield frame
+  await probing
 }
 
-interface Looking {
+function failed(message: string, seen: readonly string[] = []): ProbeEvent {
+  return ['failed', { message, seen }]
+}
+
+interface Probing {
   readonly signal: AbortSignal
-  tell(...told: Told): void
+  emit(...event: ProbeEvent): void
 }
 
-async function look(
-  { target, apiKey }: Asked,
+/** Returns the last event. */
+async function probe(
+  { target: text, apiKey }: Asked,
   { clock, folder, environment }: ProbeOptions,
-  { signal, tell }: Looking,
-): Promise<void> {
-  const isUrl = isAddress(target)
-  const send = createImportFetch(isUrl ? target : undefined)
+  { signal, emit }: Probing,
+): Promise<ProbeEvent> {
+  const target = readTarget(text, folder)
+  const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
+  const onStep = (step: string) => emit('step', { text: cleanText(step) })
   try {
-    const { found, seen, isAway } = isUrl
-      ? await detectUrl(target, { send, signal, apiKey, onStep: (text) => tell('step', { text }) })
-      : await detectHere(target, folder, tell)
-    if (isAway === true) {
-      const advice = 'Look whether it runs, and whether the address and the port are right.'
-      return tell('failed', { message: `${seen.map(cleanText).join(' ')} ${advice}`, seen: [] })
-    }
+    if (target.kind === 'command') onStep(`Starting ${target.words.join(' ')}, and asking for its tools`)
+    const { found, seen, isAway } = await detectSource(target, { send, signal, apiKey, onStep })
+    if (isAway === true)
+      return failed(
+        `${seen.map(cleanText).join(' ')} Look whether it runs, and whether the address and the port are right.`,
+      )
     if (found === undefined) {
-      const message = `${cleanText(isUrl ? shownAddress(target) : target)} is not MCP, OpenAPI, OTC or OpenTool.`
-      return tell('failed', { message, seen: seen.map(cleanText) })
+      const shown = cleanText(target.kind === 'url' ? shownAddress(text) : text)
+      return failed(`${shown} is not MCP, OpenAPI, OTC or OpenTool.`, seen.map(cleanText))
     }
-    const { command } = found.options
-    const isProgram = typeof command === 'string'
     // What a program is shows only when it answers.
-    if (!isProgram) tell('step', { text: `It is ${found.what}. Reading its tools` })
+    if (target.kind !== 'command') onStep(`It is ${found.what}. Reading its tools`)
     let lines = 0
-    const log = stderrLogger((text) => {
+    const onLine = (line: string) => {
       lines += 1
-      if (lines <= MAX_LINES) tell('line', { text })
-    })
-    const preview = await previewSource(suggestKey(found), firstLook(found.options), {
-      services: { fetch: send, clock, log, folder, environment },
-      signal,
-    })
-    if (preview.kind !== 'seen') {
-      const message = isProgram
-        ? programFailure(cleanText(shownProgram(command)), preview)
-        : `It is ${found.what}, but its tools cannot be read: ${whyOf(preview)}`
-      return tell('failed', { message: sentence(message), seen: [] })
+      if (lines <= MAX_LINES) emit('line', { text: line })
     }
-    tell('found', renderFound(found, preview.discovery))
+    const services = { fetch: send, clock, folder, environment }
+    const preview = await previewSource(suggestKey(found), found.options, { services, signal, onLine })
+    return preview.kind === 'seen'
+      ? ['found', renderFound(found, preview.discovery)]
+      : failed(asSentence(failureText(found, preview)))
   } finally {
     await send.close()
   }
 }
 
-type Failed = Exclude<Preview, { kind: 'seen' }>
-
-function programFailure(program: string, preview: Failed): string {
-  if (preview.kind === 'failed' && preview.lacks === 'program')
-    return `There is no program ${program} on the machine of the server. Install it there, or write its whole path.`
-  return preview.kind === 'failed' ? `${program} was started. ${preview.why}` : whyOf(preview)
+function failureText(
+  { what, options: { command } }: FoundSource,
+  { why, lacks, isUsage }: Exclude<Preview, { kind: 'seen' }>,
+): string {
+  if (typeof command !== 'string') return `It is ${what}, but its tools cannot be read: ${why}`
+  if (isUsage) return why
+  const program = cleanText(shownProgram(command))
+  return lacks === 'program'
+    ? `There is no program ${program} on the machine of the server. Install it there, or write its whole path.`
+    : `${program} was started. ${why}`
 }
 
-function whyOf(preview: Failed): string {
-  return preview.kind === 'refused' ? preview.problems.join('; ') : preview.why
-}
-
-/** What a program or a server wrote may end in anything. */
-function sentence(text: string): string {
-  return /[.!?]$/.test(text) ? text : `${text}.`
-}
-
-async function detectHere(target: string, folder: string, tell: Looking['tell']): Promise<Detection> {
-  const isNamed = /^file:\/\//i.test(target)
-  const file = isNamed ? fileURLToPath(target) : resolve(folder, target)
+function readTarget(text: string, folder: string): ImportTarget {
+  if (isAddress(text)) return { kind: 'url', url: text }
+  const isNamed = /^file:\/\//i.test(text)
+  const file = isNamed ? fileURLToPath(text) : resolve(folder, text)
   if (isNamed && !existsSync(file))
     throw new Error(`There is no file ${cleanText(file)} on the machine of the server.`)
-  if (isNamed || (/\.(?:json|ya?ml)$/i.test(target) && existsSync(file))) {
-    tell('step', { text: `Reading ${cleanText(file)}` })
-    return await detectFile(file)
-  }
-  const words = wordsOf(target)
-  tell('step', { text: `Starting ${cleanText(words.join(' '))}, and asking for its tools` })
-  return { found: foundCommand(words, folder), seen: [] }
+  return isNamed || (/\.(?:json|ya?ml)$/i.test(text) && existsSync(file))
+    ? { kind: 'file', file }
+    : { kind: 'command', words: wordsOf(text), folder }
 }
 
-/** With what an MCP server says of its tools, so that its reader can choose to believe it. */
-function firstLook(options: JsonObject): JsonObject {
-  return options.type === 'mcp' ? { ...FIRST_START, ...options, trust: 'annotations' } : options
-}
-
-/** What was found, as the one who asked sees it. */
 function renderFound(found: FoundSource, { tools, warnings, name }: Discovery) {
-  const suspicious = tools.flatMap((tool) =>
-    suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`),
-  )
   return {
     key: suggestKey(name === undefined ? found : { ...found, name }),
     type: found.type,
@@ -188,36 +171,6 @@ function renderFound(found: FoundSource, { tools, warnings, name }: Discovery) {
       idempotent: hints?.idempotent === true,
     })),
     tool_count: tools.length,
-    warnings: [...found.notes, ...warnings, ...suspicious],
-  }
-}
-
-/** Hands on what one part tells to another that takes it one by one. */
-class Queue<Item> implements AsyncIterable<Item> {
-  readonly #items: Item[] = []
-  #isEnded = false
-  #wake: (() => void) | undefined
-
-  push(item: Item): void {
-    this.#items.push(item)
-    this.#wake?.()
-  }
-
-  end(): void {
-    this.#isEnded = true
-    this.#wake?.()
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Item> {
-    for (;;) {
-      const item = this.#items.shift()
-      if (item !== undefined) yield item
-      else if (this.#isEnded) return
-      else {
-        const { promise, resolve: wake } = Promise.withResolvers<void>()
-        this.#wake = wake
-        await promise
-      }
-    }
+    warnings: [...(found.notes ?? []), ...warnings, ...suspicionTexts(tools)],
   }
 }
