@@ -12,6 +12,7 @@ import { readHidden } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { toOAuthSettings } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import type { JsonObject } from '#kernel/base/json'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
@@ -79,13 +80,9 @@ function readSecret(args: Arguments<SetOption>, value: string): JsonObject {
   const tenant = args.text('tenant')
   const principal = args.text('principal') ?? (tenant === undefined ? undefined : WHOLE_TENANT)
   return {
-    name,
-    ...(principal === undefined ? {} : { principal }),
+    ...defined({ name, principal, value, user_id: user, tenant }),
     kind: isToken ? 'token' : 'secret',
-    value,
-    ...(scopes.length === 0 ? {} : { scopes: [...scopes] }),
-    ...(user === undefined ? {} : { user_id: user }),
-    ...(tenant === undefined ? {} : { tenant }),
+    ...(scopes.length === 0 ? {} : { scopes }),
   }
 }
 

@@ -156,21 +156,6 @@ export function setMember<Value>(target: Record<string, Value>, name: string, va
   }
 }
 
-type Defined<Members> = {
-  [Name in keyof Members as undefined extends Members[Name] ? never : Name]: Members[Name]
-} & {
-  [Name in keyof Members as undefined extends Members[Name] ? Name : never]?: Exclude<
-    Members[Name],
-    undefined
-  >
-}
-
-/** The members that are not `undefined`. For optional members of a record, not for hot paths. */
-export function defined<const Members extends object>(members: Members): Defined<Members>
-export function defined(members: object): object {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
-}
-
 /** Appends a step to a JSON Pointer (RFC 6901). */
 export function childPointer(pointer: string, step: string | number): string {
   return `${pointer}/${typeof step === 'number' ? step : escapeStep(step)}`
