@@ -61,7 +61,8 @@ export function readModules(): readonly Module[] {
 
 /** A block comment of several lines at the beginning of a module, or right after its imports. */
 const OPENING = /^\s*\/\*[^/]*\n[\s\S]*?\*\//
-const IMPORTS = /^(?:\s*(?:import|export)\s[^'"`;]*?from\s*'[^']+'|\s*import\s*'[^']+'|\s*\/\/[^\n]*\n|\s+)*/
+const IMPORTS =
+  /^(?:\s*(?:import|export)\s[^'"`;]*?from\s*'[^']+'(?: with \{[^}]*\})?|\s*import\s*'[^']+'|\s*\/\/[^\n]*\n|\s+)*/
 
 /** The modules that these load at run time, themselves included. */
 export function closureOf(files: readonly SourceFile[], entries: readonly string[]): readonly string[] {

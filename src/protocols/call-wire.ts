@@ -143,10 +143,7 @@ export const SESSION_HEADER = 'collet-session'
 const TRUST_HEADER = 'collet-content-trust'
 const PREFER_HEADER = 'prefer'
 
-/**
- * Limits the tools a request sees and calls to one toolset, on every protocol; a path parameter `:toolset`
- * does the same.
- */
+/** Limits the tools a request sees and calls to one toolset, on every protocol; a path parameter `:toolset` does the same. */
 export const TOOLSET_HEADER = 'collet-toolset'
 
 /** All headers of this module that a caller sends, and all that it reads. */
@@ -208,10 +205,7 @@ const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
  */
 export function readWait(request: {
   readonly headers: Readonly<Record<string, string | undefined>>
-  /**
-   * Aborted when the client disconnects. The getter creates the signal, so only a request that waits reads
-   * it.
-   */
+  /** Aborted when the client disconnects. The getter creates the signal, so only a request that waits reads it. */
   readonly signal?: AbortSignal | undefined
 }): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
   const preferred = request.headers[PREFER_HEADER]
@@ -315,10 +309,7 @@ export interface WireMissing {
   readonly approval?: WireChallenge
 }
 
-/**
- * Subject of each challenge, by its id. A map beside the challenges, because the challenge object is closed
- * (OTC-76).
- */
+/** Subject of each challenge, by its id. A map beside the challenges, because the challenge object is closed (OTC-76). */
 export type WireChallenges = Readonly<
   Record<string, { readonly provider: string; readonly scopes: readonly string[] }>
 >

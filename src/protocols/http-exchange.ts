@@ -66,10 +66,7 @@ export interface HttpRoute {
    * refuses that header.
    */
   readonly takesRunAs?: true
-  /**
-   * How the request body is read: `form` gives the fields of our own pages as an object; `never` ignores it
-   * unread.
-   */
+  /** How the request body is read: `form` gives the fields of our own pages as an object; `never` ignores it unread. */
   readonly body: 'json' | 'form' | 'never'
   /**
    * A path below which this protocol answers every request: `refuse` also answers paths without a route. If
@@ -85,10 +82,7 @@ export interface HttpRoute {
   refuse(request: Omit<HttpRequest, 'body' | 'principal'>, error: ToolError, status: number): HttpReply
 }
 
-/**
- * The value of a cookie; `undefined` if the browser sent none of this name, or two, since one of two may be
- * planted.
- */
+/** The value of a cookie; `undefined` if the browser sent none of this name, or two, since one of two may be planted. */
 export function readCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined
   const start = `${name}=`
@@ -109,10 +103,7 @@ export function isFromOwnPage({ headers }: Pick<HttpRequest, 'headers'>): boolea
   return site === undefined || site === 'same-origin'
 }
 
-/**
- * True if the request accepts `text/html` by name, as browsers do; programs accept anything, or name what
- * they read.
- */
+/** True if the request accepts `text/html` by name, as browsers do; programs accept anything, or name what they read. */
 export function isForPerson({ headers: { accept = '' } }: Pick<HttpRequest, 'headers'>): boolean {
   return accept.split(',').some((part) => part.split(';', 1)[0]?.trim().toLowerCase() === 'text/html')
 }

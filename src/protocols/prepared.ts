@@ -64,10 +64,7 @@ export function readListPage(query: URLSearchParams): ListPage | undefined {
   }
 }
 
-/**
- * One page of a list, and the cursor of the next page. Throws when the list no longer has the tool that the
- * cursor names.
- */
+/** One page of a list, and the cursor of the next page. Throws when the list no longer has the tool that the cursor names. */
 export function takePage<Item>(
   items: readonly Item[],
   { limit, after }: ListPage,
@@ -153,7 +150,7 @@ function isZeroWeight(parameter: string): boolean {
 }
 
 /** Weak comparison, as RFC 9110 asks for `If-None-Match`. */
-function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
+export function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
   if (ifNoneMatch.trim() === '*') return true
   return ifNoneMatch.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)

@@ -24,10 +24,7 @@ export interface Protocol<Settings> {
   readonly root: string
   /** Headers that pages of other origins may send and read, besides those of every protocol. */
   readonly headers: { readonly sent: readonly string[]; readonly read: readonly string[] }
-  /**
-   * Opens the protocol. `settings` holds all sections of the config; a protocol declares the sections it
-   * reads.
-   */
+  /** Opens the protocol. `settings` holds all sections of the config; a protocol declares the sections it reads. */
   serve(settings: Settings, services: ProtocolServices): Promise<ServedProtocol>
 }
 

@@ -41,14 +41,13 @@ import { CALL_PATH, JSON_TYPE, STREAM_PATH } from './wire.ts'
  */
 
 const PROGRESS = openAnswer('progress')
+const POST = { method: 'POST', access: 'authenticated', body: 'json' } as const
 
 /** `POST /streamCall`: a call with the progress that the tool reports (OTS-50 to OTS-52). */
 export function streamRoute(parts: CallParts): HttpRoute {
   return {
-    method: 'POST',
+    ...POST,
     path: STREAM_PATH,
-    access: 'authenticated',
-    body: 'json',
     handle: (request) => handleStream(request, parts),
     refuse: refuseStream,
   }
@@ -108,14 +107,7 @@ async function* frames(call: FunctionCall, { waiting, answer, ended }: Streamed)
 
 /** `POST /call`: one function, one answer, HTTP 200 whatever the function did (OTS-33 to OTS-43). */
 export function callRoute(parts: CallParts): HttpRoute {
-  return {
-    method: 'POST',
-    path: CALL_PATH,
-    access: 'authenticated',
-    body: 'json',
-    handle: (request) => handleCall(request, parts),
-    refuse: refuseCall,
-  }
+  return { ...POST, path: CALL_PATH, handle: (request) => handleCall(request, parts), refuse: refuseCall }
 }
 
 async function handleCall(request: HttpRequest, parts: CallParts): Promise<HttpReply> {
@@ -146,10 +138,7 @@ interface FunctionCall {
   readonly call: CallRequest
 }
 
-/**
- * Placeholder for names that cannot be parsed, so that they fail exactly like unknown and hidden functions
- * (rule 2).
- */
+/** Placeholder for names that cannot be parsed, so that they fail exactly like unknown and hidden functions (rule 2). */
 const NO_TOOL = '/'
 const UNNAMED = openAnswer('result')
 
@@ -206,10 +195,7 @@ export type OpenToolServing = Pick<OpenToolOptions, 'document' | 'stop'>
 export interface OpenToolOptions {
   /** Answer of `/version`: the server's own version, not the protocol's (OTS-32). */
   readonly version: string
-  /**
-   * The document that `/load` serves, without `$ref` (OTS-45); `undefined` gives `{}` (OTS-44). Called once
-   * per catalog.
-   */
+  /** The document that `/load` serves, without `$ref` (OTS-45); `undefined` gives `{}` (OTS-44). Called once per catalog. */
   readonly document?: ((catalog: Catalog) => MaybePromise<string | undefined>) | undefined
   /** Takes a string `id` as the idempotency key of a request that has no `Idempotency-Key` header (rule 4). */
   readonly stringIdsAreKeys?: boolean | undefined

@@ -252,10 +252,7 @@ class Lowering {
     return title?.text
   }
 
-  /**
-   * Keeps values of one scalar type; other scalars are listed in the description, structured values are left
-   * out.
-   */
+  /** Keeps values of one scalar type; other scalars are listed in the description, structured values are left out. */
   #chooseEnum(shape: Shape, written: JsonArray, alternatives: string[]): Chosen | undefined {
     const values = written.filter((value) => value !== null && acceptsType(shape, value))
     const [first, ...more] = widestTypes(values.map(typeOfValue))
@@ -333,10 +330,7 @@ interface DescriptionParts {
   readonly notes: readonly string[]
 }
 
-/**
- * Example: `Size of the page. One of: …. May be null. Constraints: minimum 1; maximum 9`. `undefined` if
- * empty.
- */
+/** Example: `Size of the page. One of: …. May be null. Constraints: minimum 1; maximum 9`. `undefined` if empty. */
 function composeDescription(parts: DescriptionParts): string | undefined {
   const { text, alternatives, nullable, notes } = parts
   const added = [

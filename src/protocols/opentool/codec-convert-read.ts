@@ -114,9 +114,7 @@ export class ShapeReader {
     return schemas.map((schema, index) => this.read(schema, childPointer(pointer, index), depth + 1))
   }
 
-  /**
-   * Resolves only within the document; nothing is fetched. Siblings of `$ref` apply together with the target.
-   */
+  /** Resolves only within the document; nothing is fetched. Siblings of `$ref` apply together with the target. */
   #follow(shape: Shape, { name, value, pointer, alone }: Keyword, depth: number): void {
     const target = typeof value === 'string' ? this.#resolve(value) : undefined
     if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, pointer, name)
@@ -341,10 +339,7 @@ const readTitle: KeywordRule = (shape, { name, value, pointer }) => {
   return true
 }
 
-/**
- * OTS-81 and OTS-82, keyword by keyword; `$ref`, `allOf`, `anyOf`, `oneOf` and array keywords are handled by
- * `ShapeReader`.
- */
+/** OTS-81 and OTS-82, keyword by keyword; `$ref`, `allOf`, `anyOf`, `oneOf` and array keywords are handled by `ShapeReader`. */
 const RULES: ReadonlyMap<string, KeywordRule> = new Map(
   Object.entries({
     type: readTypes,

@@ -85,10 +85,7 @@ function firstOf(values: readonly Shape[], from: Origin): Shape {
   return first
 }
 
-/**
- * A union loses which members of objects belong together, constraints of single branches, and the exclusivity
- * of `oneOf`.
- */
+/** A union loses which members of objects belong together, constraints of single branches, and the exclusivity of `oneOf`. */
 function losesSomething(values: readonly Shape[], joined: Shape, { keyword }: Origin): boolean {
   if (joined.types === undefined) return false
   if (keyword === 'oneOf' || joined.types.includes('object')) return true
@@ -142,10 +139,7 @@ function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined 
   return joined.items === undefined ? undefined : joined
 }
 
-/**
- * Union of the members, intersection of the required ones; a name with incompatible types makes the branches
- * incompatible.
- */
+/** Union of the members, intersection of the required ones; a name with incompatible types makes the branches incompatible. */
 function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
   const members = new Map<string, Shape[]>()
   const asked = new Map<string, number>()
@@ -235,10 +229,7 @@ export function createAnything(pointer: string): Shape {
   return { ...createShape(pointer), reported: true }
 }
 
-/**
- * Narrows `target` to the values that both accept (allOf, `$ref` beside siblings); contradictions are
- * reported at `from`.
- */
+/** Narrows `target` to the values that both accept (allOf, `$ref` beside siblings); contradictions are reported at `from`. */
 export function intersect(target: Shape, source: Shape, from: Origin): void {
   target.never ||= source.never
   target.reported ||= source.reported

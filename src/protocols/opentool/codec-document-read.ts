@@ -33,10 +33,7 @@ export function validate(input: unknown, options: ReadOptions = {}): readonly Do
   return readDocument(input, options).findings
 }
 
-/**
- * The document, with nulls removed and the defaults of the mode filled in; throws one error with all
- * findings.
- */
+/** The document, with nulls removed and the defaults of the mode filled in; throws one error with all findings. */
 export function load(input: string | Uint8Array | object, options: ReadOptions = {}): OpenToolDocument {
   const { document, findings } = readDocument(input, options)
   if (document === undefined) throw new OpenToolDocumentError(findings)
@@ -306,9 +303,7 @@ function afterScalar(expected: Expected): Expected {
   return expected.startsWith('name') ? 'colon' : 'comma or end'
 }
 
-/**
- * The state after a punctuation mark; `scalar` if the character must start one; `undefined` if it is invalid.
- */
+/** The state after a punctuation mark; `scalar` if the character must start one; `undefined` if it is invalid. */
 function step(character: string, expected: Expected, open: ('{' | '[')[]): Expected | 'scalar' | undefined {
   switch (character) {
     case '{':

@@ -160,10 +160,7 @@ function readSchemaMember(value: JsonObject, path: string, rule: string, reading
   return { type: 'string' }
 }
 
-/**
- * `stream` is a field of one SDK and not of the specification: never fatal, so an invalid one is dropped
- * (OTS-23).
- */
+/** `stream` is a field of one SDK and not of the specification: never fatal, so an invalid one is dropped (OTS-23). */
 function readStream(
   value: JsonObject,
   path: string,

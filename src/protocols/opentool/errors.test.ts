@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES, ToolError } from '#kernel/base/errors'
+import { callErrorOf } from '#kernel/call/execute'
 import { OPENTOOL_CODES, toWireError } from './errors.ts'
 
 const CODES: readonly ErrorCode[] = [...REFUSAL_CODES, ...FAILURE_CODES]
@@ -40,7 +41,7 @@ describe('errors on OpenTool', () => {
     [500, 'The device is gone.'],
     [404, 'Json Parser NOT implement'],
   ])('OTS-68: a tool can fail as the SDKs do: %i with the text %j', (code, message) => {
-    const error = new ToolError(message, { errorNumber: code })
+    const error = callErrorOf(new ToolError(message, { errorNumber: code }))
     expect(toWireError(error, { method: 'f', callId: 'c' })).toMatchObject({ code, message })
   })
 

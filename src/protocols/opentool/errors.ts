@@ -1,11 +1,11 @@
 import {
   describeIssue,
   type ErrorCode,
-  type ErrorDetails,
   type InputIssue,
   isRefusal,
   type ToolError,
 } from '#kernel/base/errors'
+import type { CallError } from '#kernel/call/call'
 import {
   ERROR_CODE_HEADER,
   toChallenges,
@@ -105,11 +105,10 @@ function codeHeader({ code }: ToolError): Readonly<Record<string, string>> {
 }
 
 /** When a call that did not run may be retried. SDK clients show the message; others may read this header. */
-export function retryHeader(error: {
-  readonly code: ErrorCode
-  readonly retryAfterMs?: number | undefined
-}): Record<string, string> {
-  const { code, retryAfterMs } = error
+export function retryHeader({
+  code,
+  retryAfterMs,
+}: Pick<CallError, 'code' | 'retryAfterMs'> | ToolError): Record<string, string> {
   if (retryAfterMs === undefined || !isRefusal(code)) return {}
   return { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) }
 }
@@ -131,25 +130,11 @@ function errorReply(
   return jsonReply(status, JSON.stringify({ error }), headers)
 }
 
-/**
- * The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer messages are not sent.
- */
-interface ShownError {
-  readonly code: ErrorCode
-  readonly message: string
-  readonly canRetry: boolean
-  readonly retryAfterMs?: number | undefined
-  readonly additionalPromptContent?: string | undefined
-  readonly errorNumber?: number | undefined
-  readonly effect?: 'unknown' | undefined
-  readonly details?: ErrorDetails | undefined
-}
-
 const MAX_ISSUES = 5
 
-/** A failed call as `error` (OTS-39, OTS-40): plain text, no stack, no paths. */
+/** A failed call as `error` (OTS-39, OTS-40): plain text, no stack, no paths, no developer message. */
 export function toWireError(
-  error: ShownError,
+  error: CallError,
   call: { readonly method: string; readonly callId: string },
 ): WireError {
   return {
@@ -160,7 +145,7 @@ export function toWireError(
   }
 }
 
-function messageOf({ code, message, details = {} }: ShownError, method: string): string {
+function messageOf({ code, message, details = {} }: CallError, method: string): string {
   switch (code) {
     case 'tool_not_found':
       return [`Function Not Supported: ${method}`, details.nextStep ?? []].flat().join('. ')
@@ -190,7 +175,7 @@ function listIssues(issues: readonly InputIssue[]): string {
     : said.join('; ')
 }
 
-function toData(error: ShownError, callId: string): WireErrorData {
+function toData(error: CallError, callId: string): WireErrorData {
   const { retryAfterMs, additionalPromptContent } = error
   const { issues = [], missing } = error.details ?? {}
   const parameterErrors = toParameterErrors(issues)

@@ -15,9 +15,7 @@ import { dereference } from './codec-document-references.ts'
  * Invariant: every function has a handler and every handler a function; all problems are thrown at once.
  */
 
-/**
- * Implements one function of a document. Returns the bare value; the protocol sends it under the return name.
- */
+/** Implements one function of a document. Returns the bare value; the protocol sends it under the return name. */
 export type OpenToolHandler = (
   input: JsonObject,
   context: ToolContext,

@@ -17,9 +17,7 @@ import {
  * tool accepts.
  */
 
-/**
- * `standard` is a bare array, `envelope` puts it under `tools`, `compact` is always under `tools` (OWP/C1).
- */
+/** `standard` is a bare array, `envelope` puts it under `tools`, `compact` is always under `tools` (OWP/C1). */
 type ListView = 'standard' | 'envelope' | 'compact'
 
 interface ListForm {
@@ -327,10 +325,7 @@ function single(names: readonly string[]): JsonValue {
   return names.length === 1 && only !== undefined ? only : names
 }
 
-/**
- * Title and description of the only branch that has any: a text about one alternative does not describe the
- * others.
- */
+/** Title and description of the only branch that has any: a text about one alternative does not describe the others. */
 function annotationsOf(branches: readonly JsonObject[]): JsonObject {
   const [only, ...others] = distinct(
     branches.map((branch) => pick(branch, ANNOTATIONS)).filter((texts) => Object.keys(texts).length > 0),

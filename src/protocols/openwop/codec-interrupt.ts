@@ -84,10 +84,7 @@ const WORDS: Readonly<Record<string, Decision['action']>> = {
   overridden: 'override',
 }
 
-/**
- * Returns a text if the body is invalid (OWP/C7). The approver and the time are never taken from the body
- * (OWP-72).
- */
+/** Returns a text if the body is invalid (OWP/C7). The approver and the time are never taken from the body (OWP-72). */
 export function decodeResume(body: JsonValue | undefined): Decision | string {
   const resume = isJsonObject(body) ? body.resumeValue : undefined
   if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'

@@ -23,7 +23,7 @@ interface Sent {
   readonly principal?: Principal
 }
 
-/** A route that answers what it is told to, over any store. */
+/** A route with prepared answers, over any store. */
 function stageOver(store: Store, clock = new FakeClock()) {
   const asked: unknown[] = []
   let answer: () => HttpReply | Promise<HttpReply> = () => jsonReply(201, { no: asked.length })
@@ -209,7 +209,7 @@ describe('keys of requests in a database', () => {
     expect((await second.send()).status).toBe(409)
     await one.close()
     expect((await second.send()).status).toBe(201)
-    // Whoever was thought dead says nothing about it any more.
+    // The process that was taken for dead no longer answers.
     finish(jsonReply(201, { late: true }))
     expect((await begun).status).toBe(201)
     expect(await second.send()).toMatchObject({ body: '{"no":1}', headers: { [REPLAY]: 'true' } })

@@ -127,10 +127,7 @@ export class KeyedRequests {
     return reply
   }
 
-  /**
-   * The caller of a request; for an open route the approver of its token. Unknown tokens have no keys to
-   * store.
-   */
+  /** The caller of a request; for an open route the approver of its token. Unknown tokens have no keys to store. */
   async #callerOf(
     { access }: HttpRoute,
     { principal, params }: HttpRequest,

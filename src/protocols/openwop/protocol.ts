@@ -79,9 +79,7 @@ function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['e
   }
 }
 
-/**
- * Present only if the config has roles (OWP/C4). The document is public, so it names no role and no scope.
- */
+/** Present only if the config has roles (OWP/C4). The document is public, so it names no role and no scope. */
 function authorizationFamily({ roles = NO_ROLES }: AdvertisedSettings['auth']) {
   return roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }
 }

@@ -68,9 +68,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   return routes.map((route) => keyed.guard(route))
 }
 
-/**
- * OpenAPI 3.1 document of the routes that are served (OWP-07); `openapi.json` describes all possible ones.
- */
+/** OpenAPI 3.1 document of the routes that are served (OWP-07); `openapi.json` describes all possible ones. */
 export function openwopOpenApi({ serverVersion, capabilities }: OpenwopSettings): OpenwopDocument {
   const { toolCatalog, compactView, sessionLifecycle } = capabilities
   const {
@@ -192,9 +190,7 @@ function schemaRoutes(): readonly HttpRoute[] {
   ]
 }
 
-/**
- * Sees every tool that is not private to a tenant. Used only to list the sources in the discovery document.
- */
+/** Sees every tool that is not private to a tenant. Used only to list the sources in the discovery document. */
 const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
 const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }

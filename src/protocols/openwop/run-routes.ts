@@ -118,28 +118,14 @@ function invalidResume(message: string): HttpReply {
   })
 }
 
-/**
- * Opens and closes sessions, which keep a tool's state across calls; calls name theirs in `Collet-Session`
- * (rule 30).
- */
+/** Opens and closes sessions, which keep a tool's state across calls; calls name theirs in `Collet-Session` (rule 30). */
 export function sessionRoutes(gateway: Gateway): readonly HttpRoute[] {
+  const shared = { access: 'authenticated', refuse } as const
+  const open = (request: HttpRequest): Promise<HttpReply> => openSession(request, gateway)
+  const close = (request: HttpRequest): Promise<HttpReply> => closeSession(request, gateway)
   return [
-    {
-      method: 'POST',
-      path: SESSIONS_PATH,
-      access: 'authenticated',
-      body: 'json',
-      handle: (request) => openSession(request, gateway),
-      refuse,
-    },
-    {
-      method: 'DELETE',
-      path: SESSION_PATH,
-      access: 'authenticated',
-      body: 'never',
-      handle: (request) => closeSession(request, gateway),
-      refuse,
-    },
+    { ...shared, method: 'POST', path: SESSIONS_PATH, body: 'json', handle: open },
+    { ...shared, method: 'DELETE', path: SESSION_PATH, body: 'never', handle: close },
   ]
 }
 
@@ -156,26 +142,13 @@ async function closeSession({ principal, params }: HttpRequest, gateway: Gateway
 /** Interval of keep-alive comments on an idle stream (OWP-98: at least every 30 s). */
 const KEEP_ALIVE_MS = 15_000
 
-/**
- * A principal's own runs: follow, show, end. Runs of others are indistinguishable from missing ones (OWP-49).
- */
+/** A principal's own runs: follow, show, end. Runs of others are indistinguishable from missing ones (OWP-49). */
 export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
-  const route = (
-    method: 'GET' | 'DELETE',
-    path: string,
-    handle: (request: HttpRequest, gateway: Gateway) => Promise<HttpReply>,
-  ): HttpRoute => ({
-    method,
-    path,
-    access: 'authenticated',
-    body: 'never',
-    handle: (request) => handle(request, gateway),
-    refuse,
-  })
+  const shared = { access: 'authenticated', body: 'never', refuse } as const
   return [
-    route('GET', RUN_EVENTS_PATH, streamEvents),
-    route('GET', RUN_POLL_PATH, pollEvents),
-    route('DELETE', RUN_PATH, endRun),
+    { ...shared, method: 'GET', path: RUN_EVENTS_PATH, handle: (request) => streamEvents(request, gateway) },
+    { ...shared, method: 'GET', path: RUN_POLL_PATH, handle: (request) => pollEvents(request, gateway) },
+    { ...shared, method: 'DELETE', path: RUN_PATH, handle: (request) => endRun(request, gateway) },
   ]
 }
 

@@ -141,10 +141,7 @@ interface RefusalHints {
   readonly errorCode?: string | null
 }
 
-/**
- * Reads an answer that is not 2xx. Bodies that are not JSON are never used: a proxy or another site may have
- * written them.
- */
+/** Reads an answer that is not 2xx. Bodies that are not JSON are never used: a proxy or another site may have written them. */
 export function readRefusal(
   status: number,
   body: JsonValue | undefined,
@@ -182,10 +179,7 @@ function readMessage(body: JsonValue | undefined): string | undefined {
 /** Upper bound of challenges per answer, so that polling them stays cheap. */
 const MAX_CHALLENGES = 20
 
-/**
- * Reads challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76,
- * OTC/T-30).
- */
+/** Reads challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, OTC/T-30). */
 function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
   const entries = Array.isArray(value) ? value.slice(0, MAX_CHALLENGES) : [value]
   return entries.flatMap((entry) => {

@@ -275,10 +275,7 @@ export function pinnedWire(dialect: ClientDialect): ServerWire {
   return PINNED[dialect]
 }
 
-/**
- * Headers that carry the protocol version where the body does not (OTC-20); every sample shows `1.0`
- * (OTC-22).
- */
+/** Headers that carry the protocol version where the body does not (OTC-20); every sample shows `1.0` (OTC-22). */
 export function versionHeaders(dialect: ClientDialect | undefined): Readonly<Record<string, string>> {
   return dialect === 'oxp-header' ? { [VERSION_HEADER]: PROTOCOL_VERSION } : {}
 }

@@ -141,10 +141,7 @@ function toItem(tool: Tool) {
   }
 }
 
-/**
- * Every parameter must have a description (OTC-32); an imported parameter without one gets its title or its
- * name.
- */
+/** Every parameter must have a description (OTC-32); an imported parameter without one gets its title or its name. */
 function describedInput({ inputSchema, authored }: Tool): JsonObject {
   const { properties, ...others } = inputSchema
   if (!isJsonObject(properties)) return inputSchema

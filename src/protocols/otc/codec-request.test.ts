@@ -19,7 +19,11 @@ function decode(
   body: JsonValue | undefined,
   { path = '/tools/call', headers = {}, strict = false }: Sent = {},
 ) {
-  return decodeCall(path, { body, headers, traceId: 'trace-of-http' }, { strict, defaultSchema: 'otc://1.0' })
+  return decodeCall(
+    path,
+    { body, headers, traceId: 'trace-of-http' },
+    { strictRequests: strict, defaultSchema: 'otc://1.0' },
+  )
 }
 
 function refusal(body: JsonValue | undefined, sent: Sent = {}): ToolError {

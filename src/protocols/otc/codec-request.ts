@@ -36,17 +36,14 @@ export interface DecodedCall {
 
 interface DecodeOptions {
   /** Refuses members that no published shape has (OTC/T-23). */
-  readonly strict: boolean
+  readonly strictRequests: boolean
   /** `$schema` of answers to requests that name no version (OTC/C-16). */
   readonly defaultSchema: string
 }
 
 type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
 
-/**
- * Decodes one HTTP request into a call; throws a fault. Checks version, envelope and members, in this order
- * (OTC/T-12).
- */
+/** Decodes one HTTP request into a call; throws a fault. Checks version, envelope and members, in this order (OTC/T-12). */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
   const body = withoutNulls(bodyObject(request.body))
   const { schemaId, family } = decodeVersion(
@@ -55,7 +52,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
     options.defaultSchema,
   )
   const { dialect, call } = decodeEnvelope(path, body, family)
-  if (options.strict) refuseUnknownMembers(dialect, body, call)
+  if (options.strictRequests) refuseUnknownMembers(dialect, body, call)
   const tool = readTool(path, dialect, call)
   const context = decodeContext(call.context)
   const named = readTraceId(dialect, call)
@@ -97,9 +94,7 @@ function answeredSchema(
   return dialect === 'rfc-call' && family === undefined ? ARCADE_SCHEMA_ID : schemaId
 }
 
-/**
- * `call_id` and `execution_id` are one id (OTC/C-04); the Idempotency-Key header may carry it too (rule 4).
- */
+/** `call_id` and `execution_id` are one id (OTC/C-04); the Idempotency-Key header may carry it too (rule 4). */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
   const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
   const key = oneOf(inBody, readKeyHeader(headers))

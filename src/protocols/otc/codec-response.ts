@@ -1,4 +1,4 @@
-import { type ErrorCode, type ErrorDetails, mayRepeat, ToolError } from '#kernel/base/errors'
+import { type ErrorCode, mayRepeat, ToolError } from '#kernel/base/errors'
 import { newCallId } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallReply, Outcome } from '#kernel/call/call'
@@ -154,15 +154,8 @@ function outcomeEnding(outcome: Outcome, options: EncodeOptions): string {
 }
 
 /** The part of `ToolError` and of a recorded `CallError` that this wire shows. */
-interface ShownError {
-  readonly code: ErrorCode
-  readonly message: string
-  readonly developerMessage?: string | undefined
-  readonly canRetry: boolean
-  readonly retryAfterMs?: number | undefined
-  readonly additionalPromptContent?: string | undefined
-  readonly details?: ErrorDetails | undefined
-}
+type ShownError = Pick<ToolError, 'code' | 'message' | 'canRetry'> &
+  Partial<Pick<ToolError, 'developerMessage' | 'retryAfterMs' | 'additionalPromptContent' | 'details'>>
 
 export interface EncodeOptions {
   /** Keeps `developer_message` off the wire (OTC/T-20). */
@@ -286,10 +279,7 @@ export function unreadForm(
   return { schemaId, callId: undefined }
 }
 
-/**
- * Form of an answer to a call whose body was not read. It always has an id: the header's, or a new one
- * (rule 6, OTC-45).
- */
+/** Form of an answer to a call whose body was not read. It always has an id: the header's, or a new one (rule 6, OTC-45). */
 export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
   return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? newCallId() }
 }

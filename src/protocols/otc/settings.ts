@@ -10,37 +10,30 @@ import { DEFAULT_SCHEMA_ID } from './wire.ts'
  * Every other module of the folder reads `OtcSettings`, in which nothing is undefined by omission.
  */
 
-export interface OtcOptions {
+export interface OtcSettings {
   /** Shown at `/uts/info` and in the OpenAPI document. */
   readonly serverVersion: string
   /** Keeps `developer_message` off the wire (OTC/T-20). */
-  readonly hideDeveloperMessages?: boolean
-  /** Refuses request members that no published shape has (OTC/T-23). */
-  readonly strictRequests?: boolean
-  /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
-  readonly omitListKey?: 'tools' | 'items' | undefined
-  /** `$schema` of answers to requests that name no version (OTC/C-16). Default `otc://1.0`. */
-  readonly defaultSchema?: string | undefined
-  readonly clock?: Clock
-  readonly consents?: Consents | undefined
-}
-
-/** `OtcOptions` with every default filled in. */
-export interface OtcSettings {
-  readonly serverVersion: string
   readonly hideDeveloperMessages: boolean
-  readonly strict: boolean
+  /** Refuses request members that no published shape has (OTC/T-23). */
+  readonly strictRequests: boolean
+  /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
   readonly omitListKey: 'tools' | 'items' | undefined
+  /** `$schema` of answers to requests that name no version (OTC/C-16). Default `otc://1.0`. */
   readonly defaultSchema: string
   readonly clock: Clock
   readonly consents: Consents | undefined
+}
+
+export type OtcOptions = Pick<OtcSettings, 'serverVersion'> & {
+  readonly [Name in keyof OtcSettings]?: OtcSettings[Name] | undefined
 }
 
 export function otcSettings(options: OtcOptions): OtcSettings {
   return {
     serverVersion: options.serverVersion,
     hideDeveloperMessages: options.hideDeveloperMessages ?? false,
-    strict: options.strictRequests ?? false,
+    strictRequests: options.strictRequests ?? false,
     omitListKey: options.omitListKey,
     defaultSchema: options.defaultSchema ?? DEFAULT_SCHEMA_ID,
     clock: options.clock ?? SYSTEM_CLOCK,
@@ -50,12 +43,5 @@ export function otcSettings(options: OtcOptions): OtcSettings {
 
 /** A route that needs no credential and reads no body. */
 export function openGet(path: string, settings: OtcSettings, handle: HttpRoute['handle']): HttpRoute {
-  return {
-    method: 'GET',
-    path,
-    access: 'open',
-    body: 'never',
-    handle,
-    refuse: refuseWith(settings),
-  }
+  return { method: 'GET', path, access: 'open', body: 'never', handle, refuse: refuseWith(settings) }
 }

@@ -72,10 +72,7 @@ export function claimedFamily(schemaId: string): SchemaFamily | undefined {
     : undefined
 }
 
-/**
- * `1.0` is the only sample of a header that must be a semantic version, so both spellings are accepted
- * (OTC-22).
- */
+/** `1.0` is the only sample of a header that must be a semantic version, so both spellings are accepted (OTC-22). */
 export function isSupportedVersion(version: string): boolean {
   return version === PROTOCOL_VERSION || version === '1.0.0'
 }
@@ -83,10 +80,7 @@ export function isSupportedVersion(version: string): boolean {
 /** Member of a list object with facts beyond the definitions, by tool id. */
 export const FACTS_MEMBER = 'tool_facts'
 
-/**
- * Our extension. Defaults of absent members: host code, non-deterministic, no approval, no scopes, no
- * credential.
- */
+/** Our extension. Defaults of absent members: host code, non-deterministic, no approval, no scopes, no credential. */
 export interface WireToolFacts {
   readonly catalog_id: string
   readonly safety_tier: SafetyTier
