@@ -35,7 +35,7 @@ export function addCall(toolId: string = ADD_TOOL, callId?: string): BenchReques
   })
 }
 
-/** The same call over OpenTool. */
+/** The add call over OpenTool. */
 export function opentoolAddCall(): BenchRequest {
   return {
     method: 'POST',
@@ -47,7 +47,7 @@ export function opentoolAddCall(): BenchRequest {
 
 const MCP_REVISION = '2026-07-28'
 
-/** The same call over MCP: the envelope in `_meta` and the mirrored headers make it stateless. */
+/** The add call over MCP: the envelope in `_meta` and the mirrored headers make it stateless. */
 export function mcpAddCall(): BenchRequest {
   return post(
     '/mcp',
@@ -74,7 +74,7 @@ export function mcpAddCall(): BenchRequest {
   )
 }
 
-/** The same as FastMCP takes it: an earlier revision, which has no envelope; stateless, so that no handshake comes before it. */
+/** The add call for FastMCP: an earlier revision without an envelope, stateless, so that it needs no handshake. */
 export function fastmcpAddCall(): BenchRequest {
   const params = { name: 'Calculator_Add', arguments: { a: 2, b: 3 } }
   return post(

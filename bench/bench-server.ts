@@ -37,7 +37,7 @@ export interface BenchServer {
   cpuMs(): Promise<number>
   /** What is reachable, inside and outside the heap; needs `--expose-gc`. */
   memoryBytes(): Promise<number>
-  /** What this server lets callers in with, if it was told to make it itself. */
+  /** The credential of callers, if the server creates it. */
   credential(): Promise<string>
   stop(): Promise<void>
 }

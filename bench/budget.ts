@@ -56,7 +56,7 @@ const STAGES: readonly (readonly [stage: string, frames: RegExp])[] = [
 
 /**
  * Reads the last `lastMs` of a `.cpuprofile`: what came before was start and warm-up. A sample belongs to the innermost of its frames that
- * has a stage, so that what Node and SQLite do for us counts where we asked for it; what nobody of ours asked for is HTTP.
+ * has a stage, so that what Node and SQLite do for us counts where we asked for it; everything else is HTTP.
  */
 export function readProfile(json: unknown, lastMs: number): ReadProfile {
   const { nodes, samples, timeDeltas } = PROFILE.parse(json)

@@ -111,7 +111,7 @@ export type ContenderName = keyof typeof CONTENDERS
 /** A catalog large enough that listing it is real work. */
 export const LARGE_CATALOG = { tools: 10_000, command: collet('sqlite', 10_000) } as const
 
-/** The same many tools, with this many callers besides the usual one. */
+/** As many tools, with this many additional callers. */
 export function manyPrincipals(principals: number): ServerCommand {
   const { file, args } = LARGE_CATALOG.command
   return { file, args: [...args, `--principals=${principals}`] }

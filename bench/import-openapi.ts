@@ -6,7 +6,7 @@ import { sqliteSettings } from '../test/test-settings.ts'
 
 /**
  * Adds one document to a running server, in a process of its own, and prints what that took until its tools were served. Turns are
- * watched in another run than memory: whoever times them makes tens of megabytes of garbage to see how fast the machine is.
+ * watched in another run than memory: measuring the speed of the machine makes tens of megabytes of garbage.
  */
 const [folder = '', file = '', watched = 'memory'] = process.argv.slice(2)
 const SOURCES = z.object({

@@ -9,7 +9,7 @@ const CALLS = 100
 const RUN = 'followed'
 const PATH = `/v1/runs/${RUN}`
 
-/** Of a run with this many calls, the one before everybody reads among them: two a call. */
+/** Events of a run with this many calls, including the first call, which is made before the readers: two per call. */
 const EVENTS = 2 * (CALLS + 1)
 
 /** From the reply of a call to the arrival of its last event at a reader; beside it the events handed over per second. */
@@ -51,7 +51,7 @@ function summarize(
   read: readonly ReadEvents[],
   { startedMs, repliesMs }: { readonly startedMs: number; readonly repliesMs: readonly number[] },
 ): FollowersFigures {
-  // The first call was made before anybody read, so its events tell nothing about time.
+  // The first call was made before there were readers, so its events have no delivery time.
   const lags = read.flatMap(({ arrivalsMs }) =>
     repliesMs.map((replyMs, call) => Math.max(0, (arrivalsMs[2 * call + 3] ?? Number.NaN) - replyMs)),
   )

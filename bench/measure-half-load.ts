@@ -17,7 +17,7 @@ type HalfLoadFigures = Readonly<Record<'p99Ratio', Figure>>
 
 /**
  * Callers that do not wait for each other: requests leave at fixed moments, half as many a second as SQLite could take,
- * and a request's time counts from the moment it was due, so that a stall is seen by everybody who came during it.
+ * and a request's time counts from the moment it was due, so that every request that was due during a stall shows it.
  */
 export async function measureHalfLoad({ warmUpMs, sliceMs, slices }: Timing): Promise<HalfLoadFigures> {
   const bare = await startBenchServer(CONTENDERS.bare.command)

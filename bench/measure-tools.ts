@@ -14,7 +14,7 @@ const SHORTER = 4
 type ToolsFigures = Readonly<Record<'calls' | 'cpu' | 'noise', Figure>>
 
 /**
- * The same call to servers with more and more tools, in turns, there and back. Compared turn by turn, and the middle of
+ * One call to servers with more and more tools, in turns, there and back. Compared turn by turn, and the middle of
  * that: a slow moment of the machine is in one turn and not in the figure.
  */
 export async function measureTools({ warmUpMs, sliceMs, slices }: Timing): Promise<ToolsFigures> {

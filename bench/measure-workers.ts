@@ -76,7 +76,7 @@ async function startWorkers(folder: string, workers: number): Promise<ServerProc
   return server
 }
 
-/** Later workers start behind the first; whoever is scraped knows all that serve. */
+/** Later workers start after the first; the metrics of any worker list all that serve. */
 async function untilAll(url: string, workers: number): Promise<void> {
   const isServing = async (): Promise<boolean> => {
     const text = await (await fetch(`${url}/metrics`, { headers: { connection: 'close' } })).text()

@@ -47,7 +47,7 @@ export function reportLine(name: RowName, row: Row, measured: Measurements): Lin
   }
 }
 
-/** A figure as it is printed. What is compared with a goal is what is printed, so that nobody sees `1.00` fail at 1. */
+/** A figure as it is printed. The printed figure is compared with the goal, so that `1.00` never fails at 1. */
 export function figureText(value: number, { unit }: Goals): string {
   if (unit === 'ratio') return value.toFixed(2)
   if (unit === 'MB') return value.toFixed(value < 20 ? 1 : 0)

@@ -82,7 +82,7 @@ async function measureAll(options: Options): Promise<Measurements> {
   return { rounds, subjects }
 }
 
-/** One line that is written over, and only where somebody watches. */
+/** One status line that is overwritten, only on a terminal. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 const SEED = 20_261_115
 
 /**
- * The same cases in every run, so that a red build is about the change. `COLLET_SEED=random`, or a number that a
+ * Every run uses equal cases, so that a red build is about the change. `COLLET_SEED=random`, or a number that a
  * failure printed, looks elsewhere.
  */
 const asked = process.env.COLLET_SEED

@@ -54,7 +54,7 @@ export function egressTo(...allow: readonly string[]): Settings['egress'] {
   return { allow, maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 }
 }
 
-/** The same on a SQLite file inside the data folder. */
+/** Settings with a SQLite file inside the data folder. */
 export function sqliteSettings(changes: Partial<Settings> = {}): Settings {
   const settings = testSettings(changes)
   return { ...settings, store: `sqlite:${join(settings.dataFolder, 'collet.db')}` }

@@ -3,7 +3,7 @@ import { fastify } from 'fastify'
 import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY } from './add-contract.ts'
 import { announce } from './announce.ts'
 
-/** The same call on Fastify as its users write it: a hook for the key, schemas for the input and for the reply. */
+/** The add call on Fastify as its users write it: a hook for the key, schemas for the input and for the reply. */
 interface AddCall {
   readonly request: {
     readonly call_id?: string

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { API_KEY } from './add-contract.ts'
 import { announce } from './announce.ts'
 
-/** The same add tool on FastMCP, at its fastest: stateless, one JSON body per reply, nothing logged. */
+/** The add tool on FastMCP, at its fastest: stateless, one JSON body per reply, nothing logged. */
 const input = z.object({
   a: z.number().describe('The first number.'),
   b: z.number().describe('The second number.'),

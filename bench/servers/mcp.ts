@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { API_KEY } from './add-contract.ts'
 import { announce } from './announce.ts'
 
-/** The same add tool on the MCP SDK v2: stateless, revision 2026-07-28; a tool that only returns is answered with one JSON body. */
+/** The add tool on the MCP SDK v2: stateless, revision 2026-07-28; a tool that only returns is answered with one JSON body. */
 const input = z.object({
   a: z.number().describe('The first number.'),
   b: z.number().describe('The second number.'),

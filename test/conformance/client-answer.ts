@@ -86,7 +86,7 @@ function isFailure(json: Step['expect']['json']): boolean {
   return Object.entries(json).some(([pointer, value]) => pointer.endsWith('/success') && value === false)
 }
 
-/** The same place without its envelope; `undefined` for what only one dialect writes. */
+/** The pointer without the envelope; `undefined` for members that only one dialect has. */
 export function meaningOf(pointer: string): string | undefined {
   if (/\/(\$schema|input_schema|toolkit)(\/|$)/.test(pointer)) return undefined
   return pointer

@@ -65,7 +65,7 @@ function groupOf(event: JournalEvent, { labels }: Played): string {
 }
 
 /**
- * A row without its time, its writer and its owner. An attempt that brought another input is told with both fingerprints, which
+ * A row without its time, its writer and its owner. An attempt with another input has both fingerprints, which
  * have the id of a session in them.
  */
 function rowOf(event: JournalEvent, { labels }: Played): object {

@@ -98,7 +98,7 @@ export function inCoreWords(error: JsonObject): JsonObject {
   return { canRetry: false, ...Object.fromEntries(members) }
 }
 
-/** What was probably meant is told in the spelling that was asked in, so each protocol says it in its own. */
+/** A suggested tool name is spelled as in the request, so each protocol spells it differently. */
 export function withoutGuess(message: string): string {
   return message.replace(/\. Did you mean '[^']*'\?$/, '')
 }

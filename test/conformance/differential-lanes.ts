@@ -17,7 +17,7 @@ type Ask = (call: CallPlan, sessionId: string | undefined) => Promise<Answer | u
 export interface Way {
   readonly name: string
   readonly protocol: Protocol | 'in process'
-  /** How its door reads a call; it is compared with the way in process that reads alike. */
+  /** How the protocol reads a call; it is compared with the in-process lane that reads alike. */
   readonly reading: ReadingName
   /** Calls made by the principals of the way `as`; `undefined` when this stage does not have the way. */
   ask(stage: Stage, batch: Batch, as: string): Ask | undefined
@@ -158,7 +158,7 @@ function throughEmbedded({ embedded }: Stage, batch: Batch, as: string): Ask | u
   }
 }
 
-/** The tool's own name; `Toolkit_Name` for one that nobody defined. */
+/** The tool's own name; `Toolkit_Name` for a tool that does not exist. */
 export function functionNameOf({ tools }: Batch, { base }: CallPlan): string {
   return tools.find((tool) => tool.base === base)?.functionName ?? base.replace('.', '_')
 }

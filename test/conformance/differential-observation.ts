@@ -15,7 +15,7 @@ export interface Observation {
   readonly runId?: string
   readonly value?: JsonValue
   readonly error?: JsonObject
-  /** Refused at the door: the core never saw it. Only of expectations. */
+  /** Refused by the protocol before the gateway saw it. Only in expectations. */
   readonly isUnread?: true
 }
 

@@ -4,7 +4,7 @@ import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { type Batch, type CallPlan, visibleTool, withoutNulls } from './differential-calls.ts'
 import type { Observation } from './differential-observation.ts'
 
-/** What a door makes of a call before the core sees it. */
+/** How a protocol changes a call before the gateway sees it. */
 export type Reading =
   | {
       readonly kind: 'call'
@@ -18,7 +18,7 @@ export type Reading =
 
 export type Read = (batch: Batch, call: CallPlan) => Reading
 
-/** The doors that read a call differently, each with the row that says so. Every other reads what is written. */
+/** Protocols that read a call differently, each with its ledger row. All others read it as written. */
 export const READINGS = {
   /** Versions are none, `x` or `x.y.z` (OTC-43). */
   'as written': (_batch, call) => readAs(call, call.input),

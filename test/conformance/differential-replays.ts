@@ -55,7 +55,7 @@ async function askAgain(
   return found
 }
 
-/** Whether the way's door reads the call as the recorded one was read, or names no version; elsewhere it is another request (rule 5). */
+/** True if the lane reads the call as the recorded one was read, or names no version; otherwise it is another request (rule 5). */
 function isSameRequest(batch: Batch, call: CallPlan, { reading }: Way): boolean {
   const written = READINGS['as written'](batch, call)
   const read = READINGS[reading](batch, call)

@@ -21,7 +21,7 @@ interface Parameter {
 /** Names that objects inherit, and names that pointers and shells escape. */
 const NAMES = ['a', 'b', 'count', 'constructor', 'größe', 'a/b', '~x', 'with space', 'toString']
 const name = fc.constantFrom(...NAMES)
-/** No schema may declare this one, but anybody may send it. */
+/** No schema may declare this member, but any caller may send it. */
 const sentName = fc.constantFrom(...NAMES, '__proto__')
 
 const BIG = [Number.MAX_SAFE_INTEGER + 1, 1e21, -1e300, 5e-324, 0.1 + 0.2, 2 ** 53 - 1]

@@ -13,7 +13,7 @@ export async function compareSight(written: Played, stage: Stage, batch: Batch):
   for (const [index, call] of batch.calls.entries()) {
     const reported = written.answers[index]?.observation
     const isVisible = visibleTool(batch, call) !== undefined
-    // A key that is taken, and a request that cannot be read, are answered before anybody looks for the tool.
+    // A key that is taken, and a request that cannot be read, are answered before the tool is looked up.
     const isEarlier = reported?.code === 'key_conflict' || reported?.isUnread === true
     const isFound = reported?.decision !== 'hidden'
     if (!isEarlier && isFound !== isVisible) {

@@ -137,7 +137,7 @@ describe('the run of a limited call', () => {
     expect(returned?.payload).not.toHaveProperty('outcome')
   })
 
-  it('C10: a flood of refused calls fills nothing: a run tells of twenty and is not made by them', async () => {
+  it('C10: a flood of refused calls fills nothing: a run records twenty and is not created by them', async () => {
     const server = await start({ limits: PER_TOOL })
     await server.otc('Echo.Say', {}, { run: 'run-a' })
     await Promise.all(Array.from({ length: 100 }, () => server.otc('Echo.Say', {}, { run: 'run-a' })))

@@ -99,7 +99,7 @@ describe('questions in sessions', () => {
 })
 
 describe('questions without sessions', () => {
-  it('MCP-70…74: another process takes the answer and tells the outcome', async () => {
+  it('MCP-70…74: another process takes the answer and returns the outcome', async () => {
     const talk = await startTalk(mcpFixtures().tools)
     const other = await talk.another()
     const asked = { ...NAME_CALL, capabilities: FORM }

@@ -37,7 +37,7 @@ describe('clients that leave', () => {
     expect(gate.runs).toBe(1)
   })
 
-  it('MCP-84: a run that somebody else joined goes on', async () => {
+  it('MCP-84: a run that another request joined continues', async () => {
     const gate = new Gate()
     const witness = new Gate()
     const { server } = await startTalk([gate.tool(), witness.tool('write', 'Gate.Witness@1.0.0')])
@@ -50,7 +50,7 @@ describe('clients that leave', () => {
     await (await ask(server.url, { method: 'tools/list' })).text()
     leaving.abort()
     await expect(left).rejects.toThrow()
-    // A caller that came later left too, and its call, which nobody joined, was cancelled: the server has seen them go.
+    // A later caller disconnected too, and its call was cancelled because no other request joined it: the server has noticed both.
     const leavingToo = new AbortController()
     const watching = { method: 'tools/call', params: { name: 'Gate_Witness' } }
     const watched = ask(server.url, watching, { signal: leavingToo.signal })
@@ -178,7 +178,7 @@ describe('news of the list', () => {
     await closing
   })
 
-  it('MCP-47, MCP-86: what was not asked for is not told, and what we do not have is not honoured', async () => {
+  it('MCP-47, MCP-86: notifications that were not requested are not sent, and unknown ones are not acknowledged', async () => {
     const { server, changes } = await startTalk([])
     const params = { notifications: { promptsListChanged: true } }
     const stream = events(await ask(server.url, { method: 'subscriptions/listen', params }))
@@ -189,7 +189,7 @@ describe('news of the list', () => {
     await closing
   })
 
-  it('MCP-41, MCP-46: nobody hears of tools that are hidden from them', async () => {
+  it('MCP-41, MCP-46: changes of hidden tools are not notified', async () => {
     const { server, changes } = await startTalk([])
     const stream = events(await ask(server.url, LISTEN))
     await nextOf(stream)
@@ -218,7 +218,7 @@ describe('news of the list', () => {
     await Promise.all(streams.slice(1).map((response) => response.body?.cancel()))
   })
 
-  it('MCP-24, MCP-25, MCP-27, MCP-46: a session hears of it on its newest GET stream, once and without ids', async () => {
+  it('MCP-24, MCP-25, MCP-27, MCP-46: a session is notified on its newest GET stream, once and without ids', async () => {
     const { server, changes } = await startTalk([])
     const session = await openSession(server.url)
     const get = () =>
@@ -240,7 +240,7 @@ describe('news of the list', () => {
     await older.body?.cancel()
   })
 
-  it('MCP-47: streams of every revision count, so that nobody takes all connections', async () => {
+  it('MCP-47: streams of every revision count, so that no caller takes all connections', async () => {
     const { server } = await startTalk([])
     const session = await openSession(server.url)
     const get = () =>
@@ -288,7 +288,7 @@ describe('MCP-23: sessions of one principal', () => {
     return { opened: times - refused.length, refused }
   }
 
-  it('are a hundred, and whoever wants more is told what to do', async () => {
+  it('are limited to a hundred, and the refusal says what to do', async () => {
     const { server } = await startTalk([])
     const { opened, refused } = await countOf(server.url, 130)
     expect(opened).toBe(100)

@@ -27,7 +27,7 @@ interface SuiteRun {
   readonly passed: number
 }
 
-/** The official suite in a process of its own, as anybody runs it. */
+/** The official suite in its own process, as users run it. */
 async function runSuite(url: string, how: readonly string[]): Promise<SuiteRun> {
   const folder = mkdtempSync(join(tmpdir(), 'collet-mcp-suite-'))
   try {

@@ -48,7 +48,7 @@ describe('one name directory', () => {
     expect(await call(talk.server.url, { tool, input: { a: 1, b: 2 } })).toMatchObject({ code: 'ok', value })
   })
 
-  it.each(ways)('%s: a name that looks like another is told which was probably meant', async (_way, call) => {
+  it.each(ways)('%s: an unknown name gets the most similar name as a suggestion', async (_way, call) => {
     for (const [tool, meant] of [
       ['Calculator.Ad', 'Calculator.Add'],
       ['Calculator_Ad', 'Calculator_Add'],

@@ -127,7 +127,7 @@ describe('rules 4 and 5: one key is one call', () => {
   })
 })
 
-describe('rule 1: a conflict is told last', () => {
+describe('rule 1: a conflict is reported last', () => {
   it.each(WAYS)(
     '%s: what is wrong with the request itself is told first, and nothing runs',
     async (_way, call) => {

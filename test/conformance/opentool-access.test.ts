@@ -50,7 +50,7 @@ describe('who may call', () => {
     ])
   })
 
-  it('OTS-47: without keys nobody is asked for one', async () => {
+  it('OTS-47: without configured keys no key is required', async () => {
     await using open = await startOpentoolServer()
     const headers = { authorization: 'Bearer whatever' }
     expect((await open.ask('GET', '/opentool/version', { headers })).json).toEqual({ version: '1.2.3' })
@@ -290,7 +290,7 @@ describe('what a call needs beyond its arguments', () => {
     }
   })
 
-  it('rule 11: a draining server says so inside the envelope', async () => {
+  it('rule 11: a draining server answers inside the envelope', async () => {
     await using draining = await startOpentoolServer()
     await draining.drain()
     const { status, json } = await draining.call('add', { a: 1, b: 1 })

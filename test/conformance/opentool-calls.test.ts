@@ -268,7 +268,7 @@ describe('POST /opentool/call', () => {
     expect(unnamed.headers['collet-call-id']).toMatch(/^[0-9a-f-]{36}$/)
   })
 
-  it('rule 4: string ids are keys only where the operator says so; the header still wins', async () => {
+  it('rule 4: string ids are keys only if the operator turns it on; the header still wins', async () => {
     const own = specialFunctions()
     await using declared = await startOpentoolServer({
       tools: own.tools,

@@ -8,7 +8,7 @@ const vectorShape = z.strictObject({
   kind: z.literal('client'),
   rule: z.string(),
   op: z.enum(['call', 'version', 'load']),
-  /** Without a status nobody listens. */
+  /** Without a status, no server listens. */
   response: z.looseObject({
     status: z.number().optional(),
     contentType: z.string().optional(),

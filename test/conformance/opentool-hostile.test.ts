@@ -17,7 +17,7 @@ function documentText(schemas: string, functions: string = JSON.stringify([A_FUN
   return `{${START},"functions":${functions},"schemas":${schemas}}`
 }
 
-/** 2^60 strings, if anybody wrote them out. */
+/** 2^60 strings when its references are inlined. */
 function billionLaughs(): string {
   const schemas: Record<string, JsonObject> = { s0: { type: 'string' } }
   for (let index = 1; index <= 60; index += 1) {

@@ -64,7 +64,7 @@ describe('the same request again, after the tools have changed', () => {
     expect(runs).toBe(1)
   })
 
-  it('rules 1, 5: other arguments under the key are a conflict, told only if the tool is there', async () => {
+  it('rules 1, 5: other arguments under the key are a conflict, reported only if the tool exists', async () => {
     await ask(before, { q: 'a' }, 'k')
     expect(await ask(before, { q: 'b' }, 'k')).toBe('key_conflict')
     expect(await ask(undefined, { q: 'b' }, 'k')).toBe('tool_not_found')

@@ -23,7 +23,7 @@ describe('the approval gate of the public suite', () => {
       isUndocumented: true,
     })
 
-  it('OWP-105: releases on a grant, and not for somebody without the scope', async () => {
+  it('OWP-105: releases on a grant, and not for a principal without the scope', async () => {
     const granted = await drive({ scenario: 'grant', principal: 'bob' })
     expect(granted.json).toMatchObject({ released: true, event: { type: 'approval.granted' } })
     expect(granted.json.event.payload).toMatchObject({ quorumProgress: { granted: 1, required: 1 } })
@@ -31,7 +31,7 @@ describe('the approval gate of the public suite', () => {
     expect(refused.json).toEqual({ released: false })
   })
 
-  it('OWP-105: tells a rejection and an override with its reason', async () => {
+  it('OWP-105: records a rejection and an override with its reason', async () => {
     const rejected = await drive({ scenario: 'reject', principal: 'bob', reason: 'no' })
     expect(rejected.json).toMatchObject({
       released: false,

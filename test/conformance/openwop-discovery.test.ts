@@ -27,7 +27,7 @@ afterAll(() => server.close())
 afterEach(stopApps)
 
 describe('/.well-known/openwop', () => {
-  it('OWP-01: is public, and the same for everybody', async () => {
+  it('OWP-01: is public, and equal for all callers', async () => {
     const open = await server.ask('/.well-known/openwop')
     expect([open.status, open.headers['content-type']]).toEqual([200, 'application/json'])
     for (const key of [KEYS.root, KEYS.narrow, 'k-nobody']) {

@@ -91,7 +91,7 @@ describe('keys of effects', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('OWP-94: whoever sends such a key as its own names another call', async () => {
+  it('OWP-94: a caller that sends such a key as its own names another call', async () => {
     const { gateway, keysOf } = apiKeys()
     const [first = ''] = await keysOf(ALICE, 'mine')
     const [second = ''] = await keysOf(ALICE, first)

@@ -74,7 +74,7 @@ export function openwopFixtures(): readonly Tool[] {
   ])
   return [
     ...code,
-    // An annotation of the server behind it is nobody's policy here (OWP-33).
+    // Annotations of the upstream server do not change our policy (OWP-33).
     ...fromSource('mcp', { ...base('Fs.Read@1.0.0'), catalogId: 'mcp:fs.read' }),
     ...fromSource('connector', { ...base('Slack.Post@1.0.0'), catalogId: 'connector:slack.post' }),
     ...fromSource('workflow', { ...base('Daily.Report@1.0.0'), catalogId: 'workflow:daily-report' }),

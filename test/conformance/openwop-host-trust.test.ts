@@ -61,7 +61,7 @@ describe('hooks and roles of the public suite', () => {
 describe('the tool hooks of the public suite', () => {
   const system = { principal: 'core.system', toolName: 'web.search' }
 
-  it('OWP-51, OWP-103: lets core.system call, and tells the pair without contents', async () => {
+  it('OWP-51, OWP-103: lets core.system call, and writes the pair of events without contents', async () => {
     const { status, json } = await post(INVOKE, {
       ...system,
       requiredScopes: ['web:read'],
@@ -136,7 +136,7 @@ describe('the tool hooks of the public suite', () => {
     }
   })
 
-  it('OWP-103: its tools are in nobody’s catalog', async () => {
+  it('OWP-103: its tools are in no catalog', async () => {
     const { text } = await server.ask('/v1/tools', { key: KEYS.root })
     expect(text).not.toContain('Conformance.Hooked')
   })

@@ -181,7 +181,7 @@ describe('the safe fetch of the public suite', () => {
     expect(events[0].payload.transport).toBe('http')
   })
 
-  it('OWP-104: its tool is nobody else’s to call', async () => {
+  it('OWP-104: no other principal can call its tool', async () => {
     const call = { tool_id: 'Conformance.SafeFetch@1.0.0', input: { url: 'http://127.0.0.1/' } }
     const { json } = await post(server, '/tools/call', call, KEYS.narrow)
     expect(json.message).toContain('was not found')

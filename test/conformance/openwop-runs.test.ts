@@ -32,7 +32,7 @@ describe.each([
 
   afterAll(() => server.close())
 
-  it('OWP-48, OWP-50, OWP-51: a call outside any run is one of its own, told by a pair of events', async () => {
+  it('OWP-48, OWP-50, OWP-51: a call outside any run has its own run with a pair of events', async () => {
     for (const tool of ['Echo.Say', 'Echo.Write']) {
       const answer = await server.otc(tool, { text: 'a' }, { id: `own ${tool}` })
       const runId = runOf(answer)
@@ -111,7 +111,7 @@ describe.each([
     }
   })
 
-  it('OWP-94: a run the server named is nobody’s to name, and a call id it made is its caller’s alone', async () => {
+  it('OWP-94: no caller may use a run id of the server, and a call id of the server belongs to its caller', async () => {
     const own = await server.otc('Echo.Write')
     const runId = runOf(own)
     const events = await server.events(runId)
@@ -273,7 +273,7 @@ describe.each([
     expect(await server.events(named)).toHaveLength(2)
   })
 
-  it('OWP-12, OWP-49: without a credential nobody reads or ends a run', async () => {
+  it('OWP-12, OWP-49: reading or ending a run requires a credential', async () => {
     for (const [method, path] of [
       ['GET', '/v1/runs/x/events'],
       ['GET', '/v1/runs/x/events/poll'],

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 describe('the JSON Schemas of the documents', () => {
-  it('OWP-07: are served, each by itself, to everybody', async () => {
+  it('OWP-07: are served, each by itself, without a credential', async () => {
     const { status, json } = await server.ask('/v1/schemas')
     expect(status).toBe(200)
     expect(json.schemas).toContain('/v1/schemas/tool-descriptor.schema.json')

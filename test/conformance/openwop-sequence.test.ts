@@ -57,7 +57,7 @@ function eventsOf(way: Way): number {
   return way === 'own session' ? 4 : 2
 }
 
-/** Every call is told once when it begins and once when it ends. */
+/** Every call has one event at its begin and one at its end. */
 function expectPairs(events: readonly WireRunEvent[]): void {
   const byCall = Map.groupBy(
     events.filter(({ type }) => type.startsWith('agent.')),

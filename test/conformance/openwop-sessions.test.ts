@@ -164,7 +164,7 @@ describe.each([
     }
   })
 
-  it('OWP-12: without a credential nobody opens or closes one', async () => {
+  it('OWP-12: opening or closing one requires a credential', async () => {
     for (const [method, path] of [
       ['POST', '/v1/sessions'],
       ['DELETE', '/v1/sessions/ses_x'],
@@ -302,7 +302,7 @@ describe.each([
     expect((await close(sessionId)).status).toBe(404)
   })
 
-  it('bad input: sessions that nobody closes are at most 100 per principal, others are not hindered', async () => {
+  it('bad input: unclosed sessions are limited to 100 per principal, and others are not affected', async () => {
     const held: string[] = []
     for (;;) {
       const { status, json, headers } = await server.open({ toolId: PUSH, runId: 'hoard' }, KEYS.narrow)

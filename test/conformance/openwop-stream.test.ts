@@ -108,7 +108,7 @@ describe.each([
     expect(reader.frames.at(-1)?.data.payload.outcome).toBe('cancelled')
   })
 
-  it('OWP-98: a poll waits for something new at most as long as it was told, and is woken by it', async () => {
+  it('OWP-98: a poll waits for a new event at most as long as requested, and ends with it', async () => {
     const run = 'polled'
     await server.otc('Echo.Say', {}, { run })
     const path = `/v1/runs/${run}/events/poll?lastSequence=1`
@@ -152,7 +152,7 @@ describe.each([
     },
   )
 
-  it('OWP-98: a run of exactly one page, and of more, is told whole and then complete', async () => {
+  it('OWP-98: a run of exactly one page, and of more, is read whole and then complete', async () => {
     const run = 'long'
     const say = () => server.otc('Echo.Say', {}, { run })
     for (let n = 0; n < 10; n += 1) await Promise.all(Array.from({ length: 25 }, say))
@@ -268,7 +268,7 @@ describe('a quiet stream', () => {
 })
 
 describe('a server that shuts down', () => {
-  it('OWP-98: ends its streams, and tells those who poll to come back', async () => {
+  it('OWP-98: ends its streams, and asks pollers to retry', async () => {
     const server = await startRunServer()
     await server.otc('Echo.Say', {}, { run: 'open' })
     const reader = await EventReader.open(`${server.url}/v1/runs/open/events`, bearer)

@@ -19,7 +19,7 @@ function offer(nativeName: string): OfferedTool {
   return { nativeName, description: 'Says it.', inputSchema: ANY, outputSchema: {}, policy, binding: {} }
 }
 
-/** Somebody else's tools: one answers whatever it is told to, one fails with it. */
+/** Tools of a third party: one returns the given text, one fails with it. */
 const elsewhere = (key: string): Source => ({
   ...{ key, type: 'custom', kind: 'connector' },
   discover: async () => ({
@@ -91,7 +91,7 @@ describe('what tools of others give', () => {
     },
   )
 
-  it('OWP-58: is in no event; the suite’s own log alone says of whose end an event tells (C13)', async () => {
+  it('OWP-58: is in no event; only the log of the suite relates events to calls (C13)', async () => {
     await call('Other.answer', { say: 'canary-text' }, { run: 'told' })
     await call('Note.Say', {}, { run: 'told' })
     const { json } = await ask('/v1/runs/told/events/poll')

@@ -46,7 +46,7 @@ describe('calls', () => {
     })
   })
 
-  it('R0, T-25: proto tells when the call ended, also on a replay', async () => {
+  it('R0, T-25: proto has the end time of the call, also on a replay', async () => {
     const clock = new FakeClock(5_000)
     const { ask } = await otcTestServer({ clock })
     const body = {

@@ -86,7 +86,7 @@ function doorbellNotFound(): ToolError {
   })
 }
 
-/** Answers only some time after it was told to stop, as a tool does that does not listen. */
+/** Answers only some time after it was aborted, like a tool that ignores its signal. */
 function outlast({ signal }: ToolContext): Promise<null> {
   return new Promise((resolve) => {
     signal.addEventListener('abort', () => setTimeout(() => resolve(null), 50).unref(), { once: true })

@@ -100,7 +100,7 @@ describe('list', () => {
     }
   })
 
-  it('is answered with 304 to whoever has it', async () => {
+  it('is answered with 304 if the client has it', async () => {
     const { ask } = await otcTestServer()
     const { headers } = await ask('GET', '/tools')
     const etag = headers.etag ?? ''
@@ -122,7 +122,7 @@ describe('list', () => {
     expect(other.status).toBe(200)
   })
 
-  it('is compressed for whoever asks, under its own tag', async () => {
+  it('is compressed on request, with its own ETag', async () => {
     const { routes, ask } = await otcTestServer()
     const plain = await ask('GET', '/tools')
     const route = routes.find(({ method, path }) => method === 'GET' && path === '/tools')

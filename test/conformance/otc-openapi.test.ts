@@ -17,7 +17,7 @@ const check = new OpenApiCheck()
 afterAll(stopOtcServers)
 
 describe('/openapi.json', () => {
-  it('is served to anybody', async () => {
+  it('is served without a credential', async () => {
     const { ask } = await otcTestServer({ apiKeys: true })
     const { status, json } = await ask('GET', '/openapi.json')
     expect(status).toBe(200)

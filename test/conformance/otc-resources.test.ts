@@ -34,7 +34,7 @@ function endlessTool() {
 }
 
 describe('own calls (rule 10)', () => {
-  it('shows state and outcome to the principal that called, and to nobody else', async () => {
+  it('shows state and outcome only to the principal that called', async () => {
     const { ask } = await otcTestServer({ apiKeys: true, clock: new FakeClock(1_000) })
     const alice = { 'OXP-API-Key': 'k-alice' }
     await ask('POST', '/tools/call', { headers: alice, body: { request: { ...ADD, call_id: 'a/b c' } } })
@@ -62,7 +62,7 @@ describe('own calls (rule 10)', () => {
     expect(bob.text).toBe(unknown.text)
   })
 
-  it('ends a running call, tells how it ended, and tells the same again', async () => {
+  it('ends a running call, returns how it ended, and returns the same again', async () => {
     const { tool, started } = endlessTool()
     const { ask } = await otcTestServer({ tools: [tool], apiKeys: true })
     const alice = { 'OXP-API-Key': 'k-alice' }
@@ -117,7 +117,7 @@ describe('challenges', () => {
     return { ...server, challenge: json.missing_requirements.authorization[0] }
   }
 
-  it('OTC-78: check_url answers 200 with the status and nothing else, to anybody, until the token came', async () => {
+  it('OTC-78: check_url answers 200 with only the status, without a credential, until the token arrives', async () => {
     const { ask, challenge } = await challenged({ apiKeys: false })
     const path = new URL(challenge.check_url).pathname
     expect(await ask('GET', path)).toMatchObject({ status: 200, text: '{"status":"pending"}' })
@@ -131,7 +131,7 @@ describe('challenges', () => {
     })
   })
 
-  it('OTC-78: a challenge nobody met in time has failed', async () => {
+  it('OTC-78: a challenge that was not completed in time has failed', async () => {
     const clock = new FakeClock()
     const { ask, challenge } = await challenged({ clock })
     const status = async () => (await ask('GET', `/challenges/${challenge.id}/status`)).json.status

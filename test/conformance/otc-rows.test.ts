@@ -184,7 +184,7 @@ describe('rows that one server shows', () => {
     },
   )
 
-  it('OTC-11, OTC-90: a value outside the output schema is a tool error, told in full to developers only', async () => {
+  it('OTC-11, OTC-90: a value outside the output schema is a tool error, with details for developers only', async () => {
     const wrong: FixtureTool = {
       id: 'Wrong.Output@1.0.0',
       description: 'Gives a text where a number is promised.',

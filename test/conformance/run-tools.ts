@@ -10,7 +10,7 @@ export interface RunTools {
   readonly tools: readonly Tool[]
   /** What really happened, in order. */
   readonly done: string[]
-  /** States of `Box.Hang`, which come later than anybody waits. */
+  /** States of `Box.Hang`, which arrive after every timeout. */
   readonly hung: { asked: number; letGo: number }
 }
 

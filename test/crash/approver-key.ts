@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** The API key of whoever says yes, which driver and server know without telling each other. */
+/** The API key of the approver; driver and server both derive it. */
 export function approverKeyOf(apiKey: string): string {
   return hash('sha256', `approver ${apiKey}`, 'hex')
 }

@@ -80,7 +80,7 @@ export function isParked({ errorCode }: Reply): boolean {
   return errorCode === 'approval_required'
 }
 
-/** Somebody said no: final, although nothing ran. */
+/** An approver rejected it: final, although nothing ran. */
 export function isRejected({ errorCode }: Reply): boolean {
   return errorCode === 'approval_rejected'
 }

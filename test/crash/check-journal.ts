@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
 
 const CLI = createRequire(import.meta.url).resolve('#cli/main')
-/** For as many calls as anybody tries. */
+/** More than any run makes. */
 const LIMIT_MS = 30 * 60_000
 
 export interface JournalCheck {

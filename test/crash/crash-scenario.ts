@@ -124,7 +124,7 @@ export async function play(
   try {
     for (const server of stage.servers) server.start()
     const approver = approveCalls(stage, approving.signal)
-    // A server that broke is reported by whoever waits for it.
+    // A broken server is reported by the code that waits for it.
     approver.catch(() => {})
     const stop = new AbortController()
     await allOrNone(stop, [
@@ -158,7 +158,7 @@ export async function play(
   }
 }
 
-/** The first failure stops everyone, and nobody is left running when it is reported. */
+/** The first failure stops all processes before it is reported. */
 async function allOrNone(stop: AbortController, all: readonly Promise<void>[]): Promise<void> {
   const ends = all.map((end) =>
     end.catch((error: unknown) => {

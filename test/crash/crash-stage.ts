@@ -4,7 +4,7 @@ import type { Random } from './seeded-random.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { DrivenSession } from './session-history.ts'
 
-/** How patient everybody is. */
+/** Timeouts of all processes. */
 export interface Pace {
   readonly replyLimitMs: number
   readonly comeAgainMs: number
@@ -38,7 +38,7 @@ export interface CrashStage {
   readonly sessions: DrivenSession[]
   /** Runs that callers named. */
   readonly runs: Set<string>
-  /** Workflows by key, with what their callers were told. */
+  /** Workflows by key, with the answers of their callers. */
   readonly flows: Map<string, Reply | undefined>
   /** Steps that an operator settled. */
   readonly settled: string[]

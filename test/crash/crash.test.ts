@@ -10,7 +10,7 @@ const FLOORS = {
   ...{ sessions: 2 * KILLS, events: 50 * KILLS, used: 2 * KILLS, flows: KILLS },
 }
 
-/** The same choices in every run, as with properties; the timing of processes stays free. */
+/** Every run makes equal choices, as with properties; the timing of processes varies. */
 const SEED = process.env.COLLET_SEED === 'random' ? Date.now() % 1_000_000 : 20_261_116
 
 describe('a server that is killed', () => {

@@ -15,7 +15,7 @@ export function enterRun(stage: CrashStage): string {
   stage.runs.add(runId)
   if (number % stage.pace.readerEvery === 0) {
     const reading = followRun(stage, runId)
-    // Looked at when the run is ended; until then a failure is nobody's unhandled rejection.
+    // Awaited when the run is ended; until then a failure must not be an unhandled rejection.
     reading.catch(() => {})
     stage.readings.set(runId, reading)
   }

@@ -25,7 +25,7 @@ describe('judgeApprovals', () => {
     expect(breaches(parked, granted, used, claimed, claimed)).toEqual(['approval used twice'])
   })
 
-  it('finds a run that nobody said yes to, or somebody said no to', () => {
+  it('finds a run without an approval, or with a rejection', () => {
     expect(breaches(parked, claimed)).toEqual(['run without a grant'])
     expect(breaches(parked, used, claimed)).toEqual(['run without a grant'])
     const rejected = { ...granted, type: 'approval.rejected' }

@@ -4,9 +4,9 @@ import type { Finding } from './finding.ts'
 import { effectKeys } from './flow-steps.ts'
 
 export interface FlowHistory {
-  /** What callers were told before the last restart, by key; `undefined` = nothing yet. */
+  /** Answers before the last restart, by key; `undefined` if there was none. */
   readonly flows: ReadonlyMap<string, Reply | undefined>
-  /** What they were told after it. */
+  /** Answers after it. */
   readonly finished: ReadonlyMap<string, Reply>
   readonly settled: readonly string[]
   readonly effects: readonly Effect[]

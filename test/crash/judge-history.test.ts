@@ -103,7 +103,7 @@ describe('judgeHistory', () => {
     expect(breaches({ looks })).toEqual(['outcome lost'])
   })
 
-  it('finds a call nobody knows any more', () => {
+  it('finds a call that is no longer stored', () => {
     expect(breaches({ looks: [{ reply: success('n1'), state: undefined }] })).toEqual(['not final'])
     expect(breaches({ looks: [] })).toEqual(['not final'])
   })

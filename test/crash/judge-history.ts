@@ -14,7 +14,7 @@ import { EFFECT_TOOLS, type Effect } from './effect-log.ts'
 import type { Finding } from './finding.ts'
 import { type DrivenSession, mayHaveEnded } from './session-history.ts'
 
-/** How often one call runs at most, whoever cut it. */
+/** Maximum number of runs of one call, whatever interrupted it. */
 const MAX_ATTEMPTS = 3
 /** After everything that happened. */
 const LAST_LOOK_MS = Number.MAX_SAFE_INTEGER
@@ -42,7 +42,7 @@ interface CallStory extends PlannedCall {
 
 /** Compares what a run saw with what is promised ("What we promise" in `docs/internals/durable-call.md`). */
 export function judgeHistory(history: CallHistory): Verdict {
-  const stories = tellStories(history)
+  const stories = collectStories(history)
   return {
     calls: stories.length,
     acknowledged: stories.filter((story) => finalReplies(story.sendings).length > 0).length,
@@ -61,7 +61,7 @@ export function judgeHistory(history: CallHistory): Verdict {
   }
 }
 
-function tellStories(history: CallHistory): CallStory[] {
+function collectStories(history: CallHistory): CallStory[] {
   const sendings = Map.groupBy(history.sendings, (sending) => sending.key)
   const effects = Map.groupBy(history.effects, (effect) => effect.key)
   return [...history.calls].map(([key, call]) => ({

@@ -35,7 +35,7 @@ interface Story {
   readonly reply?: Reply
 }
 
-/** One call in one run that somebody followed, except for what the test changes. */
+/** One call in one run with a reader, except for what the test changes. */
 function breaches(story: Story): readonly Breach[] {
   const polled = story.polled ?? [seen('called', 0), seen('returned', 1)]
   const stored = story.stored ?? [kept('called', 0), kept('returned', 1)]
@@ -49,7 +49,7 @@ function breaches(story: Story): readonly Breach[] {
 }
 
 describe('judgeRuns', () => {
-  it('finds nothing in a run that tells each call once to everybody', () => {
+  it('finds nothing in a run that shows each call once to every reader', () => {
     expect(breaches({})).toEqual([])
   })
 
@@ -86,7 +86,7 @@ describe('judgeRuns', () => {
     expect(breaches({ polled, stored: untold })).toContain('call not returned once')
   })
 
-  it('finds an end that the caller was told otherwise', () => {
+  it('finds an end that differs from the answer of the caller', () => {
     expect(breaches({ reply: { ...SUCCESS, success: false } })).toEqual(['run tells another end'])
     expect(breaches({ reply: { ...SUCCESS, runId: 'run-1' } })).toEqual(['run tells another end'])
   })

@@ -88,7 +88,7 @@ function withoutNotRun(reported: readonly StoredEvent[]): readonly StoredEvent[]
   return reported.slice(cut + 1)
 }
 
-/** The same as readers see it, who know no attempts: calls and returns of one id take turns. */
+/** As readers see it, without attempts: calls and returns of one id alternate. */
 function judgeTurns(runId: string, events: readonly SeenEvent[]): Finding[] {
   const calls = Map.groupBy(
     events.filter(({ callId }) => callId !== undefined),
@@ -112,7 +112,7 @@ function judgeStored(runId: string, events: readonly SeenEvent[], stored: Stored
   return differs === undefined ? [] : [{ breach: 'poll and store differ', key: runId, detail: differs }]
 }
 
-/** A call's run tells the end that its caller was told. */
+/** The run of a call has the end that its caller got. */
 function judgeEnd(key: string, looks: readonly LastLook[], polled: PolledRuns): Finding[] {
   const reply = looks.at(-1)?.reply
   if (reply?.runId === undefined || reply.status !== 200) return []

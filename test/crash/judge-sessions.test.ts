@@ -75,7 +75,7 @@ describe('judgeSessions', () => {
     expect(breaches({ events: [] })).toEqual(['session not closed once'])
   })
 
-  it('finds a session that is still open after the restart, unless somebody may use it', () => {
+  it('finds a session that is still open after the restart, unless a caller may use it', () => {
     const polled = ['tool.session.opened']
     expect(breaches({ polled })).toEqual(['session not closed once'])
     expect(breaches({ polled, driven: unclosed })).toEqual([])
@@ -85,7 +85,7 @@ describe('judgeSessions', () => {
     expect(breaches({ polled, driven: unclosed, kills, events })).toEqual(['session not closed once'])
   })
 
-  it('finds a call that is told before its session opens or after it closes (OWP-40)', () => {
+  it('finds a call with events before its session opens or after it closes (OWP-40)', () => {
     const outside = ['event outside its session']
     expect(breaches({ events: [...CALL, OPENED, CLOSED] })).toEqual(outside)
     expect(breaches({ events: [OPENED, CLOSED, ...CALL] })).toEqual(outside)

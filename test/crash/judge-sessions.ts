@@ -41,7 +41,7 @@ interface SessionStory {
 /** Compares what became of sessions with what is promised (rule 30, OWP-40 to OWP-44). */
 export function judgeSessions(history: SessionHistory): SessionVerdict {
   const { sessions, kills } = history
-  const stories = tellStories(history)
+  const stories = collectStories(history)
   const ended = (wanted: string) => stories.filter(({ outcome }) => outcome === wanted).length
   return {
     sessions: stories.length,
@@ -62,7 +62,7 @@ export function judgeSessions(history: SessionHistory): SessionVerdict {
   }
 }
 
-function tellStories({ sessions, stored }: SessionHistory): SessionStory[] {
+function collectStories({ sessions, stored }: SessionHistory): SessionStory[] {
   const driven = new Map(sessions.map((session) => [session.sessionId, session]))
   const events = Map.groupBy([...stored.events.values()].flat(), ({ sessionId }) => sessionId)
   const rows = new Map(stored.sessions.map((row) => [row.sessionId, row]))
@@ -90,7 +90,7 @@ function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory):
   return [{ breach: 'session not closed once', key: sessionId, detail }]
 }
 
-/** A restart closes what the kill left: afterwards only sessions that somebody may still use are open. */
+/** A restart closes what the kill left: afterwards only sessions that a caller may still use are open. */
 function judgeRestart({ polled, sessions, kills }: SessionHistory): Finding[] {
   const usable = sessions.filter((session) => killOf(session, kills) === undefined)
   const open = new Set<string | undefined>()
@@ -103,7 +103,7 @@ function judgeRestart({ polled, sessions, kills }: SessionHistory): Finding[] {
   return [...open].map((sessionId) => ({ breach: 'session not closed once', key: `${sessionId}`, detail }))
 }
 
-/** Calls are told between the brackets of their session (OWP-40, OWP-41). */
+/** Events of calls are between the brackets of their session (OWP-40, OWP-41). */
 function judgeInside({ sessionId, events }: SessionStory): Finding[] {
   const opened = events.findIndex(({ type }) => type === 'session.opened')
   const closed = events.findIndex(({ type }) => type === 'session.closed')
@@ -113,7 +113,7 @@ function judgeInside({ sessionId, events }: SessionStory): Finding[] {
   return [{ breach: 'event outside its session', key: sessionId, detail }]
 }
 
-/** What a crash took has failed: a session nobody had closed yet, or one that lost a call. */
+/** What a crash took has failed: a session that was not closed yet, or one that lost a call. */
 function judgeOutcome(
   { sessionId, driven, events, outcome }: SessionStory,
   kills: readonly Kill[],
@@ -121,13 +121,13 @@ function judgeOutcome(
   const kill = driven === undefined ? undefined : killOf(driven, kills)
   const wasOpen = kill !== undefined && (driven?.closeSentAtMs ?? kill.atMs) >= kill.atMs
   const lostCall = events.some(({ code }) => code === 'session_lost')
-  // Opened by a request whose answer a kill took: nobody could use or close it.
+  // Opened by a request whose answer a kill took: no caller could use or close it.
   const isUnheard = driven === undefined && !events.some(({ type }) => type === 'called')
   if (outcome === 'failed' || !(wasOpen || lostCall || isUnheard)) return []
   return [{ breach: 'cut session not failed', key: sessionId, detail: `closed as ${outcome}` }]
 }
 
-/** Without a kill, whoever closes an open session is told so. */
+/** Without a kill, closing an open session succeeds. */
 function judgeClose(session: DrivenSession, kills: readonly Kill[]): Finding[] {
   const { sessionId, closeSentAtMs, closeStatus } = session
   if (closeSentAtMs === undefined || closeStatus === 204) return []

@@ -149,7 +149,7 @@ function requireStream<T>(stream: T | null): T {
   return stream
 }
 
-/** A promise that somebody settles later, and that nobody has to look at. */
+/** A promise that is settled later and may be left unawaited. */
 function pending(): PromiseWithResolvers<string> {
   const settler = Promise.withResolvers<string>()
   settler.promise.catch(() => {})

@@ -113,7 +113,7 @@ class Process {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target)
         if (typeof value !== 'function') return value
-        // To watch asks nothing of the store at once: a process that is cut off watches and is told nothing.
+        // Watching reads nothing at once: a process that is cut off watches and gets no event.
         if (name === 'watch' && this.isCut) return () => ({ want: () => {}, end: () => {} })
         return (...parameters: unknown[]): unknown =>
           this.isCut ? new Promise(() => {}) : Reflect.apply(value, target, parameters)
@@ -167,7 +167,7 @@ class World {
     await turns(3)
   }
 
-  /** Lets everything come to its end: nobody is cut off any more, and every run ends. */
+  /** Reconnects all processes and lets every run end. */
   async finish(): Promise<void> {
     const open = this.asked.filter(({ process }) => !process.isCut)
     let hasEnded = false
@@ -179,7 +179,7 @@ class World {
       await this.wait(1_000)
     }
     expect(hasEnded, 'every call that is still listened to settles').toBe(true)
-    // What may run again waits for somebody to ask for it, but not for ever.
+    // A call that may run again waits for a request, but not for ever.
     this.clock.advance(2 * 3_600_000)
     await this.processes[0].store.recover(this.clock.nowMs())
   }

@@ -51,7 +51,7 @@ async function open(stage: CrashStage, stop: AbortSignal): Promise<DrivenSession
   return session
 }
 
-/** In the server that holds the state; a retry after a kill goes wherever somebody listens. */
+/** In the server that holds the state; a retry after a kill goes to any running server. */
 async function callIn(stage: CrashStage, session: DrivenSession, stop: AbortSignal): Promise<void> {
   if (stop.aborted) return
   const key = planCall(stage, { tool: COUNTER, runId: undefined, session })

@@ -328,7 +328,7 @@ describe('the Dockerfile', () => {
     expect([...programs].toSorted()).toEqual(['apt-get', 'chown', 'ln', 'mkdir', 'npm', 'rm', 'tar'])
   })
 
-  it('tells health by a command that works, and only while the server is ready', async () => {
+  it('has a working health command that succeeds only while the server is ready', async () => {
     const [, json = ''] = /^HEALTHCHECK .* CMD (\[.*\])$/m.exec(text) ?? []
     const [program, ...rest] = LIST.parse(JSON.parse(json))
     expect(program).toBe('node')

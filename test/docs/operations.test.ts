@@ -49,7 +49,7 @@ function endProcess(name: string): void {
   }
 }
 
-/** Each leaves a line for every run. `Slow.Write` runs until it is told to finish; `Asked.Write` waits for a person. */
+/** Each writes a line for every run. `Slow.Write` runs until the test ends it; `Asked.Write` waits for an approval. */
 const CONFIG = `import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { defineConfig, tool } from ${JSON.stringify(join(ROOT, 'src/index.ts'))}
@@ -253,7 +253,7 @@ class Shell {
   }
 }
 
-/** Stands for Caddy: asks for health, lets calls wait while nobody is there, repeats nothing that reached a server. */
+/** Replaces Caddy: polls health, holds calls while no server runs, and repeats nothing that reached a server. */
 async function startProxy(port: number, upstreams: readonly number[]): Promise<Server> {
   const server = createServer(async (incoming, outgoing) => {
     const chunks: Buffer[] = []

@@ -66,7 +66,7 @@ describe('the page of an approval in a browser', () => {
     return { page, refused, context }
   }
 
-  /** What everybody can use: nothing that axe finds, nothing that runs out of the page. */
+  /** An accessible page: no finding of axe, and nothing wider than the page. */
   async function check(page: Page, name: string): Promise<void> {
     if (PICTURES !== undefined) {
       mkdirSync(PICTURES, { recursive: true })

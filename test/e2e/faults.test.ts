@@ -169,7 +169,7 @@ it('a port that this project or another program uses is named with exit code 3, 
   expect((await project.call(server, 'Fault.Write', 'key')).json.result.success).toBe(true)
 })
 
-describe('a server that is told to stop while a write runs', { timeout: LIMIT_MS }, () => {
+describe('a server that gets a stop signal while a write runs', { timeout: LIMIT_MS }, () => {
   it('lets it finish, answers its caller, and ends with 0', async () => {
     const server = await project.serve()
     const running = project.call(server, 'Fault.Write', 'key', { waits: true })
@@ -185,7 +185,7 @@ describe('a server that is told to stop while a write runs', { timeout: LIMIT_MS
     expect(project.effects().get('key')).toBe(1)
   })
 
-  it('told twice, it ends at once with 3, and the write is ambiguous afterwards', async () => {
+  it('after a second signal it ends at once with 3, and the write is ambiguous', async () => {
     const server = await project.serve()
     const running = project.call(server, 'Fault.Write', 'key', { waits: true }).catch(() => undefined)
     await expect.poll(() => project.effects().get('key'), PATIENTLY).toBe(1)

@@ -68,7 +68,7 @@ describe.each(SANDBOXES)('a hostile pack in a process of its own, sandbox %s', (
     expect(server.output()).not.toContain('Debugger listening')
   })
 
-  it('OWP-37: is told to be what it can do: only a sandbox keeps it from the network', {
+  it('OWP-37: is rated by what it can do: only a sandbox keeps it from the network', {
     timeout: LIMIT_MS,
   }, async () => {
     await greets()
@@ -134,7 +134,7 @@ function statOf(pid: number): readonly string[] | undefined {
   }
 }
 
-/** One that nobody has waited for yet is dead. */
+/** A zombie, whose parent has not waited for it, counts as dead. */
 function isAlive(pid: number): boolean {
   const state = statOf(pid)?.[0]
   return state !== undefined && state !== 'Z'

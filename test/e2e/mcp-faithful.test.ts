@@ -27,7 +27,7 @@ const PIXEL =
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'collet-faithful-')))
 const at = (name: string): string => join(folder, name)
 
-/** The same files before every call, whatever the calls before did to them. */
+/** Restores the files before every call. */
 function layOut(): void {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(at('sub'), { recursive: true })

@@ -117,7 +117,7 @@ function measureInstall(folder: string): { readonly packages: number; readonly m
 
 beforeAll(() => {
   project = mkdtempSync(join(tmpdir(), 'collet-packed-'))
-  // Packing builds by itself, so that nobody publishes an old build or none.
+  // Packing builds by itself, so that an old build is never published.
   rmSync(join(ROOT, 'dist'), { recursive: true, force: true })
   execFileSync('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT, stdio: 'pipe' })
   tarball = readdirSync(project).find((name) => name.endsWith('.tgz')) ?? ''

@@ -21,7 +21,7 @@ export class SharedKills {
     return index.promise
   }
 
-  /** A story, told to its end or broken off: nobody waits for it any more. */
+  /** A story that ended or was interrupted. */
   async tell(story: () => Promise<void>): Promise<void> {
     try {
       await story()

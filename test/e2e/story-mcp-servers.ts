@@ -12,7 +12,7 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const MAX_S = 120
 const run = promisify(execFile)
 
-/** Programs that everybody starts from npm, as this repository has them installed. */
+/** Popular MCP servers from npm, as installed in this repository. */
 function published(name: string, ...args: readonly string[]) {
   return {
     command: process.execPath,
@@ -21,7 +21,7 @@ function published(name: string, ...args: readonly string[]) {
 }
 
 /**
- * Somebody has three MCP servers in the file of Claude Desktop, and an empty folder. Two commands later all of them are
+ * A user has three MCP servers in the file of Claude Desktop, and an empty folder. Two commands later all of them are
  * behind one address. `collet` is how the command is started in that folder.
  */
 export async function playMcpServersStory(

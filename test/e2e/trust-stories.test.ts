@@ -35,7 +35,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     await project.start()
     for (const [name, story] of stories) {
       const reported = kills.tell(story)
-      // Whoever looks at this one hears of it.
+      // Reading this resource shows the mark.
       reported.catch(() => undefined)
       telling.set(name, reported)
     }

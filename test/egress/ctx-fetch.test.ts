@@ -80,7 +80,7 @@ describe('ctx.fetch', () => {
     }
   })
 
-  it('OWP-82: discovery tells the guard and its limits, as they are', async () => {
+  it('OWP-82: discovery shows the guard and its limits', async () => {
     const egress = { ...egressTo(), maxResponseBytes: 2048, timeoutMs: 1500 }
     const { server } = await start(asking(), { egress })
     const response = await fetch(`${server.url}/.well-known/openwop`)

@@ -250,7 +250,7 @@ describe('what is fetched', () => {
 })
 
 describe('what goes wrong', () => {
-  it('rule 9: nobody listens: nothing was sent', async () => {
+  it('rule 9: a refused connection: nothing was sent', async () => {
     const gone = await startSite(() => undefined)
     await gone.close()
     expect(

@@ -31,7 +31,7 @@ describe('the size of an answer', () => {
     })
   })
 
-  it('OWP-81: one that does not say so ends the body at the limit', async () => {
+  it('OWP-81: a body without a declared length ends at the limit', async () => {
     const { fetch, url } = await start((_visit, response) => {
       const more = (): void => {
         while (!response.destroyed && response.write(Buffer.alloc(65_536)));

@@ -92,7 +92,7 @@ describe('redirects', () => {
     }
   })
 
-  it('are given back or refused when the caller says so', async () => {
+  it('are returned or refused as the caller requests', async () => {
     const { fetch, url } = await start((_visit, response) => sendTo(response, 'http://10.0.0.1/'))
     expect((await fetch(url, { redirect: 'manual' })).status).toBe(302)
     expect(await failureOf(fetch(url, { redirect: 'error' }))).toMatchObject({ code: 'egress_denied' })

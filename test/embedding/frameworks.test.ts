@@ -117,7 +117,7 @@ async function callOtc(url: string, callId: string, by: string, key = KEY) {
 describe.each(Object.keys(PROGRAMS))('mounted in %s', (name) => {
   const mount = async () => await PROGRAMS[name]?.(await open())
 
-  it('answers calls, durable as ever, and refuses whoever has no key', async () => {
+  it('answers durable calls, and refuses callers without a key', async () => {
     const url = `${await mount()}`
     const first = await callOtc(url, 'c-1', 'Ann')
     expect(first).toMatchObject({ status: 200, body: { result: { success: true, value: 'Ann counted' } } })
@@ -172,7 +172,7 @@ describe('a handler', () => {
     expect((await open.fetch(new Request('http://localhost/health'))).status).toBe(200)
   })
 
-  it('says so when somebody has read a body and left nothing of it', async () => {
+  it('reports a body that another handler has consumed', async () => {
     const { listener } = await open()
     const url = await listening((request, response) => {
       request.resume().on('end', () => listener(request, response))
@@ -181,11 +181,11 @@ describe('a handler', () => {
     expect(runs).toEqual([])
   })
 
-  it('says where addresses for people would lead, unless it is told', async () => {
+  it('reports the address for people, unless it is configured', async () => {
     expect((await open()).warnings.join()).toContain('server.publicUrl is not set')
   })
 
-  it('takes no more calls once it drains, and says so', async () => {
+  it('refuses calls once it drains, with a reason', async () => {
     const handler = await open()
     await handler.drain()
     expect(handler.isReady()).toBe(false)

@@ -11,8 +11,8 @@ import { readBlocks } from '../docs/markdown-blocks.ts'
 import { type ServerProcess, startServerProcess } from '../e2e/server-process.ts'
 
 /**
- * A folder in which somebody said `npm install next react react-dom typescript @types/node @types/react`, as create-next-app does. That is
- * 342 MB without the compiler, which nobody should have to fetch for this file alone.
+ * A folder after `npm install next react react-dom typescript @types/node @types/react`, as create-next-app does. That is
+ * 342 MB without the compiler, too much to download for this file alone.
  */
 const NEXT = process.env.COLLET_NEXT
 const KEY = randomBytes(32).toString('base64url')

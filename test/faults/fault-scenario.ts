@@ -116,7 +116,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
       seconds: (performance.now() - startedMs) / 1_000,
     }
   } catch (error) {
-    throw new Error(`seed ${options.seed}: ${String(error)}\n${lastWords(folder, options.replicas)}`, {
+    throw new Error(`seed ${options.seed}: ${String(error)}\n${stderrTail(folder, options.replicas)}`, {
       cause: error,
     })
   } finally {
@@ -182,7 +182,7 @@ function keepLogs(folder: string, target: string): void {
   }
 }
 
-function lastWords(folder: string, replicas: number): string {
+function stderrTail(folder: string, replicas: number): string {
   return Array.from({ length: replicas }, (_, index) => {
     const log = readFileSync(join(folder, `replica-${index}.log`), { encoding: 'utf8', flag: 'a+' })
     return `replica ${index}: …${log.slice(-600)}`

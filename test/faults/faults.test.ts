@@ -4,7 +4,7 @@ import { sized } from '../size.ts'
 import { runFaultScenario } from './fault-scenario.ts'
 import { FAULT_NAMES, type FaultName } from './faults.ts'
 
-/** The same choices in every run; the timing of processes stays free. */
+/** Every run makes equal choices; the timing of processes varies. */
 const SEED = process.env.COLLET_SEED === 'random' ? Date.now() % 1_000_000 : 20_261_116
 const LIMIT_MS = sized(180_000, 3 * 3_600_000)
 /** They cost a lease, or several starts: more than the seconds a short run has. */

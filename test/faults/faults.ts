@@ -150,7 +150,7 @@ export async function injectFaults(
   for (const replica of stage.servers) await replica.url()
 }
 
-/** Waits until so many calls were begun. Nobody who is left alone for a while may stay without an answer. */
+/** Waits until so many calls were begun. Without faults for a while, every caller must get an answer. */
 async function untilCalls({ stage, postgres }: Breakable, calls: number, signal: AbortSignal): Promise<void> {
   let [seen, sinceMs, lookedAtMs] = [stage.calls.size, performance.now(), performance.now()]
   while (stage.calls.size < calls && !signal.aborted) {

@@ -13,7 +13,7 @@ import { neighbourKeyOf } from './replica.ts'
 const TOOL = 'Effect.Write@1.0.0'
 const MAX_LOOKS = 100
 
-/** What the caller of another tenant was told, by the id it shares with a call of the first tenant. */
+/** Answers to a caller of another tenant, by the id that it shares with a call of the first tenant. */
 export type NeighbourReplies = Map<string, Reply>
 
 /** A caller in another tenant that uses the very ids of the first, as clients that count their calls do. */

@@ -76,7 +76,7 @@ export default {
   return file
 }
 
-/** The key of a caller in another tenant, known to whoever knows the first. */
+/** The key of a caller in another tenant, derived from the first. */
 export function neighbourKeyOf(apiKey: string): string {
   return `neighbour-${apiKey}`
 }

@@ -10,7 +10,7 @@ const LOOK_EVERY_MS = 500
 const STOOD_STILL = /^stood still ([\d.]+) ([\d.]+)$/gm
 
 /**
- * A fault that nobody injected: a busy machine lets a process or the database stand still. A lease may be lost over it, which the promise
+ * A fault that the test did not inject: a busy machine lets a process or the database stand still. A lease may be lost over it, which the promise
  * names ("or lost its lease"), so the judges hear of it as of a pause. On a machine that has room there is none.
  */
 export function readStalls(folder: string, replicas: number, leaseMs: number): readonly Kill[] {
@@ -23,7 +23,7 @@ export function readStalls(folder: string, replicas: number, leaseMs: number): r
   }).flat()
 }
 
-/** The same for the database: asks it a question again and again, past the proxies, until told to stop. Outages are known anyway. */
+/** Watches the database: queries it repeatedly, past the proxies, until stopped. Injected outages are known anyway. */
 export async function watchDatabase(
   url: string,
   {

@@ -210,7 +210,7 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /opentool': 200,
   'GET /opentool/version': 200,
   'GET /opentool/load': 200,
-  // Its state is in this process, and is let go; the store is told as soon as it can be.
+  // Its state is in this process and is released; the store follows as soon as it can.
   'DELETE /v1/sessions/:sessionId': 204,
   // This server has no toolsets, which its config says.
   'POST /mcp/:toolset': 404,
@@ -233,10 +233,10 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   // Its addresses and its limits are in its config.
   ...{ 'GET /admin/server': 200, 'GET /admin/limits': 200 },
   'GET /metrics': 403,
-  // Without an issuer OAuth requests are told to use a key.
+  // Without an issuer, OAuth requests get the advice to use a key.
   'GET /.well-known/oauth-authorization-server': 404,
   ...{ 'POST /register': 400, 'GET /authorize': 400, 'POST /token': 400 },
-  // Whoever is not signed in learns nothing, and signing in is by what this process signed.
+  // Without a sign-in the page shows nothing; signing in needs only what this process signed.
   'GET /approvals': 403,
   'POST /approvals/:id/:verb': 403,
   'GET /sign-in/:code': 404,

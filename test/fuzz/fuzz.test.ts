@@ -19,10 +19,10 @@ const SEED = Number(process.env.COLLET_FUZZ_SEED ?? 20_261_116)
 const AT_ONCE = 8
 /** One request in so many goes to the next route of the table. */
 const SHARE_OF_ROUTES = 4
-/** Nobody who still answers takes this long, on however busy a machine. */
+/** A server that still answers is faster than this, even on a busy machine. */
 const HANG_MS = 30_000
 const HOURS_MS = 4 * 3_600_000
-/** Of somebody who may approve the other's calls. */
+/** Key of an approver of the other caller's calls. */
 const OTHER_KEY = 'other-key-other-key-other-key-other'
 const ISSUER = { issuer: 'http://127.0.0.1:9/issuer', audiences: ['fuzz'], claims: {}, tenant: 'default' }
 
@@ -66,7 +66,7 @@ afterAll(async () => {
   agent.destroy()
   const code = await server.stop()
   rmSync(folder, { recursive: true })
-  // It was there until the end, and went as it was told.
+  // The server ran until the end, and stopped on request.
   expect(code).toBe(0)
 })
 
@@ -174,7 +174,7 @@ describe(`anything at all, seed ${SEED}`, () => {
       const seen = [...statuses].sort().map(([status, times]) => `${status} ${times}`)
       if (CASES >= 10_000)
         process.stdout.write(`${name}, ${sent} requests, ${own.length} routes: ${seen.join(', ')}\n`)
-      // One that goes in a circle, or is turned away at the door, tries nothing.
+      // A fuzzer that repeats itself, or is refused before the handler, tests nothing.
       expect(statuses.size).toBeGreaterThan(2)
       expect(statuses.get(200) ?? 0).toBeGreaterThan(CASES / 20)
       expect(distinct.size).toBeGreaterThan(CASES * 0.5)

@@ -28,7 +28,7 @@ export interface Lane {
 }
 
 /**
- * In order: the first that owns a route asks it, so that a new route is tried without anybody's doing. Pages come before
+ * In order: the first that owns a route asks it, so that a new route is covered automatically. Pages come before
  * operators, who decide what the pages are about.
  */
 export const LANES: Readonly<Record<string, Lane>> = {

@@ -5,7 +5,7 @@ interface Id {
   readonly tenant: string
 }
 
-/** What was in the database before anybody damaged it. */
+/** Content of the database before it was damaged. */
 export interface Ids {
   readonly calls: readonly Id[]
   readonly runs: readonly Id[]

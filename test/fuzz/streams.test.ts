@@ -92,7 +92,7 @@ function lineOf(random: Random): Buffer {
 const REPLY: CallReply = { callId: 'c', outcome: { ok: true, valueJson: '1' }, replayed: false }
 const WRITER = 'writer-of-the-fuzzer'
 
-it(`replicas that are told anything cut the exchange, and take the next one, seed ${SEED}`, {
+it(`replicas that get arbitrary input end the exchange, and accept the next one, seed ${SEED}`, {
   timeout: HOURS_MS,
 }, async () => {
   const key = createSecretKey(randomBytes(32))
@@ -145,7 +145,7 @@ it('a ticket is read from any text without harm', () => {
   )
 })
 
-/** Bytes that nobody sealed, and sealed texts that nobody would send. */
+/** Bytes that were not sealed, and sealed texts that no replica would send. */
 const anyFrames = fc.array(
   fc.oneof(
     fc.uint8Array({ maxLength: 200 }),

@@ -7,7 +7,7 @@ export const CLIENT_SECRET = 'client-secret-of-the-tests-0123456789'
 export interface AuthorizationServerOptions {
   readonly accessTokenSeconds?: number
   readonly rotate?: boolean
-  /** Whoever asks for a token for this resource gets a JWT, with these scopes. */
+  /** A token request for this resource gets a JWT with these scopes. */
   readonly resource?: { readonly uri: string; readonly scope: string }
   /** Claims of id tokens besides `sub`. */
   readonly claims?: Readonly<Record<string, unknown>>

@@ -45,7 +45,7 @@ describe('who may consent', () => {
     expect(new Set(stage.given.map(({ token }) => token)).size).toBe(2)
   })
 
-  it('rule 25: the same subject of another issuer is somebody else', async () => {
+  it('rule 25: the same subject of another issuer is another user', async () => {
     await using stage = await openStage({ signIn: true, changes: withJwt() })
     for (const issuer of [undefined, 'https://other.example']) {
       const { url } = await stage.challenge({ key: await tokenOf(issuer, 'ann') })
@@ -77,7 +77,7 @@ describe('who may consent', () => {
 })
 
 describe('tickets that are over', () => {
-  it('an expired ticket sends nobody anywhere, and the next call has a new one', async () => {
+  it('an expired ticket redirects to no provider, and the next call has a new one', async () => {
     await using stage = await openStage()
     const { id, url, checkUrl } = await stage.challenge()
     const browser = new Browser()
@@ -120,7 +120,7 @@ describe('tickets that are over', () => {
 })
 
 describe('beyond loopback', () => {
-  it('rule 25: without a sign-in nobody is asked, unless the operator says so', async () => {
+  it('rule 25: without a sign-in no consent is requested, unless the operator allows it', async () => {
     await using provider = await startAuthorizationServer()
     const base = {
       clientId: 'c',

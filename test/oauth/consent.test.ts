@@ -191,7 +191,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await stage.call({ userId: 'u2' })).status).toBe(400)
   })
 
-  it('rule 24: who may not assert users gets a challenge that nobody is asked about', async () => {
+  it('rule 24: a caller that may not assert users gets a challenge without a consent', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge({ key: OTHER, userId: 'u1' })
     const { text } = await new Browser().get(url)
@@ -265,7 +265,7 @@ describe('consent with a sign-in', () => {
     expect((await browser.get(start)).status).toBe(302)
   })
 
-  it('rule 25: a stolen ticket opens for nobody else', async () => {
+  it('rule 25: a stolen ticket opens for no other user', async () => {
     await using stage = await openStage({ signIn: true })
     const { url, checkUrl, id } = await stage.challenge({ userId: 'ann' })
     const thief = new Browser()

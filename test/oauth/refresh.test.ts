@@ -118,7 +118,7 @@ describe('hostile answers', () => {
     expect((await stage.call()).value).toBe('mail')
   })
 
-  it('a provider that is not there is a page that says so', async () => {
+  it('an unreachable provider gives a page with the reason', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     stage.provider.intercept = (request) => {

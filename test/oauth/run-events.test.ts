@@ -30,7 +30,7 @@ const GRANTED = ['connector.authorized', 'interrupt.resolved granted']
 const RAN = ['agent.toolCalled', 'agent.toolReturned ok']
 
 describe('the run of a call that lacks a consent', () => {
-  it('OWP-45, OWP-64, OWP-78, OWP-79: tells the question, the authorization and the call, without a secret', async () => {
+  it('OWP-45, OWP-64, OWP-78, OWP-79: has events of the question, the authorization and the call, without a secret', async () => {
     await using stage = await openStage()
     const { id, url } = await stage.challenge({ callId: 'c1', run: 'mails' })
     const [question, suspended] = await eventsOf(stage, 'mails')
@@ -107,7 +107,7 @@ describe('the run of a call that lacks a consent', () => {
     expect((await eventsOf(stage, runId, '?lastSequence=4')).map(({ sequence }) => sequence)).toEqual([5])
   })
 
-  it('OWP-78: a refused consent is told as a no, and nothing is authorized', async () => {
+  it('OWP-78: a refused consent is recorded as a rejection, and nothing is authorized', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge({ callId: 'c1', run: 'mails' })
     await new Browser().visit(url, { login: 'ann', denies: true })
@@ -116,7 +116,7 @@ describe('the run of a call that lacks a consent', () => {
     expect(events.at(-1)?.payload).toMatchObject({ reason: 'denied', resumeValue: { action: 'reject' } })
   })
 
-  it('OWP-78: a refused refresh is told, and then asked again', async () => {
+  it('OWP-78: a refused refresh is recorded, and consent is requested again', async () => {
     await using stage = await openStage()
     await new Browser().visit((await stage.challenge()).url, { login: 'ann' })
     await tamperedStore(stage, async (store) => store.expireTokens('no-such-refresh-token'))
@@ -137,7 +137,7 @@ describe('the run of a call that lacks a consent', () => {
     expect(typesOf(await eventsOf(stage, 'mails'))).toEqual([...ASKED, 'interrupt.resolved granted', ...RAN])
   })
 
-  it('rule 16: what is told lies in the store, where other processes read it too', async () => {
+  it('rule 16: events are in the store, where other processes read them too', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge({ callId: 'c1', run: 'mails' })
     const second = await openStage({ again: stage })
@@ -157,7 +157,7 @@ describe('the run of a call that lacks a consent', () => {
     )
   })
 
-  it('OWP-66: nobody resolves it but a person at the provider', async () => {
+  it('OWP-66: only a user at the provider resolves it', async () => {
     await using stage = await openStage()
     await stage.call({ callId: 'c1', run: 'mails' })
     const [question] = await eventsOf(stage, 'mails')

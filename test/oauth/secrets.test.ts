@@ -103,7 +103,7 @@ describe('the vault over HTTP', () => {
     expect(await discovery.text()).not.toContain('two-key-overlap')
   })
 
-  it('rule 24: a secret of one user is not there for the caller itself, nor for anybody else', async () => {
+  it('rule 24: a secret of one user is not used for the caller itself, nor for other users', async () => {
     await using stage = await openStage()
     await set(stage, { user_id: 'u1' })
     expect((await stage.call({ tool: 'Text.Secret', userId: 'u1' })).value).toBe('done')
@@ -111,7 +111,7 @@ describe('the vault over HTTP', () => {
       expect((await stage.call({ tool: 'Text.Secret', ...asked })).status).toBe(400)
   })
 
-  it('rule 29: it opens for admin:secrets and the start token, and for nobody else', async () => {
+  it('rule 29: it opens only for admin:secrets and the start token', async () => {
     await using stage = await openStage()
     const startToken = readFileSync(stage.server.startTokenFile, 'utf8').trim()
     expect((await admin(stage, 'GET', '/admin/secrets', { key: startToken })).status).toBe(200)

@@ -69,7 +69,7 @@ it.each(['OTC', 'MCP'] as const)(
   },
 )
 
-it('closing a session whose replica cannot be reached says so, and not that there is no such session', async () => {
+it('closing a session whose replica cannot be reached reports that, and not an unknown session', async () => {
   const sessionId = await open()
   wire.close()
   const response = await fetch(`${replicas.url(0)}/v1/sessions/${sessionId}`, { method: 'DELETE' })

@@ -44,7 +44,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it('what a killed replica ran is decided within two leases: told where it may have had effects, run again where not', async () => {
+it('calls of a killed replica are decided within two leases: ambiguous where they may have had effects, run again where not', async () => {
   const [holder, other] = servers
   if (holder === undefined || other === undefined) throw new Error('two were started')
   const opened = await fetch(`${holder.url}/v1/sessions`, {

@@ -118,7 +118,7 @@ describe('three replicas', () => {
     expect((await running).code).toBe('cancelled')
   })
 
-  it('tell the events of a run in one order, each whichever it was written by', async () => {
+  it('show the events of a run in one order, whichever replica wrote them', async () => {
     const headers = { ...as('alice'), [RUN_HEADER]: 'shared-run' }
     for (const name of ['a', 'b', 'c', 'd', 'e'])
       expect((await CALL_WAYS.OTC(replicas.next(), write(name, { headers }))).code).toBe('ok')
@@ -131,7 +131,7 @@ describe('three replicas', () => {
     expect(third).toEqual(one)
   })
 
-  it('a reader on one replica hears at once what another writes', async () => {
+  it('a reader on one replica gets at once what another writes', async () => {
     const headers = { ...as('alice'), [RUN_HEADER]: 'followed' }
     await CALL_WAYS.OTC(replicas.url(0), write('first', { headers }))
     const waiting = ask(replicas.url(1), '/v1/runs/followed/events/poll?lastSequence=1&timeout=10')

@@ -111,7 +111,7 @@ describe('a session of three replicas', () => {
     expect((await waiting).code).toBe('cancelled')
   })
 
-  it('fails with the replica that held it, and says so', async () => {
+  it('fails with the replica that held it, with a reason', async () => {
     const owner = await replicas.start()
     const { sessionId } = await open(owner.url)
     const add = (text: string) =>

@@ -92,7 +92,7 @@ async function shownName(): Promise<string> {
 }
 
 describe('collet serve --workers 2', () => {
-  it('serves with two processes on one port, says so once, and has one start token for both', async () => {
+  it('serves with two processes on one port, prints it once, and has one start token for both', async () => {
     expect((await processes(2)).size).toBe(2)
     expect(server.output().match(/serves 2 tools on/g)).toHaveLength(1)
     expect(server.output()).toContain('2 processes share the port')

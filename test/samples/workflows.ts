@@ -35,7 +35,7 @@ export function noting(
   })
 }
 
-/** A gateway with these tools, somebody who calls them and somebody who says yes. */
+/** A gateway with these tools, a caller and an approver. */
 export function workflowStage(tools: readonly DefinedTool[]) {
   const store = openMemoryStore()
   const gateway = openTestGateway(tools, { store })

@@ -197,7 +197,7 @@ describe('settling (rule 12)', () => {
     expect(calls.settled).toEqual([])
   })
 
-  it('tells a call that does not exist from one that is not ambiguous', async () => {
+  it('distinguishes a call that does not exist from one that is not ambiguous', async () => {
     const { ask, calls } = await start()
     expect((await ask('/admin/calls/none/settle', START_TOKEN, GOOD)).status).toBe(404)
     calls.result = 'not_ambiguous'

@@ -6,14 +6,14 @@ import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 
-describe('a question nobody answers', () => {
+describe('a question without an answer', () => {
   let server: ApprovalServer
   beforeAll(async () => {
     server = await startApprovalServer({ approvals: { ...DEFAULT_APPROVAL_RULES, expiresAfterMs: 400 } })
   })
   afterAll(() => server.close())
 
-  it('OWP-67, OWP-71: is refused by itself, told in its run, and 410 for whoever comes late', async () => {
+  it('OWP-67, OWP-71: is refused automatically, with an event in its run, and 410 for a late decision', async () => {
     const { id, runId, check } = await server.park('late')
     const made = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'carol' } })
     const { url, token } = made.json
@@ -70,7 +70,7 @@ describe('a token that only shows', () => {
 })
 
 describe('a server without credentials', () => {
-  it('rule 29: lets nobody decide but the start token, on loopback too', async () => {
+  it('rule 29: lets only the start token decide, on loopback too', async () => {
     const tool = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })
     const server = await startServer(testSettings({ tools: [tool] }), { graceMs: 0 })
     const call = () =>

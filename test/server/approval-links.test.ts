@@ -191,7 +191,7 @@ describe('links for approvers', () => {
     expect([again.status, again.json.error]).toEqual([409, 'interrupt_already_resolved'])
   })
 
-  it('rule 23: without a sign-in nobody decides about a command by link: it shows, and says how to decide', async () => {
+  it('rule 23: without a sign-in a link cannot decide about a command: it shows the question and how to decide', async () => {
     const body = { request: { tool_id: 'Host.Shell@1.0.0', call_id: 'sh', input: {} } }
     const { json } = await server.ask('/tools/call', { as: 'alice', body })
     const { id } = json.missing_requirements.approval
@@ -206,7 +206,7 @@ describe('links for approvers', () => {
     expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
   })
 
-  it('are made by approvers only, and for somebody', async () => {
+  it('are created by approvers only, and for a named person', async () => {
     const { id } = await server.park('link-6')
     const path = `/admin/approvals/${id}/link`
     expect((await server.ask(path, { as: 'alice', body: { approver: 'alice' } })).status).toBe(403)

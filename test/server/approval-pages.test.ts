@@ -57,7 +57,7 @@ describe('the page of an approval', () => {
 
   const look = async (id: string) => (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval
 
-  it('shows how the call stands to whoever has its address, not the input, and how to sign in', async () => {
+  it('shows the state of the call to holders of its address, without the input, and how to sign in', async () => {
     const { id } = await server.park('seen', { secretive: 'for approvers' })
     const { status, text } = await server.ask(`/approvals/${id}`)
     expect(status).toBe(200)

@@ -106,7 +106,7 @@ describe('links that need a sign-in (rule 23)', () => {
     expect((await server.ask(`${url}/sign-in`)).status).toBe(409)
   })
 
-  it('a stolen link: whoever signs in as somebody else gets no form, and may sign in again', async () => {
+  it('a stolen link: another user who signs in gets no form, and may sign in again', async () => {
     const { id } = await server.park('stolen')
     const { url, token } = await linkTo(id, 'carol')
     const mallory = await signIn(url, 'mallory')
@@ -169,7 +169,7 @@ describe('links that need a sign-in (rule 23)', () => {
 })
 
 describe('links where there is a sign-in and one approver is enough (rule 23)', () => {
-  it('lead to the sign-in all the same: having the link is being nobody', async () => {
+  it('lead to the sign-in all the same: a link is no identity', async () => {
     const issuer = await startAuthorizationServer()
     const rules = { ...settingsWith(issuer.issuer), approvals: DEFAULT_APPROVAL_RULES }
     const server = await startApprovalServer(rules, sqliteSettings)

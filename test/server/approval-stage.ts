@@ -9,7 +9,7 @@ import { testSettings } from '../test-settings.ts'
 
 const key = () => randomBytes(32).toString('hex')
 
-/** Everybody in these tests, by API key. */
+/** All principals of these tests, by API key. */
 export const KEYS = {
   alice: key(),
   bob: key(),
@@ -110,7 +110,7 @@ export async function startApprovalServer(
     ran,
     ask,
     pay: pays,
-    /** Parks a call and gives what its caller is told. */
+    /** Parks a call and returns the answer of its caller. */
     async park(callId: string, input?: object): Promise<{ id: string; runId: string; check: string }> {
       const { json, headers } = await pays(callId, input)
       const { id, check_url: check } = json.missing_requirements.approval

@@ -83,7 +83,7 @@ describe('approvals of collet mcp', () => {
     return await done.text()
   }
 
-  it('have an address that decides, and the model is told to call again with the same arguments', async () => {
+  it('have an address that decides, and the model gets the advice to call again with the same arguments', async () => {
     const settings = openProject()
     const client = await startClient(settings)
     const text = await client.pay()

@@ -100,7 +100,7 @@ describe.each([
     expect([done.json.error, done.headers.get('collet-call-id')]).toEqual([null, data.call_id])
   })
 
-  it('OWP-64, OWP-65, OWP-72: openwop tells the question, the words and the end, content-free', async () => {
+  it('OWP-64, OWP-65, OWP-72: openwop has events of the question, the decisions and the end, without content', async () => {
     const { runId, node, requested } = await parkIn('wop-1')
     expect(requested).toMatchObject({
       type: 'interrupt.requested',
@@ -238,7 +238,7 @@ describe.each([
     expect([late.status, late.json.error]).toEqual([422, 'interrupt_cancelled'])
   })
 
-  it('OWP-70: an override needs its own scope and a reason, and is told and journaled', async () => {
+  it('OWP-70: an override needs its own scope and a reason, and is an event and a journal entry', async () => {
     const { runId, node } = await parkIn('override')
     const resumeValue = { action: 'override', reason: 'the house burns' }
     const refused = await resolve({ runId, node }, 'bob', { resumeValue })
@@ -250,7 +250,7 @@ describe.each([
     expect(reported.payload).toMatchObject({ gateId: expect.any(String), reason: 'the house burns' })
   })
 
-  it('holds a request with Prefer: wait until somebody decides', async () => {
+  it('holds a request with Prefer: wait until an approver decides', async () => {
     const before = server.ran.length
     const { id } = await server.park('waits')
     const waiting = server.pay('waits', undefined, { headers: { prefer: 'respond-async, wait=30' } })
@@ -321,8 +321,8 @@ describe('whom a call is for', () => {
   })
 })
 
-describe('a question that somebody wrote into the database', () => {
-  it('is refused, and told to the operator in the audit stream without what the row says', async () => {
+describe('a question that was forged in the database', () => {
+  it('is refused, and reported to the operator in the audit stream without its content', async () => {
     const server = await startApprovalServer({}, sqliteSettings)
     try {
       const { id } = await server.park('forged')

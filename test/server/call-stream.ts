@@ -1,7 +1,7 @@
 import { EventParser } from '#kernel/base/event-stream'
 import type { RenderedChange } from '#server/admin/call-events'
 
-/** A reader of `/admin/calls/events`, and what it was told. */
+/** A reader of `/admin/calls/events`, and its events. */
 export interface CallStream {
   readonly status: number
   readonly changes: readonly RenderedChange[]

@@ -109,7 +109,7 @@ describe('GET /admin/calls/events', () => {
     rmSync(settings.dataFolder, { recursive: true })
   })
 
-  it('tells each change of a call, with who, what and how it ended', async () => {
+  it('streams each change of a call, with its caller, tool and outcome', async () => {
     const stream = await follow(server.url, { 'x-api-key': WATCH })
     await call(server.url, 'Mail.Read', 'r-1', ANN)
     await call(server.url, 'Bank.Fail', 'f-1', ANN)
@@ -150,7 +150,7 @@ describe('GET /admin/calls/events', () => {
     expect((await follow(server.url, { 'x-api-key': WATCH, query: 'state=lost' })).status).toBe(400)
   })
 
-  it('tells what the filter means, and what it does not mean any more', async () => {
+  it('streams calls that match the filter, and those that no longer match', async () => {
     const failed = await follow(server.url, { 'x-api-key': WATCH, query: 'state=error&tool=bank.*' })
     const parked = await follow(server.url, { 'x-api-key': WATCH, query: 'state=parked' })
     await call(server.url, 'Mail.Send', 'x-1', ANN)
@@ -311,7 +311,7 @@ describe('the feed of calls', () => {
     await store.close()
   })
 
-  it('lets go of a reader that does not keep up, and says so', async () => {
+  it('disconnects a slow reader with a notice', async () => {
     const store = openSqliteStore({ path: ':memory:', masterKey: Buffer.alloc(32, 7) })
     const feed = new CallFeed({ store, clock: SYSTEM_CLOCK })
     const reader = await feed.open({})
@@ -323,7 +323,7 @@ describe('the feed of calls', () => {
 })
 
 describe('calls of several servers', () => {
-  it('are told on each of them, and a reader goes on at another one', async () => {
+  it('are streamed by each of them, and a reader continues at another one', async () => {
     const replicas = await startReplicas('calls_live', () => tools, { auth: AUTH })
     try {
       const first = await follow(replicas.url(0), { 'x-api-key': WATCH })

@@ -38,7 +38,7 @@ async function open() {
 }
 
 describe('a tool whose scope no caller can hold', () => {
-  it('says so in the list, in the filter, in a call and in the counts', async () => {
+  it('shows it in the list, in the filter, in a call and in the counts', async () => {
     const { server, run } = await open()
     expect(server.counts()).toMatchObject({ tools: 3, closed: 1 })
     const listed = await run('tools', '--needs', 'scope')

@@ -70,13 +70,13 @@ describe('the check of a source', () => {
   }
   const answering = (listener: RequestListener) => listen(createHttp(listener))
 
-  it('ends at a name that nobody knows', async () => {
+  it('ends at a name that does not resolve', async () => {
     const { ok, ends, advice } = await checked({ type: 'mcp', url: 'http://nowhere.invalid/mcp' })
     expect([ok, ends[0], ends[1]]).toEqual([false, 'resolve failed', 'connect not_reached'])
     expect(advice).toContain('nowhere.invalid is spelled right')
   })
 
-  it('ends at a certificate that nobody vouches for', async () => {
+  it('ends at an untrusted certificate', async () => {
     const { cert, key } = makeSelfSigned('127.0.0.1', Date.now())
     const port = await listen(createHttps({ cert, key }, (_request, response) => response.end()))
     const { ends, says, advice } = await checked({ type: 'mcp', url: `https://127.0.0.1:${port}/mcp` })
@@ -131,7 +131,7 @@ describe('the check of a source', () => {
 })
 
 describe('a look before a source is added', () => {
-  it('tells each line of the program, and ends it when its reader leaves', async () => {
+  it('streams each line of the program, and ends it when its reader disconnects', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-probe-'))
     closing.push(() => rmSync(folder, { recursive: true }))
     const file = join(folder, 'pid')

@@ -37,7 +37,7 @@ describe('a word of a command', () => {
     )
   })
 
-  it('is told from a file, and from what may be meant as one', () => {
+  it('is distinguished from a file, and from a possible file name', () => {
     for (const file of ['file:///etc/passwd', './api.yaml']) expect(isCommand(file)).toBe(false)
     for (const path of ['/etc/passwd', './run', '../run', '~/run']) expect(looksLikeFile(path)).toBe(true)
     for (const other of ['npx -y server', '/usr/bin/node server.js', './api.yaml', 'https://a.example/b'])

@@ -61,7 +61,7 @@ describe('the files of the console', () => {
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(`${server.url}${path}`, { headers, redirect: 'manual' })
 
-  it('every place is the page, with everything a browser must be told about it', async () => {
+  it('every address of the console is the page, with all security headers', async () => {
     const paths = [
       '',
       '/',
@@ -183,7 +183,7 @@ describe('the files of the console', () => {
     expect([head.status, await head.text()]).toEqual([200, ''])
   })
 
-  it('an address where nothing is: the page says so to people, a sentence to programs', async () => {
+  it('an unknown address: a page for people, a sentence for programs', async () => {
     for (const path of ['/a/b/c/d', '/calls/rec-1/more', '/none.txt', '/assets/none.js']) {
       const response = await get(`/console${path}`, HTML)
       expect([path, response.status, response.headers.get('cache-control')]).toEqual([path, 404, 'no-store'])
@@ -229,7 +229,7 @@ it('works below a path of a proxy', async () => {
   expect(led.headers.get('location')).toBe('/tools&co/console')
 })
 
-it('a copy that was built without the console says so, and finds it once it is there', async () => {
+it('a copy that was built without the console reports it, and finds the console once it is built', async () => {
   const later = join(root, 'later')
   const server = await start({}, later)
   const missing = await fetch(`${server.url}/console`)

@@ -26,7 +26,7 @@ afterEach(async () => {
 
 type Issuer = NonNullable<Settings['auth']['issuers']>[number]
 
-/** A server whose people sign in at a real provider, which gives opaque access tokens unless it is told of a resource. */
+/** A server whose people sign in at a real provider, which issues opaque access tokens unless the request names a resource. */
 async function start(
   given: AuthorizationServerOptions = {},
   { audience = 'collet', scopes = [] as string[], roles = undefined as readonly string[] | undefined } = {},
@@ -130,7 +130,7 @@ it('says what to change when auth.issuers takes neither token, and when the toke
   expect([tooLong.status, tooLong.text.includes('too long to be kept by a browser')]).toEqual([502, true])
 })
 
-it('nobody is signed in by a return that began elsewhere, again, or not at all, nor led to another site', async () => {
+it('a return that began elsewhere, again, or not at all signs no user in, and redirects to no other site', async () => {
   const { server } = await start()
   const [ann, eve] = [new Browser(), new Browser()]
   let callback = ''
@@ -238,7 +238,7 @@ it('docs/recipes/single-sign-on.md: with its config people sign in, and their gr
     const folder = mkdtempSync(join(mkdirSync(root, { recursive: true }) ?? root, 'recipe-'))
     writeFileSync(join(folder, 'index.html'), '<html><head></head></html>')
     const printed = block?.text.replaceAll('https://idp.example.com', provider.issuer) ?? ''
-    // Its address and its upstream are of somebody's network; the provider here gives its application a secret.
+    // The address and the upstream belong to a real network; this provider gives its application a secret.
     const { server: _address, sources: _upstream, ...config } = JSON.parse(printed)
     config.console.signIn.clientSecret = CLIENT_SECRET
     const settings = await settingsOf(

@@ -106,7 +106,7 @@ describe('signing in to the console of a server with keys', () => {
   })
   afterAll(closeAll)
 
-  it('tells a stranger how to sign in, and nothing else', async () => {
+  it('shows an anonymous visitor only how to sign in', async () => {
     const { status, json, headers, set } = await new Browser(server.url).ask('/console/session')
     expect([status, set, headers.get('cache-control')]).toEqual([200, null, 'no-store'])
     expect(json).toEqual({
@@ -278,7 +278,7 @@ describe('another program on this host, which browsers send the cookie to', () =
 describe('a server without keys', () => {
   afterEach(closeAll)
 
-  it('lets everybody look and call, and asks for a sign-in to manage', async () => {
+  it('lets every visitor look and call, and asks for a sign-in to manage', async () => {
     const server = await start()
     const browser = new Browser(server.url)
     expect((await browser.ask('/console/session')).json).toMatchObject({

@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), 'collet-exec-'))
 const ran: string[] = []
 let held = Promise.withResolvers<void>()
 
-/** The same shell, in code of this server and behind an upstream. */
+/** A shell, in code of this server and behind an upstream. */
 function shell(id: string, where: string) {
   return tool({
     id,

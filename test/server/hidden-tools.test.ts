@@ -19,7 +19,7 @@ beforeAll(async () => {
         key('viewer', [], { roles: ['viewer', 'reader'] }),
         key('ended', ['*'], { expiresAtMs: 1 }),
         key('auditor', ['audit:read']),
-        // One for each way to ask, because what one principal does again and again is told once.
+        // One principal for each request, because repeated denials of one principal are recorded once.
         ...WAYS.map((_way, index) => key(`way-${index}`, [])),
         // Two keys of one principal, of which one sees less.
         { ...key('wide', ['mail:send']), id: 'twin' },
@@ -110,7 +110,7 @@ describe('a tool that a principal may not call', () => {
     }
   })
 
-  it('OWP-60, OWP-61: a role opens what its scopes cover, and one that nobody seeded opens nothing', async () => {
+  it('OWP-60, OWP-61: a role opens what its scopes cover, and an undefined role opens nothing', async () => {
     const { text } = await server.ask('/v1/tools', { key: 'k-viewer' })
     expect(text).toMatch(/Files.Read/)
     expect(text).not.toMatch(/Mail|Note/)
@@ -122,7 +122,7 @@ describe('a tool that a principal may not call', () => {
     expect(answer.status).toBe(401)
   })
 
-  it('OWP-22: costs the store as many changes as an unknown one, whoever asks and how often', async () => {
+  it('OWP-22: costs the store as many changes as an unknown one, for every caller and number of requests', async () => {
     const one = await startPrincipalsServer(
       { auth: { apiKeys: [key('narrow', []), key('seer', ['metrics:read'])], jwt: undefined } },
       'sqlite',
@@ -217,7 +217,7 @@ describe('a tool that a principal may not call', () => {
     }
   })
 
-  it('OWP-55: is not invoked, and no capability promises to tell of the refusal in a run', async () => {
+  it('OWP-55: is not invoked, and no capability promises an event of the refusal', async () => {
     const body = { $schema: 'urn:oxp:1.0', request: { tool_id: 'Mail.Send', call_id: 'not-run', input: {} } }
     await server.ask('/tools/call', { method: 'POST', key: 'k-narrow', body })
     expect((await server.ask('/calls/not-run', { key: 'k-narrow' })).status).toBe(404)

@@ -32,7 +32,7 @@ describe('authentication', () => {
     }
   })
 
-  it('T-12: a bad credential is told before bad JSON, and unknown paths tell nothing about credentials', async () => {
+  it('T-12: a bad credential is reported before bad JSON, and unknown paths reveal nothing about credentials', async () => {
     const { url } = await startApp({ auth: WITH_KEY })
     expect((await fetch(`${url}/tools/call`, { method: 'POST', headers: json, body: '{' })).status).toBe(401)
     expect((await fetch(`${url}/nothing`)).status).toBe(404)

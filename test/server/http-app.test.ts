@@ -242,7 +242,7 @@ describe('faults', () => {
 
   it.each([
     ['full', 'not_ready', 'Nothing was changed', '2'],
-    // Whoever obeyed the header would repeat what may have taken effect.
+    // A client that followed the header would repeat a call that may have taken effect.
     ['unknown', 'not_ready', 'not known whether this request took effect', null],
     ['unreadable', 'internal', 'unexpected fault', null],
   ] as const)('rules 11 and 14: a store that is %s is %s to its caller', async (sort, code, text, after) => {

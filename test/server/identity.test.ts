@@ -178,7 +178,7 @@ describe('what a caller sees of its calls', () => {
     expect(await traceOf({ traceparent: `00-${other}-00f067aa0ba902b7-01` }, TRACE)).toBe(other)
   })
 
-  it('lists its own, newest first, page by page, and nobody else their calls', async () => {
+  it('lists the own calls, newest first, page by page, and no calls of others', async () => {
     for (const name of ['a', 'b', 'c', 'd', 'e']) {
       await otc({ tool_id: 'Who.Am', call_id: `listed-${name}` }, ann)
       await otc({ tool_id: 'Who.Am', call_id: `other-${name}` }, 'k-portal')

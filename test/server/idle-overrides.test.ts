@@ -126,7 +126,7 @@ describe('what an operator says about a tool that is not there', () => {
     })
   })
 
-  it('is nothing to tell where it is right, or about a tool that is left out', async () => {
+  it('gives no warning where it is right, or about a tool that is left out', async () => {
     const { server, settings } = await start({
       tools: { 'write-file': { approval: 'always' }, 'delete-file': { approval: 'always' } },
       exclude: ['delete*'],

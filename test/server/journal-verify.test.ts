@@ -82,7 +82,7 @@ describe('POST /admin/journal/verify', () => {
     expect((await server.ask('/admin/journal', { key: 'k-clerk' })).status).toBe(403)
   })
 
-  it('runs beside calls, one at a time, and ends with whoever asked for it', async () => {
+  it('runs beside calls, one at a time, and ends when its client disconnects', async () => {
     const server = await open()
     const writes = sized(300, 20_000)
     for (let at = 0; at < writes; at += 50)

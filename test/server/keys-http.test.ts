@@ -45,7 +45,7 @@ const drop = (path: string, credential = startToken) =>
 const statusOf = async (credential: string) => (await server.ask('/v1/tools', { key: credential })).status
 
 describe('/admin/keys', () => {
-  it('rule 3: whoever holds admin:keys ends nobody who may do more, for good or for a key', async () => {
+  it('rule 3: a holder of admin:keys cannot revoke a principal with more permissions', async () => {
     const strong = (await make({ principal: 'strong', tenant: 'acme', scopes: ['pay:all'] })).json
     const peer = (await make({ principal: 'peer', tenant: 'acme', scopes: ['mail:send'] })).json
     for (const path of [`/admin/keys/${strong.key_id}`, '/admin/principals/strong']) {
@@ -109,7 +109,7 @@ describe('/admin/keys', () => {
     await expect.poll(() => statusOf(json.key), { interval: 20, timeout: 30_000 }).toBe(401)
   })
 
-  it('rule 3: rotating gives the same principal another key, and the old one ends when told', async () => {
+  it('rule 3: rotating gives the same principal another key, and the old one ends at the requested time', async () => {
     const first = (await make({ principal: 'carl', tenant: 'acme', scopes: ['mail:send'] })).json
     const second = (await rotate('carl', { tenant: 'acme' })).json
     expect([await statusOf(first.key), await statusOf(second.key)]).toEqual([200, 200])
@@ -141,7 +141,7 @@ describe('/admin/keys', () => {
     await expect(startServer({ ...settings, auth })).rejects.toThrow(/names are never used again/)
   })
 
-  it('nobody gives on what they do not hold', async () => {
+  it('a grant cannot exceed the grants of its giver', async () => {
     const cases: [object, string, number][] = [
       [{ principal: 'e1', scopes: ['mail:send'] }, 'k-root', 201],
       [{ principal: 'e2', scopes: ['mail:*'] }, 'k-root', 201],
@@ -163,7 +163,7 @@ describe('/admin/keys', () => {
     expect((await make({ principal: 'e5', tenant: 'globex' })).status).toBe(201)
   })
 
-  it('rule 3: nobody becomes a configured principal by making a key under its name', async () => {
+  it('rule 3: a new key cannot use the name of a configured principal', async () => {
     for (const credential of ['k-root', startToken]) {
       const taken = await make({ principal: 'plain', tenant: 'acme' }, credential)
       expect([taken.status, taken.json.message]).toEqual([400, expect.stringContaining('configuration')])
@@ -187,7 +187,7 @@ describe('/admin/keys', () => {
       .toContainEqual(expect.objectContaining({ resource: 'admin:secrets', allowed: false }))
   })
 
-  it('tells whoever manages keys which principal with a key was refused', async () => {
+  it('shows key managers which principal with a key was refused', async () => {
     const { json } = await make({ principal: 'nosy', scopes: [] })
     await expect.poll(async () => (await server.ask('/admin/secrets', { key: json.key })).status).toBe(403)
     const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
@@ -196,7 +196,7 @@ describe('/admin/keys', () => {
       .toContainEqual(expect.objectContaining({ principal_id: 'key:nosy', resource: 'admin:secrets' }))
   })
 
-  it('tells them of keys of the config too, and finds everybody by name; others see opaque names alone', async () => {
+  it('shows them keys of the config too, and finds every principal by name; others see only opaque names', async () => {
     await server.ask('/admin/secrets', { key: 'k-plain' })
     const read = async (query: string, credential = startToken) =>
       (await server.ask(`/admin/audit?limit=1000&${query}`, { key: credential })).json.events
@@ -215,7 +215,7 @@ describe('/admin/keys', () => {
     for (const event of shown) expect(event).not.toHaveProperty('principal_id')
   })
 
-  it('nobody rotates themselves into a stronger principal, nor touches another tenant', async () => {
+  it('a rotation gives no more permissions, and reaches no other tenant', async () => {
     const strong = (await make({ principal: 'boss', tenant: 'acme', scopes: ['*'] })).json
     expect((await rotate('boss', {}, 'k-root')).status).toBe(403)
     expect((await drop(`/admin/keys/${strong.key_id}`, 'k-stranger')).status).toBe(404)

@@ -289,7 +289,7 @@ describe('large bodies', () => {
     expect((await send('"aaaa"')).status).toBe(413)
   })
 
-  it('keeps the connection after a small body nobody read', async () => {
+  it('keeps the connection after a small unread body', async () => {
     const { port } = await startApp()
     const bad = request(
       [CALL, `Host: 127.0.0.1:${port}`, 'Content-Type: text/plain', 'Content-Length: 2'],

@@ -127,7 +127,7 @@ describe('POST /admin/reload', () => {
     expect((await post(server.url, '/admin/reload', ADMIN)).status).toBe(400)
   })
 
-  it('says so where there is no config to read', async () => {
+  it('reports that there is no config to read', async () => {
     const settings = testSettings({ auth: AUTH })
     const server = await startServer(settings, { graceMs: 100 })
     running.push({ server, folder: settings.dataFolder })
@@ -296,7 +296,7 @@ describe('what a reload changes', () => {
     expect((await large()).value).toBe('x'.repeat(5_000))
   })
 
-  it('webhooks: one that was added is told of the next approval, also on this machine', async () => {
+  it('webhooks: an added one is notified of the next approval, also on this machine', async () => {
     const told = Promise.withResolvers<string>()
     const receiver = createServer((request, response) => {
       request.setEncoding('utf8').on('data', (text: string) => told.resolve(text))

@@ -63,7 +63,7 @@ async function ask(
   return { status: response.status, headers: response.headers, text, json }
 }
 
-/** The headers of the console after somebody opened the printed link. */
+/** Headers of the console after the printed link was opened. */
 async function operatorOf({ signInUrl = '' }: RunningServer): Promise<Headers> {
   const { headers } = await ask(signInUrl, {})
   const fragment = headers.get('location')?.split('#')[1] ?? ''

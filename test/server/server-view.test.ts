@@ -73,7 +73,7 @@ describe('GET /admin/server', () => {
 })
 
 describe('GET /admin/server/beginning', () => {
-  it('tells of the own calls, and which of them an agent made', async () => {
+  it('shows the own calls, and which of them an agent made', async () => {
     const server = await open()
     const beginning = async () => (await server.ask('/admin/server/beginning')).json
     expect(await beginning()).toEqual({ has_calls: false, agent_call: null })
@@ -87,7 +87,7 @@ describe('GET /admin/server/beginning', () => {
     expect(await beginning()).toMatchObject({ agent_call: { tool: 'Open.Say@1.0.0' } })
   })
 
-  it('tells nobody of the calls of another', async () => {
+  it('shows no calls of other principals', async () => {
     const apiKeys = [key('ann', ['*']), key('ben', []), key('watch', ['admin:calls'])]
     const server = await open({ auth: { apiKeys, jwt: undefined } })
     const body = { request: { tool_id: 'Open.Say', call_id: 'c-1', input: {} } }

@@ -16,7 +16,7 @@ async function open(changes: Parameters<typeof testSettings>[0] = {}) {
   return { url: server.url, response, page: (await response.text()).replaceAll('&quot;', '"') }
 }
 
-it('tells whoever opens the address in a browser where things are, and what to paste into which client', async () => {
+it('shows a browser the addresses of the server, and the configuration of each client', async () => {
   const { url, response, page } = await open()
   expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
   expect(response.headers.get('content-security-policy')).toContain("default-src 'none'")
@@ -26,7 +26,7 @@ it('tells whoever opens the address in a browser where things are, and what to p
   expect(page).not.toContain('Authorization')
 })
 
-it('names the variable of the key where one is needed, and nobody who has one', async () => {
+it('names the variable of the key where one is needed, and no principal with a key', async () => {
   const auth = {
     apiKeys: [{ id: 'ann', key: new Secret('k-canary'), tenant: 'default', scopes: [] }],
     jwt: undefined,

@@ -86,7 +86,7 @@ describe('streamed replies', () => {
     await left.promise
   })
 
-  it('tell the stream that its reader has left, also while it waits', async () => {
+  it('end the stream when its reader disconnects, also while it waits', async () => {
     const left = Promise.withResolvers<void>()
     const { url } = await startApp({
       routes: [

@@ -139,7 +139,7 @@ describe('a tool that belongs to a tenant', () => {
     ).toBe('done')
   })
 
-  it('cannot be given to a key of another tenant, which hears what it hears of any unknown tool', async () => {
+  it('cannot be granted to a key of another tenant, which gets the answer for unknown tools', async () => {
     const make = (credential: string, name: string, tool: string) =>
       server.ask('/admin/keys', {
         method: 'POST',

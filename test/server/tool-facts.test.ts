@@ -38,7 +38,7 @@ async function ask(path: string, init: RequestInit = {}): Promise<any> {
 }
 
 describe('what a caller can know before it calls', () => {
-  it('OTC-37, OTC-49: a definition says that somebody has to approve, and nothing where nothing is needed', async () => {
+  it('OTC-37, OTC-49: a definition has the required approval, and no requirements where none are needed', async () => {
     const { tools: listed } = await ask('/tools?schema=otc://1.0')
     expect(listed.map(({ id, requirements }: Record<string, unknown>) => [id, requirements])).toEqual([
       ['Calculator.Add@1.0.0', undefined],

@@ -140,7 +140,7 @@ describe('who sees which tools', () => {
     expect(near.json.message).toMatch(/Did you mean "Mail.Send"/)
   })
 
-  it('tells of use to who may see calls, in its own tenant', async () => {
+  it('shows usage to principals that may see calls, in their own tenant', async () => {
     const call = (credential: string) =>
       server.ask('/tools/call', {
         method: 'POST',
@@ -169,7 +169,7 @@ describe('who sees which tools', () => {
 })
 
 describe('an open server', () => {
-  it('shows its tools to everybody, and what is for operators to nobody', async () => {
+  it('shows its tools to every caller, and operator facts to no caller', async () => {
     const server = await start({ tools: TOOLS })
     const listed = await server.ask('/admin/tools')
     expect([listed.status, idsOf(listed)]).toEqual([200, ['Open.Say']])
@@ -225,7 +225,7 @@ describe('what a tool needs', () => {
     sample('User.File@1.0.0', { requirements: { userId: 'claimed', secrets: [{ id: 'TWILIO' }] } }),
   ])
 
-  it('is met or not for each principal, and for the operator when anybody has it', async () => {
+  it('is met or not for each principal, and for the operator if any principal has it', async () => {
     const server = await start({
       tools,
       auth: { apiKeys: [key('ann', []), key('bob', ['users:assert'])], jwt: undefined },
@@ -294,7 +294,7 @@ describe('a tool of a source', () => {
     close: async () => undefined,
   })
 
-  it('says since when it is unavailable, and to operators why; a change that is held is told to all', async () => {
+  it('says since when it is unavailable, and to operators why; a held change is shown to all', async () => {
     const server = await start({
       tools: [],
       sources: new Map([['Greeter', { type: 'custom', kind: 'connector', open }]]),

@@ -167,7 +167,7 @@ describe('a credential with toolsets', () => {
 })
 
 describe('GET /admin/toolsets', () => {
-  it('tells how many tools each has and who is limited to it', async () => {
+  it('shows how many tools each has and which callers are limited to it', async () => {
     const { json } = await server.ask('/admin/toolsets', { key: 'k-root' })
     expect(json.toolsets).toMatchObject([
       {
@@ -184,7 +184,7 @@ describe('GET /admin/toolsets', () => {
     expect((await server.ask('/admin/toolsets', { key: 'k-clerk' })).status).toBe(403)
   })
 
-  it('rule 2: tells a limited caller nothing of what it does not have', async () => {
+  it('rule 2: shows a limited caller nothing about tools outside of its toolset', async () => {
     const { text } = await server.ask('/admin/toolsets', { key: 'k-keeper' })
     expect(text).toMatch(/Mail.Send/)
     expect(text).not.toMatch(/Files|Note|notes/)
@@ -230,7 +230,7 @@ describe('a new key', () => {
   })
 })
 
-it('MCP-46: who listens at a toolset hears when its tools change, and of nothing else', async () => {
+it('MCP-46: a subscriber of a toolset is notified when its tools change, and of nothing else', async () => {
   const settings = testSettings({ tools: TOOLS, toolsets: TOOLSETS })
   const started = await startServer(settings, { graceMs: 0 })
   const listen = { method: 'subscriptions/listen', params: { notifications: { toolsListChanged: true } } }
@@ -261,7 +261,7 @@ it.each([
   ['the wide one first', ['k-root', 'k-mailer']],
   ['the narrow one first', ['k-mailer', 'k-root']],
 ])('the listing tells of no toolset that was not given, whoever looked before: %s', async (_, order) => {
-  // What the first to look is told is kept for the next, so each order has a server of its own.
+  // The first answer is cached for the next, so each order has its own server.
   const auth = {
     apiKeys: [key('root', ['*']), key('mailer', ['*'], { tools: ['toolset:mail'] })],
     jwt: undefined,

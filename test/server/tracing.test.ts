@@ -210,7 +210,7 @@ describe('span export', () => {
     expect(JSON.stringify(collector.spans)).not.toContain('s3cr3t')
   })
 
-  it('drops spans and says so once while the collector fails, and calls go on', async () => {
+  it('drops spans with one warning while the collector fails, and calls continue', async () => {
     const collector = await startCollector(500)
     const warnings: unknown[] = []
     const spans = exporter(collector.endpoint, { ...SILENT_LOGGER, warn: (fields) => warnings.push(fields) })

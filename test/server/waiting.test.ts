@@ -44,7 +44,7 @@ describe('requests that are held open', () => {
     expect((await follow(KEYS.narrow)).status).toBe(200)
   })
 
-  it('more than the server may hold are refused to everybody', async () => {
+  it('more than the server can hold are refused to all callers', async () => {
     await follow(KEYS.root)
     for (const _ of [1, 2]) await follow(KEYS.narrow)
     const refused = await poll(KEYS.root)

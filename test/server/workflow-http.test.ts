@@ -89,7 +89,7 @@ describe.each([
     expect(effectsOf(1)).toEqual(value)
   })
 
-  it('tells its steps in its run, between its own beginning and end', async () => {
+  it('has events of its steps in its run, between its own begin and end', async () => {
     const first = await order('run', 2)
     const runId = first.headers.get('collet-run') ?? ''
     await approve(first.json.missing_requirements.approval.id)
@@ -109,7 +109,7 @@ describe.each([
     ])
   })
 
-  it('tells operators what each of its steps waited for', async () => {
+  it('shows operators what each of its steps waited for', async () => {
     const first = await order('told', 9)
     await approve(first.json.missing_requirements.approval.id)
     await order('told', 9)
@@ -169,7 +169,7 @@ describe.each([
     expect(effectsOf(5)).toEqual(['Shop.Reserve@1.0.0 5'])
   })
 
-  it('rule 6: its steps answer to nobody', async () => {
+  it('rule 6: its steps have no caller to answer', async () => {
     await order('steps', 6)
     for (const id of ['steps/Shop.Reserve', 'steps/Shop.Pay']) {
       expect((await server.ask(`/calls/${encodeURIComponent(id)}`, { as: 'alice' })).status).toBe(404)

@@ -187,7 +187,7 @@ const OPENED_BYTES = 1.2 * 16 * 1_048_576
 const LONG_TEXT = 'x'.repeat(500_000)
 
 /**
- * Fills the one cache that the load fills slowly: it would take most of an hour, and nobody could tell it from a leak. Long texts fill it at once,
+ * Fills the one cache that the load fills slowly: it would take most of an hour and look like a leak. Long texts fill it at once,
  * and make room for short ones from then on.
  */
 export async function fillCaches(at: Client): Promise<void> {

@@ -62,7 +62,7 @@ async function soak(inside: string, store: string): Promise<SoakVerdict> {
     const everyMs = lengthMs / (countPeriods(lengthMs) * SAMPLES_A_PERIOD)
     const startedMs = performance.now()
     for (let taken = 0; performance.now() < startedMs + lengthMs && !stop.signal.aborted; taken += 1) {
-      // In the middle of a period, and once: collecting holds up whoever calls just then.
+      // Once, in the middle of a period: a collection delays the calls of that moment.
       const living = taken % SAMPLES_A_PERIOD === SAMPLES_A_PERIOD / 2 ? await project.living() : undefined
       samples.push(await takeSample(client, living))
       await wait(Math.max(0, startedMs + (taken + 1) * everyMs - performance.now()))

@@ -20,7 +20,7 @@ const MIN_PERIODS = 6
 const WARMING_UP = 1 / 6
 /** What may be chance, over a whole run, of what lives: four periods of the same server lie within one megabyte. */
 const LIVING_MB = 3
-/** The same of what lies beside the heap, which is the allocator's and the system's too. */
+/** Memory outside of the heap, which the allocator and the system share. */
 const BESIDE_MB = 10
 const BESIDE_SHARE = 0.1
 const MAX_SLOWER = 2

@@ -289,7 +289,7 @@ describe('fromJsonSchema', () => {
     })
   })
 
-  it('OTS-82: wraps a root that is no object, if told', () => {
+  it('OTS-82: wraps a root that is no object, if requested', () => {
     const schema = { type: 'array', items: { type: 'string' }, description: 'words' }
     expect(fromJsonSchema(schema, { wrap: true })).toEqual({
       parameters: [

@@ -64,7 +64,7 @@ describe('errors on OpenTool', () => {
     expect(Object.keys(data?.parameter_errors ?? {})).toHaveLength(7)
   })
 
-  it('rule 10: tells of an effect that nobody knows', () => {
+  it('rule 10: reports an unknown effect', () => {
     const error = { code: 'tool_timeout', message: 'm', canRetry: false, effect: 'unknown' } as const
     expect(toWireError(error, { method: 'f', callId: 'c' }).data).toMatchObject({ effect: 'unknown' })
   })

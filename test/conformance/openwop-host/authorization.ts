@@ -21,7 +21,7 @@ const SYSTEM_ROLE = 'system'
 const ROLES: RoleTable = new Map([[SYSTEM_ROLE, { scopes: ['*'] }]])
 const ROLES_OF: ReadonlyMap<string, readonly string[]> = new Map([['core.system', [SYSTEM_ROLE]]])
 
-/** Somebody the suite speaks of. Who has no role here has no scope either (OWP-60). */
+/** A principal of the suite. Without a role it has no scope (OWP-60). */
 export function seededPrincipal(name: string, tenant: string): Principal {
   const scopes = grantedScopes(ROLES, { scopes: [], roles: ROLES_OF.get(name) ?? [] })
   return makePrincipal({ id: `conformance:${name}`, tenant, scopes })
@@ -70,7 +70,7 @@ async function isAllowed(
   }
 }
 
-/** One for each good key it has, those of the configuration and those of the store; nobody knows any other name. */
+/** One for each valid key of the principal, from the configuration and from the store. */
 async function principalsOf(
   name: string,
   tenant: string,

@@ -15,7 +15,7 @@ import { encodeRunEvents } from '#protocols/openwop/codec-run'
 import { jsonReply, refuse } from '#protocols/openwop/errors'
 import type { WireRunEvent } from '#protocols/openwop/wire'
 
-/** Nobody is granted it: only the conformance routes ask with it. */
+/** Granted to no principal; only the conformance routes use it. */
 export const CONFORMANCE_SCOPE = 'collet-conformance'
 const SAFE_FETCH_TOOL = 'Conformance.SafeFetch'
 
@@ -53,7 +53,7 @@ export function safeFetchTool(): readonly Tool[] {
   return requireTools([definition], { source: 'connector' })
 }
 
-/** The same guard, with a name server that has changed its mind. */
+/** The guard with a name server whose second answer differs. */
 async function fetchRebound(address: string, url: string, request: RequestInit): Promise<Response> {
   const lookup: Lookup = async () => [address]
   const rebound = createGuardedFetch({ lookup })

@@ -20,7 +20,7 @@ import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#s
 import { seededPrincipal } from './authorization.ts'
 import { CONFORMANCE_SCOPE } from './safe-fetch.ts'
 
-/** Makes the run that the other one is asked in. Everybody may call it. */
+/** Creates the run of the second call. Every principal may call it. */
 const OPENING_TOOL = 'Conformance.Open'
 const HOOKED_TOOL = 'Conformance.Hooked'
 
@@ -36,7 +36,7 @@ const [opening, hooked] = requireTools([
   tool({ ...definition, id: `${HOOKED_TOOL}@1.0.0`, policy: { scopes: [CONFORMANCE_SCOPE] } }),
 ])
 
-/** The tool the suite speaks of, by its name and with its scopes; somebody without any role never sees it. */
+/** The tool that the suite names, with its scopes; hidden from principals without a role. */
 function toolHooksTools(toolName: string, requiredScopes: readonly string[]): readonly Tool[] {
   if (opening === undefined || hooked === undefined) return []
   const scopes = [...hooked.policy.scopes, ...requiredScopes]
@@ -117,7 +117,7 @@ async function callInRun(stage: Stage, asked: Invocation): Promise<readonly Json
   const call = requestOf(HOOKED_TOOL, args)
   const { outcome } = await gateway.call(principal, call)
   if (!outcome.ok && outcome.error.code === 'tool_not_found') {
-    await tellForbidden(stage, { principal, call, runId })
+    await recordForbidden(stage, { principal, call, runId })
   }
   const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
   const events = page === undefined ? [] : encodeRunEvents(page, runId)
@@ -125,7 +125,7 @@ async function callInRun(stage: Stage, asked: Invocation): Promise<readonly Json
 }
 
 /** C9, C10: the suite itself named the tool, so its run may say that it was there to be refused. */
-async function tellForbidden(
+async function recordForbidden(
   { gateway: { store }, registry, clock }: Stage,
   refused: { readonly principal: Principal; readonly call: CallRequest; readonly runId: string },
 ): Promise<void> {
@@ -151,7 +151,7 @@ async function tellForbidden(
   })
 }
 
-/** Whoever cannot be read is nobody, and scopes that cannot be read are held by nobody (OWP-55). */
+/** An unreadable principal is anonymous, and unreadable scopes are granted to no principal (OWP-55). */
 function readInvocation({ body, principal: { tenant } }: HttpRequest): Invocation {
   const asked = isJsonObject(body) ? body : {}
   const { principal, toolName, requiredScopes = [], args, simulateRateLimitExhausted } = asked
