@@ -18,6 +18,8 @@ export default defineConfig(({ command }) => ({
     // The policy of the page allows no data: addresses but for pictures, and few files are small.
     assetsInlineLimit: 0,
     rolldownOptions: {
+      // The console, and the approval screen for people without a session.
+      input: ['index.html', 'approval.html'].map((page) => join(import.meta.dirname, page)),
       // Libraries say "use client" for servers that render; here everything is the client.
       onLog: (level, log, say) => {
         if (log.code !== 'MODULE_LEVEL_DIRECTIVE') say(level, log)

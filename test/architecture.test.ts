@@ -103,7 +103,7 @@ const CONSOLE: typeof ZONES = [
   { zone: 'base', files: /^console\/src\/(store|keyboard)\.ts$/, may: [] },
   { zone: 'api', files: /^console\/src\/api\//, may: ['base', 'shared'] },
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
-  { zone: 'router', files: /^console\/src\/(main|app\/router)\.tsx$/, may: ['*'] },
+  { zone: 'router', files: /^console\/src\/(main|approval-link|app\/router)\.tsx$/, may: ['*'] },
   { zone: 'app', files: /^console\/src\/app\//, may: ['base', 'api', 'parts', 'shared'] },
   ...['catalog', 'tool', 'calls', 'approvals', 'connections', 'settings', 'start'].map((name) => ({
     zone: name,

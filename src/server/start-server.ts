@@ -206,16 +206,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       hasLocalCaller: () => authenticator.openCaller?.isLocal === true,
     })
     const signIn = new ApproverSignIn({ store, broker, trips, log, settings: settings.oauth })
-    const links = createApprovalLinks({
-      ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
-      sign: (purpose, text) => store.sign(purpose, text),
-    })
     const webConsole = createConsole({
       ...{ settings, store, authenticator, startToken, broker, clock, log, publicUrl },
       folder: options.consoleFolder,
       hasLinks: isOwnMachine(settings.server) && (authenticator.isConfigured || !allowAnonymous),
     })
-    const { sessions, startLinks } = webConsole
+    const { sessions, startLinks, approvalPage } = webConsole
+    const links = createApprovalLinks({
+      ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl, approvalPage },
+      sign: (purpose, text) => store.sign(purpose, text),
+    })
     hasConsole = webConsole.isServed
     const protocolServices: ProtocolServices = {
       ...{ gateway: observed, store, clock, log, publicUrl },
@@ -238,7 +238,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
       ...links.routes,
       ...createApprovalPages({
-        ...{ approvals: gateway.approvals, sessions, startLinks, publicUrl },
+        ...{ approvals: gateway.approvals, sessions, startLinks, publicUrl, approvalPage },
         hasConsole: webConsole.isServed,
       }),
       signInRoute(startLinks, access),

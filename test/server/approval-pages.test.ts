@@ -80,7 +80,7 @@ describe('the page of an approval', () => {
     const { page, actions, press } = await openAs(cookie, id)
     for (const part of ['Bank.Pay@1.0.0', 'Ann', 'key:alice', 'Every call of this tool needs approval'])
       expect(page.text).toContain(part)
-    expect(page.text).toContain("The tool's own words")
+    expect(page.text).toContain('Tool&#39;s description')
     expect(page.text).toMatch(/<time datetime="\d{4}-[^"]+Z">\d{4}-\d\d-\d\d \d\d:\d\d UTC<\/time>/)
     const list = await server.ask(`/approvals?${token}`, { headers: { cookie } })
     expect(list.text).toContain(`/approvals/${id}?${token}`)

@@ -309,8 +309,8 @@ describe('whom a call is for', () => {
         const { json } = await server.ask(`/admin/approvals/${id}/link`, asked)
         return (await server.ask(json.url)).text
       }
-      expect(await pageOf(claimed)).toContain('<dt>For user (claimed, not proven)</dt><dd>president</dd>')
-      expect(await pageOf(asserted)).toContain('<dt>For user</dt><dd>president</dd>')
+      expect(await pageOf(claimed)).toContain('<dt>User (claimed, not proven)</dt><dd>president</dd>')
+      expect(await pageOf(asserted)).toContain('<dt>User</dt><dd>president</dd>')
       // A yes to the caller's word is none to a proven user.
       await server.ask(`/admin/approvals/${claimed}/approve`, { as: 'bob', body: {} })
       expect((await pay('claimed', VOUCHING)).headers.get('collet-error-code')).toBe('key_conflict')

@@ -57,9 +57,11 @@ export function createApprovalRoutes(
     const view = approvals.view(approval)
     const approver = approverOf(principal)
     const hindrance = approvals.decisionObstacle(approver, approval) ?? null
-    const render = maySeeInput(approver) ? renderApproval : renderForReader
-    const terms = { ...termsOf(view), link_may_decide: mayLinkDecide(approval) }
-    return jsonReply(200, { approval: { ...render(view), hindrance, ...terms } }, FRESH)
+    const shown = maySeeInput(approver)
+      ? renderQuestion(view)
+      : { ...renderForReader(view), ...termsOf(view) }
+    const own = { hindrance, link_may_decide: mayLinkDecide(approval) }
+    return jsonReply(200, { approval: { ...shown, ...own } }, FRESH)
   }
   const show = async (request: HttpRequest): Promise<HttpReply> => {
     const reader = checkReader(approvals, approverOf(request.principal))
@@ -259,6 +261,11 @@ export type RenderedApproval = ReturnType<typeof renderInList> & {
 /** A question as operators see it: ids, what the tool does, a summary of the input, and all of it. */
 export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
+}
+
+/** Everything that an approver decides on, as the approval screen shows it. */
+export function renderQuestion(view: ApprovalView) {
+  return { ...renderApproval(view), ...termsOf(view) }
 }
 
 /** Who asked, who decided, when and why, without the input. */

@@ -4,27 +4,32 @@ import type { Approvals, LinkView } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
 import type { Clock } from '#kernel/base/clock'
 import { isSameSecret } from '#kernel/base/hash'
-import { cleanText } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { KernelStore } from '#kernel/store/store'
 import type { ApproverSignIn } from '#oauth/consent'
 import type { Arrival } from '#oauth/round-trips'
-import { html, pageReply } from '#protocols/html-page'
+import { html, pageReply, refuseOnPage, textPage } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, isFromOwnPage, readCookie } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'
 import {
+  type ApprovalPageOptions,
+  approvalPageReply,
+  closedPage,
+  decideAt,
+  decideByCommand,
   decidedPage,
-  decidingPage,
-  howToDecide,
   readPressed,
-  refuseOnPage,
   STALE_TEXT,
-  STATE_TEXT,
-  showingPage,
-  textPage,
-} from './question-page.ts'
+} from './approval-page.ts'
 
-interface ApprovalLinkOptions {
+/*
+ * One-time links for approvers (rule 23). `GET` only shows; a decision is a `POST` from that page, in the browser that
+ * opened it: the page's cookie and the token in its form belong together, and another site can make neither.
+ * Where a link alone may not decide, only the browser that signed in as the link's approver gets the form.
+ * Used by the composition root; `finishSignIn` is called by the OAuth callback.
+ */
+
+interface ApprovalLinkOptions extends ApprovalPageOptions {
   readonly approvals: Approvals
   readonly sign: KernelStore['sign']
   readonly signIn: ApproverSignIn
@@ -35,125 +40,106 @@ interface ApprovalLinkOptions {
 
 interface ApprovalLinks {
   readonly routes: readonly ServerRoute[]
-  /** An approver who comes back from the sign-in. */
+  /** Handles an approver who returns from the sign-in. */
   finishSignIn(arrival: Arrival): Promise<HttpReply>
 }
 
-/** Each page has a cookie of its own, or a second tab, of this link or another, would take the first one's. */
-const cookieOf = (csrf: string): string => `collet_approver_${csrf.slice(0, 12)}`
+/** Each page has its own cookie name, so that tabs of the same or another link keep theirs. */
+const cookieNameFor = (csrf: string): string => `collet_approver_${csrf.slice(0, 12)}`
 
-/**
- * The page behind an approver's one-time link (rule 23). `GET` only shows; a decision is a `POST` from that page, in the
- * browser that opened it: its cookie and the form's token belong together, and another site can make neither. Where a
- * link is too little, only the browser that signed in as its approver gets the form.
- */
 export function createApprovalLinks(options: ApprovalLinkOptions): ApprovalLinks {
-  const shared = { access: 'open', refuse: refuseOnPage } as const
+  const open = { access: 'open', refuse: refuseOnPage } as const
+  const get = { ...open, method: 'GET', body: 'never' } as const
   return {
     finishSignIn: (arrival) => finishSignIn(arrival, options),
     routes: [
+      { ...get, path: '/approve/:token', handle: (request) => showPage(request, options) },
+      { ...get, path: '/approve/:token/sign-in', handle: (request) => startSignIn(request, options) },
       {
-        ...shared,
-        method: 'GET',
-        body: 'never',
-        path: '/approve/:token',
-        handle: (request) => showPage(request, options),
-      },
-      {
-        ...shared,
-        method: 'GET',
-        body: 'never',
-        path: '/approve/:token/sign-in',
-        handle: (request) => startSignIn(request, options),
-      },
-      {
-        ...shared,
-        method: 'POST',
-        body: 'form',
-        path: '/approve/:token/:verb',
+        ...{ ...open, method: 'POST', body: 'form', path: '/approve/:token/:verb' },
         handle: (request) => decideFromPage(request, options),
       },
     ],
   }
 }
 
-/** A link, and what there is to show of its question. */
+/** A link to an approval that can still be decided. */
 interface OpenLink extends LinkView {
+  readonly token: string
   readonly shown: ApprovalView
 }
 
-type Opened = { readonly view: OpenLink } | { readonly over: HttpReply }
-
-/** A link to a question that is still open, or the page that says what became of it. */
-async function open(token: string, { approvals }: ApprovalLinkOptions): Promise<Opened> {
+/** Finds the approval of a link; for one that cannot be decided any more, the page that shows its state. */
+async function openLink(token: string, { approvals }: ApprovalLinkOptions): Promise<OpenLink | HttpReply> {
   const view = await approvals.readLink(token)
-  if (view === undefined) return { over: textPage(404, 'Unknown link', UNKNOWN_LINK) }
+  if (view === undefined) return textPage(404, 'Unknown link', UNKNOWN_LINK)
   const shown = approvals.view(view.approval)
   const { state, isStale } = shown
-  if (state === 'expired' || (view.isExpired && state === 'pending')) {
-    return { over: textPage(410, 'Approval', STATE_TEXT.expired) }
-  }
-  if (isStale) return { over: textPage(409, 'Approval', STALE_TEXT) }
-  if (state !== 'pending') return { over: textPage(409, 'Approval', STATE_TEXT[state]) }
-  return { view: { ...view, shown } }
+  if (state === 'expired' || (view.isExpired && state === 'pending')) return closedPage('expired')
+  if (isStale) return textPage(409, 'Approval', STALE_TEXT)
+  return state === 'pending' ? { ...view, token, shown } : closedPage(state)
 }
 
 async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
-  const token = params.token ?? ''
-  const opened = await open(token, options)
-  if ('over' in opened) return opened.over
-  const { view } = opened
-  if (view.link.power !== 'decide') return onlyShowing(view)
-  if (!options.approvals.needsSignIn(view.approval))
-    return formPage(view, token, { signedIn: undefined }, options)
-  return options.signIn.isConfigured ? signInPage(view, pathOf(options, token)) : onlyShowing(view)
+  const opened = await openLink(params.token ?? '', options)
+  if ('status' in opened) return opened
+  if (opened.link.power !== 'decide') return await showOnly(opened, options)
+  if (!options.approvals.needsSignIn(opened.approval))
+    return await showForm(opened, { signedIn: undefined }, options)
+  if (!options.signIn.isConfigured) return await showOnly(opened, options)
+  const next = { kind: 'sign_in', url: `${pathOf(options, opened.token)}/sign-in` } as const
+  return await approvalPageReply(opened.shown, { as: opened.link.approver, next, isLink: true }, options)
 }
 
 async function startSignIn({ params, query }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
-  const token = params.token ?? ''
-  const opened = await open(token, options)
-  if ('over' in opened) return opened.over
-  const { view } = opened
-  if (view.link.power !== 'decide' || !options.signIn.isConfigured) return onlyShowing(view)
-  const link = { tenant: view.approval.tenant, token }
-  const left = await options.signIn.start(link, { asOther: query.get('as') === 'other' })
-  return left ?? signInFailedPage()
+  const opened = await openLink(params.token ?? '', options)
+  if ('status' in opened) return opened
+  const { link, approval, token } = opened
+  if (link.power !== 'decide' || !options.signIn.isConfigured) return await showOnly(opened, options)
+  const asOther = query.get('as') === 'other'
+  const departure = await options.signIn.start({ tenant: approval.tenant, token }, { asOther })
+  return departure ?? signInFailedPage()
 }
 
-/** The form is in the answer itself: a redirect from another site would come without our strict cookie. */
+/** The form is in this reply: after a redirect from another site the browser would not send our strict cookie. */
 async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Promise<HttpReply> {
   const came = await options.signIn.finish(arrival)
   if (came.kind === 'failed') return signInFailedPage()
-  const opened = await open(came.token, options)
-  if ('over' in opened) return opened.over
-  const { view } = opened
-  if (view.link.power !== 'decide') return onlyShowing(view)
-  if (came.name !== view.link.approver) {
+  const opened = await openLink(came.token, options)
+  if ('status' in opened) return opened
+  const { link, approval } = opened
+  if (link.power !== 'decide') return await showOnly(opened, options)
+  if (came.name !== link.approver) {
     options.log.warn(
-      { approval: view.approval.id },
+      { approval: approval.id },
       'an approval link was opened by someone other than its approver',
     )
     return wrongApproverPage(pathOf(options, came.token))
   }
-  return formPage(view, came.token, { signedIn: { principal: came.principal } }, options)
+  return await showForm(opened, { signedIn: { principal: came.principal } }, options)
 }
 
-function formPage(
-  view: OpenLink,
-  token: string,
+async function showOnly({ shown, link }: OpenLink, options: ApprovalLinkOptions): Promise<HttpReply> {
+  const next = decideByCommand(shown.id)
+  return await approvalPageReply(shown, { as: link.approver, next, isLink: true }, options)
+}
+
+async function showForm(
+  { shown, link, token }: OpenLink,
   holder: PassHolder,
   options: ApprovalLinkOptions,
-): HttpReply {
+): Promise<HttpReply> {
   const { sign, clock, publicUrl } = options
   const { cookie, csrf } = makePass(sign, token, holder, clock.nowMs())
   const secure = publicUrl().startsWith('https:') ? '; Secure' : ''
   const path = pathOf(options, token)
-  const reply = decidingPage(view.shown, { as: view.link.approver, path, csrf })
-  const set = `${cookieOf(csrf)}=${cookie}; Path=${path}; HttpOnly; SameSite=Strict${secure}`
+  const next = decideAt(path, csrf, shown)
+  const reply = await approvalPageReply(shown, { as: link.approver, next, isLink: true }, options)
+  const set = `${cookieNameFor(csrf)}=${cookie}; Path=${path}; HttpOnly; SameSite=Strict${secure}`
   return { ...reply, headers: { ...reply.headers, 'set-cookie': set } }
 }
 
-/** Of a link: a proxy may serve us below a path of its own, which `publicUrl` then has. */
+/** The path as browsers see it. A proxy may serve us below a path, which `publicUrl` then has. */
 function pathOf({ publicUrl }: ApprovalLinkOptions, token: string): string {
   return `${basePath(publicUrl())}/approve/${token}`
 }
@@ -163,7 +149,7 @@ async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions
   const view = await options.approvals.readLink(token)
   const decision = readPressed(request)
   if (view === undefined || decision === undefined) return textPage(404, 'Unknown link', UNKNOWN_LINK)
-  const holder = holderOf(request, options, token)
+  const holder = findHolder(request, options, token)
   if (holder === undefined) {
     return textPage(403, 'Not decided', 'Open the link again and decide on that page. Nothing was decided.')
   }
@@ -171,8 +157,8 @@ async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions
   return decidedPage(result, decision, view.approval.tool)
 }
 
-/** Its own page, in the browser that opened it: Fetch Metadata, and a cookie that fits the form's token. */
-function holderOf(
+/** Checks that the post came from its own page in the browser that opened it: Fetch Metadata, and a cookie that matches the token. */
+function findHolder(
   request: HttpRequest,
   { sign, clock }: ApprovalLinkOptions,
   token: string,
@@ -180,7 +166,7 @@ function holderOf(
   if (!isFromOwnPage(request)) return undefined
   const csrf = request.query.get('csrf')
   if (csrf === null) return undefined
-  const cookie = readCookie(request.headers.cookie, cookieOf(csrf))
+  const cookie = readCookie(request.headers.cookie, cookieNameFor(csrf))
   if (cookie === undefined) return undefined
   return readPass(sign, token, { cookie, csrf }, clock.nowMs())
 }
@@ -190,12 +176,12 @@ const SIGNED_IN_MS = 10 * 60_000
 
 type Sign = KernelStore['sign']
 
-/** The person who may press a button on an approver's page: anybody with the page, or who signed in for it. */
+/** The person who may press a button on the page: any holder of the link, or the one who signed in. */
 interface PassHolder {
   readonly signedIn: { readonly principal: string } | undefined
 }
 
-/** A cookie of the browser and a text of the form that belong together; another site can make neither. */
+/** The cookie of a page and the token of its form. */
 interface ApproverPass {
   readonly cookie: string
   readonly csrf: string
@@ -211,7 +197,7 @@ export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, no
   return { cookie, csrf: sign('csrf', JSON.stringify([token, cookie])) }
 }
 
-/** Who pressed; `undefined` when the two do not fit each other and this link, or the sign-in was too long ago. */
+/** `undefined` if cookie, token and link do not match, or if the sign-in has expired. */
 export function readPass(
   sign: Sign,
   token: string,
@@ -225,21 +211,7 @@ export function readPass(
   return { signedIn: { principal: Buffer.from(principal, 'base64url').toString() } }
 }
 
-const UNKNOWN_LINK = 'This link was not made by this server, or what it was for is no longer kept.'
-
-/** Shows, and says how to decide otherwise. */
-function onlyShowing({ shown, link }: OpenLink): HttpReply {
-  const next = html`<p>This link only shows the call. Deciding requires a credential.</p>
-${howToDecide(shown.id)}`
-  return showingPage(shown, link.approver, next)
-}
-
-/** Shows, and leads to the sign-in (rule 23). */
-function signInPage({ shown, link }: OpenLink, path: string): HttpReply {
-  const next = html`<p>This call can only be decided after signing in.</p>
-<p><a href="${path}/sign-in" rel="noreferrer">Sign in as ${cleanText(link.approver)}</a></p>`
-  return showingPage(shown, link.approver, next)
-}
+const UNKNOWN_LINK = 'This link was not made by this server, or its approval is no longer kept.'
 
 function wrongApproverPage(path: string): HttpReply {
   const content = html`<p>You are signed in as someone other than the person this link is for. Nothing was decided.</p>

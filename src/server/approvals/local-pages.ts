@@ -9,6 +9,7 @@ import { approvalStatusRoute } from '#protocols/otc/pages'
 import { otcSettings } from '#protocols/otc/settings'
 import { createOperatorAccess } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
+import { createConsoleFiles } from '#server/console/files'
 import { BrowserSessions } from '#server/console/sessions'
 import { StartLinks, signInRoute } from '#server/console/start-links'
 import { createHttpApp } from '#server/http/app'
@@ -20,7 +21,7 @@ import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
 interface LocalPagesOptions {
-  readonly settings: Pick<Settings, 'server' | 'dataFolder'>
+  readonly settings: Pick<Settings, 'server' | 'dataFolder' | 'console'>
   readonly gateway: Pick<Gateway, 'approvals'>
   readonly store: Pick<Store, 'sign' | 'callers'>
   readonly authenticator: Authenticator
@@ -35,12 +36,12 @@ export interface LocalPages {
 }
 
 const HOST = '127.0.0.1'
-/** Whoever started us does not wait long when it ends us. */
+/** The MCP client that started this process waits only briefly for it to end. */
 const CLOSE_MS = 500
 
 /**
- * The pages of approvals for a process that serves HTTP for nothing else: on this machine alone, on any free port, with
- * a start token of its own. Several such processes may use one store; each shows what waits in all of it.
+ * Approval pages of `collet mcp`, which serves HTTP for nothing else: on loopback only, on any free port, with its own
+ * start token. Several such processes may use one store; each lists all waiting calls of the store.
  */
 export async function openLocalPages(options: LocalPagesOptions): Promise<LocalPages> {
   const { settings, gateway, store, authenticator, clock, log } = options
@@ -58,10 +59,13 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
     ...{ startToken, sessions, callers, clock, publicUrl },
     hasConsole: () => false,
   })
+  const files = settings.console.enabled ? createConsoleFiles({ publicUrl }) : undefined
+  const approvalPage = async (): Promise<string | undefined> => await files?.approvalPage()
   const { tls: _tls, publicUrl: _elsewhere, ...server } = settings.server
   const app = createHttpApp({
     routes: [
-      ...createApprovalPages({ approvals, sessions, startLinks, publicUrl }),
+      ...createApprovalPages({ approvals, sessions, startLinks, publicUrl, approvalPage }),
+      ...(files?.assetRoutes ?? []),
       approvalStatusRoute(gateway, otcSettings({ serverVersion: VERSION, clock })),
       ...createApprovalRoutes({ approvals, publicUrl, canSignIn: false }, access),
       signInRoute(startLinks, access),

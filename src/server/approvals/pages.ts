@@ -9,6 +9,8 @@ import {
   html,
   PAGE_HEADERS,
   pageReply,
+  refuseOnPage,
+  textPage,
   timeHtml,
 } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
@@ -18,32 +20,39 @@ import type { StartLinks } from '#server/console/start-links'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
 import {
+  type ApprovalPageOptions,
+  approvalPageReply,
+  commandsHtml,
+  decideAt,
+  decideByCommand,
   decidedPage,
-  decidingPage,
-  howToDecide,
   readPressed,
-  refuseOnPage,
   STALE_TEXT,
   STATE_TEXT,
-  textPage,
   UNKNOWN_APPROVAL,
-} from './question-page.ts'
+} from './approval-page.ts'
 
-interface ApprovalPagesOptions {
+interface ApprovalPagesOptions extends ApprovalPageOptions {
   readonly approvals: Approvals
-  /** How the person at this machine signs in; absent for a server that others reach, where nobody decides on these pages. */
+  /** How the person at this machine signs in; absent on a server for other machines, where these pages decide nothing. */
   readonly startLinks: Pick<StartLinks, 'routes'> | undefined
   readonly sessions: BrowserSessions
   publicUrl(): string
-  /** Whether there is a console, where somebody who is signed in sees and does more than here. Default: there is none. */
+  /** Whether there is a console, where signed-in people see and do more than here. Default: no. */
   hasConsole?(): boolean
 }
 
 const MAX_LISTED = 100
 
+/*
+ * Pages of approvals for the person at this machine, and the status page behind a caller's `url`.
+ * Served by `collet serve` beside the console and by `collet mcp` without it.
+ * Invariant: only a session of the operator with the token of the page decides.
+ */
+
 /**
- * The address that the caller of a waiting call is given. Its id cannot be guessed, so whoever has it may see how the
- * call stands; because the caller has it too, it decides nothing by itself (rule 23). In the browser of the person who
+ * The address that the caller of a waiting call gets. Its id cannot be guessed, so its holders may see the state of the
+ * call; because the caller has it too, it decides nothing by itself (rule 23). In the browser of the person who
  * signed in with a start link it shows everything, and decides as the operator (rule 29).
  */
 export function createApprovalPages(options: ApprovalPagesOptions): readonly ServerRoute[] {
@@ -68,7 +77,7 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
   ]
 }
 
-/** The session of the operator; whoever signed in otherwise decides in the console, as somebody with a name and a tenant. */
+/** The session of the operator. People who signed in otherwise have a name and a tenant, and decide in the console. */
 async function operatorOf(
   request: HttpRequest,
   { sessions, startLinks }: ApprovalPagesOptions,
@@ -77,7 +86,7 @@ async function operatorOf(
   return session?.kind === 'operator' ? session : undefined
 }
 
-/** The same page of the console, for a browser that is signed in there. */
+/** Redirects a browser that is signed in to the console to its page of the approval. */
 async function toConsole(
   request: HttpRequest,
   { sessions, hasConsole, publicUrl }: ApprovalPagesOptions,
@@ -99,17 +108,14 @@ async function showApproval(request: HttpRequest, options: ApprovalPagesOptions)
   if (session === undefined)
     return statusPage(shown, startLinks === undefined ? '' : howToSignIn(id, publicUrl()))
   if (shown.state !== 'pending' || shown.isStale) return statusPage(shown, decisionsHtml(shown))
-  return decidingPage(shown, {
-    as: OPERATOR.id,
-    path: pathTo(id, options),
-    csrf: sessions.formToken(session, id),
-  })
+  const next = decideAt(pathTo(id, options), sessions.formToken(session, id), shown)
+  return await approvalPageReply(shown, { as: OPERATOR.id, next, isLink: false }, options)
 }
 
 async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
   const { approvals, sessions } = options
   const id = request.params.id ?? ''
-  // The form's own token is only on a page that needed the session's.
+  // The form's token is only on a page that required the session's token.
   const session = await sessions.find(request)
   if (session?.kind !== 'operator' || !sessions.isOwnForm(request, session, id))
     return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')
@@ -121,7 +127,7 @@ async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): 
 }
 
 async function listWaiting(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
-  const title = 'Calls that wait for approval'
+  const title = 'Calls waiting for approval'
   const session = await operatorOf(request, options)
   if (session === undefined) return pageReply(403, { title, content: howToSignIn('', options.publicUrl()) })
   const { approvals, sessions } = options
@@ -134,7 +140,7 @@ async function listWaiting(request: HttpRequest, options: ApprovalPagesOptions):
       ({ id, tool, principal, isStale, expiresAtMs }) =>
         html`<li><a href="${pathTo(id, options)}${token}">${tool}</a>, called by ${cleanText(principal)}, open until ${timeHtml(expiresAtMs)}${isStale ? ' (stale)' : ''}</li>`,
     )
-  const content = rows.length === 0 ? html`<p>No call waits.</p>` : html`<ul>${rows}</ul>`
+  const content = rows.length === 0 ? html`<p>No calls are waiting.</p>` : html`<ul>${rows}</ul>`
   return pageReply(200, { title, content }, FORM_PAGE_HEADERS)
 }
 
@@ -142,7 +148,7 @@ function pathTo(id: string, { publicUrl }: ApprovalPagesOptions): string {
   return `${basePath(publicUrl())}/approvals/${id}`
 }
 
-/** What everybody who has the id may see: not the input, because the id is no credential. */
+/** For all holders of the id. Without the input, because the id is not a credential. */
 function statusPage(shown: ApprovalView, next: Html | ''): HttpReply {
   const { id, tool, state, isStale, expiresAtMs, quorum, decisions } = shown
   const facts = factsHtml([
@@ -153,7 +159,7 @@ function statusPage(shown: ApprovalView, next: Html | ''): HttpReply {
   const isOpen = state === 'pending' && !isStale
   const content = html`<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
 ${facts}
-${isOpen || state !== 'pending' ? next : ''}${isOpen ? howToDecide(id) : ''}`
+${isOpen || state !== 'pending' ? next : ''}${isOpen ? commandsHtml(decideByCommand(id)) : ''}`
   return pageReply(200, { title: 'Approval', content })
 }
 
@@ -166,6 +172,6 @@ function decisionsHtml({ decisions }: ApprovalView): Html {
 }
 
 function howToSignIn(id: string, publicUrl: string): Html {
-  return html`<p>To decide on this page, sign in once: run this in the folder of your config, and open the address that it prints.</p>
+  return html`<p>To decide on this page, sign in once: run this in the folder of your config, and open the address that it prints:</p>
 <pre>${commandOnPages()} sign-in ${id}${id === '' ? '' : ' '}--url ${publicUrl}</pre>`
 }

@@ -36,6 +36,8 @@ interface Console {
   readonly startLinks: StartLinks | undefined
   /** Whether there are pages to lead people to. */
   isServed(): boolean
+  /** The built page of one approval; `undefined` if the console is off or not built. */
+  approvalPage(): Promise<string | undefined>
 }
 
 export function createConsole(options: ConsoleOptions): Console {
@@ -55,6 +57,7 @@ export function createConsole(options: ConsoleOptions): Console {
     sessions,
     startLinks,
     isServed,
+    approvalPage: async () => await files?.approvalPage(),
     routes:
       files === undefined
         ? []

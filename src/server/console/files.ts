@@ -16,6 +16,7 @@ const BUILT = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../../dist/console/' : '../../console/', import.meta.url),
 )
 const INDEX = 'index.html'
+const APPROVAL = 'approval.html'
 const HASHED = 'assets/'
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -64,7 +65,11 @@ interface ConsoleFilesOptions {
 
 interface ConsoleFiles {
   readonly routes: readonly ServerRoute[]
+  /** Scripts and styles only, for a process that serves approval pages without the console. */
+  readonly assetRoutes: readonly ServerRoute[]
   isBuilt(): boolean
+  /** The built page of one approval, which the server fills in; `undefined` if the console is not built. */
+  approvalPage(): Promise<string | undefined>
 }
 
 /**
@@ -98,8 +103,14 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
       return isForPerson(request) ? pageOfNothing(files) : messageReply(404, 'The console has no such file.')
     },
   })
+  const assets = route(`/console/${HASHED}:file`, (all, path) => all.get(path))
   return {
     isBuilt,
+    assetRoutes: [
+      assets,
+      route('/console/:name', (all, path) => (path.endsWith('.html') ? undefined : all.get(path))),
+    ],
+    approvalPage: async () => (await files().catch(() => undefined))?.get(APPROVAL)?.bytes.toString(),
     routes: [
       {
         ...route('/console', (all) => all.get(INDEX)),
@@ -110,7 +121,7 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
             : refuseWithMessage(request, error, status),
       },
       route('/console/', (all) => all.get(INDEX)),
-      route(`/console/${HASHED}:file`, (all, path) => all.get(path)),
+      assets,
       // A place of the console, or a file beside the page. Only files have an ending: ids of tools stand further below.
       route(
         '/console/:name',
@@ -142,7 +153,7 @@ async function readFiles(folder: string, base: string): Promise<Files> {
     const name = file.slice(join(folder, sep).length).replaceAll(sep, '/')
     const bytes = await readFile(file)
     files.set(name, {
-      bytes: name === INDEX ? withBase(bytes, base) : bytes,
+      bytes: name.endsWith('.html') ? withBase(bytes, base) : bytes,
       headers: { ...GUARDS, 'content-type': type, 'cache-control': cachingOf(name) },
       isDense: DENSE.has(extname(name)),
     })

@@ -13,6 +13,7 @@ export interface Approval {
   readonly tenant: string
   readonly principal: string
   readonly record: string
+  readonly call_id: string
   readonly user_id: string | null
   readonly user_proven: boolean
   readonly attempt: number

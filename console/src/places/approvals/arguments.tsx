@@ -70,9 +70,7 @@ export function Arguments({ approval, onSeen }: ArgumentsProps): ReactNode {
         </Note>
       )}
       {hides && hidden === 0 && (
-        <Note tone="parked">
-          This is not the whole input: an earlier version asked, and kept only a summary.
-        </Note>
+        <Note tone="parked">Part of the input is no longer kept and is not shown.</Note>
       )}
     </section>
   )

@@ -4,10 +4,11 @@ import { useSession } from '../../api/session.ts'
 import { announce } from '../../app/announcer.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
-import { StateMark, type StateName, Tag, Tier, ToolName } from '../../parts/meaning.tsx'
+import { Tag, Tier, ToolName } from '../../parts/meaning.tsx'
 import { useListKeys } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { Approval } from './approval-data.ts'
+import { Outcome } from './question.tsx'
 import { leftOf, useNow } from './time-left.ts'
 
 interface InboxProps {
@@ -167,21 +168,6 @@ function Past({ approval }: { readonly approval: Approval }): ReactNode {
     </>
   )
 }
-
-/** How a question ended, in a glyph and a word. */
-export function Outcome({ approval }: { readonly approval: Pick<Approval, 'state'> }): ReactNode {
-  const { state, label } = ENDS[approval.state]
-  return <StateMark state={state} label={label} isCalm />
-}
-
-const ENDS = {
-  pending: { state: 'parked', label: 'waiting' },
-  granted: { state: 'succeeded', label: 'approved' },
-  used: { state: 'succeeded', label: 'approved' },
-  rejected: { state: 'rejected', label: 'rejected' },
-  expired: { state: 'expired', label: 'expired' },
-  cancelled: { state: 'expired', label: 'cancelled' },
-} as const satisfies Readonly<Record<Approval['state'], { state: StateName; label: string }>>
 
 /** The first values of an input in one line, for somebody who looks over many. */
 function gistOf(summary: unknown): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { echoOf } from './decide-bar.tsx'
+import { echoOf } from './decision.tsx'
 
 describe('the command of a decision', () => {
   const approval = { id: 'ap_1', stale: false, hides_something: false }

@@ -1,0 +1,239 @@
+import { type ReactNode, useCallback, useState } from 'react'
+import { Differences } from '../../parts/differences.tsx'
+import { formatClock, formatDate, shortHash } from '../../parts/format.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Note, StateMark, type StateName, Tag, Tier, ToolName } from '../../parts/meaning.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
+import type { Approval, WholeApproval } from './approval-data.ts'
+import { Arguments } from './arguments.tsx'
+import { leftOf, useNow, useSpokenTime } from './time-left.ts'
+
+/*
+ * The approval screen: what a person decides on. Used by the Approvals page and by the page behind an approval link, which has no
+ * session and no router; so it makes no requests and links to nothing.
+ */
+
+interface QuestionProps {
+  readonly approval: WholeApproval
+  /** Shown above the tool's name. */
+  readonly back?: ReactNode
+  /** The call's record, as a link where there is a page to open. */
+  readonly call: ReactNode
+  /** Gets whether all arguments were on screen, which approving requires. */
+  readonly children: (isSeen: boolean) => ReactNode
+}
+
+/** In the order in which a person weighs it: arguments, reason, caller, credentials; the buttons last. */
+export function Question({ approval, back, call, children }: QuestionProps): ReactNode {
+  const [isSeen, setSeen] = useState(false)
+  const onSeen = useCallback(() => setSeen(true), [])
+  return (
+    <section className="decide" aria-labelledby="dec-h">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+      <div className="decide-body" tabIndex={0} role="group" aria-labelledby="dec-h">
+        <Head approval={approval} back={back} />
+        {approval.input === undefined ? (
+          <Note icon="lock">
+            The arguments are shown to people with the scope approvals:respond. With calls:read you can see
+            them on the page of the call; viewing is recorded in the journal.
+          </Note>
+        ) : (
+          <Arguments approval={approval} onSeen={onSeen} />
+        )}
+        <Facts approval={approval} call={call} />
+        <Changed approval={approval} />
+        <Decisions approval={approval} />
+      </div>
+      {children(isSeen)}
+    </section>
+  )
+}
+
+function Head({ approval, back }: { readonly approval: WholeApproval; readonly back: ReactNode }): ReactNode {
+  const { tool, safety_tier: tier, principal, user_id: user, state } = approval
+  const [, version] = /@([^@]*)$/.exec(tool) ?? []
+  return (
+    <header>
+      {back}
+      <div className="row">
+        <h2 id="dec-h">
+          <ToolName name={tool} />
+        </h2>
+        <span className="mono dim">{version}</span>
+        <Tier tier={tier} isChip />
+        <span className="grow" />
+        {state === 'pending' ? <Expiry expiresAt={approval.expires_at} /> : <Outcome approval={approval} />}
+      </div>
+      <p className="lead">
+        <b className="mono">{visibleText(principal)}</b> of the tenant <b>{visibleText(approval.tenant)}</b>{' '}
+        asks to run this once
+        {user === null ? '.' : ', for '}
+        {user !== null && (
+          <>
+            <b>{visibleText(user)}</b>
+            {approval.user_proven ? '.' : ' (claimed by the caller, not proven).'}
+          </>
+        )}
+      </p>
+    </header>
+  )
+}
+
+function Expiry({ expiresAt }: { readonly expiresAt: string }): ReactNode {
+  const left = leftOf(expiresAt, useNow(1000))
+  useSpokenTime(left)
+  return (
+    <span className={left.isShort ? 'row expiry is-parked' : 'row expiry'}>
+      <Icon name="clock" size={14} />
+      <span className="num">
+        {left.isOver ? (
+          <b>Expired</b>
+        ) : (
+          <>
+            Expires in <b>{left.exact}</b>
+          </>
+        )}
+      </span>
+    </span>
+  )
+}
+
+const REASONS = {
+  always: 'Every call of this tool needs approval.',
+  conditional: 'An approval rule of the config applies to this call.',
+  never: 'Approval was required when the call was made.',
+} as const
+
+function Facts({
+  approval,
+  call,
+}: {
+  readonly approval: WholeApproval
+  readonly call: ReactNode
+}): ReactNode {
+  const { description, needed, quorum, decisions, credentials, stale, state } = approval
+  const expires = `${formatDate(approval.expires_at)}, ${new Date(approval.expires_at).toLocaleTimeString('en-GB', { timeZoneName: 'short' })}`
+  return (
+    <dl className="facts">
+      {description !== null && (
+        <Fact name="Description">
+          <bdi>{visibleText(description)}</bdi> <span className="dim">(by the tool's author)</span>
+        </Fact>
+      )}
+      <Fact name="Approval rule">
+        {needed === null ? 'The tool needed approval when the call was made.' : REASONS[needed]}
+        {quorum > 1 &&
+          ` ${quorum} people must approve it; ${decisions.length} ${decisions.length === 1 ? 'has' : 'have'}.`}
+        {approval.required_scope !== 'approvals:respond' && (
+          <>
+            {' '}
+            Approvers need the scope <code>{approval.required_scope}</code>.
+          </>
+        )}
+      </Fact>
+      <Fact name="Credentials">
+        {credentials.length === 0 ? (
+          <span className="soft">None</span>
+        ) : (
+          <>
+            {credentials.map(({ kind, id }, index) => (
+              <span key={`${kind} ${id}`}>
+                {index > 0 && ', '}
+                <code>{visibleText(id)}</code>
+              </span>
+            ))}{' '}
+            of the caller, bound to this approval
+          </>
+        )}
+      </Fact>
+      <Fact name="Definition">
+        <code title={approval.definition_hash}>sha256:{shortHash(approval.definition_hash)}</code>
+        {stale ? (
+          <span className="is-parked">, and the tool has changed since</span>
+        ) : state === 'pending' ? (
+          ', currently served'
+        ) : (
+          ''
+        )}
+      </Fact>
+      <Fact name="Input hash">
+        <code title={approval.args_hash}>{shortHash(approval.args_hash)}</code>
+      </Fact>
+      <Fact name="Call">
+        {call}, asked at {formatClock(approval.created_at)}
+        {approval.attempt > 1 && `, attempt ${approval.attempt}`}
+      </Fact>
+      {state === 'pending' && <Fact name="Expires">{expires}</Fact>}
+    </dl>
+  )
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }): ReactNode {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
+
+function Changed({ approval: { stale, changes } }: { readonly approval: WholeApproval }): ReactNode {
+  if (!stale) return null
+  return (
+    <section className="code changed" aria-label="Changes of the tool since the call">
+      <div className="code-head">
+        <Icon name="pin" size={14} />
+        <span className="grow">
+          The tool changed after this call was made, so the call can only be rejected
+        </span>
+      </div>
+      {changes === null || changes.length === 0 ? (
+        <p className="changed-none soft">
+          {changes === null
+            ? 'The earlier definition was not kept.'
+            : 'The definition is unchanged; the code is different.'}
+        </p>
+      ) : (
+        <Differences differences={changes} />
+      )}
+    </section>
+  )
+}
+
+function Decisions({ approval: { decisions } }: { readonly approval: WholeApproval }): ReactNode {
+  if (decisions.length === 0) return null
+  return (
+    <section aria-labelledby="decisions-h">
+      <h3 id="decisions-h">Decisions</h3>
+      <ul className="said">
+        {decisions.map(({ by, action, reason, at }) => (
+          <li key={`${by} ${at}`} className="row">
+            <Tag tone={action === 'reject' ? 'failed' : undefined}>{ACTIONS[action]}</Tag>
+            <span className="grow">
+              <b className="mono">{visibleText(by)}</b>
+              {reason !== null && `: ${visibleText(reason)}`}
+            </span>
+            <span className="num dim nowrap">{formatClock(at)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+const ACTIONS = { grant: 'approved', override: 'overridden', reject: 'rejected' } as const
+
+/** How an approval ended, as a glyph and a word. */
+export function Outcome({ approval }: { readonly approval: Pick<Approval, 'state'> }): ReactNode {
+  const { state, label } = ENDS[approval.state]
+  return <StateMark state={state} label={label} isCalm />
+}
+
+const ENDS = {
+  pending: { state: 'parked', label: 'waiting' },
+  granted: { state: 'succeeded', label: 'approved' },
+  used: { state: 'succeeded', label: 'approved' },
+  rejected: { state: 'rejected', label: 'rejected' },
+  expired: { state: 'expired', label: 'expired' },
+  cancelled: { state: 'expired', label: 'cancelled' },
+} as const satisfies Readonly<Record<Approval['state'], { state: StateName; label: string }>>
