@@ -7,7 +7,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse, message: Reco
 /** An old server whose answer to a call is the fault at hand. */
 async function startFaulty(
   onCall: Answer,
-  manners: { readonly isDeaf?: true; readonly isModern?: true } = {},
+  manners: { readonly isDeaf?: true; readonly isModern?: true; readonly onListen?: Answer } = {},
 ) {
   const heard: unknown[] = []
   const server = createServer((request, response) => {
@@ -30,7 +30,7 @@ async function startFaulty(
         json({
           resultType: 'complete',
           supportedVersions: ['2026-07-28'],
-          capabilities: { tools: {} },
+          capabilities: { tools: { listChanged: manners.onListen !== undefined } },
           ttlMs: 60_000,
           cacheScope: 'private',
         })
@@ -45,6 +45,7 @@ async function startFaulty(
           tools: [{ name: 't', inputSchema: { type: 'object' } }],
           ...(manners.isModern && { resultType: 'complete', ttlMs: 5000, cacheScope: 'private' }),
         })
+      else if (message.method === 'subscriptions/listen') manners.onListen?.(request, response, message)
       else if (message.method === 'tools/call') onCall(request, response, message)
       else if (message.id === undefined) response.writeHead(202).end()
       else if (manners.isDeaf) return
@@ -72,6 +73,30 @@ describe('an old server', () => {
     expect((await upstream.discover()).tools.length).toBe(1)
     await server.close()
   }, 60_000)
+})
+
+describe('a server of 2026-07-28', () => {
+  it('MCP-47: is subscribed to again when its stream ends, and is read again for what was missed', async () => {
+    let streams = 0
+    const server = await startFaulty((_request, response) => response.writeHead(500).end(), {
+      isModern: true,
+      onListen: (_request, response, { id }) => {
+        streams += 1
+        const params = { notifications: {}, _meta: { 'io.modelcontextprotocol/subscriptionId': id } }
+        const method = 'notifications/subscriptions/acknowledged'
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', method, params })}\n\n`)
+        if (streams === 1) response.end()
+      },
+    })
+    const upstream = openTestMcp({ url: server.url })
+    const onChange = vi.fn()
+    upstream.source.watch?.(onChange)
+    await upstream.discover()
+    await vi.waitFor(() => expect(onChange).toHaveBeenCalledTimes(1), { timeout: 5000 })
+    expect(streams).toBe(2)
+    await server.close()
+  }, 20_000)
 })
 
 describe('rule 9: what a failed call says about its effect', () => {

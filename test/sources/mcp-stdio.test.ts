@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import type { Elicitation } from '#kernel/base/elicitation'
 import { MCP_OPTIONS } from '#sources/mcp/options'
-import { endpointJson, endpointOf } from '#sources/mcp/upstream'
+import { endpointOf } from '#sources/mcp/upstream'
 import { callContext } from './call-context.ts'
 import { faulty, isAlive, said } from './fault-mcp.ts'
 import { openTestMcp } from './test-mcp.ts'
@@ -252,7 +252,7 @@ describe('a program that fails', () => {
       nativeName: 'count',
       input: {},
       binding: {
-        endpoint: endpointJson(endpointOf(MCP_OPTIONS.parse({ type: 'mcp', ...hanging }), { folder: '/' })),
+        endpoint: endpointOf(MCP_OPTIONS.parse({ type: 'mcp', ...hanging }), { folder: '/' }).pinned,
       },
       context: callContext(),
     })

@@ -15,7 +15,7 @@ import type {
 /** A request as it leaves; names of headers are in lower case. */
 interface PlainRequest {
   readonly url: URL
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
   readonly signal: AbortSignal
@@ -40,7 +40,7 @@ export interface SourceServices {
    * `egress.maxResponseBytes` says more); absent = `fetch`.
    */
   readonly fetchDescription?: typeof fetch
-  /** The same way out as `fetch` without its objects, which cost more than a small call itself; absent = `fetch` only. */
+  /** Guarded like `fetch`, without its objects, which cost more than a small call itself; absent = `fetch` only. */
   readonly send?: SendRequest
   readonly clock: Clock
   readonly log: Logger

@@ -1,37 +1,148 @@
+import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { ProtocolError } from '@modelcontextprotocol/client'
-import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
-import { fault } from '#kernel/base/errors'
-import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { ToolContext } from '#kernel/tool/tool'
-import { hiddenCharacter } from '#sources/kit/suspicions'
-import { type CallScope, type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
-import { explainLoss, isStale, StaleConnection, toCallError } from './errors.ts'
+import { fault, isToolError } from '#kernel/base/errors'
+import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
+import { untilAborted } from '#kernel/base/waiting'
+import { ShownValue, type ToolContext } from '#kernel/tool/tool'
+import { MCP_CODES, META } from '#protocols/mcp/wire'
+import { suspensionBy } from '#sources/kit/pin-view'
+import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/source'
+import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
+import { type DiscoverSetting, listTools, readListing } from './discover.ts'
+import { askCaller } from './elicitation.ts'
+import {
+  errorText,
+  explainLoss,
+  isOutdated,
+  isStale,
+  RpcError,
+  StaleConnection,
+  toCallError,
+  unreachable,
+} from './errors.ts'
+import { type HeaderParam, headersFor } from './read-tool.ts'
+import type { HeaderFields } from './transport.ts'
+import { type Credentials, isAt, SessionConnection, sessionLost } from './upstream.ts'
+
+/**
+ * One call of an imported tool, from the accepted definition to the value: the connection of its caller, the rounds of
+ * questions, the result. Invariant: a call is sent a second time only if the server did not process the first (rule 9).
+ */
+
+type CallSetting = Omit<DiscoverSetting, 'services' | 'stopped'>
 
 /** Rounds of questions in one call, and questions in one round. */
 const MAX_ROUNDS = 10
 const MAX_QUESTIONS = 20
-/** Rounds in which the upstream only asks for patience. */
+/** Rounds in which the server only asks to be asked again. */
 const MAX_WAITS = 500
 const FIRST_WAIT_MS = 250
 const MAX_WAIT_MS = 5000
-/** How long a person may take at the page of an upstream, before the call is tried again. */
+/** How long a person may take at a page of the server before the call is sent again. */
 const MAX_VISIT_MS = 30_000
-const URL_NEEDED = -32_042
 
-interface ToolCall {
-  /** Key of the source: whose questions they are. */
-  readonly source: string
-  readonly connection: Connection
-  readonly scope: CallScope
-  readonly params: JsonObject
-  readonly headers: Readonly<Record<string, string>> | undefined
-  readonly completions: Completions
+export function createInvoke(setting: CallSetting): Source['invoke'] {
+  const { upstream } = setting
+  return async (invocation) => {
+    try {
+      const result = await invoke(setting, invocation)
+      upstream.succeeded()
+      return readOutput(result, invocation.binding.isStructured === true)
+    } catch (error) {
+      if (isToolError(error)) upstream.failed(error)
+      throw error
+    }
+  }
 }
 
-/** One call with all its rounds: what the upstream asks goes to the caller, the answers go back (MCP-73). */
-export async function callTool(call: ToolCall): Promise<JsonObject> {
-  const { connection, scope, headers } = call
+async function invoke(setting: CallSetting, invocation: Invocation): Promise<JsonObject> {
+  const { upstream } = setting
+  const { binding, context } = invocation
+  if (!isAt(binding, setting.endpoint))
+    throw unreachable({
+      developerMessage:
+        'The address of the source has changed since this definition was accepted: accept the change (collet pins).',
+    })
+  const credentials = readCredentials(binding, context)
+  const { session, signal } = context
+  if (session instanceof SessionConnection) {
+    const connection = await session.connect(credentials, signal)
+    return await sendCall(setting, invocation, connection, credentials).catch((error: unknown) => {
+      if (!(error instanceof StaleConnection)) throw error
+      upstream.refused(connection)
+      throw sessionLost()
+    })
+  }
+  for (let isAgain = false; ; isAgain = true) {
+    const { connection, release } = await upstream.leaseFor(context, credentials).catch((error: unknown) => {
+      throw isToolError(error) ? error : toCallError(error, signal, false)
+    })
+    try {
+      return await sendCall(setting, invocation, connection, credentials)
+    } catch (error) {
+      if (!(error instanceof StaleConnection)) throw error
+      upstream.refused(connection)
+      if (isAgain) throw toCallError(error.cause, signal, false)
+    } finally {
+      release()
+    }
+  }
+}
+
+async function sendCall(
+  setting: CallSetting,
+  invocation: Invocation,
+  connection: McpConnection,
+  credentials: Credentials,
+): Promise<JsonObject> {
+  const { nativeName, input, binding, context } = invocation
+  await checkProgram(setting, connection, invocation)
+  const { traceparent } = context
+  const params = {
+    name: nativeName,
+    arguments: input,
+    // Rule 27: derived by us, ignored by servers that do not know it.
+    _meta: {
+      [META.idempotencyKey]: context.effectKey(),
+      ...(traceparent === undefined ? {} : { traceparent }),
+    },
+  }
+  const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
+  try {
+    return await runRounds({ setting, connection, context, params, credentials, headers })
+  } catch (error) {
+    if (isToolError(error) && isOutdated(error.cause)) setting.upstream.outdated()
+    throw error
+  }
+}
+
+function headerParams({ headers }: JsonObject): readonly HeaderParam[] {
+  if (!isWireArray(headers)) return []
+  return headers.flatMap((entry) => {
+    if (!isWireObject(entry) || !isWireArray(entry.path)) return []
+    const header = textOf(entry.header)
+    const path = entry.path.flatMap((name) => (typeof name === 'string' ? [name] : []))
+    return header === undefined ? [] : [{ header, path }]
+  })
+}
+
+interface ToolCall {
+  readonly setting: CallSetting
+  readonly connection: McpConnection
+  readonly context: ToolContext
+  readonly params: JsonObject
+  readonly credentials: Credentials
+  readonly headers: HeaderFields | undefined
+}
+
+/** Sends the call, and again with the answers to the questions that the server asks in between (MCP-73). */
+async function runRounds(call: ToolCall): Promise<JsonObject> {
+  const { connection, context, headers } = call
+  const { signal } = context
+  const options = {
+    ...{ signal, headers, caller: context, credentials: call.credentials.headers },
+    onProgress: (progress: JsonObject) => reportProgress(context, progress),
+  }
   let params = call.params
   let rounds = 0
   let waits = 0
@@ -39,16 +150,16 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
     const isFirst = rounds + waits === 0
     let result: JsonObject
     try {
-      result = await connection.call(scope, params, headers)
+      result = await connection.call(params, options)
     } catch (error) {
       if (await wasSentToPage(error, call)) {
         rounds += 1
         if (rounds > MAX_ROUNDS) throw tooManyRounds()
         continue
       }
-      if (isFirst && isStale(error, connection) && !scope.context.signal.aborted)
+      if (isFirst && isStale(error, connection) && !signal.aborted)
         throw new StaleConnection('the connection was refused', { cause: error })
-      throw toCallError(explainLoss(error, connection), scope, !isFirst)
+      throw toCallError(explainLoss(error, connection), signal, !isFirst)
     }
     if (result.resultType !== 'input_required') return result
     const questions = isWireObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
@@ -57,8 +168,8 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
       waits += 1
       if (waits > MAX_WAITS) throw tooManyRounds()
       const waitMs = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(waits - 1, 8))
-      await pause(waitMs, undefined, { signal: scope.context.signal }).catch((error: unknown) => {
-        throw toCallError(error, scope, true)
+      await pause(waitMs, undefined, { signal }).catch((error: unknown) => {
+        throw toCallError(error, signal, true)
       })
     } else {
       rounds += 1
@@ -72,10 +183,15 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
   }
 }
 
+function reportProgress(context: ToolContext, { progress, total, message }: JsonObject): void {
+  if (typeof progress !== 'number') return
+  context.progress(progress, typeof total === 'number' ? total : undefined, textOf(message))
+}
+
 /** One after the other: a person answers one question at a time. */
 async function answerAll(
   questions: readonly (readonly [string, JsonValue])[],
-  { scope: { context }, source }: ToolCall,
+  { context, setting }: ToolCall,
 ): Promise<JsonObject> {
   const answers: [string, JsonValue][] = []
   for (const [key, question] of questions) {
@@ -84,32 +200,30 @@ async function answerAll(
       throw fault(
         'upstream_failed',
         'The MCP server behind the tool asks for something that callers are not asked for.',
-        {
-          developerMessage: `It asks for ${method ?? 'nothing that can be read'}; only elicitation is offered.`,
-        },
+        { developerMessage: `It asks for ${method ?? 'something unreadable'}; only elicitation is offered.` },
       )
-    answers.push([key, answerOf(await askCaller(context, question.params, source))])
+    answers.push([key, await askCaller(context, question.params, setting.key)])
   }
   return Object.fromEntries(answers)
 }
 
-/** 2025-11-25: some work is needed at a page first; the call was refused until then, and may be made again (MCP-80). */
-async function wasSentToPage(error: unknown, { scope, completions, source }: ToolCall): Promise<boolean> {
-  if (!(error instanceof ProtocolError) || error.code !== URL_NEEDED) return false
-  const data: unknown = error.data
+/** 2025-11-25: a person must visit a page first. The server refused the call until then, so it is sent again (MCP-80). */
+async function wasSentToPage(error: unknown, { context, setting }: ToolCall): Promise<boolean> {
+  if (!(error instanceof RpcError) || error.code !== MCP_CODES.urlElicitationRequired) return false
+  const { data } = error
   const visits = isWireObject(data) && isWireArray(data.elicitations) ? data.elicitations : []
   if (visits.length === 0 || visits.length > MAX_QUESTIONS) return false
   for (const visit of visits) {
     if (!isWireObject(visit)) return false
-    const { signal } = scope.context
     const id = textOf(visit.elicitationId) ?? ''
-    const completed = new AbortController()
-    // Heard from the start: the person may be done before the answer is here.
-    const done = completions.wait(id, MAX_VISIT_MS, AbortSignal.any([signal, completed.signal]))
+    const declined = new AbortController()
+    // The wait begins before the question: the person may be done before the answer is here.
+    const signal = AbortSignal.any([context.signal, declined.signal])
+    const done = setting.upstream.completions.wait(id, MAX_VISIT_MS, signal)
     done.catch(() => undefined)
-    const answer = await askCaller(scope.context, { ...visit, mode: 'url' }, source)
+    const answer = await askCaller(context, { ...visit, mode: 'url' }, setting.key)
     if (answer.action !== 'accept') {
-      completed.abort()
+      declined.abort()
       return false
     }
     await done
@@ -123,123 +237,127 @@ function tooManyRounds() {
   })
 }
 
-const MAX_MESSAGE_LENGTH = 10_000
+const MAX_ERROR_LENGTH = 8000
+/** Members of `_meta` about the server's own exchange (§1.3), and names that only we may use. */
+const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
 
 /**
- * An upstream's question in our form; `undefined` when it cannot be put to a person. It names its source, so that it
- * passes for nobody else's, and shows what would be hidden.
+ * The value of a result: structured if the definition promises that, content blocks otherwise. The other members go
+ * along for callers that speak MCP.
  */
-export function readQuestion(params: unknown, source: string): Elicitation | undefined {
-  if (!isWireObject(params)) return undefined
-  const said = cleanText((textOf(params.message) ?? '').slice(0, MAX_MESSAGE_LENGTH))
-  const message = `The MCP server "${source}" asks: ${said}`
-  if (params.mode === 'url') {
-    const url = URL.parse(textOf(params.url) ?? '')
-    // A link of another kind could run something where it is opened; one with a user in it looks like another host.
-    if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
-      return undefined
-    return { mode: 'url', message, url: url.href, id: textOf(params.elicitationId) ?? '', untrusted: true }
+export function readOutput(result: JsonObject, isStructured: boolean): JsonValue | ShownValue {
+  const content = isWireArray(result.content) ? result.content : undefined
+  const { structuredContent } = result
+  const meta = metaOf(result)
+  if (result.isError === true)
+    throw fault('tool_failed', failureText(content ?? []), {
+      shown: {
+        content: content ?? [],
+        ...(structuredContent === undefined ? {} : { structuredContent }),
+        ...meta,
+      },
+    })
+  if (!isStructured) {
+    const blocks = content ?? []
+    const value =
+      structuredContent === undefined ? { content: blocks } : { content: blocks, structuredContent }
+    return new ShownValue(value, meta)
   }
-  const schema = isWireObject(params.requestedSchema) ? cleanForm(params.requestedSchema) : undefined
-  return schema === undefined ? undefined : { mode: 'form', message, schema, untrusted: true }
+  if (structuredContent === undefined)
+    throw fault('output_invalid', 'The tool gave no structured result, although its definition says so.', {
+      developerMessage: 'The result has no structuredContent, but the tool has an outputSchema.',
+    })
+  if (content === undefined) return structuredContent
+  return new ShownValue(structuredContent, { content, ...meta })
 }
 
-/** Members that are shown and mean nothing; what is sent back has to stay as it is. */
-const SHOWN: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
-
-/** `undefined` when what is sent back would show as something else: names of fields, choices. */
-function cleanForm(schema: JsonObject): JsonObject | undefined {
-  const cleaned = cleanMembers(schema)
-  return hasHidden(cleaned) ? undefined : cleaned
+function metaOf({ _meta }: JsonObject): { readonly meta?: JsonObject } {
+  if (!isWireObject(_meta)) return {}
+  const members = Object.entries(_meta).filter(([name]) => !NOT_PASSED_ON.test(name))
+  return members.length === 0 ? {} : { meta: Object.fromEntries(members) }
 }
 
-function cleanMembers(value: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]): [string, JsonValue] => [
-      name,
-      SHOWN.has(name) ? cleanShown(member) : cleanMember(member),
-    ]),
+/** The server's description of a failure, as one text. */
+function failureText(content: JsonArray): string {
+  const texts = content.flatMap((block) => {
+    if (!isWireObject(block)) return []
+    return [textOf(block.text) ?? `[${textOf(block.type) ?? 'unknown'}]`]
+  })
+  const text = texts.join('\n').trim()
+  if (text === '') return 'The tool failed and did not say why.'
+  return text.length > MAX_ERROR_LENGTH ? `${text.slice(0, MAX_ERROR_LENGTH)}…` : text
+}
+
+/** The credentials that the accepted definition asks of the caller: the broker's token, the vault's secrets. */
+function readCredentials(binding: JsonObject, context: ToolContext): Credentials {
+  const headers: Record<string, string> = {}
+  const provider = textOf(binding.authorization)
+  if (provider !== undefined) headers.authorization = `Bearer ${context.token(provider).reveal()}`
+  if (isWireObject(binding.secretHeaders))
+    for (const [name, id] of Object.entries(binding.secretHeaders))
+      if (typeof id === 'string') headers[name.toLowerCase()] = context.secret(id).reveal()
+  const isEmpty = Object.keys(headers).length === 0
+  return { headers, fingerprint: isEmpty ? '' : hash('sha256', JSON.stringify(headers), 'hex') }
+}
+
+/** The tools that one program offers, and how they compare with accepted definitions. */
+interface ProgramCheck {
+  /** `listChanges` of the connection when the tools were listed; if it has grown, they are listed again. */
+  readonly listChanges: number
+  readonly offers: Promise<Discovery>
+  /** Why a definition is not offered any more; `undefined` for one that is. */
+  readonly found: WeakMap<OfferedTool, string | undefined>
+}
+
+const CHECKS = new WeakMap<McpConnection, ProgramCheck>()
+
+/**
+ * A program is started for its callers long after its tools were listed, and may be another one by then (`npx` fetches
+ * the newest). So its tools are listed before its first call, and a call that the pins would refuse is not sent to it
+ * (rule 32). A server on HTTP changes without being started, so there is no such moment.
+ */
+async function checkProgram(
+  setting: CallSetting,
+  connection: McpConnection,
+  { accepted, nativeName, context }: Invocation,
+): Promise<void> {
+  if (setting.endpoint.transport !== 'stdio' || accepted === undefined) return
+  const known = CHECKS.get(connection)
+  const check = known?.listChanges === connection.listChanges ? known : beginCheck(setting, connection)
+  if (!check.found.has(accepted.offered)) {
+    const { identity, tools } = await untilAborted(check.offers, context.signal)
+    const offered = tools.find((tool) => tool.nativeName === nativeName)
+    const met = offered === undefined ? undefined : { offered, identity }
+    check.found.set(accepted.offered, suspensionBy(accepted, met))
+  }
+  const why = check.found.get(accepted.offered)
+  if (why === undefined) return
+  setting.upstream.changed()
+  throw fault(
+    'upstream_failed',
+    `The program behind this tool is another one than was accepted: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
+    {
+      canRetry: true,
+      developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
+    },
   )
 }
 
-function cleanMember(value: JsonValue): JsonValue {
-  if (isWireArray(value)) return value.map(cleanMember)
-  return isWireObject(value) ? cleanMembers(value) : value
+function beginCheck(setting: CallSetting, connection: McpConnection): ProgramCheck {
+  const { listChanges } = connection
+  const check = { listChanges, offers: listProgram(setting, connection), found: new WeakMap() }
+  CHECKS.set(connection, check)
+  // After a failure the next call lists again.
+  check.offers.catch(() => CHECKS.delete(connection))
+  return check
 }
 
-/** A field may be called `title`, and is then no text. */
-function cleanShown(value: JsonValue): JsonValue {
-  if (typeof value === 'string') return cleanText(value)
-  return isWireArray(value) ? value.map(cleanShown) : cleanMember(value)
-}
-
-function hasHidden(value: JsonValue): boolean {
-  if (typeof value === 'string') return hiddenCharacter(value) !== undefined
-  if (isWireArray(value)) return value.some(hasHidden)
-  if (!isWireObject(value)) return false
-  return Object.entries(value).some(([name, member]) => hasHidden(name) || hasHidden(member))
-}
-
-/** Puts a question to the person behind the call; what cannot be asked is declined. */
-export async function askCaller(
-  context: ToolContext,
-  params: unknown,
-  source: string,
-): Promise<ElicitationAnswer> {
-  const question = readQuestion(params, source)
-  if (question === undefined) return { action: 'decline' }
-  return await context.elicit(question)
-}
-
-type FormValue = string | number | boolean | string[]
-
-/** The answer as MCP writes it, in both eras; forms are flat (MCP-76), so nothing else is passed on. */
-export function answerOf(answer: ElicitationAnswer): {
-  action: ElicitationAnswer['action']
-  content?: Record<string, FormValue>
-} {
-  if (answer.action !== 'accept' || answer.content === undefined) return { action: answer.action }
-  const fields = Object.entries(answer.content).flatMap(([name, value]): [string, FormValue][] => {
-    const field = formValue(value)
-    return field === undefined ? [] : [[name, field]]
-  })
-  return { action: 'accept', content: Object.fromEntries(fields) }
-}
-
-function formValue(value: JsonValue): FormValue | undefined {
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
-  if (!isWireArray(value)) return undefined
-  const texts = value.flatMap((item) => (typeof item === 'string' ? [item] : []))
-  return texts.length === value.length ? texts : undefined
-}
-
-/** Tells those who wait when a person has finished what an upstream sent them to (MCP-80). */
-export class Completions {
-  readonly #waiting = new Map<string, Set<() => void>>()
-
-  complete(id: string): void {
-    for (const go of this.#waiting.get(id) ?? []) go()
-  }
-
-  /** Resolves when it is complete, or when it was waited for long enough. */
-  async wait(id: string, longestMs: number, signal: AbortSignal): Promise<void> {
-    const waiting = this.#waiting.get(id) ?? new Set()
-    this.#waiting.set(id, waiting)
-    let go: () => void = () => undefined
-    let timer: NodeJS.Timeout | undefined
-    try {
-      await new Promise<void>((resolve) => {
-        go = resolve
-        waiting.add(go)
-        timer = setTimeout(go, longestMs)
-        signal.addEventListener('abort', go, { once: true })
-      })
-    } finally {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', go)
-      waiting.delete(go)
-      if (waiting.size === 0) this.#waiting.delete(id)
-    }
-    signal.throwIfAborted()
+async function listProgram(setting: CallSetting, connection: McpConnection): Promise<Discovery> {
+  try {
+    const deadline = AbortSignal.timeout(setting.options.discoverTimeoutMs)
+    return await readListing(setting, connection, await listTools(connection, deadline))
+  } catch (error) {
+    const developerMessage = `The program does not list its tools: ${errorText(error)}`
+    throw unreachable({ developerMessage, cause: error })
   }
 }

@@ -1,163 +1,396 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
-import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { MAX_TIMER_MS, type ToolContext } from '#kernel/tool/tool'
+import type { Logger } from '#kernel/base/logger'
+import type { ToolContext } from '#kernel/tool/tool'
+import { META } from '#protocols/mcp/wire'
 import { Semaphore } from '#stages/limits/limits'
+import { ConnectionClosed, InvalidResult, NotConnected, RpcError, StreamEnded } from './errors.ts'
+import {
+  CALL_BOUNDS,
+  type Delivery,
+  type HeaderFields,
+  MAX_BATCH,
+  type MessageBounds,
+  PAGE_BOUNDS,
+  type Receipt,
+  type Receiver,
+  type Transport,
+} from './transport.ts'
 
-/** Who we say we are, and what we can be asked. */
+/**
+ * A connection to an MCP server: requests with their answers and progress, notifications in both directions, and the
+ * requests of the server. It speaks all revisions over any transport; the handshake decides which one. Invariant: every
+ * request settles, by its answer, its signal, the end of its exchange or the end of the connection.
+ */
+
+/** The identity and capabilities that servers get. */
 export const CLIENT = {
   info: { name: 'collet', version: '1' },
   capabilities: { elicitation: { form: { applyDefaults: true }, url: {} } },
 } as const
 
-/** Code of the error that a request gets whose stream ended without an answer. */
-export const STREAM_ENDED = -31_999
+export interface RequestOptions {
+  readonly signal: AbortSignal
+  /** Headers with the credentials of this request; those of the connection by default. */
+  readonly credentials?: HeaderFields | undefined
+  readonly headers?: HeaderFields | undefined
+  readonly bounds?: MessageBounds
+  /** The call behind the request: the server's questions go to it. */
+  readonly caller?: ToolContext
+  /** Receives the parameters of each progress notification. */
+  onProgress?(params: JsonObject): void
+  /** The server granted the subscription (2026-07-28). */
+  onAcknowledged?(): void
+}
 
-/** A call as a connection may carry it without the official client. */
-export interface PlainCall {
-  readonly scope: CallScope
-  readonly params: JsonObject
-  readonly headers: Readonly<Record<string, string>> | undefined
-  /** `undefined` with an upstream of the earlier era. */
-  readonly revision: string | undefined
-  /** Takes the parameters of a notice of progress. */
-  report(progress: JsonValue | undefined): void
+/** What a connection does with the messages that a server sends on its own account. */
+export interface Handlers {
+  /** `caller`: the call that the request belongs to, if that is known. */
+  readonly requests: ReadonlyMap<
+    string,
+    (params: JsonValue | undefined, caller: ToolContext | undefined) => Promise<JsonObject>
+  >
+  readonly notifications: ReadonlyMap<string, (params: JsonObject) => void>
+}
+
+/** The server, as its handshake describes it. */
+interface ServerFacts {
+  readonly capabilities: JsonObject
+  readonly info: JsonObject
 }
 
 interface ConnectionOptions {
-  readonly client: Client
   readonly transport: Transport
-  /** Whether questions arrive on the stream of the call that they belong to. */
-  readonly correlates: boolean
-  callsAtOnce(): number
+  readonly handlers: Handlers
   readonly openedMs: number
-  /** A shorter way for calls, where there is one; `undefined` = it did not take this one. */
-  callPlainly?(call: PlainCall): Promise<JsonObject | undefined>
-  /** What the other side sent that was too much to be read, if that ended it. */
-  unread?(): string | undefined
-  /** Ends it, with its process or session. */
-  close(): Promise<void>
+  readonly log: Logger
+  callsAtOnce(): number
+  /** The server is gone. */
+  onLost(): void
 }
 
-/** A live connection to an upstream, initialised once. */
-export class Connection {
-  readonly client: Client
+interface PendingRequest extends Delivery {
+  readonly method: string
+  readonly options: RequestOptions
+  resolve(result: JsonObject): void
+  reject(error: unknown): void
+  /** Ends the exchange. */
+  end(reason: unknown): void
+  isAnswered: boolean
+}
+
+/** A server may send this many notifications at once, and then this many a second: more would keep the process busy. */
+const MAX_NOTIFICATIONS = 100
+const NOTIFICATIONS_A_SECOND = 50
+const OWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  'notifications/progress',
+  'notifications/cancelled',
+  'notifications/subscriptions/acknowledged',
+])
+/** No cancellation is sent for these. */
+const NOT_CANCELLED: ReadonlySet<string> = new Set(['initialize', 'server/discover'])
+const RPC_CODES = { methodNotFound: -32_601, internalError: -32_603 }
+
+export class McpConnection implements Receiver {
   readonly openedMs: number
-  /** Whether tools were listed on it. */
+  /** True once tools were listed over it. */
   hasListed = false
-  /** How often it said that its tools have changed. */
-  news = 0
+  /** How often the server reported that its tools changed. */
+  listChanges = 0
+  server: ServerFacts = { capabilities: {}, info: {} }
   readonly #options: ConnectionOptions
-  readonly #calls = new Set<CallScope>()
+  readonly #transport: Transport
+  readonly #pending = new Map<number, PendingRequest>()
+  /** Requests of the server that are not answered yet. */
+  readonly #asked = new Set<JsonValue | undefined>()
   readonly #running: Semaphore
+  readonly #closing = new AbortController()
+  #envelope: JsonObject | undefined
+  #lastId = 0
   #isOpen = true
   #hadOneCall = false
+  #admissible = MAX_NOTIFICATIONS
+  #refilledMs = performance.now()
 
   constructor(options: ConnectionOptions) {
     this.#options = options
-    this.client = options.client
+    this.#transport = options.transport
     this.openedMs = options.openedMs
     this.#running = new Semaphore(options.callsAtOnce)
   }
 
   get isModern(): boolean {
-    return this.client.getProtocolEra() === 'modern'
+    return this.#envelope !== undefined
   }
 
   get hasSession(): boolean {
-    return this.#options.transport.sessionId !== undefined
+    return this.#transport.sessionId !== undefined
   }
 
   get isOpen(): boolean {
     return this.#isOpen
   }
 
-  get isIdle(): boolean {
-    return this.#running.taken === 0
+  get hasToolChanges(): boolean {
+    const { tools } = this.server.capabilities
+    return isWireObject(tools) && tools.listChanged === true
   }
 
-  /** What ended the connection because it was too much to be read, and whether only one call can have caused it. */
-  get unread(): { readonly message: string; readonly isOfOneCall: boolean } | undefined {
-    const message = this.#options.unread?.()
+  /** The message that exceeded the bounds and so ended the connection, and whether only one call can have caused it. */
+  get excess(): { readonly message: string; readonly isOfOneCall: boolean } | undefined {
+    const message = this.#transport.excess
     return message === undefined ? undefined : { message, isOfOneCall: this.#hadOneCall }
   }
 
-  /** The call that a question belongs to; `undefined` when that is unknown. */
-  get asking(): CallScope | undefined {
-    const scope = this.#options.correlates ? CALL_SCOPE.getStore() : undefined
-    if (scope !== undefined && this.#calls.has(scope)) return scope
-    const [only, ...others] = this.#calls
-    return others.length === 0 ? only : undefined
+  /** From now on every request carries the revision and our capabilities (2026-07-28); `undefined` ends that. */
+  describeRequests(revision: string | undefined): void {
+    this.#envelope =
+      revision === undefined
+        ? undefined
+        : {
+            [META.protocolVersion]: revision,
+            [META.clientInfo]: CLIENT.info,
+            [META.clientCapabilities]: CLIENT.capabilities,
+          }
   }
 
-  /** One `tools/call`; an `input_required` result is handed back as it is. */
-  async call(
-    scope: CallScope,
-    params: JsonObject,
-    headers: Readonly<Record<string, string>> | undefined,
-  ): Promise<JsonObject> {
-    const { signal } = scope.context
-    await this.#running.enter(signal)
-    this.#calls.add(scope)
+  /** Sends one `tools/call` when a place is free; an `input_required` result is returned as it is. */
+  async call(params: JsonObject, options: RequestOptions): Promise<JsonObject> {
+    if (!this.#running.tryEnter()) await this.#running.enter(options.signal)
     try {
-      const result = await this.#options.callPlainly?.({
-        ...{ scope, params, headers, revision: this.#modernRevision },
-        report: (progress) => reportPlain(scope, progress),
-      })
-      if (result !== undefined) return result
-      return await CALL_SCOPE.run(scope, () =>
-        this.client.request({ method: 'tools/call', params }, ANY_RESULT, {
-          signal,
-          // The client's own limit is 60 s; ours is the tool's, by its signal.
-          timeout: MAX_TIMER_MS,
-          allowInputRequired: true,
-          onprogress: (progress) => report(scope, progress),
-          ...(headers === undefined ? {} : { headers }),
-        }),
-      )
+      return await this.request('tools/call', params, { bounds: CALL_BOUNDS, ...options })
     } finally {
-      this.#calls.delete(scope)
       this.#running.leave()
     }
   }
 
-  get #modernRevision(): string | undefined {
-    return this.isModern ? this.client.getNegotiatedProtocolVersion() : undefined
+  async request(method: string, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
+    if (!this.#isOpen) throw new NotConnected()
+    const { signal } = options
+    signal.throwIfAborted()
+    this.#lastId += 1
+    const id = this.#lastId
+    const answer = Promise.withResolvers<JsonObject>()
+    const exchange = new AbortController()
+    const pending: PendingRequest = {
+      method,
+      options,
+      signal: exchange.signal,
+      credentials: options.credentials,
+      headers: options.headers,
+      bounds: options.bounds ?? PAGE_BOUNDS,
+      resolve: answer.resolve,
+      reject: answer.reject,
+      end: (reason) => exchange.abort(reason),
+      isAnswered: false,
+    }
+    const abandon = (): void => this.#abandon(id, pending)
+    signal.addEventListener('abort', abandon, { once: true })
+    this.#pending.set(id, pending)
+    const token = options.onProgress === undefined ? undefined : id
+    const message = { jsonrpc: '2.0', id, method, params: this.#described(params, token) }
+    this.#transport.send(message, pending).then(
+      () => {
+        if (this.#transport.kind === 'http' && !pending.isAnswered) answer.reject(new StreamEnded())
+      },
+      (error: unknown) => answer.reject(error),
+    )
+    try {
+      return await answer.promise
+    } finally {
+      this.#pending.delete(id)
+      signal.removeEventListener('abort', abandon)
+    }
   }
 
-  /** Any other request, within a time. */
-  request(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
-    return this.client.request({ method, params }, ANY_RESULT, { signal, timeout: MAX_TIMER_MS })
+  notify(method: string, params?: JsonObject, delivery?: Partial<Delivery>): Promise<void> {
+    return this.#send({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) }, delivery)
   }
 
-  /** The other side is gone. */
+  receive(value: JsonValue | undefined, via: Delivery | undefined): Receipt {
+    if (!isWireArray(value)) return this.#receiveOne(value, via)
+    if (value.length > MAX_BATCH) return 'unreadable'
+    const receipts = value.map((message) => this.#receiveOne(message, via))
+    const isReadable = receipts.length === 0 || receipts.includes('accepted')
+    return receipts.includes('answered') ? 'answered' : isReadable ? 'accepted' : 'unreadable'
+  }
+
+  bounds(): MessageBounds {
+    for (const { bounds } of this.#pending.values()) if (bounds === PAGE_BOUNDS) return PAGE_BOUNDS
+    return CALL_BOUNDS
+  }
+
   lost(): void {
+    const wasOpen = this.#isOpen
     this.#isOpen = false
-    this.#hadOneCall = this.#calls.size === 1
+    this.#hadOneCall = this.#callers().length === 1
+    if (wasOpen) this.#options.onLost()
+    this.#settleAll()
   }
 
   async close(): Promise<void> {
     this.#isOpen = false
-    await this.#options.close()
+    this.#closing.abort(new ConnectionClosed())
+    const closing = this.#transport.close()
+    this.#settleAll()
+    await closing
+  }
+
+  #receiveOne(message: JsonValue | undefined, via: Delivery | undefined): Receipt {
+    if (!isWireObject(message) || message.jsonrpc !== '2.0') return 'unreadable'
+    const { method, id, params } = message
+    if (typeof method === 'string') {
+      if (id === undefined) this.#onNotification(method, isWireObject(params) ? params : {})
+      else this.#onRequest(message, method, via)
+      return 'accepted'
+    }
+    if (!('result' in message || 'error' in message)) return 'unreadable'
+    const pending = this.#pending.get(Number(id))
+    if (pending === undefined) return 'accepted'
+    this.#settle(pending, message)
+    return pending === via ? 'answered' : 'accepted'
+  }
+
+  #settle(pending: PendingRequest, { result, error }: JsonObject): void {
+    pending.isAnswered = true
+    if (isWireObject(error)) {
+      pending.reject(new RpcError(Number(error.code), textOf(error.message) ?? '', error.data))
+      return
+    }
+    try {
+      pending.resolve(checkedResult(result, pending.method, this.isModern))
+    } catch (problem) {
+      pending.reject(problem)
+    }
+  }
+
+  /** Notifications without a handler cost nothing; the others pass at a bounded rate. */
+  #onNotification(method: string, params: JsonObject): void {
+    const handle = this.#options.handlers.notifications.get(method)
+    if ((handle === undefined && !OWN_NOTIFICATIONS.has(method)) || !this.#admits()) return
+    const meta = isWireObject(params._meta) ? params._meta : {}
+    try {
+      if (method === 'notifications/progress')
+        this.#pending.get(Number(params.progressToken))?.options.onProgress?.(params)
+      else if (method === 'notifications/cancelled') this.#onCancelled(params.requestId)
+      else if (method === 'notifications/subscriptions/acknowledged')
+        this.#pending.get(Number(meta[META.subscriptionId]))?.options.onAcknowledged?.()
+      handle?.(params)
+    } catch (err) {
+      this.#options.log.debug({ err }, 'A notification of the MCP server was not processed')
+    }
+  }
+
+  #admits(): boolean {
+    const nowMs = performance.now()
+    const refill = ((nowMs - this.#refilledMs) * NOTIFICATIONS_A_SECOND) / 1000
+    this.#admissible = Math.min(MAX_NOTIFICATIONS, this.#admissible + refill)
+    this.#refilledMs = nowMs
+    if (this.#admissible < 1) return false
+    this.#admissible -= 1
+    return true
+  }
+
+  /** The server abandons a request of its own, or a subscription that it granted. */
+  #onCancelled(requestId: JsonValue | undefined): void {
+    if (this.#asked.delete(requestId)) return
+    const pending = this.#pending.get(Number(requestId))
+    if (pending?.method === 'subscriptions/listen') pending.reject(new StreamEnded())
+  }
+
+  /** 2026-07-28 has no requests of servers, and a client must not answer them. */
+  #onRequest(message: JsonObject, method: string, via: Delivery | undefined): void {
+    if (this.isModern) return
+    const { id = null, params } = message
+    this.#asked.add(id)
+    this.#answer(method, params, via)
+      .then((body) => {
+        if (!this.#asked.delete(id)) return
+        return this.#send({ jsonrpc: '2.0', id, ...body }, via)
+      })
+      .catch((err: unknown) => this.#options.log.debug({ err }, 'An answer to the MCP server was not sent'))
+  }
+
+  async #answer(
+    method: string,
+    params: JsonValue | undefined,
+    via: Delivery | undefined,
+  ): Promise<JsonObject> {
+    if (method === 'ping') return { result: {} }
+    const handle = this.#options.handlers.requests.get(method)
+    if (handle === undefined)
+      return { error: { code: RPC_CODES.methodNotFound, message: 'Method not found' } }
+    try {
+      return { result: await handle(params, this.#callerFor(via)) }
+    } catch (error) {
+      if (error instanceof RpcError) return { error: { code: error.code, message: error.message } }
+      this.#options.log.debug({ err: error }, 'A request of the MCP server failed')
+      return { error: { code: RPC_CODES.internalError, message: 'Internal error' } }
+    }
+  }
+
+  /** Over HTTP the exchange tells which call a question belongs to; elsewhere only a single call is certain. */
+  #callerFor(via: Delivery | undefined): ToolContext | undefined {
+    for (const pending of this.#pending.values())
+      if (pending === via && pending.options.caller !== undefined) return pending.options.caller
+    const callers = this.#callers()
+    return callers.length === 1 ? callers[0] : undefined
+  }
+
+  #callers(): readonly ToolContext[] {
+    return [...this.#pending.values()].flatMap(({ options: { caller } }) =>
+      caller === undefined ? [] : [caller],
+    )
+  }
+
+  #send(message: JsonObject, delivery: Partial<Delivery> = {}): Promise<void> {
+    const { signal = this.#closing.signal, credentials } = delivery
+    return this.#transport.send(message, { signal, credentials, headers: undefined, bounds: PAGE_BOUNDS })
+  }
+
+  #described(params: JsonObject, progressToken: number | undefined): JsonObject {
+    if (this.#envelope === undefined && progressToken === undefined) return params
+    const meta = isWireObject(params._meta) ? params._meta : undefined
+    return {
+      ...params,
+      _meta: { ...this.#envelope, ...meta, ...(progressToken === undefined ? {} : { progressToken }) },
+    }
+  }
+
+  /** The end of an HTTP exchange cancels a request of 2026-07-28 (MCP-83); elsewhere a notification does (MCP-85). */
+  #abandon(requestId: number, pending: PendingRequest): void {
+    const { signal, credentials } = pending.options
+    pending.reject(signal.reason)
+    pending.end(signal.reason)
+    if ((this.isModern && this.#transport.kind === 'http') || NOT_CANCELLED.has(pending.method)) return
+    const params = { requestId, reason: String(signal.reason) }
+    this.notify('notifications/cancelled', params, { credentials }).catch(() => undefined)
+  }
+
+  #settleAll(): void {
+    const error = new ConnectionClosed()
+    for (const pending of this.#pending.values()) {
+      pending.reject(error)
+      pending.end(error)
+    }
   }
 }
 
-function report({ context }: CallScope, { progress, total, message }: Progress): void {
-  context.progress(progress, total, message)
+/** Only the kind of a result is checked here; its members are read by the code that knows the method. */
+function checkedResult(result: JsonValue | undefined, method: string, isModern: boolean): JsonObject {
+  if (!isWireObject(result)) throw new InvalidResult(method, 'not an object')
+  const { resultType } = result
+  if (!isModern) return resultType === undefined ? result : { ...result, resultType: 'complete' }
+  if (resultType === 'complete') return result
+  if (resultType !== 'input_required')
+    throw new InvalidResult(method, resultType === undefined ? 'no resultType' : 'an unknown resultType')
+  const { inputRequests, requestState } = result
+  const asksNothing = !isWireObject(inputRequests) || Object.keys(inputRequests).length === 0
+  if (asksNothing && typeof requestState !== 'string')
+    throw new InvalidResult(method, 'input_required without inputRequests and requestState')
+  return result
 }
 
-function reportPlain(scope: CallScope, params: JsonValue | undefined): void {
-  if (!isWireObject(params) || typeof params.progress !== 'number') return
-  const { progress, total, message } = params
-  report(scope, {
-    progress,
-    ...(typeof total === 'number' ? { total } : {}),
-    ...(typeof message === 'string' ? { message } : {}),
-  })
-}
-
-/** Whether a value that came off the wire, and so is JSON, is an object. */
+/** For values that came off the wire and so are JSON. */
 export function isWireObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
@@ -169,30 +402,3 @@ export function isWireArray(value: unknown): value is readonly JsonValue[] {
 export function textOf(value: JsonValue | undefined): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
-
-/**
- * Takes any object for a result: what it means is read by us, once, and one odd member of one tool or block
- * does not cost the whole answer.
- */
-export const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
-  '~standard': {
-    version: 1,
-    vendor: 'collet',
-    validate: (value) =>
-      isWireObject(value) ? { value } : { issues: [{ message: 'the result is not an object' }] },
-  },
-}
-
-/** One call on its way, for what happens below the client: credentials, questions, the end of its exchange. */
-export interface CallScope {
-  readonly context: ToolContext
-  /** Headers with the caller's credentials. */
-  readonly credentials: Readonly<Record<string, string>>
-  /** Aborted when the call is over, so that no exchange outlives it. */
-  readonly over: AbortSignal
-  /** What the upstream said about when to come back. */
-  retryAfterMs: number | undefined
-}
-
-/** Follows a call through the client into its exchange, and back from its stream to the questions it carries. */
-export const CALL_SCOPE = new AsyncLocalStorage<CallScope>()

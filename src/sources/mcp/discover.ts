@@ -5,13 +5,19 @@ import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import { isWanted } from '#sources/common/options'
 import { type Discovery, type OfferedTool, type SourceServices, UpstreamLacks } from '#sources/kit/source'
-import { type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
-import { isRefusal, isStale, reasonOf, StaleConnection } from './errors.ts'
+import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
+import { errorText, isCredentialRefusal, isStale, StaleConnection } from './errors.ts'
 import type { McpOptions } from './options.ts'
 import { readTool } from './read-tool.ts'
-import { type Endpoint, endpointJson, type Upstream } from './upstream.ts'
+import { CALL_BOUNDS } from './transport.ts'
+import type { Endpoint, Upstream } from './upstream.ts'
 
-interface DiscoverSetting {
+/**
+ * Lists the tools of an MCP server, and subscribes to changes of the list. Invariant: a list is read within bounds of
+ * time, pages, tools and bytes, and an unreadable tool costs only itself.
+ */
+
+export interface DiscoverSetting {
   readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
@@ -21,9 +27,8 @@ interface DiscoverSetting {
   readonly stopped: AbortSignal
 }
 
-const LISTENING = new WeakSet<Connection>()
+const LISTENING = new WeakSet<McpConnection>()
 
-/** What the upstream offers now, within its time. */
 export async function discover(setting: DiscoverSetting, signal: AbortSignal): Promise<Discovery> {
   const { options, upstream, stopped } = setting
   const late = AbortSignal.timeout(options.discoverTimeoutMs)
@@ -52,7 +57,7 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
     return await readListing(setting, connection, listing)
   } catch (error) {
     if (!isStale(error, connection)) throw error
-    // Pain 7: an upstream that was restarted knows nothing of the session before.
+    // A server that was restarted does not know the session.
     upstream.refused(connection)
     throw new StaleConnection('the connection was refused', { cause: error })
   } finally {
@@ -60,10 +65,9 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
   }
 }
 
-/** In pieces: what a list makes of it is for the upstream to say. */
 export async function readListing(
   setting: Pick<DiscoverSetting, 'options' | 'endpoint'>,
-  connection: Connection,
+  connection: McpConnection,
   listing: ToolListing,
 ): Promise<Discovery> {
   const warnings = [...listing.warnings]
@@ -71,8 +75,8 @@ export async function readListing(
   const leftOut = listing.tools.flatMap(({ name }) =>
     typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
   )
-  const { title, name } = connection.client.getServerVersion() ?? {}
-  const called = title || name
+  const { title, name } = connection.server.info
+  const called = textOf(title) || textOf(name)
   return {
     identity: identityOf(setting.endpoint, connection),
     ...(called === undefined ? {} : { name: called }),
@@ -98,16 +102,15 @@ async function readAll(
   return [...tools.values()]
 }
 
-/** Rule 32: the origin, or the command and the version that the program says it has. */
-function identityOf(endpoint: Endpoint, { client }: Connection): JsonObject {
+/** Rule 32: the origin, or the command and the name and version that the program reports. */
+function identityOf(endpoint: Endpoint, { server }: McpConnection): JsonObject {
   if (endpoint.transport === 'http') return { origin: new URL(endpoint.url).origin }
-  const { name, version } = client.getServerVersion() ?? {}
-  return { ...endpointJson(endpoint), server: { name: name ?? '', version: version ?? '' } }
+  const { name, version } = server.info
+  return { ...endpoint.pinned, server: { name: textOf(name) ?? '', version: textOf(version) ?? '' } }
 }
 
-function listen({ services, upstream, stopped }: DiscoverSetting, connection: Connection): void {
-  const canTell = connection.client.getServerCapabilities()?.tools?.listChanged === true
-  if (!connection.isModern || !canTell || LISTENING.has(connection)) return
+function listen({ services, upstream, stopped }: DiscoverSetting, connection: McpConnection): void {
+  if (!connection.isModern || !connection.hasToolChanges || LISTENING.has(connection)) return
   LISTENING.add(connection)
   const onMissed = (): void => upstream.outdated()
   void listenForChanges(connection, { log: services.log, signal: stopped, onMissed })
@@ -115,12 +118,12 @@ function listen({ services, upstream, stopped }: DiscoverSetting, connection: Co
 
 function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, late: AbortSignal): ToolError {
   if (isToolError(error)) return error
-  if (isRefusal(error))
+  if (isCredentialRefusal(error))
     return fault('upstream_failed', `The MCP server "${key}" wants a credential before it lists its tools.`, {
-      developerMessage: `HTTP ${error.status}: write one that may list to sources.${key}.headers.`,
+      developerMessage: `HTTP ${error.details.status}: write one that may list to sources.${key}.headers.`,
       cause: new UpstreamLacks('credential', error.message, { cause: error }),
     })
-  const why = late.aborted ? `no answer within ${options.discoverTimeoutMs} ms` : reasonOf(error)
+  const why = late.aborted ? `no answer within ${options.discoverTimeoutMs} ms` : errorText(error)
   return fault('upstream_failed', `The tools of the MCP server "${key}" cannot be listed.`, {
     developerMessage: why,
     canRetry: true,
@@ -132,28 +135,34 @@ const FIRST_PAUSE_MS = 1000
 const MAX_PAUSE_MS = 60_000
 const ACKNOWLEDGED_MS = 10_000
 
-/** 2026-07-28 tells of changes only on a stream that was asked for; it is asked for again whenever it ends. */
+/** 2026-07-28 reports changes only on a stream that was subscribed to (MCP-47); it is opened again whenever it ends. */
 async function listenForChanges(
-  connection: Connection,
+  connection: McpConnection,
   { log, signal, onMissed }: { readonly log: Logger; readonly signal: AbortSignal; onMissed(): void },
 ): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS
-  let isAgain = false
+  let wasOpen = false
   while (connection.isOpen && !signal.aborted) {
-    try {
-      const subscription = await connection.client.listen(
-        { toolsListChanged: true },
-        { timeout: ACKNOWLEDGED_MS },
-      )
+    const unacknowledged = new AbortController()
+    const timer = setTimeout(() => unacknowledged.abort(new Error('not acknowledged')), ACKNOWLEDGED_MS)
+    const onAcknowledged = (): void => {
+      clearTimeout(timer)
       pauseMs = FIRST_PAUSE_MS
-      // Nobody heard what changed between two streams.
-      if (isAgain) onMissed()
-      isAgain = true
-      await subscription.closed
-    } catch (error) {
-      log.debug({ err: error }, 'The MCP server does not take our subscription')
-      pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
+      // Changes between two streams are not reported.
+      if (wasOpen) onMissed()
+      wasOpen = true
     }
+    pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
+    const options = {
+      signal: AbortSignal.any([signal, unacknowledged.signal]),
+      // On stdio the bounds hold for the answers of calls beside it.
+      bounds: CALL_BOUNDS,
+      onAcknowledged,
+    }
+    await connection
+      .request('subscriptions/listen', { notifications: { toolsListChanged: true } }, options)
+      .catch((err: unknown) => log.debug({ err }, 'The subscription to the MCP server ended'))
+    clearTimeout(timer)
     await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
   }
 }
@@ -161,7 +170,7 @@ async function listenForChanges(
 const MAX_PAGES = 1000
 const MAX_TOOLS = 10_000
 const MIB = 1_048_576
-/** They are held until all are here. */
+/** All pages are held in memory until the last one is read. */
 const MAX_LISTING_BYTES = 16 * MIB
 
 interface ToolListing {
@@ -170,8 +179,8 @@ interface ToolListing {
 }
 
 /** Every page of `tools/list` (MCP/T-12), but no endless ones. */
-export async function listTools(connection: Connection, signal: AbortSignal): Promise<ToolListing> {
-  if (connection.client.getServerCapabilities()?.tools === undefined)
+export async function listTools(connection: McpConnection, signal: AbortSignal): Promise<ToolListing> {
+  if (connection.server.capabilities.tools === undefined)
     return { tools: [], warnings: ['the server says that it has no tools'] }
   const tools: JsonObject[] = []
   const seen = new Set<string>()
@@ -179,9 +188,9 @@ export async function listTools(connection: Connection, signal: AbortSignal): Pr
   let bytes = 0
   const yielder = new EventLoopYielder()
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, signal)
+    const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, { signal })
     if (!isWireArray(result.tools)) throw new TypeError('tools/list gave no list of tools')
-    // Reading the page was a long step already.
+    // Parsing the page was a long step.
     await yielder.yieldNow()
     for (const tool of result.tools) {
       bytes += Buffer.byteLength(JSON.stringify(tool))

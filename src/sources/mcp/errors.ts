@@ -1,22 +1,87 @@
-import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client'
 import { fault, isToolError, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
-import { type CallScope, type Connection, STREAM_ENDED } from './connection.ts'
+import type { JsonValue } from '#kernel/base/json'
+import { MCP_CODES } from '#protocols/mcp/wire'
+import type { McpConnection } from './connection.ts'
+
+/**
+ * How requests to an MCP server fail, and which fault a failed call ends with. The connection and its transports throw
+ * these errors; calls and discovery translate them. Invariant: `canRetry` only if the server did not process the call
+ * (rule 9).
+ */
+
+/** The server answered with a JSON-RPC error; as an answer of ours, it carries the code. */
+export class RpcError extends Error {
+  override readonly name = 'RpcError'
+  readonly code: number
+  readonly data: JsonValue | undefined
+
+  constructor(code: number, message: string, data?: JsonValue) {
+    super(message)
+    this.code = code
+    this.data = data
+  }
+}
+
+interface RefusalDetails {
+  readonly status: number
+  /** The beginning of the body. */
+  readonly text: string
+  readonly retryAfterMs: number | undefined
+  /** The scope that the credential lacks, if the server names it. */
+  readonly requiredScope: string | undefined
+}
+
+/** The server answered with an HTTP status instead of taking the message. */
+export class HttpRefusal extends Error {
+  override readonly name = 'HttpRefusal'
+  readonly details: RefusalDetails
+
+  constructor(message: string, details: RefusalDetails) {
+    super(message)
+    this.details = details
+  }
+}
+
+/** Nothing was sent: the connection had ended. */
+export class NotConnected extends Error {
+  override readonly name = 'NotConnected'
+  override readonly message = 'Not connected'
+}
+
+/** The connection ended before the answer. */
+export class ConnectionClosed extends Error {
+  override readonly name = 'ConnectionClosed'
+  override readonly message = 'Connection closed'
+}
+
+/** The exchange of a request ended without an answer. */
+export class StreamEnded extends Error {
+  override readonly name = 'StreamEnded'
+  override readonly message = 'the stream ended without an answer'
+}
+
+export class InvalidResult extends Error {
+  override readonly name = 'InvalidResult'
+
+  constructor(method: string, problem: string) {
+    super(`Invalid result for ${method}: ${problem}`)
+  }
+}
+
+/** The connection, and not the call, was refused: the call may be sent over a new one. */
+export class StaleConnection extends Error {
+  override readonly name = 'StaleConnection'
+}
 
 const MAX_TEXT_LENGTH = 2000
-const UNSUPPORTED_VERSION = -32_022
-const HEADER_MISMATCH = -32_020
-
+const RPC_CODES = { methodNotFound: -32_601, badParams: -32_602 }
 /** Statuses by which a server says that it did not take the request (rule 9). */
-const REFUSALS: ReadonlySet<number> = new Set([429, 503])
+const NOT_TAKEN: ReadonlySet<number> = new Set([429, 503])
 
-/** How a call that could not be carried out ends. `wasAnswered`: an earlier round of it was processed. */
-export function toCallError(
-  error: unknown,
-  { context, retryAfterMs }: CallScope,
-  wasAnswered: boolean,
-): unknown {
-  if (context.signal.aborted) return context.signal.reason
-  const explained = explainFault(error, retryAfterMs)
+/** The fault that a failed call ends with. `wasAnswered`: the server processed an earlier round of the call. */
+export function toCallError(error: unknown, signal: AbortSignal, wasAnswered: boolean): unknown {
+  if (signal.aborted) return signal.reason
+  const explained = explainFault(error)
   if (!wasAnswered || !explained.canRetry) return explained
   const { code, message, developerMessage } = explained
   return fault(code, message, {
@@ -25,29 +90,27 @@ export function toCallError(
   })
 }
 
-function explainFault(error: unknown, retryAfterMs: number | undefined): ToolError {
+function explainFault(error: unknown): ToolError {
   if (isToolError(error)) return error
-  if (error instanceof SdkHttpError) return explainStatus(error, retryAfterMs)
-  if (error instanceof ProtocolError) return explainAnswer(error)
-  if (isNotSent(error)) return unreachable({ cause: error })
-  const developerMessage = reasonOf(error)
-  if (isLoss(error))
-    return failed('The MCP server behind the tool went away during the call.', {
-      developerMessage,
-      cause: error,
-    })
-  if (isForbidden(error)) return refused({ developerMessage: lackOf(error), cause: error })
-  return failed('The MCP server behind the tool gave no usable answer.', { developerMessage, cause: error })
+  if (error instanceof HttpRefusal) return explainRefusal(error)
+  if (error instanceof RpcError) {
+    const text = error.message.slice(0, MAX_TEXT_LENGTH)
+    const message = `The MCP server behind the tool answered with error ${error.code}: ${text}`
+    return failed(message, { cause: error, errorNumber: error.code })
+  }
+  if (error instanceof StreamEnded)
+    return failed('The MCP server behind the tool broke off before its answer.', { cause: error })
+  if (error instanceof NotConnected) return unreachable({ cause: error })
+  const details = { developerMessage: errorText(error), cause: error }
+  return error instanceof ConnectionClosed
+    ? failed('The MCP server behind the tool went away during the call.', details)
+    : failed('The MCP server behind the tool gave no usable answer.', details)
 }
 
-function isLoss(error: unknown): boolean {
-  return error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed
-}
-
-/** A program that was ended because of its answer did what the call asked for, which the text must not hide (rule 9). */
-export function explainLoss(error: unknown, { unread }: Connection): unknown {
-  if (unread === undefined || !isLoss(error)) return error
-  const { message, isOfOneCall } = unread
+/** A server that was given up because of its answer did what the call asked for, which the text must not hide (rule 9). */
+export function explainLoss(error: unknown, { excess }: McpConnection): unknown {
+  if (excess === undefined || !(error instanceof ConnectionClosed)) return error
+  const { message, isOfOneCall } = excess
   const setting = message.endsWith('bytes') ? ' An operator can raise `maxMessageBytes` of the source.' : ''
   return fault(
     isOfOneCall ? 'result_too_large' : 'upstream_failed',
@@ -56,98 +119,58 @@ export function explainLoss(error: unknown, { unread }: Connection): unknown {
   )
 }
 
-function explainStatus(error: SdkHttpError, retryAfterMs: number | undefined): ToolError {
-  const { status } = error
-  const developerMessage = `HTTP ${status}: ${reasonOf(error)}`
-  if (REFUSALS.has(status))
-    return unreachable({
-      developerMessage,
-      cause: error,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    })
-  if (isRefusal(error)) return refused({ developerMessage, cause: error })
-  return failed(`The MCP server behind the tool answered with HTTP ${status}.`, {
-    developerMessage,
-    cause: error,
-  })
+function explainRefusal(error: HttpRefusal): ToolError {
+  const { status, retryAfterMs, requiredScope } = error.details
+  const developerMessage =
+    requiredScope === undefined
+      ? `HTTP ${status}: ${errorText(error)}`
+      : `It needs the scope "${requiredScope.slice(0, MAX_TEXT_LENGTH)}".`
+  const details = { developerMessage, cause: error }
+  if (NOT_TAKEN.has(status))
+    return unreachable({ ...details, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
+  if (isCredentialRefusal(error))
+    return failed('The MCP server behind the tool refused the credential it was given.', details)
+  return failed(`The MCP server behind the tool answered with HTTP ${status}.`, details)
 }
 
-function explainAnswer(error: ProtocolError): ToolError {
-  if (error.code === STREAM_ENDED)
-    return failed('The MCP server behind the tool broke off before its answer.', { cause: error })
-  const text = error.message.slice(0, MAX_TEXT_LENGTH)
-  return failed(`The MCP server behind the tool answered with error ${error.code}: ${text}`, {
-    cause: error,
-    errorNumber: error.code,
-  })
-}
-
-type Details = Parameters<typeof fault>[2]
-
-function failed(message: string, details: Details): ToolError {
+function failed(message: string, details: Parameters<typeof fault>[2]): ToolError {
   return fault('upstream_failed', message, details)
 }
 
-function refused(details: Details): ToolError {
-  return failed('The MCP server behind the tool refused the credential it was given.', details)
+export function isCredentialRefusal(error: unknown): error is HttpRefusal {
+  return error instanceof HttpRefusal && (error.details.status === 401 || error.details.status === 403)
 }
 
-/** Whether the upstream did not take the credential. */
-export function isRefusal(error: unknown): error is SdkHttpError {
-  return error instanceof SdkHttpError && (error.status === 401 || error.status === 403)
-}
-
-function isForbidden(error: unknown): error is Error {
-  return error instanceof Error && /^(?:UnauthorizedError|InsufficientScopeError)$/.test(error.name)
-}
-
-/** What to ask for next time, as far as the upstream says it. */
-function lackOf(error: Error): string {
-  const scope = 'requiredScope' in error ? error.requiredScope : undefined
-  return typeof scope === 'string'
-    ? `It needs the scope "${scope.slice(0, MAX_TEXT_LENGTH)}".`
-    : reasonOf(error)
-}
-
-/** Whether the client had no connection to send on. */
-function isNotSent(error: unknown): boolean {
-  if (error instanceof SdkError) return error.code === SdkErrorCode.NotConnected
-  return error instanceof Error && error.message === 'Not connected'
-}
-
-/** Short and for developers. */
-export function reasonOf(error: unknown): string {
+/** The message of an error, shortened for developers. */
+export function errorText(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).slice(0, MAX_TEXT_LENGTH)
 }
 
 /**
- * Whether the connection, and not the call, was refused: an ended session, another era, a process that is gone.
- * The upstream did not process the call, so that it may go over a new connection.
+ * True if the connection, and not the call, was refused: an ended session, another era, a process that is gone.
+ * The server did not process the call, so it may be sent over a new connection.
  */
-export function isStale(error: unknown, connection: Connection): boolean {
-  if (isNotSent(error)) return true
-  if (error instanceof ProtocolError) return connection.isModern && error.code === UNSUPPORTED_VERSION
-  if (!(error instanceof SdkHttpError)) return false
-  const { status } = error
-  if (connection.isModern) return status === 400 || status === 404 || status === 405
-  if (!connection.hasSession) return false
-  return status === 404 || (status === 400 && /session/i.test(error.message))
+export function isStale(error: unknown, { isModern, hasSession }: McpConnection): boolean {
+  if (error instanceof NotConnected) return true
+  if (error instanceof RpcError) return isModern && error.code === MCP_CODES.unsupportedVersion
+  if (!(error instanceof HttpRefusal)) return false
+  const { status } = error.details
+  if (isModern) return status === 400 || status === 404 || status === 405
+  return hasSession && (status === 404 || (status === 400 && /session/i.test(error.message)))
 }
 
-/** Whether the answer says that the accepted definition is not the upstream's any more. */
+/** True if the answer shows that the server no longer has the accepted definition. */
 export function isOutdated(error: unknown): boolean {
-  if (!(error instanceof ProtocolError)) return false
-  return error.code === -32_602 || error.code === -32_601 || error.code === HEADER_MISMATCH
+  if (!(error instanceof RpcError)) return false
+  const { code } = error
+  return (
+    code === RPC_CODES.badParams || code === RPC_CODES.methodNotFound || code === MCP_CODES.headerMismatch
+  )
 }
 
-/** Thrown when a request was not processed because of the connection it went over. */
-export class StaleConnection extends Error {
-  override readonly name = 'StaleConnection'
-}
+const UNREACHABLE = 'The MCP server behind the tool cannot be reached right now; nothing was sent to it.'
 
-const MESSAGE = 'The MCP server behind the tool cannot be reached right now; nothing was sent to it.'
-
-/** Nothing was sent: the one case in which a call may be repeated (rule 9). */
+/** Nothing was sent, so the call may be repeated (rule 9). */
 export function unreachable(
   options: {
     readonly developerMessage?: string
@@ -155,5 +178,5 @@ export function unreachable(
     readonly cause?: unknown
   } = {},
 ): ToolError {
-  return fault('upstream_failed', MESSAGE, { ...options, canRetry: true })
+  return fault('upstream_failed', UNREACHABLE, { ...options, canRetry: true })
 }

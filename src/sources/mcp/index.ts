@@ -1,92 +1,75 @@
-import { fault, isToolError } from '#kernel/base/errors'
-import type { SessionDefinition } from '#kernel/tool/define'
+import { fault } from '#kernel/base/errors'
 import { isWanted } from '#sources/common/options'
-import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
+import type { OfferedTool, Source, SourceServices } from '#sources/kit/source'
+import { createInvoke } from './call-tool.ts'
 import { discover } from './discover.ts'
-import { invoke, SessionHold } from './invoke.ts'
 import type { McpOptions } from './options.ts'
 import type { ProcessLimit } from './pool.ts'
 import { mcpPolicy, mcpShownHints } from './read-tool.ts'
-import { endpointOf, Upstream } from './upstream.ts'
+import { endpointOf, SessionConnection, Upstream } from './upstream.ts'
 
-/** However often an upstream says that it changed, or callers meet definitions that are none any more. */
-const NEWS_GAP_MS = 1000
+/**
+ * Any MCP server as a source of tools: a command (stdio) or a URL (Streamable HTTP), of all revisions. The table of
+ * source types opens it. Calls outside of sessions share the connection of their principal.
+ */
 
-/** Any MCP server as a source of tools: a command (stdio) or a URL (Streamable HTTP), old and new revisions. */
+/** The least time between two reports that tools have changed. */
+const CHANGE_GAP_MS = 1000
+
 export function createMcpSource(
   key: string,
   options: McpOptions,
   services: SourceServices,
-  /** Processes of all sources together; shared by all by default. */
+  /** The limit on processes; by default that of all sources together. */
   processes?: ProcessLimit,
 ): Source {
   const endpoint = endpointOf(options, services)
   const stopped = new AbortController()
-  let tell: () => void = () => undefined
+  let report: () => void = () => undefined
   const upstream = new Upstream({
-    key,
-    endpoint,
-    options,
-    services,
+    ...{ key, endpoint, options, services },
     ...(processes === undefined ? {} : { processes }),
     onChange: throttle(() => {
-      if (!stopped.signal.aborted) tell()
-    }, NEWS_GAP_MS),
+      if (!stopped.signal.aborted) report()
+    }, CHANGE_GAP_MS),
   })
   const isStateful = options.stateful ?? endpoint.transport === 'stdio'
   const setting = { key, endpoint, options, services, upstream, stopped: stopped.signal }
-  const source = {
+  return {
     key,
     type: 'mcp',
-    kind: 'mcp' as const,
-    watch(onChange: () => void): void {
-      tell = onChange
+    kind: 'mcp',
+    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
+    watch(onChange) {
+      report = onChange
     },
     renew: () => upstream.renew(),
-    discover: (signal: AbortSignal): Promise<Discovery> => discover(setting, signal),
-    async invoke(invocation: Invocation): ReturnType<Source['invoke']> {
-      try {
-        const value = await invoke(setting, invocation)
-        upstream.worked()
-        return value
-      } catch (error) {
-        if (isToolError(error)) upstream.troubled(error)
-        throw error
-      }
-    },
-    sessionOf(_tool: OfferedTool): SessionDefinition | undefined {
+    discover: (signal) => discover(setting, signal),
+    invoke: createInvoke(setting),
+    sessionOf() {
       if (!isStateful) return undefined
       return {
-        // Calls outside of sessions share the connection of their principal.
         isOptional: true,
-        open: ({ sessionId }) => new SessionHold(sessionId, upstream),
+        open: ({ sessionId }) => new SessionConnection(sessionId, upstream),
         close: (state) => {
-          if (state instanceof SessionHold) return state.close()
+          if (state instanceof SessionConnection) return state.close()
           throw fault('internal', 'This is not the state of a session of an MCP server.')
         },
       }
     },
-    /** What the operator writes now holds for accepted definitions too. */
-    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
     policyFor: (tool: OfferedTool) => mcpPolicy(tool, options),
     shownHintsFor: (tool: OfferedTool) => mcpShownHints(tool, options),
-    wants: ({ nativeName }: OfferedTool) => isWanted(nativeName, options),
+    wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => upstream.health,
     async close() {
       stopped.abort()
       await upstream.close()
     },
   }
-  return source
 }
 
-interface Throttled {
-  (): void
-  stop(): void
-}
-
-/** The same function, at most once per gap: at once, and once more at its end if it was asked for in between. */
-export function throttle(run: () => void, gapMs: number): Throttled {
+/** Runs a function at most once per gap: at once, and at the end of the gap if it was requested meanwhile. */
+export function throttle(run: () => void, gapMs: number): () => void {
   let pausing: NodeJS.Timeout | undefined
   let isWanted = false
   const go = (): void => {
@@ -102,6 +85,5 @@ export function throttle(run: () => void, gapMs: number): Throttled {
     pausing.unref()
     run()
   }
-  const stop = (): void => clearTimeout(pausing)
-  return Object.assign(go, { stop })
+  return go
 }

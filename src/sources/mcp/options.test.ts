@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { shownCommand } from '#sources/kit/source-facts'
 import { MCP_OPTIONS } from './options.ts'
-import { endpointJson, endpointOf, isAt } from './upstream.ts'
+import { endpointOf, isAt } from './upstream.ts'
 
 function problems(options: Record<string, unknown>): string {
   const { error } = MCP_OPTIONS.safeParse({ type: 'mcp', ...options })
@@ -42,7 +42,7 @@ describe('options of an MCP source', () => {
       endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args, cwd: 'sub' }), { folder: '/srv' })
     const endpoint = at(['-y', 'x'])
     expect(endpoint).toMatchObject({ transport: 'stdio', cwd: '/srv/sub' })
-    const pinned = Object.fromEntries(Object.entries(endpointJson(endpoint)).reverse())
+    const pinned = Object.fromEntries(Object.entries(endpoint.pinned).reverse())
     expect(isAt({ endpoint: pinned }, endpoint)).toBe(true)
     expect(isAt({ endpoint: pinned }, at(['-y', 'y']))).toBe(false)
     expect(isAt({}, endpoint)).toBe(false)
@@ -60,7 +60,7 @@ describe('options of an MCP source', () => {
   ])('of %j only the name of a package or script is shown and pinned', (args, shown) => {
     expect(shownCommand('npx', args)).toBe(shown)
     const options = MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args })
-    const pinned = JSON.stringify(endpointJson(endpointOf(options, { folder: '/' })))
+    const pinned = JSON.stringify(endpointOf(options, { folder: '/' }).pinned)
     expect(pinned).not.toContain('canary')
     expect(pinned.includes('postgresql://db.example')).toBe(args.join().includes('db.example'))
   })
@@ -76,9 +76,7 @@ describe('options of an MCP source', () => {
   ])('of the command %s only what can be a path is shown and pinned', (command, shown) => {
     expect(shownCommand(command, [])).toBe(shown)
     const identity = (word: string) =>
-      JSON.stringify(
-        endpointJson(endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: word }), { folder: '/' })),
-      )
+      JSON.stringify(endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: word }), { folder: '/' }).pinned)
     expect(identity(command)).not.toContain('canary')
     expect(identity(`${command}2`)).not.toBe(identity(command))
   })
@@ -92,7 +90,7 @@ describe('options of an MCP source', () => {
   ])('%s %s: the first argument is a name only where a launcher takes one', (command, word, shown) => {
     expect(shownCommand(command, [word])).toBe(shown)
     const options = MCP_OPTIONS.parse({ type: 'mcp', command, args: [word] })
-    const pinned = endpointJson(endpointOf(options, { folder: '/' }))
+    const pinned = endpointOf(options, { folder: '/' }).pinned
     expect(pinned).toMatchObject({ command })
     expect(JSON.stringify(pinned)).not.toContain('canary')
   })

@@ -2,22 +2,27 @@ import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { untilAborted } from '#kernel/base/waiting'
 import { Semaphore } from '#stages/limits/limits'
-import type { Connection } from './connection.ts'
+import type { McpConnection } from './connection.ts'
 import { unreachable } from './errors.ts'
-import type { Backoff } from './upstream.ts'
 
-/** A connection that is in use; given back when that ends. */
+/**
+ * The connections of one source: opened on demand, shared by users with the same key, closed when idle, limited in
+ * number. Also the limit on processes of all sources, and the pauses after failures. Invariant: a connection that was
+ * opened is closed exactly once.
+ */
+
+/** A connection in use, until it is released. */
 export interface Lease {
-  readonly connection: Connection
+  readonly connection: McpConnection
   release(): void
 }
 
 interface LeaseRequest {
   readonly key: string
   readonly signal: AbortSignal
-  /** Also while the upstream is left alone after failures. */
+  /** Opens a connection even during the pause after failures. */
   readonly insists?: boolean
-  open(signal: AbortSignal): Promise<Connection>
+  open(signal: AbortSignal): Promise<McpConnection>
 }
 
 interface PoolOptions {
@@ -26,32 +31,30 @@ interface PoolOptions {
   readonly connectTimeoutMs: number
   readonly clock: Clock
   readonly backoff: Backoff
-  /** `undefined` when connections are no processes. */
+  /** `undefined` if connections are not processes. */
   readonly processes: ProcessLimit | undefined
-  /** One that must not be ended for idling: it listens for changes. */
-  isKept(key: string, connection: Connection): boolean
+  /** True for a connection that stays open without users, because it listens for changes. */
+  isKept(key: string, connection: McpConnection): boolean
 }
 
 interface Entry {
   readonly key: string
-  readonly opening: Promise<Connection>
-  connection: Connection | undefined
+  readonly opening: Promise<McpConnection>
+  connection: McpConnection | undefined
   users: number
   lastUsedMs: number
   idling: NodeJS.Timeout | undefined
 }
 
-/** The connections of one source: made when needed, shared by those with the same key, ended when idle, capped. */
 export class ConnectionPool implements ProcessHolder {
   readonly #options: PoolOptions
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new AbortController()
-  readonly #ended = new WeakSet<Connection>()
-  /** Those that are being ended. */
+  readonly #ended = new WeakSet<McpConnection>()
   readonly #endings = new Set<Promise<void>>()
-  /** Those that take nobody any more but still have users. */
+  /** Entries that take no new users but still have some. */
   readonly #leaving = new Set<Entry>()
-  /** Open, opening and closing. */
+  /** Connections that are open, opening or closing. */
   #count = 0
 
   constructor(options: PoolOptions) {
@@ -70,7 +73,7 @@ export class ConnectionPool implements ProcessHolder {
     entry.users += 1
     clearTimeout(entry.idling)
     try {
-      const connection = await untilAborted(entry.opening, request.signal)
+      const connection = entry.connection ?? (await untilAborted(entry.opening, request.signal))
       return { connection, release: once(() => this.#release(entry)) }
     } catch (error) {
       this.#release(entry)
@@ -78,16 +81,16 @@ export class ConnectionPool implements ProcessHolder {
     }
   }
 
-  /** The other side has gone. Gives the key that the connection had. */
-  lost(connection: Connection): string | undefined {
+  /** The server of a connection is gone. Returns the key that the connection had. */
+  lost(connection: McpConnection): string | undefined {
     const entry = this.#entryOf(connection)
     if (entry !== undefined) this.#forget(entry)
     void this.#end(connection)
     return entry?.key
   }
 
-  /** Takes no more users; ends when the last one has left. */
-  retire(connection: Connection): void {
+  /** The connection takes no new users and is closed when the last one has left. */
+  retire(connection: McpConnection): void {
     const entry = this.#entryOf(connection)
     if (entry === undefined) return
     this.#forget(entry)
@@ -95,17 +98,17 @@ export class ConnectionPool implements ProcessHolder {
     else this.#leaving.add(entry)
   }
 
-  /** All that have one of these keys take no more users. */
-  retireAll(isMeant: (key: string) => boolean): void {
+  /** Retires all connections whose key is selected. */
+  retireAll(isSelected: (key: string) => boolean): void {
     for (const entry of [...this.#entries.values()]) {
-      if (!isMeant(entry.key)) continue
+      if (!isSelected(entry.key)) continue
       this.#forget(entry)
       if (entry.users > 0) this.#leaving.add(entry)
       else entry.opening.then((connection) => void this.#end(connection)).catch(() => undefined)
     }
   }
 
-  async releaseIdle(): Promise<boolean> {
+  async closeIdle(): Promise<boolean> {
     const idle = [...this.#entries.values()].filter(
       ({ users, connection }) => users === 0 && connection !== undefined,
     )
@@ -128,7 +131,7 @@ export class ConnectionPool implements ProcessHolder {
     await Promise.all(this.#endings)
   }
 
-  #entryOf(connection: Connection): Entry | undefined {
+  #entryOf(connection: McpConnection): Entry | undefined {
     return [...this.#entries.values()].find((entry) => entry.connection === connection)
   }
 
@@ -162,14 +165,14 @@ export class ConnectionPool implements ProcessHolder {
     return entry
   }
 
-  async #open({ open }: LeaseRequest): Promise<Connection> {
+  async #open({ open }: LeaseRequest): Promise<McpConnection> {
     const { processes, connectTimeoutMs } = this.#options
-    await this.#makeRoom()
+    await this.#freePlace()
     this.#count += 1
     let isCounted = false
     try {
       isCounted = processes === undefined || (await processes.take())
-      if (!isCounted) throw unreachable({ developerMessage: 'All places for processes are taken.' })
+      if (!isCounted) throw unreachable({ developerMessage: 'The maximum number of processes is running.' })
       const late = AbortSignal.timeout(connectTimeoutMs)
       return await open(AbortSignal.any([late, this.#closing.signal]))
     } catch (error) {
@@ -179,10 +182,10 @@ export class ConnectionPool implements ProcessHolder {
     }
   }
 
-  async #makeRoom(): Promise<void> {
+  async #freePlace(): Promise<void> {
     const { maxConnections } = this.#options
     while (this.#count >= maxConnections) {
-      if (await this.releaseIdle()) continue
+      if (await this.closeIdle()) continue
       const developerMessage = `All ${maxConnections} connections are in use (maxConnections).`
       throw unreachable({ developerMessage, retryAfterMs: 1000 })
     }
@@ -210,7 +213,7 @@ export class ConnectionPool implements ProcessHolder {
     if (entry.connection !== undefined) await this.#end(entry.connection)
   }
 
-  async #end(connection: Connection): Promise<void> {
+  async #end(connection: McpConnection): Promise<void> {
     if (this.#ended.has(connection)) return
     this.#ended.add(connection)
     const ending = connection.close().finally(() => {
@@ -236,16 +239,16 @@ function closed() {
   return fault('upstream_failed', 'The server is stopping.', { canRetry: true })
 }
 
-/** A pool that has processes and can end one that is not in use. */
+/** A pool whose connections are processes. */
 interface ProcessHolder {
-  /** Ends one that idles; `false` when all of its processes are in use. */
-  releaseIdle(): Promise<boolean>
+  /** Closes the longest idle connection; `false` if all are in use. */
+  closeIdle(): Promise<boolean>
 }
 
-/** How many processes all sources together may have (pain 9: elsewhere they leak by the thousand). */
+/** For all sources together. */
 const MAX_PROCESSES = 256
 
-/** A hard cap on processes; one that idles gives way to one that is needed. */
+/** A hard limit on processes; an idle one is ended when another is needed. */
 export class ProcessLimit {
   readonly #running: Semaphore
   readonly #holders = new Set<ProcessHolder>()
@@ -266,9 +269,9 @@ export class ProcessLimit {
     this.#holders.delete(holder)
   }
 
-  /** `false` when there is no room, not even by ending idle ones. */
+  /** `false` if the limit is reached and no process is idle. */
   async take(): Promise<boolean> {
-    while (!this.#running.tryEnter()) if (!(await this.#makeRoom())) return false
+    while (!this.#running.tryEnter()) if (!(await this.#freePlace())) return false
     return true
   }
 
@@ -276,10 +279,52 @@ export class ProcessLimit {
     this.#running.leave()
   }
 
-  async #makeRoom(): Promise<boolean> {
-    for (const holder of this.#holders) if (await holder.releaseIdle()) return true
+  async #freePlace(): Promise<boolean> {
+    for (const holder of this.#holders) if (await holder.closeIdle()) return true
     return false
   }
 }
 
 export const ALL_PROCESSES = new ProcessLimit()
+
+const FIRST_MS = 500
+const MAX_MS = 60_000
+/** The loss of a connection that lived this long is not part of a series of failures. */
+const STEADY_MS = 30_000
+
+/** The pause after failures of a server: longer each time, up to a minute. */
+export class Backoff {
+  readonly #clock: Clock
+  #failures = 0
+  #untilMs = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** The rest of the pause; 0 if the server may be tried. */
+  get waitMs(): number {
+    return Math.max(0, Math.ceil(this.#untilMs - this.#clock.monotonicMs()))
+  }
+
+  get failures(): number {
+    return this.#failures
+  }
+
+  failed(): void {
+    const pauseMs = Math.min(MAX_MS, FIRST_MS * 2 ** Math.min(this.#failures, 16))
+    this.#failures += 1
+    this.#untilMs = this.#clock.monotonicMs() + pauseMs
+  }
+
+  /** A connection was lost; a short-lived one counts as a failure. */
+  died(livedMs: number): void {
+    if (livedMs < STEADY_MS) this.failed()
+    else this.succeeded()
+  }
+
+  succeeded(): void {
+    this.#failures = 0
+    this.#untilMs = 0
+  }
+}

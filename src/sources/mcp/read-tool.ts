@@ -11,7 +11,7 @@ import { policyOf, saidOf } from '#sources/common/options'
 import type { OfferedTool, ToolHints } from '#sources/kit/source'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
-import { type Endpoint, endpointJson } from './upstream.ts'
+import type { Endpoint } from './upstream.ts'
 
 const MAX_NAME_LENGTH = 256
 const MAX_DEFINITION_SIZE = 1_048_576
@@ -60,7 +60,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
       policy: mcpPolicy({ nativeName: name, hints }, options),
       ...(hints === undefined ? {} : { hints }),
       binding: {
-        endpoint: endpointJson(endpoint),
+        endpoint: endpoint.pinned,
         isStructured: outputSchema !== undefined,
         headers: headers.params.map(({ header, path }) => ({ header, path: [...path] })),
         ...(options.authorization === undefined ? {} : { authorization: options.authorization.provider }),

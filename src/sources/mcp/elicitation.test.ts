@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { readQuestion } from './call-tool.ts'
+import type { JsonObject } from '#kernel/base/json'
+import { readQuestion } from './elicitation.ts'
 
-const form = (message: string, properties: object = { name: { type: 'string' } }) => ({
+const form = (message: string, properties: JsonObject = { name: { type: 'string' } }) => ({
   message,
   requestedSchema: { type: 'object', properties },
 })

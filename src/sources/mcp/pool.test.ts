@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { SYSTEM_CLOCK } from '#kernel/base/clock'
-import { ProcessLimit } from './pool.ts'
-import { Backoff } from './upstream.ts'
+import { Backoff, ProcessLimit } from './pool.ts'
 
 describe('Backoff', () => {
   it('waits longer each time, up to a minute, and not after what lived long', () => {
@@ -26,7 +25,7 @@ describe('ProcessLimit', () => {
     const processes = new ProcessLimit(1)
     expect([await processes.take(), await processes.take()]).toEqual([true, false])
     processes.join({
-      async releaseIdle() {
+      async closeIdle() {
         processes.give()
         return true
       },

@@ -1,0 +1,122 @@
+import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
+import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { ToolContext } from '#kernel/tool/tool'
+import { hiddenCharacter } from '#sources/kit/suspicions'
+import { isWireArray, isWireObject, textOf } from './connection.ts'
+
+/**
+ * Questions of MCP servers to the person behind a call, and the answers in both eras. Invariant: a question names its
+ * source and shows characters that would be hidden, so that it cannot pass for a question of someone else.
+ */
+
+const MAX_MESSAGE_LENGTH = 10_000
+
+/** Asks the person behind the call; a question that cannot be shown to a person is declined. */
+export async function askCaller(
+  context: ToolContext,
+  params: JsonValue | undefined,
+  source: string,
+): Promise<JsonObject> {
+  const question = readQuestion(params, source)
+  if (question === undefined) return { action: 'decline' }
+  const schema = question.mode === 'form' && isWireObject(params) ? params.requestedSchema : undefined
+  return toWire(await context.elicit(question), schema)
+}
+
+/** The answer as MCP writes it. Forms are flat (MCP-76), so other values are left out; defaults fill missing fields. */
+function toWire(answer: ElicitationAnswer, schema: JsonValue | undefined): JsonObject {
+  const { action } = answer
+  if (answer.action !== 'accept' || answer.content === undefined) return { action }
+  const properties = isWireObject(schema) && isWireObject(schema.properties) ? schema.properties : {}
+  const defaults = Object.entries(properties).map(([name, field]): [string, JsonValue | undefined] => [
+    name,
+    isWireObject(field) ? field.default : undefined,
+  ])
+  const fields = [...defaults, ...Object.entries(answer.content)].flatMap(
+    ([name, value]): [string, JsonValue][] => (isFormValue(value) ? [[name, value]] : []),
+  )
+  return { action, content: Object.fromEntries(fields) }
+}
+
+function isFormValue(value: JsonValue | undefined): value is JsonValue {
+  if (isWireArray(value)) return value.every((item) => typeof item === 'string')
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+}
+
+/** A server's question in our form; `undefined` if it cannot be shown to a person. */
+export function readQuestion(params: JsonValue | undefined, source: string): Elicitation | undefined {
+  if (!isWireObject(params)) return undefined
+  const text = cleanText((textOf(params.message) ?? '').slice(0, MAX_MESSAGE_LENGTH))
+  const message = `The MCP server "${source}" asks: ${text}`
+  if (params.mode === 'url') {
+    const url = URL.parse(textOf(params.url) ?? '')
+    // A link with another scheme could run code where it is opened; a user in it makes it look like another host.
+    if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+      return undefined
+    return { mode: 'url', message, url: url.href, id: textOf(params.elicitationId) ?? '', untrusted: true }
+  }
+  const schema = isWireObject(params.requestedSchema) ? cleanForm(params.requestedSchema) : undefined
+  return schema === undefined ? undefined : { mode: 'form', message, schema, untrusted: true }
+}
+
+/** Members that are only shown; all others are sent back and must stay as they are. */
+const SHOWN: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
+
+/** `undefined` if a name or a choice, which is sent back, would show as something else. */
+function cleanForm(schema: JsonObject): JsonObject | undefined {
+  const cleaned = cleanMembers(schema)
+  return hasHidden(cleaned) ? undefined : cleaned
+}
+
+function cleanMembers(value: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]): [string, JsonValue] => [
+      name,
+      SHOWN.has(name) ? cleanShown(member) : cleanMember(member),
+    ]),
+  )
+}
+
+function cleanMember(value: JsonValue): JsonValue {
+  if (isWireArray(value)) return value.map(cleanMember)
+  return isWireObject(value) ? cleanMembers(value) : value
+}
+
+/** A field may be called `title`; its value is then an object and not a text. */
+function cleanShown(value: JsonValue): JsonValue {
+  if (typeof value === 'string') return cleanText(value)
+  return isWireArray(value) ? value.map(cleanShown) : cleanMember(value)
+}
+
+function hasHidden(value: JsonValue): boolean {
+  if (typeof value === 'string') return hiddenCharacter(value) !== undefined
+  if (isWireArray(value)) return value.some(hasHidden)
+  if (!isWireObject(value)) return false
+  return Object.entries(value).some(([name, member]) => hasHidden(name) || hasHidden(member))
+}
+
+/** Calls that wait until a person has finished at a page of the server (MCP-80). */
+export class Completions {
+  readonly #waiting = new Map<string, Set<() => void>>()
+
+  complete(id: string): void {
+    for (const go of this.#waiting.get(id) ?? []) go()
+  }
+
+  /** Resolves when the person has finished, or after `maxMs`. */
+  async wait(id: string, maxMs: number, signal: AbortSignal): Promise<void> {
+    const waiting = this.#waiting.get(id) ?? new Set()
+    this.#waiting.set(id, waiting)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const go = (): void => resolve()
+    waiting.add(go)
+    const timer = setTimeout(go, maxMs)
+    signal.addEventListener('abort', go)
+    await promise
+    clearTimeout(timer)
+    signal.removeEventListener('abort', go)
+    waiting.delete(go)
+    if (waiting.size === 0) this.#waiting.delete(id)
+    signal.throwIfAborted()
+  }
+}
