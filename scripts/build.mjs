@@ -7,7 +7,6 @@ import { createRequire } from 'node:module'
 import { dirname, join, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { RolldownMagicString, rolldown } from 'rolldown'
-import { BUNDLED } from './bundled.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const sources = join(root, 'src')
@@ -67,7 +66,6 @@ if (!isCodeOnly) {
   removeCitations()
 }
 await bundle()
-writeLicences()
 if (hasConsole) await buildConsole()
 run(
   '--conditions=collet-source',
@@ -116,8 +114,7 @@ async function bundle() {
     input: Object.fromEntries(ENTRIES.map((name) => [name, fileOf(name)])),
     resolve: { conditionNames: ['collet-source', 'import', 'node', 'default'] },
     // Packages stay external: users' tools share them with us (zod), and advisories about them reach their owners.
-    // `BUNDLED` lists the exceptions.
-    external: (id) => /^[^./#]/.test(id) && !id.startsWith(root) && !isBundled(id),
+    external: (id) => /^[^./#]/.test(id) && !id.startsWith(root),
     plugins: [ownAddresses()],
     // Required by the way the output is split; no module of ours imports an entry, so none is extended.
     preserveEntrySignatures: 'allow-extension',
@@ -136,22 +133,6 @@ async function bundle() {
     },
   })
   await build.close()
-}
-
-function isBundled(id) {
-  return BUNDLED.some((name) => id === name || id.startsWith(`${name}/`))
-}
-
-/** The licences require that their notice is distributed with the code. */
-function writeLicences() {
-  const notices = BUNDLED.map((name) => {
-    const folder = join(root, 'node_modules', name)
-    const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-    const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry))
-    if (file === undefined) throw new Error(`${name} has no licence in a file; write it out here.`)
-    return `${name} ${version} (${license})\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`
-  })
-  writeFileSync(join(target, 'LICENSES.txt'), notices.join(`\n${'-'.repeat(72)}\n\n`))
 }
 
 /**
