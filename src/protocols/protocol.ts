@@ -37,7 +37,8 @@ export interface ServedProtocol {
 /** Services of the server that a protocol may use. */
 export interface ProtocolServices {
   readonly gateway: Gateway
-  readonly store: Store
+  /** Where protocols keep sessions, questions and idempotent requests. */
+  readonly store: Pick<Store, 'callers' | 'requests' | 'writer' | 'digest' | 'isWriterAlive' | 'sign'>
   readonly clock: Clock
   readonly log: Logger
   readonly serverVersion: string

@@ -11,6 +11,7 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices } from '#protocols/protocol'
 import type { SourceView } from '#sources/kit/sources'
+import type { Store } from '#store/collet-store'
 import type { HttpApp, PortSharing } from './http/app.ts'
 import type { ServerRoute } from './http/router.ts'
 import type { ConfigSource, Reloaded } from './reload.ts'
@@ -56,6 +57,7 @@ export interface Conformance {
 }
 
 interface ConformanceHost extends ProtocolServices, Pick<Services, 'fetch' | 'noteDenial'> {
+  readonly store: Store
   readonly settings: Settings
 }
 

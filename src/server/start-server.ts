@@ -235,7 +235,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         access,
       ),
       ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
-      ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
+      ...(conformance?.routes({ ...protocolServices, store, settings, noteDenial, fetch: services.fetch }) ??
+        []),
       ...links.routes,
       ...createApprovalPages({
         ...{ approvals: gateway.approvals, sessions, startLinks, publicUrl, approvalPage },
