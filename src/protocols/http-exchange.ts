@@ -17,7 +17,6 @@ export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as co
 
 export interface HttpRequest {
   readonly method: string
-  /** Path without query. */
   readonly path: string
   readonly query: URLSearchParams
   /** Lower-case names. A header sent twice is joined with `, `. */

@@ -10,7 +10,6 @@ import type { SectionConfig, SectionSettings } from './protocol.ts'
  * Adding a protocol means adding one entry here.
  */
 
-/** Protocols by the name of their config section. */
 export const PROTOCOLS = { openwop, otc, opentool, mcp } as const
 
 type Protocols = typeof PROTOCOLS

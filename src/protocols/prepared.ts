@@ -92,7 +92,6 @@ export function nextPageLink(
 
 const compress = promisify(gzip)
 
-/** A JSON body, encoded and hashed once. */
 export class PreparedBytes {
   readonly bytes: Uint8Array<ArrayBuffer>
   /** Strong ETag: a digest of the bytes. */

@@ -15,7 +15,6 @@ import { type ClientCapabilities, MCP_PATH, type Revision } from './wire.ts'
  * Invariant: an exchange knows nothing of other requests of its client (MCP-31).
  */
 
-/** Options of the operator. */
 export interface McpOptions {
   /** `serverInfo.name` (MCP-08). */
   readonly name: string
@@ -60,7 +59,6 @@ export function mcpServices(
   }
 }
 
-/** One request. */
 export interface McpExchange {
   readonly id: JsonRpcId
   readonly principal: Principal

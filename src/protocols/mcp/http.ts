@@ -39,7 +39,6 @@ import {
  * Invariant: the body decides the revision, headers only repeat it (MCP §1.1); every refusal is a JSON-RPC error.
  */
 
-/** A POST whose body is a message. */
 export interface PostedMessage<Kind extends Message = Message> {
   readonly request: HttpRequest
   readonly message: Kind

@@ -39,7 +39,6 @@ export interface Methods {
   initializeResult(protocolVersion: LegacyRevision): string
   /** The answer to a request whose method threw. */
   failed(error: unknown, id: JsonRpcId, method: string): Answer
-  /** Ends open subscriptions. */
   close(): void
 }
 

@@ -69,7 +69,6 @@ export function urlElicitationRequired(
   return errorAnswer(id, error, { headers: callReplyHeaders(reply) })
 }
 
-/** A question and its id in the store. */
 export interface AskedQuestion {
   readonly id: string
   readonly question: KeyedQuestion
@@ -95,7 +94,6 @@ interface Asking {
   readonly ended: AbortSignal
 }
 
-/** Open questions of running calls, in the store. */
 export class Questions {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock

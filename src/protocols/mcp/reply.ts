@@ -23,7 +23,6 @@ import { META, NEW_REVISION, type Revision, TRAITS } from './wire.ts'
  * Invariant: stored values are sent as the bytes that were stored; hidden and unknown tools give the same bytes (MCP-61).
  */
 
-/** The envelopes of all revisions. */
 export class ResultEnvelopes {
   readonly serverInfo: JsonObject
   readonly #byRevision: Readonly<Record<Revision, ResultEnvelope>>
@@ -45,7 +44,6 @@ export class ResultEnvelopes {
 /** Failures whose text comes from the tool or its upstream. */
 const FOREIGN_TEXTS: ReadonlySet<ErrorCode> = new Set(['tool_failed', 'upstream_failed'])
 
-/** The request that an outcome answers. */
 export interface ReplyTarget {
   readonly id: JsonRpcId
   readonly name: string
@@ -180,7 +178,6 @@ const ERROR_CODE = 'collet/errorCode'
 const CAN_RETRY = '"collet/canRetry":true'
 const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
 
-/** Facts about the call of a result. */
 interface ResultOf {
   readonly callId?: string
   /** Absent if nothing was recorded. */
@@ -285,9 +282,7 @@ function scopesText(scopes: readonly string[]): string {
   return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
 }
 
-/** How values of one tool are encoded. */
 interface ValueShape {
-  /** The declared output schema, if any. */
   readonly output: JsonObject | undefined
   readonly isObject: boolean
   /** Any value is allowed, so it may be content blocks. */
@@ -364,7 +359,6 @@ function isPlainObject(json: string): boolean {
 /** A value that consists of content blocks: texts, images, sounds, resources (MCP-64). */
 interface ContentValue {
   readonly content: readonly JsonObject[]
-  /** The value for programs. */
   readonly structuredContent?: JsonValue
 }
 

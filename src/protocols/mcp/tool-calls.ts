@@ -52,7 +52,6 @@ export interface StartedCall {
   readonly target: ReplyTarget
 }
 
-/** One attempt of a started call. */
 interface BegunCall {
   readonly key: string | undefined
   readonly callId: string
@@ -290,7 +289,6 @@ function unreadHeaders(
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
 }
 
-/** The params of `tools/call`. */
 interface ToolCallRequest {
   readonly name: string
   readonly input: JsonObject
@@ -392,7 +390,6 @@ interface ServedTool {
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
 const MAX_LENGTH = 64
 
-/** Tools of each catalog by name, built once. */
 export class ToolTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
 

@@ -130,7 +130,6 @@ interface CallParts {
   readonly options: OpenToolOptions
 }
 
-/** A decoded request, ready for the gateway. */
 interface FunctionCall {
   readonly request: FunctionRequest
   /** `undefined` for a name that is no function of this principal. */

@@ -38,7 +38,6 @@ export function encodeEvent(name: 'start' | 'data' | 'error' | 'done', json: str
   return `event:${name}\ndata:${line}\n\n`
 }
 
-/** One request of `/call` or `/streamCall`. */
 export interface FunctionRequest {
   readonly id: JsonRpcId
   readonly method: string

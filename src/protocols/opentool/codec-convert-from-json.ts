@@ -52,7 +52,6 @@ export interface FromInputSchemaOptions extends FromJsonSchemaOptions {
 
 export interface ConvertedInput {
   readonly parameters: readonly OpenToolParameter[]
-  /** Description of the input as a whole. */
   readonly description?: string
   readonly losses: readonly SchemaLoss[]
 }
@@ -163,7 +162,6 @@ function close<Result>(
 /** The type that replaces a schema which accepts any value. */
 export type AnyFallback = 'object' | 'string'
 
-/** An OpenTool schema with facts for its parent. */
 interface Lowered {
   /** Without its description, which a parameter takes over. */
   readonly schema: OpenToolValueSchema
@@ -226,7 +224,6 @@ class Lowering {
     this.losses.push({ ...from, severity })
   }
 
-  /** The replacement for an unknown value. */
   anything(): Lowered {
     return { schema: this.#anything(), description: undefined, nullable: false }
   }
@@ -322,7 +319,6 @@ function withDescription({ schema, description }: Lowered): OpenToolValueSchema 
   return { type, ...(description === undefined ? {} : { description }), ...rest }
 }
 
-/** The parts of a composed description. */
 interface DescriptionParts {
   readonly text: string | undefined
   readonly alternatives: readonly string[]

@@ -46,7 +46,6 @@ const COMBINING: ReadonlySet<string> = new Set([
   'oneOf',
 ])
 
-/** Reads one JSON Schema document into shapes. */
 export class ShapeReader {
   readonly #resolve: SchemaResolver
   readonly #places = new Map<JsonObject, string>()
@@ -150,7 +149,6 @@ function isSchemaKeyword(name: string): boolean {
   return name === 'properties' || name === '$defs' || name === 'definitions'
 }
 
-/** Approximate number of characters of a value. */
 function lengthOf(value: JsonValue): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
@@ -203,7 +201,6 @@ function readTuple(shape: Shape, keyword: string, tuple: JsonArray, read: ReadBe
   shape.items = joined?.types === undefined ? createAnything(pointer) : joined
 }
 
-/** One keyword of a schema, with its location. */
 interface Keyword {
   readonly name: string
   readonly value: JsonValue

@@ -170,7 +170,6 @@ export interface Shape {
   never: boolean
   /** In the order written; `undefined` until a keyword declares types. */
   types: readonly JsonType[] | undefined
-  /** The keyword that declares them. */
   typesFrom: Origin
   /** Types that other keywords imply. */
   readonly hints: Set<OpenToolType>
@@ -183,18 +182,14 @@ export interface Shape {
   items: Shape | undefined
   description: string | undefined
   title: { readonly text: string; readonly from: Origin } | undefined
-  /** `x-*` members. */
   readonly extensions: Record<string, JsonValue>
-  /** Constraints as text. */
   readonly notes: Set<string>
-  /** Alternative values as text. */
   alternatives: readonly string[]
   readonly losses: SchemaLoss[]
   /** True if the losses already say that any value is accepted. */
   reported: boolean
 }
 
-/** A keyword with its location. */
 export interface Origin {
   readonly pointer: string
   readonly keyword: string
@@ -291,7 +286,6 @@ function intersectEnum(target: Shape, source: Shape, from: Origin): void {
   else target.enum = values
 }
 
-/** Distinct values, in order. */
 export function distinctValues(values: Iterable<JsonValue>): JsonArray {
   const seen = new Map<string, JsonValue>()
   for (const value of values) {

@@ -123,7 +123,6 @@ function widen(schema: JsonValue): JsonValue {
   }
 }
 
-/** An open object with these members. */
 function objectSchema(
   members: readonly Described[],
   required: readonly string[],

@@ -89,7 +89,6 @@ export function documentOf(
   }
 }
 
-/** The return name of a tool's output. */
 export function returnNameOf({ outputSchema }: Pick<Tool, 'outputSchema'>): string {
   const title = outputSchema?.title
   return typeof title === 'string' && isFunctionName(title) ? title : RESULT
@@ -189,7 +188,6 @@ export interface WantedName {
 }
 
 export interface NameMap {
-  /** Key → function name. */
   readonly nameOf: ReadonlyMap<string, string>
   /** Function name → key, for dispatch. */
   readonly keyByName: ReadonlyMap<string, string>

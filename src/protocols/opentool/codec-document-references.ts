@@ -116,7 +116,6 @@ function mapMembers<From, To>(
   return changed
 }
 
-/** Size of a schema with its references inlined. */
 interface Cost {
   /** Approximate length of its JSON text. */
   readonly characters: number
@@ -243,7 +242,6 @@ class Survey {
   }
 }
 
-/** Cost of a value without references. */
 function writtenCost(value: unknown): Cost {
   if (typeof value === 'string') return { characters: value.length + 2, height: 0 }
   if (typeof value !== 'object' || value === null) return { characters: 8, height: 0 }

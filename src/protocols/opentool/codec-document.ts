@@ -61,7 +61,6 @@ export function extensionsOf(object: JsonObject, known: readonly string[]): Open
 
 const NONE: OpenToolExtensions = Object.freeze({})
 
-/** One problem of a document. */
 export interface DocumentFinding {
   /** JSON Pointer into the document; empty for the whole of it. */
   readonly path: string
@@ -198,7 +197,6 @@ export const FACTS_EXTENSION = 'x-collet'
 
 /** An OpenTool 1.1.0 document whose members are checked and whose optional members are never null. */
 export interface OpenToolDocument extends OpenToolExtensions {
-  /** Version of the document format. */
   readonly opentool: string
   readonly info: OpenToolInfo
   readonly server?: OpenToolServer

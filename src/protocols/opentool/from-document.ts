@@ -35,7 +35,6 @@ export interface FromOpenToolOptions {
   readonly toolkit?: string
   /** Version of the tools. Default: the document's own if it is `x.y.z`, else 1.0.0. */
   readonly version?: string
-  /** Default policy for handlers without one. */
   readonly policy?: PolicyDefinition
 }
 

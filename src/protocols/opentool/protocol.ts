@@ -23,7 +23,6 @@ const SETTINGS = {
   streaming: z.boolean().default(false),
 }
 
-/** The client-server protocol of OpenTool 1.1.0. */
 export const opentool = {
   settings: SETTINGS,
   root: BASE_PATH,

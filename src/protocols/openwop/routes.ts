@@ -265,7 +265,6 @@ interface OpenwopOptions {
   readonly onUnknownTool?: ProtocolServices['onUnknownTool']
 }
 
-/** `OpenwopOptions` with every default filled in. */
 interface OpenwopSettings {
   readonly serverVersion: string
   readonly capabilities: Required<OpenwopCapabilities>
@@ -353,7 +352,6 @@ function guarded(path: string, handle: HttpRoute['handle']): HttpRoute {
   return { method: 'GET', path, access: 'authenticated', body: 'never', handle, refuse }
 }
 
-/** Encoded descriptors, one per requested tool. */
 class PreparedTools {
   readonly #byTool = new WeakMap<Tool, PreparedBytes>()
   readonly #encode: (tool: Tool) => string

@@ -238,7 +238,6 @@ async function endRun({ principal, params }: HttpRequest, gateway: Gateway): Pro
   throw noSuchRun()
 }
 
-/** Treats an invalid id as an unknown run. */
 function readRunId({ runId = '' }: HttpRequest['params']): string {
   try {
     return checkRunId(runId)

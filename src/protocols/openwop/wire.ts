@@ -88,7 +88,6 @@ export interface WireRunEvent {
     | 'connector.auth_expired'
   readonly sequence: number
   readonly timestamp: string
-  /** Record of the call. */
   readonly nodeId?: string
   readonly payload: JsonObject
 }

@@ -8,7 +8,6 @@ import type { ServerWire } from './codec-client.ts'
  * shown.
  */
 
-/** A server's answer to a call. */
 type CallReading =
   | {
       readonly kind: 'value'
@@ -135,7 +134,6 @@ export interface WireFailure {
   readonly durationMs?: number
 }
 
-/** Facts from an answer's headers. */
 interface RefusalHints {
   /** `Collet-Error-Code`, which only this package's server sends. */
   readonly errorCode?: string | null

@@ -12,7 +12,6 @@ import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_
 export interface RemoteTool {
   /** Opaque: send it back unchanged. */
   readonly id: string
-  /** Function name for models. */
   readonly name: string
   readonly description: string
   readonly version?: string
@@ -185,7 +184,6 @@ function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
   return Array.isArray(value)
 }
 
-/** A call, independent of the dialect. */
 interface WireCall {
   readonly toolId: string
   readonly callId: string

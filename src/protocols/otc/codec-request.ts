@@ -314,7 +314,6 @@ function noCall(path: CallPath) {
   return fault('request_invalid', `The body needs a "request" object, or ${alternative}.`)
 }
 
-/** The credentials and the user of a request. */
 interface DecodedContext {
   readonly tokens: ReadonlyMap<string, Secret>
   readonly secrets: ReadonlyMap<string, Secret>

@@ -34,7 +34,6 @@ import {
  * not repeat it (OTC-11).
  */
 
-/** Status and retry headers of one error code. */
 interface OtcAnswer {
   readonly status: 200 | 400 | 401 | 404 | 422
   /** Nothing ran and waiting helps: `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
@@ -257,7 +256,6 @@ function retryHeaders(retryAfterMs: number | undefined): Record<string, string> 
   return { 'retry-after': String(seconds), 'x-should-retry': 'true' }
 }
 
-/** Facts of the request that its answer repeats. */
 interface AnswerForm {
   /** `undefined` in the header dialect, which has no `$schema` (OTC/C-18). */
   readonly schemaId: string | undefined

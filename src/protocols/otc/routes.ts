@@ -257,7 +257,6 @@ function readLimit(text: string | null): number {
   throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_LIMIT}.`)
 }
 
-/** Members of a call without its outcome. */
 function membersOf(view: CallView): object {
   return {
     call_id: view.callId,

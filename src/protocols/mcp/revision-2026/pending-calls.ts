@@ -121,7 +121,6 @@ export class PendingCall {
   }
 }
 
-/** Calls that wait in this process. */
 export class PendingCalls {
   readonly #byCall = new Map<string, PendingCall>()
 
