@@ -1,70 +1,75 @@
-import { isIPv4, isIPv6 } from 'node:net'
+import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net'
 
-/** Four or sixteen bytes: what a connection is made to, whatever its spelling was. */
-export type IpAddress = Uint8Array
+/**
+ * IP addresses, ranges of them, and the kind of network that each belongs to. The egress policy and the server's safety
+ * checks use it on the address that a connection is made to, whatever its spelling was.
+ * Only an address that is known to be on the internet is `global`.
+ */
 
-const HEXTETS = 8
+/** An address in its canonical spelling. */
+export type IpAddress = SocketAddress
 
-/** The bytes of a plain IPv4 or IPv6 address; a zone id names a link, not an address, and is left out. */
+/** A zone id names a link, not an address, and is left out. */
 export function parseAddress(text: string): IpAddress | undefined {
-  if (isIPv4(text)) return Uint8Array.from(text.split('.'), Number)
-  const zone = text.indexOf('%')
-  const plain = zone === -1 ? text : text.slice(0, zone)
-  return isIPv6(plain) ? parseIPv6(plain) : undefined
-}
-
-function parseIPv6(text: string): IpAddress {
-  const [head = '', tail] = text.split('::')
-  const left = hextetsOf(head)
-  const right = hextetsOf(tail ?? '')
-  const zeros = Array<number>(HEXTETS - left.length - right.length).fill(0)
-  return Uint8Array.from([...left, ...zeros, ...right].flatMap((hextet) => [hextet >> 8, hextet & 0xff]))
-}
-
-/** Groups of one side of `::`; the last may be an IPv4 address. */
-function hextetsOf(side: string): readonly number[] {
-  if (side === '') return []
-  return side.split(':').flatMap((group) => {
-    if (!group.includes('.')) return [Number.parseInt(group, 16)]
-    const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number)
-    return [(a << 8) | b, (c << 8) | d]
-  })
+  if (isIPv4(text)) return new SocketAddress({ address: text, family: 'ipv4' })
+  const [plain = ''] = text.split('%', 1)
+  return isIPv6(plain) ? new SocketAddress({ address: plain, family: 'ipv6' }) : undefined
 }
 
 /** All addresses that begin with the same bits. */
 export interface AddressRange {
-  readonly address: IpAddress
+  readonly family: IpAddress['family']
   readonly prefixBits: number
+  readonly members: BlockList
 }
 
-/** `10.0.0.0/8`; `undefined` when it is not that, or when bits after the prefix are set. */
+/** Reads a range such as `10.0.0.0/8`; `undefined` also if bits after the prefix are set. */
 export function parseRange(text: string): AddressRange | undefined {
-  const [, start = '', bits = ''] = /^([^/%]+)\/(\d{1,3})$/.exec(text) ?? []
+  const [, start = '', digits = ''] = /^([^/%]+)\/(\d{1,3})$/.exec(text) ?? []
   const address = parseAddress(start)
-  const prefixBits = Number(bits)
-  if (address === undefined || prefixBits > address.length * 8) return undefined
-  const isAligned = address.every((byte, index) => (byte & ~maskOf(prefixBits, index) & 0xff) === 0)
-  return isAligned ? { address, prefixBits } : undefined
+  if (address === undefined) return undefined
+  const bits = bitsOf(address)
+  const prefixBits = Number(digits)
+  if (prefixBits > bits.length || bits.slice(prefixBits).includes('1')) return undefined
+  return makeRange(address, prefixBits)
 }
 
-export function isInRange(address: IpAddress, range: AddressRange): boolean {
-  return (
-    address.length === range.address.length &&
-    range.address.every((byte, index) => byte === ((address[index] ?? 0) & maskOf(range.prefixBits, index)))
-  )
+/** The range that holds one address. */
+export function rangeOf(address: IpAddress): AddressRange {
+  return makeRange(address, address.family === 'ipv4' ? 32 : 128)
+}
+
+function makeRange(start: IpAddress, prefixBits: number): AddressRange {
+  const members = new BlockList()
+  members.addSubnet(start, prefixBits)
+  return { family: start.family, prefixBits, members }
+}
+
+function bitsOf({ address, family }: IpAddress): string {
+  if (family === 'ipv4') return toBits(address.split('.'), 10, 8)
+  // The URL parser writes every IPv6 address in hexadecimal groups.
+  const { hostname } = new URL(`http://[${address}]`)
+  const [head = '', tail = ''] = hostname
+    .slice(1, -1)
+    .split('::')
+    .map((side) => toBits(side === '' ? [] : side.split(':'), 16, 16))
+  return head + tail.padStart(128 - head.length, '0')
+}
+
+function toBits(numbers: readonly string[], radix: number, width: number): string {
+  return numbers.map((text) => Number.parseInt(text, radix).toString(2).padStart(width, '0')).join('')
+}
+
+/** Only within one family: a `BlockList` also finds IPv4 addresses that are mapped into IPv6. */
+export function isInRange(address: IpAddress, { family, members }: AddressRange): boolean {
+  return address.family === family && members.check(address)
 }
 
 export function isSameAddress(left: IpAddress, right: IpAddress): boolean {
-  return isInRange(left, { address: right, prefixBits: right.length * 8 })
+  return left.family === right.family && left.address === right.address
 }
 
-/** The bits of one byte that a prefix covers. */
-function maskOf(prefixBits: number, index: number): number {
-  const covered = Math.min(8, Math.max(0, prefixBits - index * 8))
-  return (0xff << (8 - covered)) & 0xff
-}
-
-/** What stands behind an address, as far as its bytes tell. Only `global` is the internet. */
+/** What an address belongs to. Only `global` is the internet. */
 export type AddressKind =
   | 'global'
   | 'private'
@@ -77,8 +82,8 @@ export type AddressKind =
   | 'translated'
 
 /**
- * Whether an operator may open addresses of a kind. Never: a cloud's metadata service, which hands out
- * credentials; addresses that name nobody or many; IPv4 inside IPv6, which has a spelling of its own.
+ * Whether an operator may allow addresses of a kind. Never: a cloud's metadata service, which hands out credentials;
+ * addresses of no host or of many; IPv4 inside IPv6, which has its own spelling.
  */
 export const IS_ALLOWABLE = {
   global: true,
@@ -92,9 +97,9 @@ export const IS_ALLOWABLE = {
   translated: false,
 } as const satisfies Record<AddressKind, boolean>
 
-type Row = readonly [AddressKind, ...string[]]
+type Row = readonly [kind: AddressKind, ...ranges: string[]]
 
-/** IANA's special-purpose registries and the metadata services of clouds; the first row that fits counts. */
+/** IANA's special-purpose registries and the metadata services of clouds; the first row that has an address counts. */
 const IPV4_ROWS: readonly Row[] = [
   [
     'metadata',
@@ -113,6 +118,9 @@ const IPV4_ROWS: readonly Row[] = [
   ],
 ]
 
+/** The prefix by which a network without IPv4 reaches it. */
+const NAT64 = '64:ff9b::'
+
 const IPV6_ROWS: readonly Row[] = [
   ['metadata', 'fd00:ec2::254/128', 'fd00:ec2::23/128', 'fd20:ce::254/128'],
   ['unspecified', '::/128'],
@@ -121,44 +129,34 @@ const IPV6_ROWS: readonly Row[] = [
     'translated',
     // v4-mapped, v4-compatible, SIIT, local-use NAT64, Teredo, 6to4.
     ...['::ffff:0:0/96', '::/96', '::ffff:0:0:0/96', '64:ff9b:1::/48', '2001::/32', '2002::/16'],
+    // Through NAT64 an IPv4 address is global only if it is global without it.
+    ...IPV4_ROWS.flatMap(([, ...ranges]) => ranges.map(throughNat64)),
   ],
   ['private', 'fc00::/7', 'fec0::/10'],
   ['link-local', 'fe80::/10'],
   ['multicast', 'ff00::/8'],
   ['reserved', '2001::/23', '2001:db8::/32', '3fff::/20'],
-  ['global', '2000::/3'],
+  ['global', '2000::/3', `${NAT64}/96`],
 ]
 
-const IPV4_RANGES = IPV4_ROWS.flatMap(rangesOf)
-const IPV6_RANGES = IPV6_ROWS.flatMap(rangesOf)
-const NAT64 = rangeOf('64:ff9b::/96')
-const NAT64_PREFIX_BYTES = 12
+function throughNat64(range: string): string {
+  const [start, bits] = range.split('/')
+  return `${NAT64}${start}/${96 + Number(bits)}`
+}
 
-/** Judges by bytes alone. What no row knows is global in IPv4, where all else is given out, and reserved in IPv6. */
+const KINDS = { ipv4: IPV4_ROWS.map(readRow), ipv6: IPV6_ROWS.map(readRow) }
+
+/** Addresses without a row are global in IPv4, where all others are assigned, and reserved in IPv6. */
 export function kindOf(address: IpAddress): AddressKind {
-  if (address.length === 4) return firstKind(address, IPV4_RANGES) ?? 'global'
-  if (isInRange(address, NAT64)) {
-    // A network without IPv4 reaches all of it this way; only what is global without the detour counts.
-    return kindOf(address.subarray(NAT64_PREFIX_BYTES)) === 'global' ? 'global' : 'translated'
+  const found = KINDS[address.family].find(({ members }) => members.check(address))
+  return found?.kind ?? (address.family === 'ipv4' ? 'global' : 'reserved')
+}
+
+function readRow([kind, ...ranges]: Row): { readonly kind: AddressKind; readonly members: BlockList } {
+  const members = new BlockList()
+  for (const range of ranges) {
+    const [start = '', bits] = range.split('/')
+    members.addSubnet(start, Number(bits), isIPv4(start) ? 'ipv4' : 'ipv6')
   }
-  return firstKind(address, IPV6_RANGES) ?? 'reserved'
-}
-
-interface KindRange {
-  readonly kind: AddressKind
-  readonly range: AddressRange
-}
-
-function firstKind(address: IpAddress, ranges: readonly KindRange[]): AddressKind | undefined {
-  return ranges.find(({ range }) => isInRange(address, range))?.kind
-}
-
-function rangesOf([kind, ...texts]: Row): readonly KindRange[] {
-  return texts.map((text) => ({ kind, range: rangeOf(text) }))
-}
-
-function rangeOf(text: string): AddressRange {
-  const range = parseRange(text)
-  if (range === undefined) throw new Error(`${text} is not a range`)
-  return range
+  return { kind, members }
 }

@@ -10,6 +10,7 @@ import {
   kindOf,
   parseAddress,
   parseRange,
+  rangeOf,
 } from './addresses.ts'
 
 /** Every address that the system's resolver knows for a name. */
@@ -240,8 +241,7 @@ function parseRangeEntry(text: string): ParsedAllowEntry {
 function addressEntry(address: IpAddress, port: number | undefined): ParsedAllowEntry {
   const kind = kindOf(address)
   if (!IS_ALLOWABLE[kind]) return refuse(`is ${kind}: such an address is never reached.`)
-  const range = { address, prefixBits: address.length * 8 }
-  return { ok: true, entry: { kind: 'range', range, port } }
+  return { ok: true, entry: { kind: 'range', range: rangeOf(address), port } }
 }
 
 function refuse(problem: string): ParsedAllowEntry {
