@@ -3,14 +3,19 @@ import { childPointer, describeValue, isJsonObject, type JsonObject, type JsonVa
 import { DEFINITIONS, REFERENCES, visitSchemas } from './keywords.ts'
 import { metaSchemaProblems } from './meta-schema.ts'
 
+/**
+ * Decides whether a schema is valid JSON Schema 2020-12 that the validator can enforce, for authored and imported tools.
+ * A schema that passes compiles, and every keyword in it means what the author wrote.
+ */
+
 interface SchemaCheckOptions {
-  /** Published definitions carry none (OTC-34, OTC-36); authored ones are inlined. */
+  /** Published definitions have none (OTC-34, OTC-36); those of authored schemas are inlined. */
   readonly references: 'allowed' | 'forbidden'
 }
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
-/** Keywords of other dialects that our validator would obey, and what 2020-12 has instead. */
+/** Keywords of other dialects, and what 2020-12 has instead. */
 const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['nullable', 'Add "null" to `type`: `"type": ["string", "null"]`.'],
   ['id', 'Remove it; 2020-12 calls it `$id`.'],
@@ -19,7 +24,7 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['$recursiveAnchor', 'Write `$anchor`.'],
 ])
 
-/** Whether a schema is valid JSON Schema 2020-12 that compiles (OTC-32, OTC/T-18). */
+/** Reports every problem; `true` if there is none (OTC-32, OTC/T-18). */
 export function checkSchema(
   schema: JsonObject,
   where: string,
@@ -27,57 +32,53 @@ export function checkSchema(
   options: SchemaCheckOptions,
 ): boolean {
   let sound = true
-  const say: Report = (place, problem, fix) => {
+  const add: Report = (place, problem, fix) => {
     sound = false
     report(`${where}${place}`, problem, fix)
   }
-  checkDialect(schema, say)
-  checkAgainstMetaSchema(schema, say)
-  if (sound) visitSchemas(schema, '', (inner, pointer) => checkKeywords(inner, pointer, say, options))
+  checkDialect(schema, add)
+  for (const { pointer, message } of metaSchemaProblems(schema))
+    add(pointer, `${message}.`, 'Write valid JSON Schema 2020-12.')
+  if (sound) visitSchemas(schema, '', (inner, pointer) => checkKeywords(inner, pointer, add, options))
   return sound
 }
 
-function checkDialect({ $schema: dialect }: JsonObject, say: Report): void {
+function checkDialect({ $schema: dialect }: JsonObject, add: Report): void {
   if (dialect === undefined || (typeof dialect === 'string' && dialect.replace(/#$/, '') === DIALECT)) return
-  say(
+  add(
     '/$schema',
     `Is ${describeValue(dialect)}.`,
     `Write the schema in "${DIALECT}", or leave \`$schema\` out.`,
   )
 }
 
-function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
-  for (const { pointer, message } of metaSchemaProblems(schema))
-    say(pointer, `${message}.`, 'Write valid JSON Schema 2020-12.')
-}
-
-function checkKeywords(schema: JsonObject, pointer: string, say: Report, options: SchemaCheckOptions): void {
+function checkKeywords(schema: JsonObject, pointer: string, add: Report, options: SchemaCheckOptions): void {
   for (const [keyword, value] of Object.entries(schema)) {
     const place = childPointer(pointer, keyword)
     const instead = FOREIGN.get(keyword)
-    if (instead !== undefined) say(place, `\`${keyword}\` is not a keyword of JSON Schema 2020-12.`, instead)
+    if (instead !== undefined) add(place, `\`${keyword}\` is not a keyword of JSON Schema 2020-12.`, instead)
     if (keyword === '$id' && pointer !== '') {
-      say(place, 'A schema inside another one has its own `$id`.', 'Remove it and refer by `#/…`.')
+      add(place, 'A schema inside another one has its own `$id`.', 'Remove it and refer by `#/…`.')
     }
     if (options.references === 'forbidden' && (REFERENCES.has(keyword) || DEFINITIONS.has(keyword))) {
-      say(place, `\`${keyword}\` is not allowed in a published definition.`, 'Write the schema out in place.')
+      add(place, `\`${keyword}\` is not allowed in a published definition.`, 'Write the schema out in place.')
     }
-    checkValue(keyword, value, place, say)
+    checkValue(keyword, value, place, add)
   }
 }
 
-/** What the meta-schema allows, but nobody can mean or the validator cannot check. */
-function checkValue(keyword: string, value: JsonValue, place: string, say: Report): void {
+/** Values that the meta-schema allows, but that are always a mistake or cannot be checked. */
+function checkValue(keyword: string, value: JsonValue, place: string, add: Report): void {
   if (keyword === 'enum' && Array.isArray(value) && value.length === 0) {
-    say(place, 'An empty `enum` allows no value at all.', 'List at least one value.')
+    add(place, 'An empty `enum` allows no value at all.', 'List at least one value.')
   }
-  if (keyword === 'pattern' && typeof value === 'string') checkPattern(value, place, say)
+  if (keyword === 'pattern' && typeof value === 'string') checkPattern(value, place, add)
   if (!isJsonObject(value)) return
   if (keyword === 'patternProperties') {
-    for (const pattern of Object.keys(value)) checkPattern(pattern, childPointer(place, pattern), say)
+    for (const pattern of Object.keys(value)) checkPattern(pattern, childPointer(place, pattern), add)
   }
   if (NAME_KEYED.has(keyword) && Object.hasOwn(value, '__proto__')) {
-    say(place, 'A property named `__proto__` cannot be checked.', 'Give it another name.')
+    add(place, 'A property named `__proto__` cannot be checked.', 'Give it another name.')
   }
 }
 
@@ -89,12 +90,12 @@ const NAME_KEYED: ReadonlySet<string> = new Set([
   'dependencies',
 ])
 
-function checkPattern(pattern: string, place: string, say: Report): void {
+function checkPattern(pattern: string, place: string, add: Report): void {
   try {
     new RegExp(pattern, 'u')
   } catch (error) {
     const detail = error instanceof Error ? error.message : 'it does not compile'
-    say(
+    add(
       place,
       `Not a regular expression: ${detail}.`,
       'Write an ECMA-262 pattern that is valid with the `u` flag.',

@@ -3,39 +3,40 @@ import { describeValue, isJsonObject, type JsonObject, type JsonValue, setMember
 import { checkSchema } from './check.ts'
 import { inlineSchema } from './inline.ts'
 import { DEFINITIONS, mapSubschemas, REFERENCES } from './keywords.ts'
-import { findHardPatterns, withoutPatterns } from './patterns.ts'
+import { withoutPatterns } from './loosen.ts'
+import { findHardPatterns } from './patterns.ts'
 import { upgradeSchema } from './upgrade.ts'
 
-/** What is published of a schema that another party wrote, and what values are held against. */
+/**
+ * Reads schemas that another party wrote: the tools of sources. They are rewritten to 2020-12, limited in size, published
+ * without references, and enforced as a whole.
+ * What cannot be checked is a finding, and the tool is left out; what is only unusual is a warning. The enforced schema
+ * accepts whatever the original accepts.
+ */
+
+/** The schema that callers see, and the one that values are checked against. */
 export interface ImportedSchema {
   readonly schema: JsonObject
-  /** Made when it is first needed: few of many imported tools are ever called. */
+  /** Made at the first call: few of many imported tools are ever called. */
   readonly enforced: () => JsonObject
 }
 
-/** Larger than any schema that was met in thousands of public definitions, and read in less than a tenth of a second. */
+/** Larger than any schema in thousands of public definitions, and read in less than a tenth of a second. */
 const MAX_VALUES = 50_000
 const MAX_CHARACTERS = 4_000_000
 const MAX_LEVELS = 200
 
-/** Tried in turn when a schema is too large to be written out whole: a shallow one still tells the parameters. */
+/** Tried in turn if a schema is too large to be written out whole: a shallow one still names the parameters. */
 const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
 
-/**
- * How much of it callers are shown: a list is read by models, tool by tool. An answer explains itself when it comes;
- * what to send has to be known before.
- */
+/** Characters that are published: models read lists tool by tool, and need inputs before the call but not outputs. */
 const MAX_SHOWN = { input: 65_536, output: 8_192 } as const
 
-/**
- * Reads a schema that another party wrote. What nobody can check is a finding; what is only odd, such as a pattern
- * that no linear-time engine runs, is reported and the tool stays.
- */
 export function readImportedSchema(
   written: unknown,
   where: 'input' | 'output',
   report: Report,
-  tell: Report,
+  warn: Report,
 ): ImportedSchema | undefined {
   if (!isSchema(written)) {
     report(where, `Is ${describeValue(written)}.`, 'The upstream has to send JSON Schema as an object.')
@@ -48,27 +49,26 @@ export function readImportedSchema(
   }
   const read = where === 'input' ? upgradeInput : upgradeSchema
   const upgraded = read(written)
-  const relaxed = findHardPatterns(upgraded)
-  for (const { pointer, pattern, problem } of relaxed) {
-    tell(
+  const hardPatterns = findHardPatterns(upgraded)
+  for (const { pointer, pattern, problem } of hardPatterns) {
+    warn(
       `${where}${pointer}`,
       `The pattern ${JSON.stringify(pattern)} cannot run in linear time: ${problem}.`,
       'It is shown to callers and left to the upstream to enforce.',
     )
   }
-  if (!checkSchema(withoutPatterns(upgraded, relaxed), where, report, { references: 'allowed' }))
+  const patterns = new Set(hardPatterns.map(({ pattern }) => pattern))
+  if (!checkSchema(withoutPatterns(upgraded, patterns), where, report, { references: 'allowed' }))
     return undefined
   let isSound = true
-  const say: Report = (...finding) => {
+  const schema = publish(upgraded, where, warn, (...finding) => {
     isSound = false
     report(...finding)
-  }
-  const schema = publish(upgraded, where, say, tell)
-  if (!isSound) return undefined
-  return { schema, enforced: () => withoutPatterns(read(written), relaxed) }
+  })
+  return isSound ? { schema, enforced: () => withoutPatterns(read(written), patterns) } : undefined
 }
 
-/** What a schema has too much of, if anything. Counted without recursion, because it may be nested beyond the stack. */
+/** Counted without recursion, because the schema may be nested deeper than the stack. */
 function excessOf(written: JsonObject): string | undefined {
   let level: JsonValue[] = [written]
   let values = 0
@@ -92,21 +92,20 @@ function excessOf(written: JsonObject): string | undefined {
   return undefined
 }
 
-/** An input schema of another party, as it is enforced. */
 export function upgradeInput(written: JsonObject): JsonObject {
   return optionalDefaults(upgradeSchema(written))
 }
 
-/** Where accepting more inside accepts less outside. */
-const TURNING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
+/** Where accepting more inside makes the whole accept less. */
+const NEGATING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
 
 /**
- * The same schema, with members that have a `default` not required: libraries write a schema of what they hold after
- * filling in, and the upstream still fills in. It accepts whatever the original accepts.
+ * Makes members with a `default` optional: libraries write the schema of a value after defaults are filled in, and the
+ * upstream fills them in.
  */
 function optionalDefaults(schema: JsonObject): JsonObject {
   // A definition that a negation refers to stays as it is.
-  const kept = hasTurnedReference(schema) ? DEFINITIONS : NONE
+  const kept = hasNegatedReference(schema) ? DEFINITIONS : NONE
   const relaxed = relaxRequired(schema, kept)
   return isJsonObject(relaxed) ? relaxed : schema
 }
@@ -119,12 +118,12 @@ function relaxRequired(schema: JsonValue, kept: ReadonlySet<string>): JsonValue 
   let isSame = true
   for (const [keyword, value] of Object.entries(schema)) {
     const next =
-      TURNING.has(keyword) || kept.has(keyword) ? value : relaxKeyword(schema, keyword, value, kept)
+      NEGATING.has(keyword) || kept.has(keyword) ? value : relaxKeyword(schema, keyword, value, kept)
     isSame &&= next === value
     setMember(made, keyword, next)
   }
   if (isSame) return schema
-  // A value may fit several branches now that fitted one.
+  // A value that fitted one branch may now fit several.
   if (made.oneOf !== schema.oneOf && made.oneOf !== undefined) {
     const { oneOf, anyOf, ...rest } = made
     return anyOf === undefined ? { ...rest, anyOf: oneOf } : { ...made, oneOf: schema.oneOf ?? oneOf }
@@ -157,20 +156,22 @@ function hasDefault(properties: JsonValue | undefined, name: JsonValue): boolean
   return isJsonObject(member) && Object.hasOwn(member, 'default')
 }
 
-function hasTurnedReference(schema: JsonValue, isTurned = false): boolean {
-  if (Array.isArray(schema)) return schema.some((each: JsonValue) => hasTurnedReference(each, isTurned))
+function hasNegatedReference(schema: JsonValue, isNegated = false): boolean {
+  if (Array.isArray(schema)) return schema.some((each: JsonValue) => hasNegatedReference(each, isNegated))
   if (!isJsonObject(schema)) return false
   return Object.entries(schema).some(
     ([keyword, value]) =>
-      (isTurned && REFERENCES.has(keyword)) || hasTurnedReference(value, isTurned || TURNING.has(keyword)),
+      (isNegated && REFERENCES.has(keyword)) ||
+      hasNegatedReference(value, isNegated || NEGATING.has(keyword)),
   )
 }
 
+/** Values of upstreams are parsed JSON. */
 function isSchema(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function publish(schema: JsonObject, where: 'input' | 'output', report: Report, tell: Report): JsonObject {
+function publish(schema: JsonObject, where: 'input' | 'output', warn: Report, report: Report): JsonObject {
   let published: JsonObject = {}
   let isCut = false
   for (const deepest of DEPTHS) {
@@ -187,10 +188,10 @@ function publish(schema: JsonObject, where: 'input' | 'output', report: Report, 
     if (!isTooLarge) break
   }
   if (isCut) {
-    tell(
+    warn(
       where,
       'The schema contains itself or is too large to write out: parts of what callers see are cut to `{}`.',
-      'Values are still held against the whole schema.',
+      'Values are still checked against the whole schema.',
     )
   }
   return published

@@ -4,11 +4,11 @@ import {
   ANCHORS,
   createSchemaResolver,
   DEFINITIONS,
-  mapSubschemas,
   REFERENCES,
   type SchemaResolver,
   SUBSCHEMAS,
 } from './keywords.ts'
+import { loosenAround } from './loosen.ts'
 
 /** Compiling takes about 0.2 ms a subschema at the first call, and no model reads more than this either. */
 const MAX_SUBSCHEMAS = 2_000
@@ -106,7 +106,7 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   }
   inlining.open.delete(schema)
   const whole = combine(kept, targets)
-  return Object.freeze(touched.size === 0 ? whole : loosenAround(whole, (keyword) => touched.has(keyword)))
+  return Object.freeze(touched.size === 0 ? whole : loosenAround(whole, touched))
 }
 
 /** Any value: as `{}` where cutting is fine, because models read that better; a finding otherwise. */
@@ -192,51 +192,4 @@ function freezeData(value: JsonValue): number {
   for (const [name, member] of Object.entries(value)) size += name.length + freezeData(member)
   Object.freeze(value)
   return size
-}
-
-/**
- * A schema around parts that accept more than they did, changed so that the whole accepts no less: `oneOf` becomes
- * `anyOf`, and what turns around (`not`, `if`, an upper number of matches) or depends on what was looked at is left out.
- */
-function loosenAround(schema: JsonObject, isTouched: (keyword: string) => boolean): JsonObject {
-  const made: Record<string, JsonValue> = { ...schema }
-  // What they refuse depends on what others have looked at, also on what is gone.
-  delete made.unevaluatedProperties
-  delete made.unevaluatedItems
-  if (isTouched('not')) delete made.not
-  if (isTouched('contains')) delete made.maxContains
-  if (isTouched('if')) {
-    delete made.if
-    delete made.then
-    delete made.else
-  }
-  const { oneOf, anyOf, allOf } = made
-  if (oneOf === undefined || !isTouched('oneOf')) return made
-  delete made.oneOf
-  if (anyOf === undefined) made.anyOf = oneOf
-  else made.allOf = [...(Array.isArray(allOf) ? allOf : []), { anyOf: oneOf }]
-  return made
-}
-
-/** The same for a schema whose references may lead to something that accepts more. */
-export function loosenReferences(schema: JsonValue): JsonValue {
-  return loosened(schema).schema
-}
-
-/** `mayAcceptMore` holds for what is around it as well. */
-function loosened(schema: JsonValue): { readonly schema: JsonValue; readonly mayAcceptMore: boolean } {
-  if (!isJsonObject(schema)) return { schema, mayAcceptMore: false }
-  const made: Record<string, JsonValue> = {}
-  const touched = new Set<string>()
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (REFERENCES.has(keyword)) touched.add(keyword)
-    const mapped = mapSubschemas(keyword, value, (inner) => {
-      const { schema: rest, mayAcceptMore } = loosened(inner)
-      if (mayAcceptMore) touched.add(keyword)
-      return rest
-    })
-    setMember(made, keyword, mapped)
-  }
-  if (touched.size === 0) return { schema, mayAcceptMore: false }
-  return { schema: loosenAround(made, (keyword) => touched.has(keyword)), mayAcceptMore: true }
 }

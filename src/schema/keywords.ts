@@ -7,7 +7,13 @@ import {
   setMember,
 } from '#kernel/base/json'
 
-/** What a reference points to inside its own document; `undefined` when it leads nowhere. */
+/**
+ * Where JSON Schema 2020-12 holds further schemas, how to visit and map them, and where references lead. Every module that
+ * walks through schemas uses it.
+ * A reference leads only to a place of its own document where a schema stands.
+ */
+
+/** `undefined` for a reference that leads nowhere. */
 export type SchemaResolver = (reference: string) => JsonValue | undefined
 
 export function createSchemaResolver(root: JsonObject): SchemaResolver {
@@ -17,7 +23,7 @@ export function createSchemaResolver(root: JsonObject): SchemaResolver {
     if (fragment === undefined) return undefined
     index ??= indexSchemas(root)
     const target = isPointer(fragment) ? followPointer(root, fragment) : index.anchors.get(fragment)
-    // Only what stands where a schema stands has been checked as one.
+    // Objects at other places have not been checked as schemas.
     return !isJsonObject(target) || index.schemas.has(target) ? target : undefined
   }
 }
@@ -44,7 +50,7 @@ function isPointer(fragment: string): boolean {
   return fragment === '' || fragment.startsWith('/')
 }
 
-/** The decoded part after `#`, if what stands before it is this document. */
+/** The decoded part after `#`; `undefined` if the part before it names another document. */
 function localFragment(reference: string, root: JsonObject): string | undefined {
   const [document = '', fragment = '', ...more] = reference.split('#')
   const { $id: id } = root
@@ -62,21 +68,12 @@ function followPointer(root: JsonObject, pointer: string): JsonValue | undefined
   for (const step of pointerSteps(pointer)) {
     // A list has its indices as own keys, and nothing is read from a prototype.
     if (typeof place !== 'object' || place === null || !Object.hasOwn(place, step)) return undefined
-    const next: JsonValue | undefined = Array.isArray(place) ? place[Number(step)] : memberOf(place, step)
-    if (next === undefined) return undefined
-    place = next
+    place = Reflect.get(place, step)
   }
   return place
 }
 
-function memberOf(place: JsonValue, step: string): JsonValue | undefined {
-  return isJsonObject(place) ? place[step] : undefined
-}
-
-/**
- * Where JSON Schema 2020-12 holds further schemas. Everything else is data or annotation: a `$ref` inside
- * `const` is a value, and a property named `$defs` is a property (OTC-34).
- */
+/** Everything else is data or annotation: a `$ref` inside `const` is a value, and a property named `$defs` a property (OTC-34). */
 export const SUBSCHEMAS: ReadonlyMap<string, 'one' | 'list' | 'map'> = new Map([
   ['additionalProperties', 'one'],
   ['unevaluatedProperties', 'one'],
@@ -106,7 +103,7 @@ export const REFERENCES: ReadonlySet<string> = new Set(['$ref', '$dynamicRef'])
 export const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 export const ANCHORS: ReadonlySet<string> = new Set(['$anchor', '$dynamicAnchor'])
 
-/** Calls `visit` for a schema and every schema inside it. The schema is known to fit the meta-schema. */
+/** Calls `visit` for a schema and every schema inside it. The schema has passed the meta-schema. */
 export function visitSchemas(
   schema: JsonValue,
   pointer: string,
@@ -129,7 +126,7 @@ export function visitSchemas(
   }
 }
 
-/** What a keyword holds, with the schemas directly inside it mapped; anything else is given back as it is. */
+/** Maps the schemas directly inside the value of a keyword; other values are returned unchanged. */
 export function mapSubschemas(
   keyword: string,
   value: JsonValue,

@@ -1,18 +1,20 @@
 import { childPointer, isJsonObject, type JsonValue } from '#kernel/base/json'
 
-/** Where a schema is not JSON Schema 2020-12, and what must stand there instead; without a full stop. */
+/**
+ * The meta-schema of JSON Schema 2020-12 as a table of keywords, which is quicker than checking against the published
+ * documents. `check.ts` uses it on every schema of a tool.
+ * Its verdicts equal those of the published meta-schema, with `format` as an annotation; a test compares them.
+ */
+
+/** `message` says what must stand there instead, without a full stop. */
 interface MetaSchemaProblem {
   readonly pointer: string
   readonly message: string
 }
 
-/** Enough to repair a schema; a list of thousands helps nobody. */
+/** Enough to repair a schema; a longer list would not help. */
 const MAX_PROBLEMS = 50
 
-/**
- * What the meta-schema of JSON Schema 2020-12 says, as a table: the general validator takes longer to compile that schema than a
- * server takes for the rest of its tools. That both judge alike is tested. `format` is an annotation, here too.
- */
 export function metaSchemaProblems(schema: JsonValue): readonly MetaSchemaProblem[] {
   const problems: MetaSchemaProblem[] = []
   checkOne(schema, '', (pointer, message) => {
@@ -21,22 +23,22 @@ export function metaSchemaProblems(schema: JsonValue): readonly MetaSchemaProble
   return problems
 }
 
-type Say = (pointer: string, message: string) => void
-type Check = (value: JsonValue, pointer: string, say: Say) => void
+type Add = (pointer: string, message: string) => void
+type Check = (value: JsonValue, pointer: string, add: Add) => void
 
-function checkOne(schema: JsonValue, pointer: string, say: Say): void {
+function checkOne(schema: JsonValue, pointer: string, add: Add): void {
   if (typeof schema === 'boolean') return
   if (!isJsonObject(schema)) {
-    say(pointer, 'Must be an object or a boolean')
+    add(pointer, 'Must be an object or a boolean')
     return
   }
   for (const [keyword, value] of Object.entries(schema))
-    KEYWORDS.get(keyword)?.(value, childPointer(pointer, keyword), say)
+    KEYWORDS.get(keyword)?.(value, childPointer(pointer, keyword), add)
 }
 
 function mustBe(kind: string, fits: (value: JsonValue) => boolean): Check {
-  return (value, pointer, say) => {
-    if (!fits(value)) say(pointer, `Must be ${kind}`)
+  return (value, pointer, add) => {
+    if (!fits(value)) add(pointer, `Must be ${kind}`)
   }
 }
 
@@ -45,47 +47,46 @@ const aBoolean = mustBe('a boolean', (value) => typeof value === 'boolean')
 const aNumber = mustBe('a number', (value) => typeof value === 'number')
 const aList = mustBe('an array', Array.isArray)
 
-const aCount: Check = (value, pointer, say) => {
-  if (!Number.isInteger(value)) say(pointer, 'Must be a whole number')
-  else if (Number(value) < 0) say(pointer, 'Must be at least 0')
+const aCount: Check = (value, pointer, add) => {
+  if (!Number.isInteger(value)) add(pointer, 'Must be a whole number')
+  else if (Number(value) < 0) add(pointer, 'Must be at least 0')
 }
 
-const aStep: Check = (value, pointer, say) => {
-  if (typeof value !== 'number') say(pointer, 'Must be a number')
-  else if (value <= 0) say(pointer, 'Must be more than 0')
+const aStep: Check = (value, pointer, add) => {
+  if (typeof value !== 'number') add(pointer, 'Must be a number')
+  else if (value <= 0) add(pointer, 'Must be more than 0')
 }
 
 function aStringLike(pattern: RegExp): Check {
-  return (value, pointer, say) => {
-    if (typeof value !== 'string') say(pointer, 'Must be a string')
-    else if (!pattern.test(value)) say(pointer, `Must match the pattern ${pattern.source}`)
+  return (value, pointer, add) => {
+    if (typeof value !== 'string') add(pointer, 'Must be a string')
+    else if (!pattern.test(value)) add(pointer, `Must match the pattern ${pattern.source}`)
   }
 }
 
 const anAnchor = aStringLike(/^[A-Za-z_][-A-Za-z0-9._]*$/u)
 
-/** A list whose items are checked one by one. */
-function listOf(check: Check, options: { readonly least?: 1; readonly isSet?: true } = {}): Check {
-  return (value, pointer, say) => {
+function listOf(check: Check, options: { readonly min?: 1; readonly isSet?: true } = {}): Check {
+  return (value, pointer, add) => {
     if (!Array.isArray(value)) {
-      say(pointer, 'Must be an array')
+      add(pointer, 'Must be an array')
       return
     }
-    if (value.length < (options.least ?? 0)) say(pointer, 'Must have at least 1 item')
-    for (const [index, item] of value.entries()) check(item, childPointer(pointer, index), say)
-    // Items of a set are strings: of others the problem is not that they come twice.
-    if (options.isSet && new Set(value).size < value.length) say(pointer, 'Must not hold an item twice')
+    if (value.length < (options.min ?? 0)) add(pointer, 'Must have at least 1 item')
+    for (const [index, item] of value.entries()) check(item, childPointer(pointer, index), add)
+    // Items of a set are strings; any other item is a problem by itself.
+    if (options.isSet && new Set(value).size < value.length) add(pointer, 'Must not hold an item twice')
   }
 }
 
 function mapOf(check: Check): Check {
-  return (value, pointer, say) => {
-    if (!isJsonObject(value)) say(pointer, 'Must be an object')
-    else for (const [name, member] of Object.entries(value)) check(member, childPointer(pointer, name), say)
+  return (value, pointer, add) => {
+    if (!isJsonObject(value)) add(pointer, 'Must be an object')
+    else for (const [name, member] of Object.entries(value)) check(member, childPointer(pointer, name), add)
   }
 }
 
-const schemas = listOf(checkOne, { least: 1 })
+const schemas = listOf(checkOne, { min: 1 })
 const schemaMap = mapOf(checkOne)
 const stringSet = listOf(aString, { isSet: true })
 
@@ -101,21 +102,21 @@ const TYPES: ReadonlySet<unknown> = new Set([
 const ONE_OF_TYPES = `one of: ${[...TYPES].map((type) => JSON.stringify(type)).join(', ')}`
 const typeSet = listOf(
   mustBe(ONE_OF_TYPES, (value) => TYPES.has(value)),
-  { least: 1, isSet: true },
+  { min: 1, isSet: true },
 )
 
-const aType: Check = (value, pointer, say) => {
-  if (Array.isArray(value)) typeSet(value, pointer, say)
-  else if (!TYPES.has(value)) say(pointer, `Must be ${ONE_OF_TYPES}, or an array of these`)
+const aType: Check = (value, pointer, add) => {
+  if (Array.isArray(value)) typeSet(value, pointer, add)
+  else if (!TYPES.has(value)) add(pointer, `Must be ${ONE_OF_TYPES}, or an array of these`)
 }
 
-/** Of earlier drafts: names that a member asks for, or a schema. */
-const aDependency: Check = (value, pointer, say) => {
-  if (Array.isArray(value)) stringSet(value, pointer, say)
-  else checkOne(value, pointer, say)
+/** A keyword of earlier drafts: required names, or a schema. */
+const aDependency: Check = (value, pointer, add) => {
+  if (Array.isArray(value)) stringSet(value, pointer, add)
+  else checkOne(value, pointer, add)
 }
 
-/** Every keyword that may not hold just anything. */
+/** Every keyword whose value is restricted. */
 const KEYWORDS: ReadonlyMap<string, Check> = new Map(
   Object.entries({
     $id: aStringLike(/^[^#]*#?$/u),
@@ -140,7 +141,7 @@ const KEYWORDS: ReadonlyMap<string, Check> = new Map(
     dependencies: mapOf(aDependency),
     propertyNames: checkOne,
     if: checkOne,
-    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema, in an object that nobody awaits.
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema, in an object that is never awaited.
     then: checkOne,
     else: checkOne,
     allOf: schemas,
@@ -180,3 +181,6 @@ const KEYWORDS: ReadonlyMap<string, Check> = new Map(
     examples: aList,
   } satisfies Record<string, Check>),
 )
+
+/** All keywords of 2020-12, and those of earlier drafts that validators still obey. */
+export const KEYWORD_NAMES: ReadonlySet<string> = new Set([...KEYWORDS.keys(), 'const', 'default'])

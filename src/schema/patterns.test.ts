@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { compileLinear, findHardPatterns, withoutPatterns } from './patterns.ts'
+import { withoutPatterns } from './loosen.ts'
+import { compileLinear, findHardPatterns } from './patterns.ts'
 import { createSchemaValidator } from './validator.ts'
 
-describe('patterns of others', () => {
+describe('patterns of imported schemas', () => {
   it.each([
     ['^\\s+$', ' \u00a0\ufeff'],
     ['^\\S+$', 'a\u200b'],
@@ -69,9 +70,8 @@ describe('patterns of others', () => {
     fc.assert(
       fc.property(schema, value, (written, tried) => {
         const original = createSchemaValidator(written)
-        const relaxed = createSchemaValidator(withoutPatterns(written, findHardPatterns(written)), {
-          untrusted: true,
-        })
+        const found = new Set(findHardPatterns(written).map(({ pattern }) => pattern))
+        const relaxed = createSchemaValidator(withoutPatterns(written, found), { untrusted: true })
         if (original(tried).length === 0) expect(relaxed(tried)).toEqual([])
       }),
       { numRuns: 300 },

@@ -1,43 +1,27 @@
 import { createContext, Script } from 'node:vm'
 import { RE2JS } from 're2js'
-import { childPointer, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
-import { mapSubschemas, REFERENCES, visitSchemas } from './keywords.ts'
+import { childPointer, isJsonObject, type JsonObject } from '#kernel/base/json'
+import { visitSchemas } from './keywords.ts'
+
+/**
+ * Regular expressions of schemas. Those of imported schemas run on an engine without backtracking, or under a deadline, so
+ * that no text can hang the server; authored ones run on the native engine. The validator and `imported.ts` use it.
+ * A pattern matches exactly the texts that ECMA-262 says.
+ */
 
 /** A pattern that is not enforced here, and why. */
-interface RelaxedPattern {
+interface HardPattern {
   readonly pointer: string
   readonly pattern: string
   readonly problem: string
 }
 
-/** Making one ready takes a while: instructions of all patterns of a schema that do, at most. */
+/** Compiling takes time: instructions that the patterns of one schema may have together. */
 const MAX_INSTRUCTIONS = 10_000
 
-/** Where accepting more inside accepts less outside; the members that go with a keyword go with it. */
-const TURNING: ReadonlyMap<string, readonly string[]> = new Map([
-  ['not', ['not']],
-  ['oneOf', ['oneOf']],
-  ['if', ['if', 'then', 'else']],
-  ['contains', ['contains', 'minContains', 'maxContains']],
-])
-
-/** What they refuse depends on what the others have looked at, also on those that are gone. */
-const DEPENDENT = ['unevaluatedProperties', 'unevaluatedItems'] as const
-
-/**
- * The same schema without some of its patterns. It accepts whatever the original accepts: a pattern less, and where
- * less would refuse more (`not`, `oneOf`, …), the whole keyword less.
- */
-export function withoutPatterns(schema: JsonObject, relaxed: readonly RelaxedPattern[]): JsonObject {
-  if (relaxed.length === 0) return schema
-  const hard = new Set(relaxed.map(({ pattern }) => pattern))
-  const softened = soften(schema, hard)
-  return isJsonObject(softened) ? softened : {}
-}
-
-/** The patterns that no linear-time engine can run, and those that are too many. */
-export function findHardPatterns(schema: JsonObject): readonly RelaxedPattern[] {
-  const found: RelaxedPattern[] = []
+/** The patterns that no linear-time engine runs, and those beyond the limit. */
+export function findHardPatterns(schema: JsonObject): readonly HardPattern[] {
+  const found: HardPattern[] = []
   const problems = new Map<string, string | undefined>()
   let left = MAX_INSTRUCTIONS
   const problemOf = (pattern: string): string | undefined => {
@@ -62,53 +46,12 @@ export function findHardPatterns(schema: JsonObject): readonly RelaxedPattern[] 
 
 const TOO_MANY: LinearPattern = { ok: false, problem: 'the schema has more patterns than are checked' }
 
-function soften(schema: JsonValue, hard: ReadonlySet<string>): JsonValue {
-  if (!isJsonObject(schema)) return schema
-  const dropped = new Set<string>(DEPENDENT)
-  for (const [keyword, together] of TURNING) {
-    const value = schema[keyword]
-    if (value !== undefined && isTouched(value, hard)) for (const name of together) dropped.add(name)
-  }
-  const kept: Record<string, JsonValue> = {}
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (dropped.has(keyword) || (keyword === 'pattern' && typeof value === 'string' && hard.has(value)))
-      continue
-    setMember(kept, keyword, softenKeyword(keyword, value, hard))
-  }
-  return kept
-}
-
-function softenKeyword(keyword: string, value: JsonValue, hard: ReadonlySet<string>): JsonValue {
-  const softened = mapSubschemas(keyword, value, (inner) => soften(inner, hard))
-  if (keyword !== 'patternProperties' || !isJsonObject(softened)) return softened
-  const members: Record<string, JsonValue> = {}
-  for (const [name, member] of Object.entries(softened)) {
-    // The empty pattern matches every name, so that `additionalProperties` refuses none that the lost one let in.
-    if (hard.has(name)) members[''] = true
-    else setMember(members, name, member)
-  }
-  return members
-}
-
-/** Whether something inside is not enforced, or might not be, because a reference leads out. */
-function isTouched(value: JsonValue, hard: ReadonlySet<string>): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  if (!isJsonObject(value)) return value.some((member) => isTouched(member, hard))
-  return Object.entries(value).some(
-    ([name, member]) =>
-      REFERENCES.has(name) ||
-      hard.has(name) ||
-      (name === 'pattern' && typeof member === 'string' && hard.has(member)) ||
-      isTouched(member, hard),
-  )
-}
-
-/** A pattern made to match in linear time, or why it cannot be. */
+/** A pattern compiled for the linear-time engine, or why it cannot be. */
 type LinearPattern =
   | {
       readonly ok: true
       readonly test: (text: string) => boolean
-      /** Instructions: what one character of a text costs at most. */
+      /** Instructions: the most that one character of a text costs. */
       readonly size: number
     }
   | { readonly ok: false; readonly problem: string }
@@ -199,15 +142,12 @@ function isTimeout(error: unknown): boolean {
   )
 }
 
-/** Longer ones take long to compile, and nobody wrote them by hand. */
+/** Longer patterns take long to compile, and are not written by hand. */
 const MAX_PATTERN_LENGTH = 4_096
-/** Counted repetitions are written out: a short pattern can be a long program. */
+/** Counted repetitions are unrolled: a short pattern can be a long program. */
 const MAX_PROGRAM_SIZE = 2_500
 
-/**
- * A pattern that another party wrote, on an engine without backtracking, so that no text can hang us. It has to
- * compile as ECMA-262 too: what only the engine understands would mean something else upstream.
- */
+/** The pattern has to compile as ECMA-262 too: syntax that only this engine knows would mean something else upstream. */
 export function compileLinear(pattern: string): LinearPattern {
   if (pattern.length > MAX_PATTERN_LENGTH) {
     return { ok: false, problem: `has more than ${MAX_PATTERN_LENGTH} characters` }
@@ -225,12 +165,12 @@ export function compileLinear(pattern: string): LinearPattern {
   }
 }
 
-const IDLE = /[-_ @'":#,=<>~!%&`;]/
+const NEEDLESS = /[-_ @'":#,=<>~!%&`;]/
 
-/** Without escapes that mean the character itself, as `\-` or `\@`: common, harmless, and refused by the `u` flag. */
-export function withoutIdleEscapes(pattern: string): string {
+/** Removes escapes of characters that need none, such as `\-` or `\@`: common, harmless, and refused by the `u` flag. */
+export function withoutNeedlessEscapes(pattern: string): string {
   return mapEscapes(pattern, (escaped, inClass) =>
-    IDLE.test(escaped) && !(inClass && escaped === '-') ? escaped : undefined,
+    NEEDLESS.test(escaped) && !(inClass && escaped === '-') ? escaped : undefined,
   )
 }
 
@@ -255,7 +195,7 @@ function mapEscapes(pattern: string, map: (escaped: string, inClass: boolean) =>
   })
 }
 
-/** An upper bound of the parts that a valid pattern has once its counted repetitions are written out. */
+/** An upper bound of the parts that a valid pattern has once its counted repetitions are unrolled. */
 function unfoldedSize(pattern: string): number {
   // The size so far of each open group, and of the last part, which a repetition multiplies.
   const open = [{ size: 0, last: 0 }]

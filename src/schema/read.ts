@@ -10,7 +10,8 @@ import {
 } from '#kernel/base/json'
 import { didYouMean, misspelledName } from '#kernel/base/nearest-name'
 import type { MaybePromise } from '#kernel/base/waiting'
-import { propertiesOf, REFERENCES, SUBSCHEMAS, visitSchemas } from './keywords.ts'
+import { propertiesOf, REFERENCES, visitSchemas } from './keywords.ts'
+import { KEYWORD_NAMES } from './meta-schema.ts'
 
 /** A schema library's own issues, with its own words. */
 export function standardIssues(issues: readonly StandardSchemaV1.Issue[]): readonly InputIssue[] {
@@ -292,27 +293,6 @@ function checkPlainSchema(schema: JsonObject, where: string, report: Report): vo
   checkRequired(schema, where, report)
 }
 
-/** Every keyword of 2020-12, and its two old names that validators still obey. */
-const KEYWORDS: ReadonlySet<string> = new Set([
-  ...SUBSCHEMAS.keys(),
-  ...REFERENCES,
-  ...['$schema', '$id', '$anchor', '$dynamicAnchor', '$vocabulary', '$comment'],
-  ...['type', 'enum', 'const', 'multipleOf', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
-  ...[
-    'minLength',
-    'maxLength',
-    'pattern',
-    'minItems',
-    'maxItems',
-    'uniqueItems',
-    'minContains',
-    'maxContains',
-  ],
-  ...['minProperties', 'maxProperties', 'required', 'dependentRequired'],
-  ...['format', 'contentEncoding', 'contentMediaType'],
-  ...['title', 'description', 'default', 'deprecated', 'readOnly', 'writeOnly', 'examples'],
-])
-
 /** Words of OpenAPI and of older drafts that only look like slips. */
 const OTHER_WORDS: ReadonlySet<string> = new Set(['example', 'id', 'formatMinimum', 'formatMaximum'])
 
@@ -324,11 +304,11 @@ const SLIPS: readonly { readonly letters: number; readonly keywords: readonly st
 ]
 
 function keywordsOf(shortest: number, longest: number): readonly string[] {
-  return [...KEYWORDS].filter(({ length }) => length >= shortest && length <= longest)
+  return [...KEYWORD_NAMES].filter(({ length }) => length >= shortest && length <= longest)
 }
 
 function misspelledKeyword(keyword: string): string | undefined {
-  if (KEYWORDS.has(keyword) || OTHER_WORDS.has(keyword) || keyword.startsWith('x-')) return undefined
+  if (KEYWORD_NAMES.has(keyword) || OTHER_WORDS.has(keyword) || keyword.startsWith('x-')) return undefined
   for (const { letters, keywords } of SLIPS) {
     const meant = misspelledName(keyword, keywords, letters)
     if (meant !== undefined) return meant

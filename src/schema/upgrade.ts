@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps, setMember } from '#kernel/base/json'
 import { mapSubschemas, REFERENCES, SUBSCHEMAS } from './keywords.ts'
-import { withoutIdleEscapes } from './patterns.ts'
+import { withoutNeedlessEscapes } from './patterns.ts'
 
 const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
 /** Dialects that 2020-12 reads alike once the words below are rewritten; most servers write draft-07, as their library does. */
@@ -62,7 +62,7 @@ function rewrite(schema: JsonValue, origin: Origin): JsonValue {
     if (IDLE.has(keyword) || (isReference && !BESIDE_REFERENCE.has(keyword))) continue
     if (keyword === '$recursiveRef') made.$ref = ownReference(value, origin)
     else if (REFERENCES.has(keyword)) setMember(made, keyword, ownReference(value, origin))
-    else if (keyword === 'pattern' && typeof value === 'string') made.pattern = withoutIdleEscapes(value)
+    else if (keyword === 'pattern' && typeof value === 'string') made.pattern = withoutNeedlessEscapes(value)
     else if (keyword === 'dependencies' && isJsonObject(value)) splitDependencies(made, value, origin)
     else setMember(made, keyword, rewriteKeyword(keyword, value, origin))
   }
@@ -81,7 +81,7 @@ function rewriteKeyword(keyword: string, value: JsonValue, origin: Origin): Json
   if (keyword !== 'patternProperties' || !isJsonObject(value)) return mapSubschemas(keyword, value, map)
   const members: Record<string, JsonValue> = {}
   for (const [name, member] of Object.entries(value))
-    setMember(members, withoutIdleEscapes(name), map(member))
+    setMember(members, withoutNeedlessEscapes(name), map(member))
   return members
 }
 

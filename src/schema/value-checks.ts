@@ -185,18 +185,26 @@ export const VALUE_CHECKS: readonly (readonly [keyword: string, make: MakeValueC
   ['const', ({ const: value = null }) => checkEquality('const', [value], { allowedValue: value })],
   ['enum', ({ enum: values }) => checkEquality('enum', listOf(values), { allowedValues: values })],
   ['uniqueItems', checkUniqueItems],
-  ...numberChecks({
-    minimum: (value, limit) => value >= limit,
-    maximum: (value, limit) => value <= limit,
-    exclusiveMinimum: (value, limit) => value > limit,
-    exclusiveMaximum: (value, limit) => value < limit,
-    multipleOf: isMultiple,
-  }),
-  ...sizeChecks('Length', hasCharacters),
+  checkLimit('minimum', (value, limit) => typeof value !== 'number' || value >= limit),
+  checkLimit('maximum', (value, limit) => typeof value !== 'number' || value <= limit),
+  checkLimit('exclusiveMinimum', (value, limit) => typeof value !== 'number' || value > limit),
+  checkLimit('exclusiveMaximum', (value, limit) => typeof value !== 'number' || value < limit),
+  checkLimit('multipleOf', (value, unit) => typeof value !== 'number' || isMultiple(value, unit)),
+  checkLimit('minLength', (value, limit, run) => typeof value !== 'string' || hasLength(value, limit, run)),
+  checkLimit(
+    'maxLength',
+    (value, limit, run) => typeof value !== 'string' || !hasLength(value, limit + 1, run),
+  ),
   ['pattern', checkPattern],
-  ...sizeChecks('Items', (value, least) => (Array.isArray(value) ? value.length >= least : undefined)),
-  ...sizeChecks('Properties', (value, least, run) =>
-    isJsonObject(value) ? run.namesOf(value).length >= least : undefined,
+  checkLimit('minItems', (value, limit) => !Array.isArray(value) || value.length >= limit),
+  checkLimit('maxItems', (value, limit) => !Array.isArray(value) || value.length <= limit),
+  checkLimit(
+    'minProperties',
+    (value, limit, run) => !isJsonObject(value) || run.namesOf(value).length >= limit,
+  ),
+  checkLimit(
+    'maxProperties',
+    (value, limit, run) => !isJsonObject(value) || run.namesOf(value).length <= limit,
   ),
   ['required', ({ required }) => checkNames('required', required, {})],
   ['dependentRequired', ({ dependentRequired }) => checkDependents('dependentRequired', dependentRequired)],
@@ -262,17 +270,16 @@ function equalityKey(value: JsonValue, run: CheckRun): string {
   return canonicalJson(value)
 }
 
-type Comparison = (value: number, limit: number) => boolean
-
-function numberChecks(comparisons: Readonly<Record<string, Comparison>>): [string, MakeValueCheck][] {
-  return Object.entries(comparisons).map(([keyword, holds]) => [
-    keyword,
-    ({ [keyword]: limit }) =>
-      typeof limit !== 'number'
-        ? undefined
-        : (value, run, at) =>
-            typeof value !== 'number' || holds(value, limit) || run.fail(keyword, { limit }, at),
-  ])
+/** A keyword whose operand is a number. */
+function checkLimit(
+  keyword: string,
+  fits: (value: JsonValue, limit: number, run: CheckRun) => boolean,
+): [string, MakeValueCheck] {
+  const make: MakeValueCheck = ({ [keyword]: limit }) =>
+    typeof limit !== 'number'
+      ? undefined
+      : (value, run, at) => fits(value, limit, run) || run.fail(keyword, { limit }, at)
+  return [keyword, make]
 }
 
 /** 19.99 is a multiple of 0.01, although their binary fractions are not. */
@@ -281,34 +288,9 @@ function isMultiple(value: number, unit: number): boolean {
   return Math.abs(times - Math.round(times)) <= Math.abs(times) * Number.EPSILON
 }
 
-/** `undefined` for a value of another kind, which the keyword does not restrict. */
-type HasSize = (value: JsonValue, least: number, run: CheckRun) => boolean | undefined
-
-function sizeChecks(noun: string, hasSize: HasSize): [string, MakeValueCheck][] {
-  const [min, max] = [`min${noun}`, `max${noun}`]
-  return [
-    [
-      min,
-      ({ [min]: limit }) =>
-        typeof limit !== 'number'
-          ? undefined
-          : (value, run, at) => hasSize(value, limit, run) !== false || run.fail(min, { limit }, at),
-    ],
-    [
-      max,
-      ({ [max]: limit }) =>
-        typeof limit !== 'number'
-          ? undefined
-          : (value, run, at) => hasSize(value, limit + 1, run) !== true || run.fail(max, { limit }, at),
-    ],
-  ]
-}
-
-/** A character of Unicode has one or two units, so most texts need no count. */
-function hasCharacters(text: JsonValue, least: number, run: CheckRun): boolean | undefined {
-  if (typeof text !== 'string') return undefined
-  if (text.length < least) return false
-  if (text.length >= 2 * least) return true
+/** Whether a text has so many characters. A character of Unicode has one or two units, so most texts need no count. */
+function hasLength(text: string, least: number, run: CheckRun): boolean {
+  if (text.length < least || text.length >= 2 * least) return text.length >= least
   run.spend(1 + Math.floor(text.length / 4))
   let count = 0
   for (const _character of text) count += 1

@@ -1,7 +1,7 @@
 import { shortHash } from '#kernel/base/hash'
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
-import { loosenReferences } from '#schema/inline'
 import { SUBSCHEMAS } from '#schema/keywords'
+import { loosenSchema } from '#schema/loosen'
 import {
   type DocumentNode,
   type Documents,
@@ -89,7 +89,7 @@ export class SchemaDefinitions {
     // Sorted, so that the same schema reads the same whatever was lowered before it.
     for (const name of [...kept, ...cut].sort())
       setMember(definitions, name, cut.has(name) ? {} : this.#shown(name, cut.size > 0))
-    const root = cut.size === 0 ? schema : loosenReferences(schema)
+    const root = cut.size === 0 ? schema : loosenSchema(schema)
     return { ...(isJsonObject(root) ? root : {}), $defs: definitions }
   }
 
@@ -119,7 +119,7 @@ export class SchemaDefinitions {
     const definition = this.#definitions.get(name)
     if (definition === undefined) return {}
     if (!loosened) return definition.schema
-    definition.loosened ??= loosenReferences(definition.schema)
+    definition.loosened ??= loosenSchema(definition.schema)
     return definition.loosened
   }
 
