@@ -174,11 +174,11 @@ function isSchema(value: unknown): value is JsonObject {
 function publish(schema: JsonObject, where: 'input' | 'output', warn: Report, report: Report): JsonObject {
   let published: JsonObject = {}
   let isCut = false
-  for (const deepest of DEPTHS) {
+  for (const maxDepth of DEPTHS) {
     let isTooLarge = false
-    isCut ||= deepest !== Number.POSITIVE_INFINITY
+    isCut ||= maxDepth !== Number.POSITIVE_INFINITY
     published = inlineSchema(schema, where, report, {
-      deepest,
+      maxDepth,
       maxCharacters: MAX_SHOWN[where],
       onCut: (why) => {
         isCut = true

@@ -10,12 +10,18 @@ import {
 } from './keywords.ts'
 import { loosenAround } from './loosen.ts'
 
-/** Compiling takes about 0.2 ms a subschema at the first call, and no model reads more than this either. */
+/**
+ * Writes the references of a schema out, so that published definitions have none (OTC-34, OTC-36). `prepare-tool.ts` and
+ * `imported.ts` use it on schemas that have passed `checkSchema`.
+ * The result is frozen. It means the same as the original, or accepts more where `onCut` permits parts to be cut.
+ */
+
+/** No model reads more than this. */
 const MAX_SUBSCHEMAS = 2_000
-/** A small document can name a long text or list many times over. */
+/** A small document can refer to a long text or list many times. */
 const MAX_CHARACTERS = 1_000_000
 
-/** Keywords that check nothing: beside a `$ref` they may overwrite those of its target. */
+/** Keywords that check nothing: beside a `$ref` they overwrite those of its target. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
   'title',
   'description',
@@ -29,13 +35,12 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 
 interface InlineOptions {
   /**
-   * Tools of others are published as far as they can be: what contains itself or has no end is cut to `{}`, any value,
-   * because the original is what is enforced. Reported for each cut.
+   * For imported tools, whose whole schema is enforced: a part that contains itself or is too large is cut to `{}`. Called for
+   * each cut. Without it, such a part is a finding.
    */
   readonly onCut?: (why: 'endless' | 'size') => void
-  /** Levels of schemas inside schemas that are kept. */
-  readonly deepest?: number
-  /** Less than the usual. */
+  /** Levels of schemas inside schemas that are kept; by default all. */
+  readonly maxDepth?: number
   readonly maxCharacters?: number
 }
 
@@ -44,10 +49,10 @@ const ANY: JsonObject = Object.freeze({})
 interface Inlining {
   readonly resolve: SchemaResolver
   readonly onCut: InlineOptions['onCut']
-  readonly deepest: number
+  readonly maxDepth: number
   readonly where: string
   readonly report: Report
-  /** Schemas being unfolded right now: meeting one again is recursion. */
+  /** Schemas that are being written out: meeting one again is recursion. */
   readonly open: Set<JsonObject>
   readonly recursive: Set<JsonObject>
   schemasLeft: number
@@ -56,20 +61,16 @@ interface Inlining {
   cuts: number
 }
 
-/**
- * The same schema without `$ref` and definitions (OTC-34, OTC-36), frozen. `schema` has passed
- * `checkSchema`. Reports recursion, references that lead nowhere and schemas that unfold without end.
- */
 export function inlineSchema(
   schema: JsonObject,
   where: string,
   report: Report,
-  { onCut, deepest = Number.POSITIVE_INFINITY, maxCharacters = MAX_CHARACTERS }: InlineOptions = {},
+  { onCut, maxDepth = Number.POSITIVE_INFINITY, maxCharacters = MAX_CHARACTERS }: InlineOptions = {},
 ): JsonObject {
   const inlining: Inlining = {
     resolve: createSchemaResolver(schema),
     onCut,
-    deepest,
+    maxDepth,
     where,
     report,
     open: new Set(),
@@ -85,7 +86,7 @@ export function inlineSchema(
 
 function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonValue {
   if (!isJsonObject(schema)) return schema
-  if (inlining.open.has(schema) || inlining.open.size >= inlining.deepest) {
+  if (inlining.open.has(schema) || inlining.open.size >= inlining.maxDepth) {
     return cutOr(inlining, 'endless', () => reportRecursion(schema, pointer, inlining))
   }
   inlining.schemasLeft -= 1
@@ -109,11 +110,11 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   return Object.freeze(touched.size === 0 ? whole : loosenAround(whole, touched))
 }
 
-/** Any value: as `{}` where cutting is fine, because models read that better; a finding otherwise. */
-function cutOr(inlining: Inlining, why: 'endless' | 'size', tell: () => void): JsonValue {
+/** Any value, written as `{}` for models where cutting is allowed; otherwise a finding. */
+function cutOr(inlining: Inlining, why: 'endless' | 'size', reportCut: () => void): JsonValue {
   const { onCut } = inlining
   inlining.cuts += 1
-  if (onCut === undefined) tell()
+  if (onCut === undefined) reportCut()
   else onCut(why)
   return onCut === undefined ? true : ANY
 }
@@ -149,7 +150,7 @@ function follow(reference: JsonValue, pointer: string, inlining: Inlining): Json
   return true
 }
 
-/** `$ref` applies beside its siblings, so whatever they check must hold as well as the target. */
+/** `$ref` applies beside its siblings: a value must fit both. */
 function combine(siblings: JsonObject, targets: readonly JsonValue[]): JsonObject {
   const [target, ...more] = targets
   if (target === undefined) return siblings
@@ -184,7 +185,7 @@ function reportSize(inlining: Inlining): void {
   )
 }
 
-/** Freezes what is not a schema, and gives about the number of characters it takes to write. */
+/** Freezes a value that is not a schema; returns about the number of its characters in JSON. */
 function freezeData(value: JsonValue): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1

@@ -101,7 +101,7 @@ describe('a schema of which parts are cut', () => {
       fc.property(
         documents,
         fc.record({
-          deepest: fc.integer({ min: 1, max: 4 }),
+          maxDepth: fc.integer({ min: 1, max: 4 }),
           maxCharacters: fc.integer({ min: 1, max: 60 }),
         }),
         fc.array(values, { minLength: 1, maxLength: 12 }),

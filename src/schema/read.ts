@@ -13,7 +13,13 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import { propertiesOf, REFERENCES, visitSchemas } from './keywords.ts'
 import { KEYWORD_NAMES } from './meta-schema.ts'
 
-/** A schema library's own issues, with its own words. */
+/**
+ * Reads the schemas of authored tools: JSON Schema, or a schema of zod, arktype, valibot or any other library that implements
+ * Standard Schema. `prepare-tool.ts` uses it.
+ * The published schema is the input side of the library's schema; `run` gets the value that the library parses.
+ */
+
+/** The issues of a schema library, in its own words. */
 export function standardIssues(issues: readonly StandardSchemaV1.Issue[]): readonly InputIssue[] {
   return issues.map(({ message, path }) => {
     const steps = (path ?? []).map((step) => String(typeof step === 'object' ? step.key : step))
@@ -23,7 +29,7 @@ export function standardIssues(issues: readonly StandardSchemaV1.Issue[]): reado
   })
 }
 
-/** A schema as written, read as JSON Schema 2020-12 and, if a library made it, with that library's parse. */
+/** JSON Schema 2020-12, with the parse function of the library if one made the schema. */
 export interface SchemaSource {
   readonly json: JsonObject
   readonly validate?: StandardSchemaV1.Props['validate']
@@ -32,9 +38,6 @@ export interface SchemaSource {
 const PLAIN_TYPES =
   'JSON has strings, numbers, booleans, null, arrays and objects: write a date as an ISO string, a bigint as a string, a Map as an object.'
 
-/**
- * Inputs are published as what arrives: the schema's input side. `run` gets what the library makes of it.
- */
 export function readInputSchema(source: unknown, report: Report): SchemaSource | undefined {
   if (isShape(source)) {
     const json = convertShape(source, 'input', 'input', report)
@@ -49,10 +52,7 @@ export function readInputSchema(source: unknown, report: Report): SchemaSource |
   return json === undefined ? undefined : { json, validate: (value) => standard.validate(value) }
 }
 
-/**
- * Outputs are published as what `run` returns, the schema's input side, because that goes out as it is: the
- * library does not run again, so a schema that would change the value is refused instead of ignored.
- */
+/** The value that `run` returns is sent without another parse, so a schema that would change the value is refused. */
 export function readOutputSchema(source: unknown, report: Report): JsonObject | undefined {
   const isShaped = isShape(source)
   if (!isShaped && !isStandardSchema(source)) return readPlainSchema(source, 'output', report)
@@ -87,10 +87,10 @@ function readPlainSchema(source: unknown, where: string, report: Report): JsonOb
   return json
 }
 
-/** What arrives, or what the library makes of it. */
+/** The value before or after the library's parse. */
 type Side = 'input' | 'output'
 
-/** Members with a schema of a library each, as `{ city: z.string() }`: what the MCP SDK takes, and so what many write. */
+/** Members with a library schema each, as in `{ city: z.string() }`, which the MCP SDK takes. */
 type Shape = Readonly<Record<string, StandardSchemaV1>>
 
 function isShape(source: unknown): source is Shape {
@@ -99,7 +99,7 @@ function isShape(source: unknown): source is Shape {
   return members.length > 0 && members.every(isStandardSchema)
 }
 
-/** The object schema around a shape. A member is optional when its own schema takes nothing for an answer. */
+/** The object schema around a shape. A member is optional if its schema accepts `undefined`. */
 function convertShape(shape: Shape, where: Side, side: Side, report: Report): JsonObject | undefined {
   const properties: Record<string, JsonObject> = {}
   for (const [name, member] of Object.entries(shape)) {
@@ -110,11 +110,11 @@ function convertShape(shape: Shape, where: Side, side: Side, report: Report): Js
     properties[name] = withRoot(schema, `#${pointer}`)
   }
   if (Object.keys(properties).length < Object.keys(shape).length) return undefined
-  const required = Object.keys(shape).filter((name) => !takesNothing(shape[name]))
+  const required = Object.keys(shape).filter((name) => !acceptsUndefined(shape[name]))
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
 }
 
-/** References of a member's own document, which now begins further down. */
+/** Rewrites the references of a member, whose document is now a part of another. */
 function withRoot(schema: JsonObject, root: string): JsonObject {
   const moved = (value: JsonValue): JsonValue => {
     if (Array.isArray(value)) return value.map(moved)
@@ -129,7 +129,7 @@ function withRoot(schema: JsonObject, root: string): JsonObject {
   )
 }
 
-function takesNothing(member: StandardSchemaV1 | undefined): boolean {
+function acceptsUndefined(member: StandardSchemaV1 | undefined): boolean {
   try {
     const result = member?.['~standard'].validate(undefined)
     if (result instanceof Promise) result.catch(() => undefined)
@@ -141,7 +141,7 @@ function takesNothing(member: StandardSchemaV1 | undefined): boolean {
 
 type Parsed = StandardSchemaV1.Result<unknown>
 
-/** Every member by its own schema; what the shape does not name is left out, as the libraries do with objects. */
+/** Parses each member by its schema; undeclared members are dropped, as the libraries do with objects. */
 function validateShape(shape: Shape, value: unknown): MaybePromise<Parsed> {
   const given = new Map(typeof value === 'object' && value !== null ? Object.entries(value) : [])
   const names = Object.keys(shape)
@@ -205,7 +205,7 @@ function asJson(source: object, where: string, report: Report): JsonObject | und
   return isJsonObject(copied.value) ? copied.value : {}
 }
 
-/** Equal apart from defaults and strictness, in which the two sides of a schema differ by design. */
+/** Equal apart from defaults and strictness: the two sides of a library's schema differ there without a transform. */
 function isSameShape(left: JsonValue | undefined, right: JsonValue | undefined): boolean {
   if (typeof left !== 'object' || left === null || typeof right !== 'object' || right === null) {
     return left === right
@@ -246,8 +246,8 @@ function standardOf(value: unknown): object | undefined {
 }
 
 /**
- * What each library's converter must be configured with so that all behave alike: checks that only code can do are left
- * to the library's own parse, and types that JSON lacks are refused instead of becoming "anything".
+ * Options that make the converters of all libraries behave alike: checks that only code can do are left to the library's
+ * parse, and types that JSON lacks are refused instead of accepting any value.
  */
 function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {
   const options = OPTIONS.get(vendor)
@@ -275,48 +275,48 @@ function refuse(what: string): never {
 }
 
 /**
- * Slips in JSON Schema written by hand, which the standard reads as annotations and so as "anything goes".
- * Schemas of libraries are not asked: they spell well, and their users may add annotations of their own.
+ * Finds misspelled keywords in JSON Schema written by hand: the standard reads them as annotations, which restrict nothing.
+ * Schemas of libraries are not checked: their keywords are right, and their users may add annotations.
  */
 function checkPlainSchema(schema: JsonObject, where: string, report: Report): void {
   visitSchemas(schema, '', (inner, pointer) => {
     for (const keyword of Object.keys(inner)) {
-      const meant = misspelledKeyword(keyword)
-      if (meant === undefined) continue
+      const similar = misspelledKeyword(keyword)
+      if (similar === undefined) continue
       report(
         `${where}${childPointer(pointer, keyword)}`,
-        `Is not a keyword of JSON Schema 2020-12. Did you mean "${meant}"?`,
-        `Write \`${meant}\`, or \`x-${keyword}\` for an annotation of your own.`,
+        `Is not a keyword of JSON Schema 2020-12. Did you mean "${similar}"?`,
+        `Write \`${similar}\`, or \`x-${keyword}\` for an annotation of your own.`,
       )
     }
   })
   checkRequired(schema, where, report)
 }
 
-/** Words of OpenAPI and of older drafts that only look like slips. */
-const OTHER_WORDS: ReadonlySet<string> = new Set(['example', 'id', 'formatMinimum', 'formatMaximum'])
+/** Keywords of OpenAPI and of older drafts that only look misspelled. */
+const OTHER_KEYWORDS: ReadonlySet<string> = new Set(['example', 'id', 'formatMinimum', 'formatMaximum'])
 
-/** How many letters may be wrong. Short keywords have neighbours that mean something else: `note` is not `not`. */
-const SLIPS: readonly { readonly letters: number; readonly keywords: readonly string[] }[] = [
+/** How many letters may be wrong. A short keyword resembles other words: `note` is not `not`. */
+const TOLERANCES: readonly { readonly letters: number; readonly keywords: readonly string[] }[] = [
   { letters: 1, keywords: keywordsOf(4, 7) },
   { letters: 2, keywords: keywordsOf(8, 15) },
   { letters: 3, keywords: keywordsOf(16, Number.POSITIVE_INFINITY) },
 ]
 
-function keywordsOf(shortest: number, longest: number): readonly string[] {
-  return [...KEYWORD_NAMES].filter(({ length }) => length >= shortest && length <= longest)
+function keywordsOf(min: number, max: number): readonly string[] {
+  return [...KEYWORD_NAMES].filter(({ length }) => length >= min && length <= max)
 }
 
 function misspelledKeyword(keyword: string): string | undefined {
-  if (KEYWORD_NAMES.has(keyword) || OTHER_WORDS.has(keyword) || keyword.startsWith('x-')) return undefined
-  for (const { letters, keywords } of SLIPS) {
-    const meant = misspelledName(keyword, keywords, letters)
-    if (meant !== undefined) return meant
+  if (KEYWORD_NAMES.has(keyword) || OTHER_KEYWORDS.has(keyword) || keyword.startsWith('x-')) return undefined
+  for (const { letters, keywords } of TOLERANCES) {
+    const similar = misspelledName(keyword, keywords, letters)
+    if (similar !== undefined) return similar
   }
   return undefined
 }
 
-/** Where a schema stands on its own; inside `anyOf` and its like, the properties may be declared around it. */
+/** Keywords whose schemas stand alone; around a schema in `anyOf` and the like, others may declare properties. */
 const STANDALONE = [
   'properties',
   'patternProperties',
@@ -326,17 +326,17 @@ const STANDALONE = [
 ] as const
 const COMPOSERS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'dependentSchemas', ...REFERENCES] as const
 
-/** A required name that nothing declares is a slip on one of the two sides: no caller could know what to send. */
+/** A required name that is not declared is a mistake: no caller could know what to send. */
 function checkRequired(schema: JsonValue | undefined, where: string, report: Report): void {
   if (!isJsonObject(schema)) return
   const { required } = schema
   if (Array.isArray(required) && !COMPOSERS.some((keyword) => keyword in schema)) {
     for (const [index, name] of required.entries()) {
       if (typeof name !== 'string' || mayHold(schema, name)) continue
-      const meant = didYouMean(name, Object.keys(propertiesOf(schema)))
+      const hint = didYouMean(name, Object.keys(propertiesOf(schema)))
       report(
         `${where}/required/${index}`,
-        `"${name}" is not among the properties.${meant}`,
+        `"${name}" is not among the properties.${hint}`,
         'Declare it under `properties`, or take it off this list.',
       )
     }
@@ -362,7 +362,7 @@ function mayHold(schema: JsonObject, name: string): boolean {
   return Object.keys(patternProperties).some((pattern) => matches(pattern, name))
 }
 
-/** A pattern that does not compile has a finding of its own. */
+/** A pattern that does not compile is reported by `checkSchema`. */
 function matches(pattern: string, name: string): boolean {
   try {
     return new RegExp(pattern, 'u').test(name)

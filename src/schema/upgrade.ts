@@ -2,11 +2,17 @@ import { isJsonObject, type JsonObject, type JsonValue, pointerSteps, setMember 
 import { mapSubschemas, REFERENCES, SUBSCHEMAS } from './keywords.ts'
 import { withoutNeedlessEscapes } from './patterns.ts'
 
+/**
+ * Rewrites imported schemas to JSON Schema 2020-12, the one dialect that is enforced here: older drafts and OpenAPI write some
+ * things differently. `imported.ts` and the MCP source use it.
+ * The result accepts the values that the original dialect accepts.
+ */
+
 const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
-/** Dialects that 2020-12 reads alike once the words below are rewritten; most servers write draft-07, as their library does. */
+/** Dialects that equal 2020-12 once the keywords below are rewritten. */
 const OLDER = /^https?:\/\/json-schema\.org\/(?:draft-0[4-7]|draft\/2019-09)\/schema#?$/
 const UP_TO_7 = /\/draft-0[4-7]\//
-/** All that counts beside a reference in drafts up to 7. */
+/** The keywords that count beside a reference in drafts up to 7. */
 const BESIDE_REFERENCE: ReadonlySet<string> = new Set([
   '$ref',
   'definitions',
@@ -14,15 +20,15 @@ const BESIDE_REFERENCE: ReadonlySet<string> = new Set([
   'title',
   'description',
 ])
-/** Words of older drafts that say nothing about a value. */
-const IDLE: ReadonlySet<string> = new Set(['$recursiveAnchor', '$async'])
+/** Keywords of older drafts that restrict no value. */
+const WITHOUT_EFFECT: ReadonlySet<string> = new Set(['$recursiveAnchor', '$async'])
 
-/** Whether a schema says that it is in the newest dialect; one that names none may have words of older ones. */
+/** Whether a schema names the newest dialect; one that names none may have keywords of older ones. */
 export function isNewest({ $schema: dialect }: JsonObject): boolean {
   return typeof dialect === 'string' && dialect.replace(/#$/, '') === NEWEST
 }
 
-/** The dialect that a schema names, if nobody here knows it. */
+/** The dialect that a schema names, unless it is a known one. */
 export function unknownDialect(schema: JsonObject): string | undefined {
   const { $schema: dialect } = schema
   if (dialect === undefined || isNewest(schema)) return undefined
@@ -30,36 +36,31 @@ export function unknownDialect(schema: JsonObject): string | undefined {
   return OLDER.test(name) ? undefined : name.replace(/#$/, '')
 }
 
-/**
- * A schema of another house in the words of 2020-12, the one dialect that is enforced here: older drafts and OpenAPI say
- * some things differently, and what everybody writes must not cost a tool. Only for definitions that are imported.
- */
 export function upgradeSchema(schema: JsonObject): JsonObject {
   const { $schema: dialect, $id: id, ...rest } = schema
   const upgraded = rewrite(rest, {
     root: rest,
-    itself: typeof id === 'string' ? id.replace(/#$/, '') : '',
-    isLonely: typeof dialect === 'string' && UP_TO_7.test(dialect),
+    id: typeof id === 'string' ? id.replace(/#$/, '') : '',
+    ignoresSiblings: typeof dialect === 'string' && UP_TO_7.test(dialect),
   })
   const root = isJsonObject(upgraded) ? upgraded : {}
   return typeof dialect === 'string' && !OLDER.test(dialect) ? { $schema: dialect, ...root } : root
 }
 
 interface Origin {
-  /** The document as it was written. */
   readonly root: JsonObject
-  /** What the document calls itself. */
-  readonly itself: string
-  /** Whether a reference stands alone, whatever is written beside it. */
-  readonly isLonely: boolean
+  /** The `$id` of the document. */
+  readonly id: string
+  /** Whether keywords beside a reference are ignored. */
+  readonly ignoresSiblings: boolean
 }
 
 function rewrite(schema: JsonValue, origin: Origin): JsonValue {
   if (!isJsonObject(schema)) return schema
-  const isReference = origin.isLonely && typeof schema.$ref === 'string'
+  const isReference = origin.ignoresSiblings && typeof schema.$ref === 'string'
   const made: Record<string, JsonValue> = {}
   for (const [keyword, value] of Object.entries(schema)) {
-    if (IDLE.has(keyword) || (isReference && !BESIDE_REFERENCE.has(keyword))) continue
+    if (WITHOUT_EFFECT.has(keyword) || (isReference && !BESIDE_REFERENCE.has(keyword))) continue
     if (keyword === '$recursiveRef') made.$ref = ownReference(value, origin)
     else if (REFERENCES.has(keyword)) setMember(made, keyword, ownReference(value, origin))
     else if (keyword === 'pattern' && typeof value === 'string') made.pattern = withoutNeedlessEscapes(value)
@@ -85,46 +86,46 @@ function rewriteKeyword(keyword: string, value: JsonValue, origin: Origin): Json
   return members
 }
 
-/** A reference that names the document itself, or a place in it that has another word now. */
-function ownReference(value: JsonValue, { itself, root }: Origin): JsonValue {
+/** Shortens a reference that names its own document, and rewrites one that leads through a renamed keyword. */
+function ownReference(value: JsonValue, { id, root }: Origin): JsonValue {
   if (typeof value !== 'string') return value
-  const isNamed = itself !== '' && (value === itself || value.startsWith(`${itself}#`))
-  const reference = isNamed ? `#${value.slice(itself.length + 1)}` : value
+  const isNamed = id !== '' && (value === id || value.startsWith(`${id}#`))
+  const reference = isNamed ? `#${value.slice(id.length + 1)}` : value
   return MOVED.test(reference) ? movedReference(reference, root) : reference
 }
 
 const MOVED = /^#\/(?:.*\/)?(?:items|additionalItems|dependencies)(?:\/|$)/
 
-/** Where a reference leads once the words on its way are rewritten; a word is one only in a schema, elsewhere it is a name. */
+/** Rewrites the keywords in the path of a reference. A step is a keyword only inside a schema, and elsewhere a name. */
 function movedReference(reference: string, root: JsonObject): string {
   let place: JsonValue = root
-  let holds: Holding = 'words'
+  let holds: Holding = 'keywords'
   const made: string[] = []
   for (const step of reference.slice(2).split('/')) {
     const [name = ''] = pointerSteps(`/${step}`)
     if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return reference
-    made.push(holds === 'words' && isJsonObject(place) ? movedWord(step, place) : step)
+    made.push(holds === 'keywords' && isJsonObject(place) ? movedKeyword(step, place) : step)
     place = Reflect.get(place, name)
     holds = heldBelow(holds, name, place)
   }
   return `#/${made.join('/')}`
 }
 
-/** What stands at a place: the words of a schema, further schemas by name or number, or data that nobody rewrites. */
-type Holding = 'words' | 'schemas' | 'data'
+/** What a place holds: the keywords of a schema, further schemas by name or index, or data. */
+type Holding = 'keywords' | 'schemas' | 'data'
 
 function heldBelow(holds: Holding, step: string, value: JsonValue): Holding {
-  if (holds !== 'words') return holds === 'schemas' ? 'words' : 'data'
+  if (holds !== 'keywords') return holds === 'schemas' ? 'keywords' : 'data'
   const below = step === 'additionalItems' ? 'one' : SUBSCHEMAS.get(step)
   if (below === undefined) return 'data'
-  return below === 'one' && !Array.isArray(value) ? 'words' : 'schemas'
+  return below === 'one' && !Array.isArray(value) ? 'keywords' : 'schemas'
 }
 
-function movedWord(word: string, schema: JsonObject): string {
-  if (word === 'dependencies') return 'dependentSchemas'
-  if (!Array.isArray(schema.items)) return word
-  if (word === 'items') return 'prefixItems'
-  return word === 'additionalItems' ? 'items' : word
+function movedKeyword(keyword: string, schema: JsonObject): string {
+  if (keyword === 'dependencies') return 'dependentSchemas'
+  if (!Array.isArray(schema.items)) return keyword
+  if (keyword === 'items') return 'prefixItems'
+  return keyword === 'additionalItems' ? 'items' : keyword
 }
 
 /** Until 2019-09 `items` was also a list. */
@@ -147,7 +148,7 @@ function rewriteNullable(made: Record<string, JsonValue>): void {
   if (Array.isArray(values) && !values.includes(null)) made.enum = [...values, null]
 }
 
-/** A list of choices that is filled when the upstream is configured; until then no value is one of them. */
+/** An empty list of choices accepts no value; some upstreams fill it when they are configured. */
 function rewriteEmptyChoice(made: Record<string, JsonValue>): void {
   if (!Array.isArray(made.enum) || made.enum.length > 0) return
   delete made.enum
@@ -167,7 +168,7 @@ function rewriteBound(
   if (isExclusive && value !== undefined) made[exclusive] = value
 }
 
-/** Until 2019-09 one word said both what else is needed and what else must fit. */
+/** Until 2019-09 one keyword held both required names and schemas. */
 function splitDependencies(made: Record<string, JsonValue>, dependencies: JsonObject, origin: Origin): void {
   const entries = Object.entries(dependencies)
   const required = entries.filter(([, value]) => Array.isArray(value))
