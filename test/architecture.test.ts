@@ -12,6 +12,8 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     may: ['base', 'kernel', 'config', 'server', 'stages', 'source-kit'],
   },
   { zone: 'base', files: /^src\/kernel\/(base\/|call\/call\.ts$|tool\/tool\.ts$)/, may: [] },
+  // Declarations of the admin API, which browsers can load: they import zod and nothing of ours.
+  { zone: 'admin-api', files: /^src\/admin-api\//, may: [] },
   { zone: 'schema', files: /^src\/schema\//, may: ['base', 'kernel'] },
   { zone: 'kernel', files: /^src\/kernel\//, may: ['base', 'schema'] },
   { zone: 'stages', files: /^src\/stages\//, may: ['base', 'kernel'] },
@@ -62,13 +64,25 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/server\//,
     may: [
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange', 'protocols'],
-      ...['store', 'config', 'auth', 'client', 'egress', 'sources'],
+      ...['store', 'config', 'auth', 'client', 'egress', 'sources', 'admin-api'],
     ],
   },
   {
     zone: 'cli',
     files: /^src\/cli\//,
-    may: ['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'config', 'client', 'server', 'codec'],
+    may: [
+      'base',
+      'kernel',
+      'schema',
+      'stages',
+      'source-kit',
+      'store',
+      'config',
+      'client',
+      'server',
+      'codec',
+      'admin-api',
+    ],
   },
   { zone: 'testing', files: /^src\/testing\//, may: ['base', 'kernel', 'stages', 'store'] },
 ]
@@ -99,7 +113,7 @@ const KERNEL: typeof ZONES = [
 /** The console: places import the frame and the shared components, never each other. From `src/` the console imports only pure modules. */
 const CONSOLE: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
-  { zone: 'shared', files: /^src\/(kernel|sources\/kit|stages)\//, may: [] },
+  { zone: 'shared', files: /^src\/(kernel|sources\/kit|stages|admin-api)\//, may: [] },
   { zone: 'base', files: /^console\/src\/(store|keyboard)\.ts$/, may: [] },
   { zone: 'api', files: /^console\/src\/api\//, may: ['base', 'shared'] },
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },

@@ -23,7 +23,7 @@ import { Question } from './places/approvals/question.tsx'
  */
 
 interface PageData {
-  readonly approval: Omit<WholeApproval, 'hindrance' | 'link_may_decide'>
+  readonly approval: Omit<WholeApproval, 'obstacle' | 'link_may_decide'>
   readonly as: string
   readonly next:
     | { readonly kind: 'decide'; readonly approve: string; readonly reject: string }
@@ -32,7 +32,7 @@ interface PageData {
 }
 
 function ApprovalLink({ approval: embedded, as, next }: PageData): ReactNode {
-  const approval = { ...embedded, hindrance: null, link_may_decide: false }
+  const approval = { ...embedded, obstacle: null, link_may_decide: false }
   return (
     <main className="link-page">
       <header className="row">

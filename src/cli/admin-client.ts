@@ -6,13 +6,8 @@ import { EventParser, type StreamEvent } from '#kernel/base/event-stream'
 import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { opaquePrincipal } from '#kernel/base/principal'
 import type { Denial, DenialFacts } from '#kernel/journal/events'
-import {
-  type AdminRequest,
-  callInProcess,
-  createLocalAccess,
-  type OperatorAccess,
-  streamInProcess,
-} from '#server/admin/access'
+import { createLocalAccess, type OperatorAccess } from '#server/admin/access'
+import { type AdminRequest, callInProcess, streamInProcess } from '#server/admin/in-process-client'
 import type { ServerRoute } from '#server/http/router'
 import { isLoopback } from '#server/safety'
 import type { Store } from '#store/collet-store'

@@ -1,5 +1,6 @@
+import type { Webhooks } from '#admin-api/server'
 import type { Webhook } from '#config/webhooks'
-import { listWebhooks, type RenderedWebhooks } from '#server/webhooks/routes'
+import { listWebhooks } from '#server/webhooks/routes'
 import type { Store } from '#store/collet-store'
 import { type Check, ok, warn } from './check-names.ts'
 
@@ -125,7 +126,7 @@ async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
 }
 
 /** Failing deliveries, and messages for webhooks that the config no longer has. */
-function checkWebhooks({ webhooks, unclaimed }: RenderedWebhooks): readonly Check[] {
+function checkWebhooks({ webhooks, unclaimed }: Webhooks): readonly Check[] {
   const found = webhooks.flatMap((webhook) => {
     const { name, waiting, given_up: givenUp, last_failure: failure } = webhook
     const isFailing =

@@ -1,14 +1,14 @@
+import type { ChangedCall, ListedCall, RejectedRequest } from '#admin-api/calls'
 import { loadTools } from '#config/load-tools'
 import { cleanText } from '#kernel/base/json'
 import { CALL_STATES } from '#kernel/call/call'
 import { NO_TOOLSETS, selectorProblem, selects } from '#kernel/tool/toolsets'
-import { createCallEventRoutes, type RenderedChange } from '#server/admin/call-events'
+import { createCallEventRoutes } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
 import { REJECTED, STATE_WORDS } from '#server/admin/call-filter'
-import type { RenderedCall } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 import { findKnownTools } from '#server/known-tools'
-import { createRejectionRoutes, type RenderedRejection } from '#server/overview/rejected-requests'
+import { createRejectionRoutes } from '#server/overview/rejected-requests'
 import { spelledTool } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from './admin-client.ts'
@@ -160,7 +160,7 @@ function readStates(asked: string | undefined): string | undefined {
 }
 
 export interface ListedCalls {
-  readonly calls: readonly RenderedCall[]
+  readonly calls: readonly ListedCall[]
   readonly next?: number | null
 }
 
@@ -170,9 +170,9 @@ async function findCalls(
   limit: number,
   args: Arguments<AdminOption>,
   context: CommandContext,
-): Promise<readonly RenderedCall[]> {
+): Promise<readonly ListedCall[]> {
   const client = clientOf(args, context)
-  const found: RenderedCall[] = []
+  const found: ListedCall[] = []
   let before: number | null = null
   do {
     const query: URLSearchParams = new URLSearchParams({
@@ -203,7 +203,7 @@ async function listRejected(
   const { output, json } = context
   const query = new URLSearchParams({ ...filter, limit: String(limit) })
   const { rejected } = await clientOf(args, context).request<{
-    readonly rejected: readonly RenderedRejection[]
+    readonly rejected: readonly RejectedRequest[]
   }>({ method: 'GET', path: `/admin/calls/rejected?${query}` }, 'rejected')
   const rows = rejected.map(({ no: _no, ...row }) => row)
   if (json) output.json(rows)
@@ -229,7 +229,7 @@ export function clientOf(args: Arguments<AdminOption>, context: CommandContext):
 }
 
 /** A call in `--json`: without input and output. */
-function rowOf(call: RenderedCall) {
+function rowOf(call: ListedCall) {
   return {
     record: call.record,
     call_id: call.call_id,
@@ -277,7 +277,7 @@ async function followCalls(args: Arguments<ListOption>, context: CommandContext)
     await clientOf(args, context).follow(`/admin/calls/events?${query}`, stop.signal, ({ event, data }) => {
       if (event === 'end') throw new CommandFailure(EXIT.server, readEnd(data))
       if (event !== 'calls') return
-      const page: { readonly calls: readonly RenderedChange[] } = JSON.parse(data)
+      const page: { readonly calls: readonly ChangedCall[] } = JSON.parse(data)
       for (const change of page.calls) {
         if (json) output.json(changeRow(change))
         else output.data(changeLine(change))
@@ -297,7 +297,7 @@ function readEnd(data: string): string {
 }
 
 /** A change of a call in `--json --follow`, one per line. */
-function changeRow(change: RenderedChange) {
+function changeRow(change: ChangedCall) {
   return {
     record: change.record,
     tenant: change.tenant,
@@ -315,7 +315,7 @@ function changeRow(change: RenderedChange) {
   }
 }
 
-function changeLine(change: RenderedChange): string {
+function changeLine(change: ChangedCall): string {
   const { created_at: at, state, tool, tenant, principal, ran_ms: ms, error_code: code, record } = change
   const facts = [
     at,

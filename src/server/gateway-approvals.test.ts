@@ -76,7 +76,7 @@ describe('approvals of a gateway in this process', () => {
     await expect(approvals.approve(rival, id)).rejects.toThrow('There is no approval')
     expect(await approvals.show(rival, id)).toBeUndefined()
     expect(await approvals.list(rival)).toEqual([])
-    await expect(approvals.list(boss, { limit: -1 })).rejects.toThrow('`limit` is a whole number')
+    await expect(approvals.list(boss, { limit: -1 })).rejects.toThrow('limit: expected a whole number')
     expect((await approvals.show(boss, id))?.decisions).toEqual([])
   })
 })

@@ -1,9 +1,11 @@
+import { APPROVAL_FILTER } from '#admin-api/approvals'
 import type { ApprovalState } from '#kernel/approval/approval'
 import type { Approvals } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
 import { fault } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
-import { checkApprover, checkFilter, decided, readDecision } from '#server/admin/approvals'
+import { readAs } from '#server/admin/admin-route'
+import { checkApprover, decided, readDecision } from '#server/admin/approvals'
 
 const DEFAULT_LIMIT = 100
 
@@ -70,9 +72,10 @@ export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
   const decide = async (
     verb: 'approve' | 'reject',
     principal: Principal,
-    { id, decision }: { readonly id: string; readonly decision: object },
+    { id, decision }: { readonly id: string; readonly decision: GatewayDecision },
   ): Promise<GatewayApproval> => {
-    const said = readDecision(verb, { ...decision })
+    const { acceptHidden, ...rest } = decision
+    const said = readDecision(verb, { ...rest, accept_hidden: acceptHidden })
     const approver = checkApprover(approvals, principal)
     const found = await approvals.find(approver, id)
     if (found === undefined) {
@@ -83,7 +86,11 @@ export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
   return {
     async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
       const approver = checkApprover(approvals, principal)
-      const found = await approvals.list(approver, checkFilter({ state, limit }))
+      const filter = readAs(APPROVAL_FILTER(), { state, limit }, 'The filter')
+      const found = await approvals.list(approver, {
+        limit: filter.limit,
+        ...(filter.state === undefined ? {} : { state: filter.state }),
+      })
       return found.map((approval) => shown(approvals.view(approval)))
     },
     async show(principal, id) {

@@ -41,7 +41,7 @@ export interface KeyGrant {
 }
 
 /** Who changes a key, and when; journaled. */
-export interface KeyChange {
+interface KeyChange {
   readonly by: string
   readonly atMs: number
 }

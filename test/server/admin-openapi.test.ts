@@ -6,6 +6,7 @@ import { tool } from '#kernel/tool/define'
 import { serve } from '#server/create-gateway'
 import type { RunningServer } from '#server/start-server'
 import { DocumentCheck } from '../conformance/openapi-check.ts'
+import { surfaceOf } from './admin-surface.ts'
 
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>
@@ -68,6 +69,25 @@ describe('the admin API in /admin/openapi.json', () => {
     expect(Object.keys(check.document.paths).every((path) => path.startsWith('/admin/'))).toBe(true)
   })
 
+  it('keeps every parameter, body member, required answer member and status that clients know', () => {
+    const known = readFileSync(new URL('../../vectors/admin-surface.txt', import.meta.url), 'utf8')
+    const surface = surfaceOf(check.document)
+    expect(
+      known
+        .trimEnd()
+        .split('\n')
+        .filter((line) => !surface.has(line)),
+    ).toEqual([])
+  })
+
+  it('spells members in snake_case, except inside options of sources', () => {
+    const members = [...surfaceOf(check.document)].map((line) => line.split(/[ .]/).at(-1) ?? '')
+    const operationIds = /^[a-z]+(?:[A-Z][a-z]+)+$/
+    expect(
+      members.filter((name) => /[A-Z]/.test(name) && !operationIds.test(name) && name !== 'Last-Event-ID'),
+    ).toEqual([])
+  })
+
   it('names only what it has', () => {
     const text = JSON.stringify(check.document)
     const named = [...text.matchAll(/"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [kind, name])
@@ -117,7 +137,7 @@ describe('the admin API in /admin/openapi.json', () => {
       await ask('GET', '/admin/tools/:tool', '/admin/tools/Bank.Pry'),
       await ask('GET', '/admin/tools/:tool/usage', '/admin/tools/Bank.Pay/usage'),
       await ask('POST', '/admin/keys', '/admin/keys', { principal: '' }),
-      await ask('DELETE', '/admin/keys/:keyId', '/admin/keys/nobody'),
+      await ask('DELETE', '/admin/keys/:key_id', '/admin/keys/unknown'),
     ]
     expect(made.flatMap(({ findings }) => findings)).toEqual([])
     const [id] = made[1]?.json.approvals.map((approval: { readonly id: string }) => approval.id) ?? []

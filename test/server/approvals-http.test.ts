@@ -62,7 +62,7 @@ describe.each([
     ] as const
     for (const [act, body] of acts) expect((await server.ask(act, { as: 'reader', body })).status).toBe(403)
     const waiting = await server.ask(path, { as: 'reader' })
-    expect(waiting.json.approval).toMatchObject({ id, state: 'pending', decisions: [], hindrance: 'scope' })
+    expect(waiting.json.approval).toMatchObject({ id, state: 'pending', decisions: [], obstacle: 'scope' })
     await server.ask(`${path}/approve`, { as: 'bob', body: { reason: 'It is right.' } })
     await server.pay('read-1')
     const decision = {

@@ -1,10 +1,10 @@
+import type { ChangedCall } from '#admin-api/calls'
 import { EventParser } from '#kernel/base/event-stream'
-import type { RenderedChange } from '#server/admin/call-events'
 
 /** A reader of `/admin/calls/events`, and its events. */
 export interface CallStream {
   readonly status: number
-  readonly changes: readonly RenderedChange[]
+  readonly changes: readonly ChangedCall[]
   readonly left: readonly string[]
   readonly ready: { readonly missed: boolean } | undefined
   /** Why the server ended it. */
@@ -24,7 +24,7 @@ export async function followCalls(
   const leaving = new AbortController()
   const response = await fetch(`${url}/admin/calls/events?${query}`, { headers, signal: leaving.signal })
   const seen = {
-    changes: [] as RenderedChange[],
+    changes: [] as ChangedCall[],
     left: [] as string[],
     ready: undefined as CallStream['ready'],
     end: undefined as CallStream['end'],

@@ -88,7 +88,7 @@ function useDue(session: Session | undefined): DueCounts {
   const approvals = useCount({
     ...{ name: 'approvals', path: '/admin/approvals?state=pending&limit=100' },
     isOn: holdsScope(principal, 'approvals:respond'),
-    counts: ({ hindrance }) => hindrance === null,
+    counts: ({ obstacle }) => obstacle === null,
   })
   const pins = useCount({
     ...{ name: 'pins', path: '/admin/pins?waiting=true' },
@@ -115,7 +115,7 @@ function useDue(session: Session | undefined): DueCounts {
 
 interface Row {
   /** Of an approval: what keeps the person who looks from deciding. */
-  readonly hindrance?: string | null
+  readonly obstacle?: string | null
   /** Of a pin. */
   readonly waiting?: { readonly rejected_by: string | null } | null
   /** Of a source. */

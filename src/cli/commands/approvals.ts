@@ -1,3 +1,4 @@
+import type { ApprovalLink, ListedApproval } from '#admin-api/approvals'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -15,7 +16,7 @@ import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
 import type { AskedTool } from '#kernel/approval/decisions'
 import { cleanJson, cleanText, type JsonObject } from '#kernel/base/json'
-import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '#server/admin/approvals'
+import { createApprovalRoutes } from '#server/admin/approvals'
 
 /**
  * `collet approvals list|show|approve|reject|link` and `collet sign-in`. They decide parked calls on the store or
@@ -64,7 +65,7 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   },
 })
 
-function cellsOf(row: RenderedApproval): readonly string[] {
+function cellsOf(row: ListedApproval): readonly string[] {
   const granted = row.decisions.filter(({ action }) => action !== 'reject').length
   // A parked call whose tool has changed since can only be rejected.
   const state = row.stale ? 'stale' : row.state
@@ -91,7 +92,7 @@ const approvalsShow = defineCommand<AdminOption>({
 const STALE =
   'the definition of the tool has changed since the approval was requested; it can only be rejected'
 
-function linesOf(row: RenderedApproval): readonly string[] {
+function linesOf(row: ListedApproval): readonly string[] {
   const lines: readonly (readonly [string, string])[] = [
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
@@ -128,12 +129,12 @@ function linesOf(row: RenderedApproval): readonly string[] {
 function userLines({
   user_id: id,
   user_proven: isProven,
-}: RenderedApproval): readonly (readonly [string, string])[] {
+}: ListedApproval): readonly (readonly [string, string])[] {
   return id === null ? [] : [['for user', isProven ? id : `(claimed, not proven) ${id}`]]
 }
 
 /** Approving hidden values requires its own option. */
-function hiddenNote({ hidden_values: hidden, hides_something: hides }: RenderedApproval): string {
+function hiddenNote({ hidden_values: hidden, hides_something: hides }: ListedApproval): string {
   if (!hides) return ''
   const what = hidden === 0 ? 'not all of it is kept' : `${hidden} of its values hidden as credentials`
   return `, ${what}: approving it requires --accept-hidden`
@@ -159,7 +160,7 @@ const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' |
   async run(args, context) {
     const body = {
       ...reasonOf(args),
-      ...(args.flag('accept-hidden') ? { acceptHidden: true } : {}),
+      ...(args.flag('accept-hidden') ? { accept_hidden: true } : {}),
       ...(args.flag('override') ? { override: true } : {}),
     }
     const approval = await requestApproval({ method: 'POST', verb: '/approve', body }, args, context)
@@ -218,7 +219,7 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
     // Only a server knows the base address of its links.
     const client = new AdminClient(args, context)
     const path = `/admin/approvals/${encodeURIComponent(await resolveApprovalId(args, client))}/link`
-    const { token: _inUrl, ...link } = await client.request<RenderedLink>(
+    const { token: _inUrl, ...link } = await client.request<ApprovalLink>(
       { method: 'POST', path, body: { approver } },
       'url',
     )
@@ -264,10 +265,10 @@ async function requestApproval(
   }: { readonly method: 'GET' | 'POST'; readonly verb: string; readonly body?: JsonObject },
   args: Arguments<AdminOption>,
   context: CommandContext,
-): Promise<RenderedApproval> {
+): Promise<ListedApproval> {
   const client = clientOf(args, context)
   const path = `/admin/approvals/${encodeURIComponent(await resolveApprovalId(args, client))}${verb}`
-  const { approval } = await client.request<{ readonly approval: RenderedApproval }>(
+  const { approval } = await client.request<{ readonly approval: ListedApproval }>(
     { ...request, path },
     'approval',
   )
@@ -287,7 +288,7 @@ async function resolveApprovalId(args: Arguments<AdminOption>, client: AdminClie
 }
 
 interface ListedApprovals {
-  readonly approvals: readonly RenderedApproval[]
+  readonly approvals: readonly ListedApproval[]
 }
 
 /**
@@ -322,7 +323,7 @@ async function toolsHere(
 }
 
 /** Leaves out the catalog id, which is for openwop; commands take `tool`. */
-function shown({ tool_id: _catalogId, ...approval }: RenderedApproval): object {
+function shown({ tool_id: _catalogId, ...approval }: ListedApproval): object {
   return approval
 }
 

@@ -1,3 +1,4 @@
+import type { CallDetails, ListedCall, TimelineEntry } from '#admin-api/calls'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -16,7 +17,6 @@ import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Settlement } from '#kernel/call/call-record'
-import type { RenderedCall, RenderedDetails, TimelineEntry } from '#server/admin/call-view'
 import { createCallRoutes } from '#server/admin/calls'
 
 /**
@@ -44,7 +44,7 @@ const callsShow = defineCommand<AdminOption>({
     const client = clientOf(args, context)
     const record = await resolveRecord(args, client)
     const path = `/admin/calls/${encodeURIComponent(record)}`
-    const { call } = await client.request<{ readonly call: RenderedDetails }>(
+    const { call } = await client.request<{ readonly call: CallDetails }>(
       { method: 'GET', path, isJournaled: true },
       'call',
     )
@@ -55,7 +55,7 @@ const callsShow = defineCommand<AdminOption>({
 })
 
 /** Respells members that come from recorded events. */
-function detailsJson({ timeline, steps, journal, ...call }: RenderedDetails) {
+function detailsJson({ timeline, steps, journal, ...call }: CallDetails) {
   const spellEntry = ({ facts, ...entry }: TimelineEntry) => ({ ...entry, facts: snakeNames(facts) })
   return {
     ...call,
@@ -83,7 +83,7 @@ async function resolveRecord(args: Arguments<AdminOption>, client: AdminClient):
   return await resolveId(typed, known, { noun: 'call', listedBy: 'collet calls' })
 }
 
-function linesOf(call: RenderedDetails): readonly string[] {
+function linesOf(call: CallDetails): readonly string[] {
   const facts: readonly (readonly [string, string | null])[] = [
     ['record', call.record],
     ['call id', call.call_id],
@@ -115,7 +115,7 @@ function linesOf(call: RenderedDetails): readonly string[] {
 }
 
 /** The time until an operator settled the call says nothing about the tool. */
-function tookText({ took_ms: ms, journal }: RenderedDetails): string | null {
+function tookText({ took_ms: ms, journal }: CallDetails): string | null {
   if (ms === null) return null
   const isSettled = journal.some(({ events }) => events.some(({ type }) => type === 'call.settled'))
   return isSettled ? `${durationText(ms)} until it was settled; its run time is unknown` : durationText(ms)
@@ -125,7 +125,7 @@ function tookText({ took_ms: ms, journal }: RenderedDetails): string | null {
 const JOURNAL_ONLY: ReadonlySet<string> = new Set(['call.settled', 'call.late', 'call.cancel_requested'])
 
 /** The events of the run and those that only the journal has, ordered by time. */
-function historyOf({ timeline, journal }: RenderedDetails): readonly TimelineEntry[] {
+function historyOf({ timeline, journal }: CallDetails): readonly TimelineEntry[] {
   const journaled = journal.flatMap(({ events }) =>
     events.flatMap(({ type, at, ...facts }) =>
       JOURNAL_ONLY.has(type)
@@ -149,7 +149,7 @@ function eventLine({ at, event, facts }: TimelineEntry): string {
   return `  ${[at, event, ...members].join(' ')}`
 }
 
-function stepLines(steps: readonly RenderedCall[]): readonly string[] {
+function stepLines(steps: readonly ListedCall[]): readonly string[] {
   const rows = steps.map(({ record, state, tool, took_ms: ms, error_code: code }) => [
     ...[record, state, tool, durationText(ms), code ?? ''],
   ])
@@ -172,9 +172,9 @@ const NO_OUTCOME = {
   failed: NOT_ENDED,
   ambiguous: 'The outcome is unknown. "collet calls settle" records it.',
   succeeded: 'The call was settled as succeeded without a value: its result is unknown.',
-} as const satisfies Record<RenderedDetails['state'], string>
+} as const satisfies Record<CallDetails['state'], string>
 
-function contentLines(call: RenderedDetails): readonly string[] {
+function contentLines(call: CallDetails): readonly string[] {
   if (call.contents === 'hidden' || call.contents === 'gone') return [ABSENT[call.contents]]
   const { input, outcome, late_outcome: late } = call
   return [

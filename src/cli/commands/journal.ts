@@ -1,3 +1,4 @@
+import type { Refusal } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -12,7 +13,7 @@ import { renderTable, snakeNames } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
-import { createAuditRoutes, type RenderedDenial } from '#server/telemetry/audit'
+import { createAuditRoutes } from '#server/telemetry/audit'
 import type { Store } from '#store/collet-store'
 import type { KeyOwner } from '#store/keys'
 import type { JournalVerification } from '#store/verify'
@@ -250,7 +251,7 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
 })
 
 interface AuditPage {
-  readonly events: readonly RenderedDenial[]
+  readonly events: readonly Refusal[]
   readonly next: number
 }
 
@@ -259,8 +260,8 @@ async function readNewest(
   filter: Readonly<Record<string, string>>,
   limit: number,
   client: AdminClient,
-): Promise<readonly RenderedDenial[]> {
-  let newest: readonly RenderedDenial[] = []
+): Promise<readonly Refusal[]> {
+  let newest: readonly Refusal[] = []
   for (let after = 0; ; ) {
     const query = new URLSearchParams({ ...filter, after: String(after), limit: String(DENIALS_AT_ONCE) })
     const page = await client.request<AuditPage>({ method: 'GET', path: `/admin/audit?${query}` }, 'events')
@@ -271,7 +272,7 @@ async function readNewest(
   }
 }
 
-function cellsOf(denial: RenderedDenial): readonly string[] {
+function cellsOf(denial: Refusal): readonly string[] {
   const { at, tenant, principal, principal_id: id, action, resource, reason, count } = denial
   return [at, tenant, cleanText(id ?? principal), action, cleanText(resource), reason, String(count)]
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { ApiKey, NewKey } from '#admin-api/keys'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -22,14 +23,7 @@ import { isImported } from '#config/to-settings'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { approverScopes, type KnownGrants } from '#server/admin/key-grants'
-import {
-  ApiKeys,
-  type ApiKeysOptions,
-  createKeyRoutes,
-  newKeyProblem,
-  type RenderedKey,
-  type RenderedNewKey,
-} from '#server/admin/keys'
+import { createKeyRoutes, type KeyRoutesOptions, newKeyProblem } from '#server/admin/keys'
 import { findKnownTools, scopesOf } from '#server/known-tools'
 import { needsCredential } from '#server/safety'
 import type { Store } from '#store/collet-store'
@@ -138,7 +132,7 @@ async function issueKeys(
   }))
   let [asked, refused] = [0, 0]
   const nameOf = (index: number): string => `entry ${index + 1} (${entries[index]?.principal})`
-  const take = (issued: RenderedNewKey | CommandFailure, index: number): void => {
+  const take = (issued: NewKey | CommandFailure, index: number): void => {
     asked += 1
     if (issued instanceof Error) {
       refused += 1
@@ -151,7 +145,7 @@ async function issueKeys(
     else output.data([tenant, principal, key].join('\t'))
   }
   try {
-    await clientOf(args, context).requestEach<RenderedNewKey>(requests, 'key', take)
+    await clientOf(args, context).requestEach<NewKey>(requests, 'key', take)
   } catch (error) {
     output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${resumeHint(asked - refused)}`))
     throw error
@@ -241,7 +235,7 @@ async function issueKey(
   args: Arguments<AdminOption>,
   context: CommandContext,
 ): Promise<void> {
-  const issued = await clientOf(args, context).request<RenderedNewKey>({ method: 'POST', path, body }, 'key')
+  const issued = await clientOf(args, context).request<NewKey>({ method: 'POST', path, body }, 'key')
   const { tenant, principal, key_id: keyId, key, expires_at: expiresAt, warnings } = issued
   const { output, json } = context
   for (const warning of warnings) output.warn(cleanText(warning))
@@ -276,7 +270,7 @@ const keysList = defineCommand<AdminOption>({
   examples: ['collet keys list', 'collet keys list --json'],
   async run(args, context) {
     const { output, json, clock } = context
-    const { keys } = await clientOf(args, context).request<{ readonly keys: readonly RenderedKey[] }>(
+    const { keys } = await clientOf(args, context).request<{ readonly keys: readonly ApiKey[] }>(
       { method: 'GET', path: '/admin/keys' },
       'keys',
     )
@@ -289,7 +283,7 @@ const keysList = defineCommand<AdminOption>({
   },
 })
 
-function cellsOf(row: RenderedKey, nowMs: number): readonly string[] {
+function cellsOf(row: ApiKey, nowMs: number): readonly string[] {
   const rights = [...row.scopes, ...row.roles.map((role) => `role ${role}`)].join(' ')
   return [
     row.key_id,
@@ -303,13 +297,13 @@ function cellsOf(row: RenderedKey, nowMs: number): readonly string[] {
   ]
 }
 
-function boundsOf({ tools, toolsets }: RenderedKey): string {
+function boundsOf({ tools, toolsets }: ApiKey): string {
   if (tools === null) return ''
   const named = tools.length > 3 ? [`${tools.length} tools`] : tools
   return ` (only ${[...toolsets.map((name) => `toolset ${name}`), ...named].join(', ')})`
 }
 
-function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: RenderedKey, nowMs: number): string {
+function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey, nowMs: number): string {
   if (revokedAt !== null) return 'revoked'
   return expiresAt !== null && Date.parse(expiresAt) <= nowMs ? 'expired' : 'good'
 }
@@ -358,7 +352,7 @@ const keysRevoke = defineCommand<RevokeOption>({
 
 async function resolveKeyId(typed: string, client: AdminClient): Promise<string> {
   const known = async () => {
-    const { keys } = await client.request<{ readonly keys: readonly RenderedKey[] }>(
+    const { keys } = await client.request<{ readonly keys: readonly ApiKey[] }>(
       { method: 'GET', path: '/admin/keys' },
       'keys',
     )
@@ -375,7 +369,7 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
       const known = await namesFor(args, context, store)
-      return createKeyRoutes(new ApiKeys({ store, clock: context.clock, ...known }), access)
+      return createKeyRoutes({ store, clock: context.clock, ...known }, access)
     },
   })
 }
@@ -385,7 +379,7 @@ async function namesFor(
   args: Arguments<AdminOption>,
   context: CommandContext,
   store: Store,
-): Promise<Pick<ApiKeysOptions, 'known' | 'isConfigured' | 'isOpen'>> {
+): Promise<Pick<KeyRoutesOptions, 'known' | 'isConfigured' | 'isOpen'>> {
   if (isStoreAlone(args)) return { known: undefined, isConfigured: undefined, isOpen: undefined }
   const loaded = await loadProjectConfig(args.text('config'), context)
   const { toolsets, auth, approvals } = loaded.config

@@ -1,3 +1,4 @@
+import type { Pin, PinDiff } from '#admin-api/pins'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -11,7 +12,7 @@ import { resolveName } from '#cli/id-prefix'
 import { renderTable } from '#cli/output'
 import { cleanJson, cleanText } from '#kernel/base/json'
 import { SILENT_LOGGER } from '#kernel/base/logger'
-import { createPinRoutes, type RenderedPin, type RenderedPinDiff } from '#server/admin/pins'
+import { createPinRoutes } from '#server/admin/pins'
 import { Pins } from '#sources/kit/pins'
 
 /**
@@ -49,7 +50,7 @@ const pinsList = defineCommand<'source' | 'all' | AdminOption>({
       ...(source === undefined ? {} : { source }),
       ...(isAll ? {} : { waiting: 'true' }),
     })
-    const { pins } = await clientOf(args, context).request<{ readonly pins: readonly RenderedPin[] }>(
+    const { pins } = await clientOf(args, context).request<{ readonly pins: readonly Pin[] }>(
       { method: 'GET', path: `/admin/pins?${query}` },
       'pins',
     )
@@ -61,7 +62,7 @@ const pinsList = defineCommand<'source' | 'all' | AdminOption>({
   },
 })
 
-function cellsOf({ tool, state, version, waiting }: RenderedPin): readonly string[] {
+function cellsOf({ tool, state, version, waiting }: Pin): readonly string[] {
   const [reason = '', ...more] = waiting?.reasons ?? []
   const renamed = waiting?.renamed_from == null ? [] : [`was ${waiting.renamed_from}`]
   const why = [
@@ -92,7 +93,7 @@ const pinsDiff = defineCommand<AdminOption>({
   async run(args, context) {
     const client = clientOf(args, context)
     const path = `/admin/pins/${encodeURIComponent(await resolvePinnedTool(args, client))}`
-    const diff = await client.request<RenderedPinDiff>({ method: 'GET', path }, 'differences')
+    const diff = await client.request<PinDiff>({ method: 'GET', path }, 'differences')
     if (context.json) context.output.json(diff)
     else printDiff(diff, context)
     return EXIT.ok
@@ -101,7 +102,7 @@ const pinsDiff = defineCommand<AdminOption>({
 
 const ORDER = ['suspicious', 'breaking', 'widening', 'wording']
 
-function printDiff(diff: RenderedPinDiff, { output }: CommandContext): void {
+function printDiff(diff: PinDiff, { output }: CommandContext): void {
   const { tool, state, version, waiting, next_version: next, differences } = diff
   output.data(`${tool} is ${state}${version === null ? '' : ` at ${version}`}.`)
   if (waiting === null) {
@@ -198,12 +199,12 @@ async function decidePin(
   verb: 'accept' | 'reject',
   args: Arguments<AdminOption | 'hash'>,
   context: CommandContext,
-): Promise<RenderedPinDiff> {
+): Promise<PinDiff> {
   const hash = args.text('hash')
   const body = hash === undefined ? {} : { hash }
   const client = clientOf(args, context)
   const path = `/admin/pins/${encodeURIComponent(await resolvePinnedTool(args, client))}/${verb}`
-  return await client.request<RenderedPinDiff>({ method: 'POST', path, body }, 'differences')
+  return await client.request<PinDiff>({ method: 'POST', path, body }, 'differences')
 }
 
 async function resolvePinnedTool(
@@ -211,7 +212,7 @@ async function resolvePinnedTool(
   client: AdminClient,
 ): Promise<string> {
   const known = async () => {
-    const { pins } = await client.request<{ readonly pins: readonly RenderedPin[] }>(
+    const { pins } = await client.request<{ readonly pins: readonly Pin[] }>(
       { method: 'GET', path: '/admin/pins' },
       'pins',
     )

@@ -1,10 +1,11 @@
+import type { Reloaded } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import type { Output } from '#cli/output'
 import { isStoreAlone, problemText } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
-import { createReloadRoutesOnStore, type RenderedReload } from '#server/admin/reload'
+import { createReloadRoutesOnStore } from '#server/admin/reload'
 import { type ConfigSource, isRefusal } from '#server/reload'
 import type { RunningServer } from '#server/running-server'
 
@@ -34,7 +35,7 @@ const reload = defineCommand<AdminOption>({
       asksServer: !isStoreAlone(args),
       onStore: ({ store, access }) => createReloadRoutesOnStore(store.reloads, access),
     })
-    const reloaded = await client.request<RenderedReload>(
+    const reloaded = await client.request<Reloaded>(
       { method: 'POST', path: '/admin/reload', body: {} },
       'applied',
     )

@@ -1,3 +1,4 @@
+import type { StoredCredential } from '#admin-api/secrets'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed, operatorName } from '#cli/admin-client'
 import {
   type Arguments,
@@ -17,7 +18,7 @@ import type { JsonObject } from '#kernel/base/json'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
 import { NO_BROKER, type TokenBroker } from '#kernel/base/token-broker'
-import { createSecretsRoutes, type RenderedCredential } from '#server/admin/secrets'
+import { createSecretsRoutes } from '#server/admin/secrets'
 import { openCallerIn } from '#server/safety'
 import type { Store } from '#store/collet-store'
 
@@ -97,7 +98,7 @@ const COLUMNS = [
   'state',
   'expires_at',
   'updated_at',
-] as const satisfies readonly (keyof RenderedCredential)[]
+] as const satisfies readonly (keyof StoredCredential)[]
 
 const secretsList = defineCommand<AdminOption>({
   name: 'secrets list',
@@ -117,15 +118,15 @@ const secretsList = defineCommand<AdminOption>({
   },
 })
 
-async function listed(client: AdminClient): Promise<readonly RenderedCredential[]> {
-  const { secrets } = await client.request<{ readonly secrets: readonly RenderedCredential[] }>(
+async function listed(client: AdminClient): Promise<readonly StoredCredential[]> {
+  const { secrets } = await client.request<{ readonly secrets: readonly StoredCredential[] }>(
     { method: 'GET', path: '/admin/secrets' },
     'secrets',
   )
   return secrets
 }
 
-function cellsOf(row: RenderedCredential): readonly string[] {
+function cellsOf(row: StoredCredential): readonly string[] {
   return COLUMNS.map((name) => {
     const value = row[name]
     if (value === null) return '-'

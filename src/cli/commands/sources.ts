@@ -1,3 +1,4 @@
+import type { Source } from '#admin-api/sources'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -12,7 +13,6 @@ import { SourceRegistry } from '#cli/import/registry'
 import { counted, renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { POLICY_FIELDS } from '#kernel/tool/tool'
-import type { RenderedSource } from '#server/admin/sources'
 import type { CheckedSource } from '#server/import/check-source'
 
 /**
@@ -49,15 +49,15 @@ const sources = defineCommand<AdminOption>({
   },
 })
 
-async function listed(client: AdminClient): Promise<readonly RenderedSource[]> {
-  const { sources: found } = await client.request<{ readonly sources: readonly RenderedSource[] }>(
+async function listed(client: AdminClient): Promise<readonly Source[]> {
+  const { sources: found } = await client.request<{ readonly sources: readonly Source[] }>(
     { method: 'GET', path: '/admin/sources' },
     'sources',
   )
   return found
 }
 
-function print(rows: readonly RenderedSource[], { output, json }: CommandContext): void {
+function print(rows: readonly Source[], { output, json }: CommandContext): void {
   if (json) {
     output.json(rows.map(shown))
     return
@@ -75,7 +75,7 @@ function print(rows: readonly RenderedSource[], { output, json }: CommandContext
   }
 }
 
-function cellsOf(row: RenderedSource): readonly string[] {
+function cellsOf(row: Source): readonly string[] {
   return [
     row.key,
     row.type,
@@ -101,7 +101,7 @@ const sourcesRefresh = defineCommand<AdminOption>({
     const client = new AdminClient(args, context)
     const key = await resolveSourceKey(args, client)
     const path = `/admin/sources/${encodeURIComponent(key)}/refresh`
-    const { source } = await client.request<{ readonly source: RenderedSource }>(
+    const { source } = await client.request<{ readonly source: Source }>(
       { method: 'POST', path, body: {} },
       'source',
     )
@@ -330,7 +330,7 @@ const sourcesRemove = defineCommand<AdminOption>({
 })
 
 /** `oddities` are tolerated deviations; they are for the server's log. */
-function shown({ oddities: _tolerated, ...source }: RenderedSource) {
+function shown({ oddities: _tolerated, ...source }: Source) {
   return source
 }
 

@@ -1,3 +1,4 @@
+import type { Toolset } from '#admin-api/tools'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -25,12 +26,7 @@ import {
   type ToolFilters,
   type ToolListing,
 } from '#kernel/tool/listing'
-import {
-  createToolsetRoutes,
-  listToolsets,
-  type RenderedToolset,
-  type ToolsetParts,
-} from '#server/admin/toolsets'
+import { createToolsetRoutes, listToolsets, type ToolsetParts } from '#server/admin/tools'
 import { findKnownTools } from '#server/known-tools'
 import type { Store } from '#store/collet-store'
 
@@ -282,7 +278,7 @@ const toolsets = defineCommand<AdminOption>({
 async function askToolsets(
   args: Arguments<AdminOption>,
   context: CommandContext,
-): Promise<readonly RenderedToolset[]> {
+): Promise<readonly Toolset[]> {
   if (isStoreAlone(args))
     throw new ConfigError([
       {
@@ -308,7 +304,7 @@ async function askToolsets(
 }
 
 interface Answer {
-  readonly toolsets: readonly RenderedToolset[]
+  readonly toolsets: readonly Toolset[]
 }
 
 async function partsOf(
@@ -329,7 +325,7 @@ async function partsOf(
 
 const MAX_NAMED = 3
 
-function toolsetCells({ name, description, tools, path, keys, roles }: RenderedToolset): readonly string[] {
+function toolsetCells({ name, description, tools, path, keys, roles }: Toolset): readonly string[] {
   return [name, String(tools.length), path, listed(keys), listed(roles), cleanText(description ?? '')]
 }
 

@@ -1,3 +1,4 @@
+import type { Budget, Usage } from '#admin-api/usage'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -10,7 +11,7 @@ import {
 import { renderTable } from '#cli/output'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
-import { createUsageRoutes, quantile, type RenderedBudget, type RenderedUsage } from '#server/admin/usage'
+import { createUsageRoutes, quantile } from '#server/admin/usage'
 
 /**
  * `collet usage` and `collet budgets`: who used what, and what is left of each budget. Invariant: costs and limits
@@ -60,7 +61,7 @@ const usage = defineCommand<'by' | 'since' | 'until' | 'tenant' | AdminOption>({
     const client = await clientOf(args, context)
     const { usage: found, whole } = await output.during(
       'Counting calls',
-      client.request<{ readonly usage: readonly RenderedUsage[]; readonly whole: boolean }>(
+      client.request<{ readonly usage: readonly Usage[]; readonly whole: boolean }>(
         { method: 'GET', path: `/admin/usage?${query}` },
         'usage',
       ),
@@ -87,12 +88,12 @@ function readGroups(text: string): readonly Group[] {
   })
 }
 
-function groupBy(found: readonly RenderedUsage[], by: readonly Group[]) {
+function groupBy(found: readonly Usage[], by: readonly Group[]) {
   const alike = Map.groupBy(found, (row) => JSON.stringify(by.map((group) => row[group])))
   return [...alike.values()].map((rows) => sumOf(rows, by)).sort((left, right) => right.calls - left.calls)
 }
 
-function sumOf(rows: readonly RenderedUsage[], by: readonly Group[]) {
+function sumOf(rows: readonly Usage[], by: readonly Group[]) {
   const sum = (member: 'calls' | 'errors' | 'rejected' | 'seconds' | 'cost'): number =>
     rows.reduce((total, row) => total + row[member], 0)
   const durations = rows.flatMap((row) => row.durations)
@@ -145,7 +146,7 @@ const budgets = defineCommand<'tenant' | AdminOption>({
     const tenant = args.text('tenant')
     const query = new URLSearchParams(tenant === undefined ? {} : { tenant })
     const client = await clientOf(args, context)
-    const { budgets: found } = await client.request<{ readonly budgets: readonly RenderedBudget[] }>(
+    const { budgets: found } = await client.request<{ readonly budgets: readonly Budget[] }>(
       { method: 'GET', path: `/admin/budgets?${query}` },
       'budgets',
     )
@@ -162,7 +163,7 @@ const budgets = defineCommand<'tenant' | AdminOption>({
   },
 })
 
-function budgetRows(budget: RenderedBudget): readonly (readonly string[])[] {
+function budgetRows(budget: Budget): readonly (readonly string[])[] {
   const { tenant, principal, window_seconds: seconds, resets_at: resetsAt, units } = budget
   return units.map(({ unit, limit, used, left }) => [
     ...[tenant, principal ?? '-', windowText(seconds), unit],

@@ -1,3 +1,4 @@
+import type { Webhooks } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -12,13 +13,7 @@ import { renderTable } from '#cli/output'
 import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
 import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
 import { isToolError } from '#kernel/base/errors'
-import {
-  listWebhooks,
-  openWayTo,
-  type RenderedWebhook,
-  type RenderedWebhooks,
-  webhooksNamed,
-} from '#server/webhooks/routes'
+import { listWebhooks, openWebhookFetch, webhooksNamed } from '#server/webhooks/routes'
 import { type Tried, tryWebhook } from '#server/webhooks/samples'
 
 /**
@@ -64,17 +59,17 @@ const webhooks = defineCommand<AdminOption>({
   },
 })
 
-async function list(args: Arguments<AdminOption>, context: CommandContext): Promise<RenderedWebhooks> {
+async function list(args: Arguments<AdminOption>, context: CommandContext): Promise<Webhooks> {
   if (isServerNamed(args)) {
     const client = new AdminClient(args, context)
-    return await client.request<RenderedWebhooks>({ method: 'GET', path: '/admin/webhooks' }, 'webhooks')
+    return await client.request<Webhooks>({ method: 'GET', path: '/admin/webhooks' }, 'webhooks')
   }
   const { webhooks: known } = await configured(args, context)
   if (!(await hasStore(args, context))) return listWebhooks(known, [])
   return await withStore(args, context, async ({ notices }) => listWebhooks(known, await notices.listeners()))
 }
 
-function cellsOf(webhook: RenderedWebhook): readonly string[] {
+function cellsOf(webhook: Webhooks['webhooks'][number]): readonly string[] {
   const { name, format, to, events, delivered, waiting, given_up: givenUp } = webhook
   return [
     ...[name, format, to, events.join(' '), String(delivered), webhook.last_delivered_at ?? '-'],
@@ -135,7 +130,7 @@ async function tryAll(
   }
   const { webhooks: known, egress, publicUrl } = await configured(args, context)
   const meant = chosen(known, name, args.text('format'))
-  const way = openWayTo(meant, egress)
+  const way = openWebhookFetch(meant, egress)
   try {
     const trial = { fetch: way, clock: context.clock, publicUrl: () => publicUrl }
     return (await Promise.all(meant.map((webhook) => tryWebhook(webhook, trial)))).flat()

@@ -1,3 +1,5 @@
+import type { ToolDetails } from '#admin-api/tools'
+import type { Usage } from '#admin-api/usage'
 import { isServerNamed, operatorName, readStartToken } from '#cli/admin-client'
 import { type Arguments, type CommandContext, CommandFailure, EXIT } from '#cli/command'
 import {
@@ -16,10 +18,10 @@ import { isToolError } from '#kernel/base/errors'
 import { cleanText, type JsonValue } from '#kernel/base/json'
 import { LiveRegistry } from '#kernel/tool/catalog'
 import type { ListedRequirement, ListedTool, ToolListing } from '#kernel/tool/listing'
-import { callInProcess, createLocalAccess } from '#server/admin/access'
-import type { RenderedTool } from '#server/admin/tool-view'
+import { createLocalAccess } from '#server/admin/access'
+import { callInProcess } from '#server/admin/in-process-client'
 import { createToolRoutes } from '#server/admin/tools'
-import { createUsageRoutes, type RenderedUsage } from '#server/admin/usage'
+import { createUsageRoutes } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
 import { isLoopback, obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
@@ -72,14 +74,14 @@ export class ToolAsker {
     }
   }
 
-  async show(name: string, version: string | undefined): Promise<RenderedTool> {
+  async show(name: string, version: string | undefined): Promise<ToolDetails> {
     const query = version === undefined ? '' : `?${new URLSearchParams({ version })}`
     const path = `/admin/tools/${encodeURIComponent(name)}${query}`
     const server = await this.#server
     const { tool } =
       server === undefined
-        ? await this.#askHere<{ readonly tool: RenderedTool }>(path)
-        : await this.#ask<{ readonly tool: RenderedTool }>(server, path)
+        ? await this.#askHere<{ readonly tool: ToolDetails }>(path)
+        : await this.#ask<{ readonly tool: ToolDetails }>(server, path)
     return tool
   }
 
@@ -89,8 +91,8 @@ export class ToolAsker {
     const server = await this.#server
     const { usage } =
       server === undefined
-        ? await this.#askHere<{ readonly usage: readonly RenderedUsage[] }>(path)
-        : await this.#ask<{ readonly usage: readonly RenderedUsage[] }>(server, path)
+        ? await this.#askHere<{ readonly usage: readonly Usage[] }>(path)
+        : await this.#ask<{ readonly usage: readonly Usage[] }>(server, path)
     const calls = new Map<string, number>()
     for (const { tool, calls: more } of usage) {
       const [base = ''] = tool.split('@', 1)
@@ -245,7 +247,7 @@ export async function hiddenReason(
   const path = `/admin/tools/${encodeURIComponent(tool)}`
   const asked = requestJson({ method: 'GET', server, path, credential }, context.services)
   const answer = await asked.catch(() => undefined)
-  if (!isAnswer<{ readonly tool: RenderedTool }>(answer)) return undefined
+  if (!isAnswer<{ readonly tool: ToolDetails }>(answer)) return undefined
   const { base, policy, requirements } = answer.tool
   const lacking = requirements.find(({ kind, state }) => kind === 'scope' && state === 'missing')
   if (lacking !== undefined)

@@ -1,12 +1,12 @@
+import type { ToolDetails } from '#admin-api/tools'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { RenderedTool } from '#server/admin/tool-view'
 
 /**
  * The text of `collet tools show`: one tool with its description, policy, input, requirements and names. Invariant:
  * it only formats; the admin API decides what is shown.
  */
 
-export function toolLines(tool: RenderedTool): readonly string[] {
+export function toolLines(tool: ToolDetails): readonly string[] {
   return [
     tool.title === null ? tool.id : `${tool.id}  ${tool.title}`,
     '',
@@ -39,7 +39,7 @@ const REPLAYS: ReadonlyMap<string, string> = new Map([
   ['non-deterministic', 'a second run may do more'],
 ])
 
-function mayLines({ policy }: RenderedTool): readonly string[] {
+function mayLines({ policy }: ToolDetails): readonly string[] {
   const { tier, egress, replay, approval, approval_terms: terms, scopes, timeout_ms: timeout, cost } = policy
   return [
     TIERS.get(tier) ?? tier,
@@ -66,7 +66,7 @@ function fieldLines({ properties, required }: JsonObject): readonly string[] {
   })
 }
 
-function needLines({ requirements }: RenderedTool): readonly string[] {
+function needLines({ requirements }: ToolDetails): readonly string[] {
   return requirements.flatMap(({ kind, id, scopes, state, connect }) => [
     `${kind === 'user' ? id : `${kind} ${id}`}${scopes.length === 0 ? '' : ` (${scopes.join(' ')})`}: ${state.replace('_', ' ')}`,
     ...(state === 'met'
@@ -75,7 +75,7 @@ function needLines({ requirements }: RenderedTool): readonly string[] {
   ])
 }
 
-function stateLines({ source, change, definition_hash: hash, base }: RenderedTool): readonly string[] {
+function stateLines({ source, change, definition_hash: hash, base }: ToolDetails): readonly string[] {
   return [
     ...(source === null
       ? []
@@ -91,7 +91,7 @@ function stateLines({ source, change, definition_hash: hash, base }: RenderedToo
   ]
 }
 
-function nameLines({ names, versions, toolsets, tags }: RenderedTool): readonly string[] {
+function nameLines({ names, versions, toolsets, tags }: ToolDetails): readonly string[] {
   return [
     `MCP ${names.mcp}, OTC ${names.otc}, OpenTool ${names.opentool ?? '(not listed)'}, openwop as ${names.openwop}`,
     ...(versions.length === 1 ? [] : [`versions ${versions.map(({ version }) => version).join(', ')}`]),

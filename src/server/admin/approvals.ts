@@ -1,4 +1,19 @@
-import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#kernel/approval/approval'
+/**
+ * Approvals over HTTP: approvers list, look, decide, and make links. Every route needs a credential, on loopback too (rule 29); who may
+ * decide about what is up to `Approvals`. The embedded gateway, the pages and the webhooks share the rendering and the refusals.
+ */
+import {
+  APPROVE_CALL,
+  type Approval,
+  DECISION_BODY,
+  LINK_APPROVAL,
+  LIST_APPROVALS,
+  type ListedApproval,
+  REJECT_CALL,
+  SHOW_APPROVAL,
+} from '#admin-api/approvals'
+import type { Difference } from '#admin-api/pins'
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import {
   type Approvals,
   type Approver,
@@ -8,112 +23,75 @@ import {
 } from '#kernel/approval/approvals'
 import type { ApprovalView, AskedDefinition } from '#kernel/approval/decisions'
 import { fault, type ToolError } from '#kernel/base/errors'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
-import { coversScope } from '#kernel/base/principal'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/exchange'
+import { coversScope, type Principal } from '#kernel/base/principal'
+import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { definitionDiff } from '#sources/kit/definition-diff'
-import type { Difference } from '#sources/kit/schema-diff'
-import { adminRoute, approverOf, badRequest, type OperatorAccess } from './access.ts'
+import { approverOf, type OperatorAccess } from './access.ts'
+import { badRequest, readAs, serveOperation, timeOf } from './admin-route.ts'
 
 interface ApprovalRoutesOptions {
   readonly approvals: Approvals
   /** Whether approvers can sign in, for links that decide only then (rule 23). */
   readonly canSignIn: boolean
-  /** Whether lists have whole inputs too, where room is not bounded. */
+  /** Whether lists have whole inputs too, where their size does not matter. */
   readonly listsInput?: boolean
   publicUrl(): string
 }
 
-export const MAX_REASON_LENGTH = 1_000
-const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
-
-/** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
 export function createApprovalRoutes(
-  options: ApprovalRoutesOptions,
-  access: Pick<OperatorAccess, 'authenticate'>,
+  { approvals, canSignIn, listsInput, publicUrl }: ApprovalRoutesOptions,
+  access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const { approvals } = options
-  const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    const approver = checkReader(approvals, approverOf(principal))
-    const found = await approvals.list(approver, readFilter(query))
-    const render = !maySeeInput(approver)
-      ? renderForReader
-      : options.listsInput === true
-        ? renderApproval
-        : renderInList
-    const rows = found.map((approval) => ({
-      ...render(approvals.view(approval)),
-      hindrance: approvals.decisionObstacle(approver, approval) ?? null,
-    }))
-    return jsonReply(200, { approvals: rows }, FRESH)
-  }
-  /** Whether a link may do more than show: where it needs a sign-in, there has to be one (rule 23). */
-  const mayLinkDecide = (approval: ApprovalRecord): boolean =>
-    !approvals.needsSignIn(approval) || options.canSignIn
-  /** Whole, for the one who asks. */
-  const shownTo = ({ principal }: HttpRequest, approval: ApprovalRecord): HttpReply => {
+  /** Whether a link may do more than show: if it needs a sign-in, approvers must be able to sign in (rule 23). */
+  const mayLinkDecide = (approval: ApprovalRecord): boolean => !approvals.needsSignIn(approval) || canSignIn
+  const renderWhole = (principal: Principal, approval: ApprovalRecord): { approval: Approval } => {
     const view = approvals.view(approval)
     const approver = approverOf(principal)
-    const hindrance = approvals.decisionObstacle(approver, approval) ?? null
     const shown = maySeeInput(approver)
       ? renderQuestion(view)
-      : { ...renderForReader(view), ...termsOf(view) }
-    const own = { hindrance, link_may_decide: mayLinkDecide(approval) }
-    return jsonReply(200, { approval: { ...shown, ...own } }, FRESH)
-  }
-  const show = async (request: HttpRequest): Promise<HttpReply> => {
-    const reader = checkReader(approvals, approverOf(request.principal))
-    const found = await approvals.find(reader, request.params.id ?? '')
-    if (found === undefined) throw refusalOf('not_found')
-    return shownTo(request, found)
+      : { ...renderForReader(view), ...renderTerms(view) }
+    const obstacle = approvals.decisionObstacle(approver, approval) ?? null
+    return { approval: { ...shown, obstacle, link_may_decide: mayLinkDecide(approval) } }
   }
   const decide =
     (verb: 'approve' | 'reject') =>
-    async (request: HttpRequest): Promise<HttpReply> => {
-      const decision = readDecision(verb, request.body)
-      const found = await findApproval(approvals, request)
-      const result = await approvals.decide(approverOf(request.principal), found, decision)
-      return shownTo(request, decided(result))
+    async ({ principal, id, body }: { principal: Principal; id: string; body: DecisionBody }) => {
+      const decision = toDecision(verb, body)
+      const found = await findApproval(approvals, principal, id)
+      return renderWhole(principal, decided(await approvals.decide(approverOf(principal), found, decision)))
     }
-  const link = async (request: HttpRequest): Promise<HttpReply> => {
-    const asked = readLinkRequest(request.body)
-    const found = await findApproval(approvals, request)
-    const isBound = approvals.needsSignIn(found)
-    const power = mayLinkDecide(found) ? asked.power : 'inspect'
-    const made = await approvals.mint(approverOf(request.principal), found, { ...asked, power })
-    if (made.kind === 'forbidden') throw lacksScope(made.scope)
-    if (made.kind !== 'minted') throw refusalOf(made.kind)
-    const answer = {
-      url: `${options.publicUrl()}/approve/${made.token}`,
-      token: made.token,
-      approver: asked.approver,
-      power,
-      needs_sign_in: isBound && power === 'decide',
-    } satisfies RenderedLink
-    return jsonReply(200, answer, FRESH)
-  }
-  const path = '/admin/approvals'
   return [
-    adminRoute(access, 'GET', path, list),
-    adminRoute(access, 'GET', `${path}/:id`, show),
-    adminRoute(access, 'POST', `${path}/:id/approve`, decide('approve')),
-    adminRoute(access, 'POST', `${path}/:id/reject`, decide('reject')),
-    adminRoute(access, 'POST', `${path}/:id/link`, link),
+    serveOperation(access, LIST_APPROVALS, async ({ principal, query: { state, limit } }) => {
+      const approver = checkReader(approvals, approverOf(principal))
+      const found = await approvals.list(approver, { limit, ...(state === undefined ? {} : { state }) })
+      const renderWanted = listsInput === true ? renderApproval : renderInList
+      const render = maySeeInput(approver) ? renderWanted : renderForReader
+      return {
+        approvals: found.map((approval) => ({
+          ...render(approvals.view(approval)),
+          obstacle: approvals.decisionObstacle(approver, approval) ?? null,
+        })),
+      }
+    }),
+    serveOperation(access, SHOW_APPROVAL, async ({ principal, id }) => {
+      const found = await approvals.find(checkReader(approvals, approverOf(principal)), id)
+      if (found === undefined) throw refusalOf('not_found')
+      return renderWhole(principal, found)
+    }),
+    serveOperation(access, APPROVE_CALL, decide('approve')),
+    serveOperation(access, REJECT_CALL, decide('reject')),
+    serveOperation(access, LINK_APPROVAL, async ({ principal, id, body: { approver, power: wanted } }) => {
+      const found = await findApproval(approvals, principal, id)
+      const power = mayLinkDecide(found) ? wanted : 'inspect'
+      const made = await approvals.mint(approverOf(principal), found, { approver, power })
+      if (made.kind === 'forbidden') throw lacksScope(made.scope)
+      if (made.kind !== 'minted') throw refusalOf(made.kind)
+      const { token } = made
+      const needsSignIn = approvals.needsSignIn(found) && power === 'decide'
+      return { url: `${publicUrl()}/approve/${token}`, token, approver, power, needs_sign_in: needsSignIn }
+    }),
   ]
-}
-
-const FRESH = { 'cache-control': 'no-store' } as const
-
-/** A link for one approver, as operators get it. */
-export interface RenderedLink {
-  readonly url: string
-  readonly token: string
-  readonly approver: string
-  /** Without a sign-in a link may only show what it is about. */
-  readonly power: 'decide' | 'inspect'
-  readonly needs_sign_in: boolean
 }
 
 /** Throws what an approver lacks to decide at all. */
@@ -126,7 +104,7 @@ function checkReader(approvals: Approvals, reader: Approver): Approver {
   return allowed(reader, approvals.lacksToRead(reader))
 }
 
-/** The input is for those who decide about it; everyone else asks for it with the call, which journals that they looked. */
+/** The input is for those who decide about it; other readers see it with the call, which is journaled. */
 function maySeeInput({ scopes }: Approver): boolean {
   return coversScope(scopes, RESPOND_SCOPE)
 }
@@ -137,77 +115,29 @@ function allowed(approver: Approver, lacks: ReturnType<Approvals['lacks']>): App
   return approver
 }
 
-async function findApproval(approvals: Approvals, request: HttpRequest): Promise<ApprovalRecord> {
-  const found = await approvals.find(
-    checkApprover(approvals, approverOf(request.principal)),
-    request.params.id ?? '',
-  )
+async function findApproval(approvals: Approvals, principal: Principal, id: string): Promise<ApprovalRecord> {
+  const found = await approvals.find(checkApprover(approvals, approverOf(principal)), id)
   if (found === undefined) throw refusalOf('not_found')
   return found
 }
 
-const STATES: readonly ApprovalState[] = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled']
+type DecisionBody = ReturnType<ReturnType<typeof DECISION_BODY>['parse']>
 
-function readFilter(query: URLSearchParams): Omit<ApprovalFilter, 'tenant'> {
-  return checkFilter({ state: query.get('state') ?? undefined, limit: Number(query.get('limit') ?? 100) })
+/** Reads `{ reason?, override?, accept_hidden? }`. */
+export function readDecision(verb: 'approve' | 'reject', body: unknown): Decision {
+  return toDecision(verb, readAs(DECISION_BODY(), body, 'The decision'))
 }
 
-export function checkFilter({
-  state: asked,
-  limit,
-}: {
-  readonly state: string | undefined
-  readonly limit: number
-}): Omit<ApprovalFilter, 'tenant'> {
-  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
-    throw fault('request_invalid', '`limit` is a whole number from 1 to 1000.')
-  }
-  const state = STATES.find((known) => known === asked)
-  if (asked !== undefined && state === undefined) {
-    throw fault('request_invalid', `\`state\` is one of ${STATES.join(', ')}.`)
-  }
-  return { limit, ...(state === undefined ? {} : { state }) }
-}
-
-/** `{ reason?, override?, acceptHidden? }`; no body at all is a plain yes or no. */
-export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undefined): Decision {
-  if (body !== undefined && !isJsonObject(body))
-    throw badRequest('Send a JSON object, with an optional `reason`.')
-  const { reason, override, acceptHidden, ...rest } = body ?? {}
-  if (Object.keys(rest).length > 0) {
-    throw badRequest('Only `reason`, `override` and `acceptHidden` may be sent.')
-  }
-  if (acceptHidden !== undefined && typeof acceptHidden !== 'boolean') {
-    throw badRequest('`acceptHidden` is true or false.')
-  }
-  const acceptsHidden = acceptHidden === true
-  if (
-    reason !== undefined &&
-    (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH || reason.includes('\0'))
-  ) {
-    throw badRequest(`\`reason\` is a text of at most ${MAX_REASON_LENGTH} characters, without NUL.`)
-  }
-  if (override !== undefined && typeof override !== 'boolean')
-    throw badRequest('`override` is true or false.')
-  const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
-  if (override !== true)
-    return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
+function toDecision(verb: 'approve' | 'reject', { reason, override, accept_hidden }: DecisionBody): Decision {
+  const why = reason?.trim() === '' ? undefined : reason
+  const acceptsHidden = accept_hidden
+  if (!override) return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
   if (verb === 'reject') throw badRequest('`override` can only be sent with an approval.')
   if (why === undefined) throw badRequest('An override needs a `reason`.')
   return { action: 'override', reason: why, acceptsHidden }
 }
 
-/** `{ approver, power? }`: for whom, and whether it may decide or only shows. */
-function readLinkRequest(body: JsonValue | undefined) {
-  const { approver, power = 'decide' } = isJsonObject(body) ? body : {}
-  if (typeof approver !== 'string' || !APPROVER_NAME.test(approver)) {
-    throw badRequest('`approver` names the person the link is for, such as "alice@example.com".')
-  }
-  if (power !== 'decide' && power !== 'inspect') throw badRequest('`power` is "decide" or "inspect".')
-  return { approver, power } as const
-}
-
-/** The approval after a decision that counts; everything else is a refusal in words. */
+/** Returns the approval after a decision that counts; throws a refusal otherwise. */
 export function decided(result: DecisionResult): ApprovalRecord {
   if (result.kind === 'decided' || result.kind === 'counted') return result.approval
   if (result.kind === 'forbidden') throw lacksScope(result.scope)
@@ -239,7 +169,7 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
     case 'hidden':
       return httpFault(
         409,
-        'Some of the input is hidden. To approve it anyway, send "acceptHidden": true (collet approvals approve --accept-hidden).',
+        'Some of the input is hidden. To approve it anyway, send "accept_hidden": true (collet approvals approve --accept-hidden).',
       )
     case 'resolved':
       return httpFault(409, 'This has already been decided.')
@@ -250,43 +180,37 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
   }
 }
 
-/** An approval as operators see it; lists have no input. */
-export type RenderedApproval = ReturnType<typeof renderInList> & {
-  /** What keeps the one who asked from saying yes. */
-  readonly hindrance?: string | null
-  readonly description?: string | null
-  readonly input?: JsonValue
-}
+type RenderedApproval = Omit<ListedApproval, 'obstacle'>
 
-/** A question as operators see it: ids, what the tool does, a summary of the input, and all of it. */
+/** With the description of the tool and all of the input. */
 export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
 }
 
 /** Everything that an approver decides on, as the approval screen shows it. */
 export function renderQuestion(view: ApprovalView) {
-  return { ...renderApproval(view), ...termsOf(view) }
+  return { ...renderApproval(view), ...renderTerms(view) }
 }
 
-/** Who asked, who decided, when and why, without the input. */
+/** For those who may not see the input: who asked, who decided, when and why. */
 function renderForReader(view: ApprovalView) {
   return { ...renderInList(view), summary: null, description: view.description ?? null }
 }
 
-/** What else there is to know before a yes: why it is asked for, which credentials it covers, and what has changed since. */
-function termsOf({ needed, asked, served, isStale }: ApprovalView) {
+/** Why approval is needed, which credentials it covers, and what has changed since. */
+function renderTerms({ needed, asked, served, isStale }: ApprovalView) {
   const { authorization = [], secrets = [] } = (asked ?? served)?.requirements ?? {}
   return {
     needed: needed ?? null,
     credentials: [
-      ...authorization.map(({ id }) => ({ kind: 'authorization', id })),
-      ...secrets.map(({ id }) => ({ kind: 'secret', id })),
+      ...authorization.map(({ id }) => ({ kind: 'authorization' as const, id })),
+      ...secrets.map(({ id }) => ({ kind: 'secret' as const, id })),
     ],
     changes: isStale && asked !== undefined && served !== undefined ? changesOf(asked, served) : null,
   }
 }
 
-/** Empty when only its code is another. */
+/** Empty if only its code has changed. */
 function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Difference[] {
   const offered = (definition: AskedDefinition) => ({
     identity: {},
@@ -301,44 +225,44 @@ function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Di
   return [...terms, ...definitionDiff(offered(before), offered(after))]
 }
 
-/** The same in lists and where room is bounded: how large the whole is stands in its place. */
-export function renderInList(view: ApprovalView) {
-  const { id, state, tenant, principal, record, attempt, tool, quorum, summary, decidedAtMs } = view
+/** Without the input: its size stands in its place. */
+export function renderInList(view: ApprovalView): RenderedApproval {
   return {
-    id,
-    state,
+    id: view.id,
+    state: view.state,
     stale: view.isStale,
-    tenant,
-    principal,
-    record,
+    tenant: view.tenant,
+    principal: view.principal,
+    record: view.record,
     call_id: view.callId,
     run_id: view.runId,
     user_id: view.userId ?? null,
     user_proven: view.isUserProven,
-    attempt,
-    tool,
+    attempt: view.attempt,
+    tool: view.tool,
     tool_id: view.toolId,
     safety_tier: view.safetyTier,
     args_hash: view.argsHash,
     definition_hash: view.definitionHash,
-    summary,
+    summary: view.summary,
     input_bytes: view.inputBytes,
     hidden_values: view.hiddenValues,
     hides_something: view.hidesSomething,
-    quorum,
+    quorum: view.quorum,
     required_scope: view.requiredScope,
     created_at: timeOf(view.createdAtMs),
     expires_at: timeOf(view.expiresAtMs),
-    decided_at: decidedAtMs === undefined ? null : timeOf(decidedAtMs),
-    decisions: view.decisions.map(({ by, action, reason, atMs }) => ({
-      by,
-      action,
-      reason: reason ?? null,
-      at: timeOf(atMs),
-    })),
+    decided_at: timeOf(view.decidedAtMs),
+    decisions: renderDecisions(view.decisions),
   }
 }
 
-function timeOf(ms: number): string {
-  return new Date(ms).toISOString()
+/** Names who decided; runs have only opaque ids. */
+export function renderDecisions(decisions: ApprovalRecord['decisions']): ListedApproval['decisions'] {
+  return decisions.map(({ by, action, reason, atMs }) => ({
+    by,
+    action,
+    reason: reason ?? null,
+    at: timeOf(atMs),
+  }))
 }

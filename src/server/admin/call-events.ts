@@ -1,33 +1,33 @@
+/**
+ * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. Filters are those of the list, and
+ * `Last-Event-ID` continues where a reader stopped, on any server of the store. First comes `ready`, then `calls`; `end` says why there
+ * is no more. A stream ends when its credential does.
+ */
+import { FOLLOW_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
 import type { RequestHeaders } from '#auth/authenticator'
 import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
 import type { Release } from '#kernel/call/stages'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'
-import { adminRoute, momentOf, type OperatorAccess, tenantWithin } from './access.ts'
+import { type OperatorAccess, tenantWithin } from './access.ts'
+import { serveReply, timeOf } from './admin-route.ts'
 import type { CallFeed, CallReader, ChangedCall, FeedPage } from './call-feed.ts'
-import { type BaseOf, readCallFilter } from './call-filter.ts'
+import { type BaseOf, toCallFilter } from './call-filter.ts'
 
-const SCOPE = 'admin:calls'
-/** A quiet stream says so this often, and whether the credential still lets its reader in is asked as often. */
+/** How often a quiet stream sends a sign of life, and how often the credential of its reader is checked again. */
 const LOOK_MS = 2_000
 
 interface CallEventsOptions {
   readonly feed: CallFeed
   readonly clock: Clock
-  /** For a request that is held open; throws when there are too many. */
+  /** Counts a request that is held open; throws if there are too many. */
   enter?(principal: Principal): Release
   /** The headers of a browser with the credential of its session, as it is now. */
   present?(headers: RequestHeaders): Promise<RequestHeaders>
   readonly baseOf?: BaseOf
 }
 
-/**
- * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. Filters are those of
- * the list, and `Last-Event-ID` goes on where a reader stopped, on any server. First comes `ready`, then `calls`;
- * `end` says why there is no more.
- */
 export function createCallEventRoutes(
   {
     feed,
@@ -38,31 +38,30 @@ export function createCallEventRoutes(
   }: CallEventsOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const follow = async (request: HttpRequest): Promise<HttpReply> => {
-    const { principal, headers, query, method } = request
-    access.requireScope(principal, SCOPE)
-    const { before: _before, limit: _limit, ...asked } = readCallFilter(query, clock.nowMs(), baseOf)
-    const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
-    const reply = {
-      status: 200,
-      headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
-    }
-    // A stream of which only the head is asked for has no end to wait for.
-    if (method === 'HEAD') return { ...reply, body: undefined }
-    const leave = enter(principal)
-    try {
-      const reader = await feed.open(filter, headers['last-event-id'] ?? query.get('after') ?? undefined)
-      const refused = async () => await whyRefused(access, principal, () => present(headers))
-      return { ...reply, body: (ended) => frames({ reader, leave, refused, ended, clock }) }
-    } catch (error) {
-      leave()
-      throw error
-    }
-  }
-  return [adminRoute(access, 'GET', '/admin/calls/events', follow)]
+  return [
+    serveReply(access, FOLLOW_CALLS, async ({ principal, query: { after, ...query }, http }) => {
+      const asked = toCallFilter(query, clock.nowMs(), baseOf)
+      const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
+      const reply = {
+        status: 200,
+        headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+      }
+      // The answer to HEAD has no body, so there is no stream to wait for.
+      if (http.method === 'HEAD') return { ...reply, body: undefined }
+      const leave = enter(principal)
+      try {
+        const reader = await feed.open(filter, http.headers['last-event-id'] ?? after)
+        const refused = async () => await whyRefused(access, principal, () => present(http.headers))
+        return { ...reply, body: (ended) => frames({ reader, leave, refused, ended, clock }) }
+      } catch (error) {
+        leave()
+        throw error
+      }
+    }),
+  ]
 }
 
-/** Why the reader would not be let in any more: its key was revoked, its session is over, its scopes are others. */
+/** Why a new request of the reader would be refused: its key was revoked, its session ended, or its scopes changed. */
 async function whyRefused(
   access: OperatorAccess,
   principal: Principal,
@@ -70,15 +69,15 @@ async function whyRefused(
 ): Promise<ToolError | undefined> {
   try {
     const now = await access.authenticate(await present())
-    access.requireScope(now, SCOPE)
-    return tenantWithin(now) === tenantWithin(principal) ? undefined : notTheSame()
+    access.requireScope(now, 'admin:calls')
+    return tenantWithin(now) === tenantWithin(principal) ? undefined : otherTenant()
   } catch (error) {
     if (isToolError(error)) return error
     throw error
   }
 }
 
-function notTheSame(): ToolError {
+function otherTenant(): ToolError {
   return fault('unauthenticated', 'This credential is for another tenant now.')
 }
 
@@ -129,15 +128,12 @@ function frame(event: string, data: string, id?: string): string {
   return `${idLine(id)}event: ${event}\ndata: ${data}\n\n`
 }
 
-/** Also of a stream on which nothing happens: what others do meanwhile need not be looked through again. */
+/** Sent on quiet streams too, so that a reader that comes back does not read the changes of others again. */
 function idLine(id: string | undefined): string {
   return id === undefined ? '' : `id: ${id}\n`
 }
 
-/** A call that changed, as readers get it. */
-export type RenderedChange = ReturnType<typeof renderChange>
-
-function renderChange({ call, events, code, by }: ChangedCall) {
+function renderChange({ call, events, code, by }: ChangedCall): RenderedChange {
   const { createdAtMs, finishedAtMs } = call
   return {
     record: call.record,
@@ -149,17 +145,16 @@ function renderChange({ call, events, code, by }: ChangedCall) {
     state: call.state,
     attempt: call.attempt,
     parent: call.parent ?? null,
-    created_at: new Date(createdAtMs).toISOString(),
-    finished_at: momentOf(finishedAtMs),
+    created_at: timeOf(createdAtMs),
+    finished_at: timeOf(finishedAtMs),
     took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
     ran_ms: call.ranMs ?? null,
     error_code: code ?? null,
-    /** What happened to it, in order. */
     events,
   }
 }
 
-/** Every reader is told the same: its text is made once. */
+/** All readers get the same text, which is made once. */
 const texts = new WeakMap<ChangedCall, string>()
 
 function textOf(change: ChangedCall): string {

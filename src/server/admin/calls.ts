@@ -1,35 +1,42 @@
+/**
+ * Recorded calls over HTTP: listed, counted, shown and settled, for the start token everywhere, for scopes in their own tenant.
+ * `admin:calls` shows what happened, `calls:read` input and outcome too, which is journaled first; `calls:settle` settles.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  type CallDetails,
+  type CallOutcome,
+  COUNT_CALLS,
+  LIST_CALLS,
+  type ListedCall,
+  SETTLE_CALL,
+  SHOW_CALL,
+  type TimelineEntry,
+} from '#admin-api/calls'
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
 import type { ToolError } from '#kernel/base/errors'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
-import type { CallError, CallState } from '#kernel/call/call'
-import type { CallRecord, Settlement } from '#kernel/call/call-record'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/exchange'
+import { ownRunId } from '#kernel/base/ids'
+import type { JsonValue } from '#kernel/base/json'
+import type { CallError, CallState, Outcome } from '#kernel/call/call'
+import type { CallRecord } from '#kernel/call/call-record'
+import type { JournalGroup } from '#kernel/journal/events'
+import { ownRunEvents, type RunEvent } from '#kernel/run/events'
+import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
 import type { TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
-import type { TallyPage } from '#store/operator-views'
-import {
-  adminRoute,
-  badRequest,
-  momentOf,
-  NO_STORE,
-  type OperatorAccess,
-  tenantWithin,
-  wholeNumber,
-} from './access.ts'
-import { type BaseOf, REJECTED, readCallFilter } from './call-filter.ts'
-import { renderCall, renderDetails, timelinesOf } from './call-view.ts'
+import type { CallInput, TallyPage } from '#store/operator-views'
+import { type OperatorAccess, tenantWithin } from './access.ts'
+import { badRequest, serveOperation, timeOf } from './admin-route.ts'
+import { renderDecisions } from './approvals.ts'
+import { type BaseOf, REJECTED, toCallFilter } from './call-filter.ts'
 
-const LIST_SCOPE = 'admin:calls'
-const READ_SCOPE = 'calls:read'
 const APPROVAL_SCOPES = ['approvals:read', 'approvals:respond'] as const
-const SETTLE_SCOPE = 'calls:settle'
 const MAX_STEPS = 200
 
-/** What operators may do to calls; a store has it all. */
+/** The part of a store that these routes use. */
 type AdminCalls = Pick<
   Store,
   | 'list'
@@ -48,104 +55,91 @@ type AdminCalls = Pick<
 interface CallRoutesOptions {
   readonly calls: AdminCalls
   readonly clock: Clock
-  /** Asked before an operator's word for the value of a call is taken; throws what speaks against it. */
+  /** Checks the value that an operator gives a call; throws if the tool could not have returned it. */
   checkValue?(tool: string, value: JsonValue): Promise<void>
   readonly baseOf?: BaseOf
 }
 
-/**
- * Calls over HTTP: for the start token everywhere, for scopes in their own tenant. `admin:calls` sees what happened,
- * `calls:read` input and outcome too, `calls:settle` settles.
- */
 export function createCallRoutes(
   { calls, clock, checkValue, baseOf }: CallRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, LIST_SCOPE)
-    const filter = readCallFilter(query, clock.nowMs(), baseOf)
-    const tenant = tenantWithin(principal)
-    const prefix = query.get('record') ?? ''
-    const page =
-      prefix === ''
-        ? await calls.list({ ...filter, tenant: tenant ?? filter.tenant })
-        : { calls: await calls.findByPrefix(prefix, filter.limit) }
-    const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
-    return jsonReply(200, { calls: found, next: page.next ?? null })
-  }
-  const stats = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, LIST_SCOPE)
-    const nowMs = clock.nowMs()
-    const filter = readCallFilter(query, nowMs, baseOf)
-    const tenant = tenantWithin(principal) ?? filter.tenant
-    const untilMs = filter.untilMs ?? nowMs
-    const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
-    const buckets = wholeNumber(query, 'buckets', DEFAULT_BUCKETS, MAX_BUCKETS)
-    if (sinceMs >= untilMs) throw badRequest('`since` is before `until`.')
-    if (buckets < 1) throw badRequest('`buckets` is at least 1.')
-    const bucketMs = roundSpan((untilMs - sinceMs) / buckets)
-    // Aligned, so that a call stays in its bucket however often the same span is asked for.
-    const originMs = Math.floor(sinceMs / bucketMs) * bucketMs
-    const asked = { ...filter, tenant, sinceMs, bucketMs, originMs }
-    const tally = await tallyAll(calls, asked)
-    const rejected = isRejectedAsked(query) ? await tallyRejections(calls.rejections, asked) : NONE_REJECTED
-    const filled = [...new Set([...tally.parts.keys(), ...rejected.buckets.keys()])].toSorted(
-      (one, other) => one - other,
-    )
-    return jsonReply(
-      200,
-      {
-        ...{ since: momentOf(sinceMs), until: momentOf(untilMs), bucket_ms: bucketMs },
+  return [
+    serveOperation(access, LIST_CALLS, async ({ principal, query: { record, before, limit, ...query } }) => {
+      const filter = toCallFilter(query, clock.nowMs(), baseOf)
+      const tenant = tenantWithin(principal)
+      const page =
+        record === undefined
+          ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
+          : { calls: await calls.findByPrefix(record, limit) }
+      const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
+      return { calls: found, next: page.next ?? null }
+    }),
+    serveOperation(access, COUNT_CALLS, async ({ principal, query: { buckets, ...query } }) => {
+      const nowMs = clock.nowMs()
+      const filter = toCallFilter(query, nowMs, baseOf)
+      const tenant = tenantWithin(principal) ?? filter.tenant
+      const untilMs = filter.untilMs ?? nowMs
+      const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
+      if (sinceMs >= untilMs) throw badRequest('since: expected a time before `until`.')
+      const bucketMs = roundSpan((untilMs - sinceMs) / buckets)
+      // Aligned, so that a call stays in its bucket however often the same span is asked for.
+      const originMs = Math.floor(sinceMs / bucketMs) * bucketMs
+      const asked = { ...filter, tenant, sinceMs, bucketMs, originMs }
+      const tally = await tallyAll(calls, asked)
+      const rejected = isRejectedAsked(query.state)
+        ? await tallyRejections(calls.rejections, asked)
+        : NONE_REJECTED
+      const filled = [...new Set([...tally.parts.keys(), ...rejected.buckets.keys()])].toSorted(
+        (one, other) => one - other,
+      )
+      return {
+        ...{ since: timeOf(sinceMs), until: timeOf(untilMs), bucket_ms: bucketMs },
         ...{ states: tally.states, rejected: rejected.codes },
         buckets: filled.map((bucket) => ({
-          at: momentOf(originMs + bucket * bucketMs),
+          at: timeOf(originMs + bucket * bucketMs),
           states: tally.parts.get(bucket) ?? {},
           rejected: rejected.buckets.get(bucket) ?? 0,
         })),
         whole: tally.whole,
-      },
-      NO_STORE,
-    )
-  }
-  const show = async ({ principal, params, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, LIST_SCOPE)
-    const record = params.record ?? ''
-    const call = await calls.findByRecord(record)
-    if (call === undefined || !isWithin(tenantWithin(principal), call)) throw notFound()
-    const look = { record, by: principal.id, atMs: clock.nowMs() }
-    const mayRead = access.hasScope(principal, READ_SCOPE)
-    const input = mayRead ? (isContentsAsked(query) ? await calls.readInput(look) : 'unasked') : 'hidden'
-    const steps = await calls.stepsOf(record, MAX_STEPS)
-    const timelines = await timelinesOf(calls, call, steps)
-    const journal = await calls.journalOf(record)
-    const seesApprovals = APPROVAL_SCOPES.some((scope) => access.hasScope(principal, scope))
-    const approval = seesApprovals ? await calls.approvals.findFor(call) : undefined
-    const details = renderDetails({ call, steps, timelines, journal, approval, input })
-    return jsonReply(200, { call: details }, NO_STORE)
-  }
-  const settle = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, SETTLE_SCOPE)
-    const record = params.record ?? ''
-    const { value, ...settlement } = readSettlement(body, {
-      record,
-      who: principal.id,
-      atMs: clock.nowMs(),
-    })
-    const call = await calls.findByRecord(record)
-    if (call === undefined || !isWithin(tenantWithin(principal), call)) throw notFound()
-    if (call.state !== 'ambiguous') throw await notAmbiguous(calls, call)
-    if (value !== undefined) await checkValue?.(call.tool, value)
-    const result = await calls.settle(settlement)
-    if (result === 'not_found') throw notFound()
-    if (result === 'not_ambiguous') throw await notAmbiguous(calls)
-    return jsonReply(200, { record, settled_as: settlement.as })
-  }
-  return [
-    adminRoute(access, 'GET', '/admin/calls', list),
-    adminRoute(access, 'GET', '/admin/calls/stats', stats),
-    adminRoute(access, 'GET', '/admin/calls/:record', show),
-    adminRoute(access, 'POST', '/admin/calls/:record/settle', settle),
+      }
+    }),
+    serveOperation(access, SHOW_CALL, async ({ principal, id: record, query }) => {
+      const call = await findCall(calls, record, tenantWithin(principal))
+      const look = { record, by: principal.id, atMs: clock.nowMs() }
+      const mayRead = access.hasScope(principal, 'calls:read')
+      const input = !mayRead ? 'hidden' : query.contents === 'no' ? 'unasked' : await calls.readInput(look)
+      const steps = await calls.stepsOf(record, MAX_STEPS)
+      const timelines = await timelinesOf(calls, call, steps)
+      const journal = await calls.journalOf(record)
+      const seesApprovals = APPROVAL_SCOPES.some((scope) => access.hasScope(principal, scope))
+      const approval = seesApprovals ? await calls.approvals.findFor(call) : undefined
+      return { call: renderDetails({ call, steps, timelines, journal, approval, input }) }
+    }),
+    serveOperation(access, SETTLE_CALL, async ({ principal, id: record, body: { as, why, value } }) => {
+      const call = await findCall(calls, record, tenantWithin(principal))
+      if (call.state !== 'ambiguous') throw await notAmbiguous(calls, call)
+      if (value !== undefined) await checkValue?.(call.tool, value)
+      const result = await calls.settle({
+        ...{ record, as, why, who: principal.id, atMs: clock.nowMs() },
+        valueJson: value === undefined ? undefined : JSON.stringify(value),
+        error: as === 'failed' ? SETTLED_AS_FAILED : undefined,
+      })
+      if (result === 'not_found') throw notFound()
+      if (result === 'not_ambiguous') throw await notAmbiguous(calls)
+      return { record, settled_as: as }
+    }),
   ]
+}
+
+async function findCall(
+  calls: Pick<AdminCalls, 'findByRecord'>,
+  record: string,
+  tenant: string | undefined,
+): Promise<CallRecord> {
+  const call = await calls.findByRecord(record)
+  if (call === undefined || !isWithin(tenant, call)) throw notFound()
+  return call
 }
 
 const [SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS] = [1_000, 60_000, 3_600_000, 86_400_000]
@@ -155,24 +149,22 @@ const ROUND_SPANS_MS = [
   ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_MS),
 ]
 
-/** The smallest round span of at least so many milliseconds: seconds, minutes or hours that divide a day, or whole days. */
-function roundSpan(leastMs: number): number {
-  return ROUND_SPANS_MS.find((spanMs) => spanMs >= leastMs) ?? Math.ceil(leastMs / DAY_MS) * DAY_MS
+/** Returns the smallest round span of at least so many milliseconds: seconds, minutes or hours that divide a day, or whole days. */
+function roundSpan(minMs: number): number {
+  return ROUND_SPANS_MS.find((spanMs) => spanMs >= minMs) ?? Math.ceil(minMs / DAY_MS) * DAY_MS
 }
 
 const DEFAULT_SPAN_MS = 30 * 60_000
-const DEFAULT_BUCKETS = 60
-const MAX_BUCKETS = 500
-/** A page looks at some ten thousand calls; the rest of a longer time is left out, and that is said. */
+/** A page has some ten thousand calls. The older calls of a longer time are left out, and `whole` is false. */
 const MAX_PAGES = 200
 
-/** How many calls were asked for when, and what became of them. */
+/** Counts calls by state, in all and by part of the time. */
 async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
   const parts = new Map<number, Partial<Record<CallState, number>>>()
   let page: TallyPage = { rows: [] }
   for (let pages = 0; pages === 0 || (page.next !== undefined && pages < MAX_PAGES); pages += 1) {
-    // SQLite answers in this thread: calls have their turn between two pages.
+    // SQLite runs in this thread, so other calls get a turn between two pages.
     if (pages > 0) await nextTurn()
     page = await calls.tally({ ...query, before: page.next ?? query.before })
     for (const { state, bucket, calls: count } of page.rows) {
@@ -186,16 +178,8 @@ async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
 
 const NONE_REJECTED = { codes: {}, buckets: new Map<number, number>() }
 
-function isRejectedAsked(query: URLSearchParams): boolean {
-  const asked = query.get('state') || REJECTED
-  return asked.split(',').includes(REJECTED)
-}
-
-/** Whoever looks at a call without its contents leaves no trace; what is asked for is journaled before it is given out. */
-function isContentsAsked(query: URLSearchParams): boolean {
-  const asked = query.get('contents') ?? 'yes'
-  if (asked === 'yes' || asked === 'no') return asked === 'yes'
-  throw badRequest('`contents` is "yes" or "no".')
+function isRejectedAsked(state = REJECTED): boolean {
+  return state.split(',').includes(REJECTED)
 }
 
 function isWithin(tenant: string | undefined, call: CallRecord): boolean {
@@ -224,46 +208,136 @@ async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolE
       )
 }
 
-const MAX_REASON_LENGTH = 1_000
-const MEMBERS: ReadonlySet<string> = new Set(['as', 'value', 'why'])
-
 const SETTLED_AS_FAILED: CallError = {
   code: 'tool_failed',
   message: 'The call was interrupted, and an operator found that it had failed.',
   canRetry: false,
 }
 
-/** `{ as, value?, why }` of an operator who knows how an ambiguous call ended (rule 12). */
-function readSettlement(
-  body: JsonValue | undefined,
-  by: Pick<Settlement, 'record' | 'who' | 'atMs'>,
-): Settlement & { readonly value: JsonValue | undefined } {
-  if (!isJsonObject(body)) throw badRequest('Send a JSON object with `as`, `why` and, optionally, `value`.')
-  const stranger = Object.keys(body).find((name) => !MEMBERS.has(name))
-  if (stranger !== undefined) throw badRequest('Only `as`, `value` and `why` may be sent.')
-  const as = readAs(body.as)
-  const value = Object.hasOwn(body, 'value') ? body.value : undefined
-  if (value !== undefined && as !== 'succeeded')
-    throw badRequest('`value` can only be sent with `as: "succeeded"`.')
+function renderCall(call: CallRecord): ListedCall {
+  const { outcome, createdAtMs, finishedAtMs } = call
   return {
-    ...by,
-    as,
-    value,
-    why: readWhy(body.why),
-    valueJson: value === undefined ? undefined : JSON.stringify(value),
-    error: as === 'failed' ? SETTLED_AS_FAILED : undefined,
+    record: call.record,
+    call_id: call.callId,
+    run_id: call.runId ?? ownRunId(call.record),
+    trace_id: call.traceId,
+    protocol: call.protocol ?? null,
+    user_id: call.userId ?? null,
+    tenant: call.tenant,
+    principal: call.principal,
+    by: call.by ?? null,
+    tool: call.tool,
+    safety_tier: call.tier,
+    state: call.state,
+    attempt: call.attempt,
+    parent: call.parent ?? null,
+    created_at: timeOf(createdAtMs),
+    finished_at: timeOf(finishedAtMs),
+    took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
+    ran_ms: call.ranMs ?? null,
+    error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
+    result_expired: call.expired,
+    has_late_result: call.late !== undefined,
   }
 }
 
-function readAs(as: JsonValue | undefined): Settlement['as'] {
-  if (as === 'succeeded' || as === 'failed' || as === 'not-run') return as
-  throw badRequest('`as` is one of "succeeded", "failed" and "not-run".')
+interface CallFacts {
+  readonly call: CallRecord
+  readonly steps: readonly CallRecord[]
+  /** Of the call and of its steps, by record. */
+  readonly timelines: Timelines
+  readonly journal: readonly JournalGroup[]
+  /** The newest approval of the call; absent for those who may not see approvals. */
+  readonly approval?: ApprovalRecord | undefined
+  /** `hidden`: the reader lacks the scope. `unasked`: the reader has it, and did not ask. */
+  readonly input: CallInput | 'hidden' | 'unasked'
 }
 
-function readWhy(why: JsonValue | undefined): string {
-  if (typeof why === 'string' && why.trim() !== '' && why.length <= MAX_REASON_LENGTH && !why.includes('\0'))
-    return why
-  throw badRequest(
-    `\`why\` is a text of 1 to ${MAX_REASON_LENGTH} characters, without NUL, that says how you know.`,
-  )
+function renderDetails({ call, steps, timelines, journal, approval, input }: CallFacts): CallDetails {
+  const { outcome, late } = call
+  return {
+    ...renderCall(call),
+    definition_hash: call.definitionHash,
+    session_id: call.sessionId ?? null,
+    root: call.root ?? null,
+    waits_for: call.waitsFor ?? null,
+    timeline: renderTimeline(call, timelines),
+    steps: steps.map((step) => ({ ...renderCall(step), timeline: renderTimeline(step, timelines) })),
+    journal: journal.map(({ writer, group, link, atMs, events }) => ({
+      ...{ writer, group, link, at: timeOf(atMs) },
+      events: events.map((event) => ({ ...event })),
+    })),
+    approval:
+      approval === undefined ? null : { id: approval.id, decisions: renderDecisions(approval.decisions) },
+    contents: contentsOf(call, input),
+    ...(typeof input === 'string'
+      ? {}
+      : {
+          input: JSON.parse(input.json),
+          ...(outcome === undefined ? {} : { outcome: renderOutcome(outcome) }),
+          ...(late === undefined ? {} : { late_outcome: renderOutcome(late) }),
+        }),
+  }
+}
+
+/** Whether input and outcome are shown, and why not. */
+function contentsOf({ expired }: CallRecord, input: CallFacts['input']): CallDetails['contents'] {
+  if (input === 'hidden' || (input === 'unasked' && !expired)) return input
+  return typeof input === 'string' || expired ? 'gone' : 'shown'
+}
+
+function renderOutcome(outcome: Outcome): CallOutcome {
+  if (outcome.ok) return { ok: true, value: JSON.parse(outcome.valueJson) }
+  const { code, message, canRetry, developerMessage, effect } = outcome.error
+  return {
+    ok: false,
+    error: {
+      code,
+      message,
+      can_retry: canRetry,
+      ...(developerMessage === undefined ? {} : { developer_message: developerMessage }),
+      ...(effect === undefined ? {} : { effect }),
+    },
+  }
+}
+
+/** Members of an event that only repeat which call it is about and where it stands. */
+const KNOWN: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
+
+function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly TimelineEntry[] {
+  return (timelines.get(record) ?? []).map(renderEvent)
+}
+
+function renderEvent(event: RunEvent): TimelineEntry {
+  const facts = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== undefined)
+  return { at: timeOf(event.atMs), event: event.type, facts: Object.fromEntries(facts) }
+}
+
+const EVENTS_AT_ONCE = 1_000
+/** A run may hold the events of very many calls. */
+const MAX_EVENTS = 10_000
+
+type Timelines = ReadonlyMap<string, readonly RunEvent[]>
+
+/** Reads the events of a call and its steps from its run. A call without a run, or beyond its first events, gets those that its record implies. */
+async function timelinesOf(
+  store: Pick<Store, 'readRun'>,
+  call: CallRecord,
+  steps: readonly CallRecord[],
+): Promise<Timelines> {
+  const { tenant, run } = call
+  const byRecord = new Map<string, RunEvent[]>()
+  for (let after = -1; run !== undefined && after < MAX_EVENTS; ) {
+    const events = await store.readRun({ tenant, run }, after, EVENTS_AT_ONCE)
+    for (const event of events) {
+      if (!('record' in event)) continue
+      const own = byRecord.get(event.record) ?? []
+      byRecord.set(event.record, own)
+      own.push(event)
+    }
+    const last = events.at(-1)
+    if (last === undefined || events.length < EVENTS_AT_ONCE) break
+    after = last.sequence
+  }
+  return new Map([call, ...steps].map((one) => [one.record, byRecord.get(one.record) ?? ownRunEvents(one)]))
 }

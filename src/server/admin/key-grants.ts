@@ -1,3 +1,4 @@
+import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'
 import { fault } from '#kernel/base/errors'
 import { didYouMean } from '#kernel/base/nearest-name'
@@ -14,7 +15,6 @@ import {
 import { httpFault } from '#server/http/exchange'
 import type { KnownTool } from '#server/known-tools'
 import type { KeyGrant } from '#store/keys'
-import { SERVER_SCOPES } from './access.ts'
 
 /** What keys can be given, as far as it is known where they are made. */
 export interface KnownGrants extends Selectable {

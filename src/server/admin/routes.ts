@@ -1,3 +1,4 @@
+import { READ_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { NO_ROLES, type Principal } from '#kernel/base/principal'
@@ -21,12 +22,11 @@ import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
 import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
-import { ApiKeys, createKeyRoutes } from './keys.ts'
+import { createKeyRoutes, type KeyRoutesOptions } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
 import { createProviderRoutes, createSecretsRoutes } from './secrets.ts'
 import { createSourceRoutes } from './sources.ts'
-import { createToolRoutes } from './tools.ts'
-import { createToolsetRoutes } from './toolsets.ts'
+import { createToolRoutes, createToolsetRoutes } from './tools.ts'
 import { createUsageRoutes } from './usage.ts'
 
 interface AdminParts {
@@ -51,7 +51,7 @@ export function adminRoutes(
   const { store, approvals } = gateway
   const { sources, pins } = opened
   const { clock, publicUrl, consoleUrl, canSignIn, openCaller, onUnknownTool } = parts
-  const apiKeys = new ApiKeys({
+  const keyOptions: KeyRoutesOptions = {
     store,
     clock,
     isOpen: () => openCaller() !== undefined,
@@ -65,7 +65,7 @@ export function adminRoutes(
     configured: () => live().auth.apiKeys,
     isConfigured: ({ tenant, name }) =>
       live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
-  })
+  }
   const isConfigured = (key: string): boolean => live().sources.has(key)
   const baseOf = (name: string): string | undefined => registry.find(name)?.parts.base
   return [
@@ -81,7 +81,7 @@ export function adminRoutes(
       access,
     ),
     ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
-    ...createKeyRoutes(apiKeys, access),
+    ...createKeyRoutes(keyOptions, access),
     ...createToolRoutes(
       {
         ...{ registry, clock, store, pins, onUnknownTool },
@@ -154,15 +154,17 @@ export function adminRoutes(
 
 /** OpenAPI 3.1 of every route below `/admin`; the protocols have documents of their own. */
 function documentRoute(): ServerRoute {
+  let document: object | undefined
   return {
-    method: 'GET',
-    path: '/admin/openapi.json',
+    method: READ_DOCUMENT.method,
+    path: READ_DOCUMENT.path,
     access: 'open',
     body: 'never',
     handle: async () => {
-      const { default: document } = await import('./openapi.json', { with: { type: 'json' } })
-      const info = { ...document.info, version: VERSION }
-      return jsonReply(200, { ...document, info }, { 'cache-control': 'no-cache' })
+      // Loaded and made when it is asked for, so that servers start without it.
+      const { createAdminDocument } = await import('#admin-api/document')
+      document ??= createAdminDocument(VERSION)
+      return jsonReply(200, document, { 'cache-control': 'no-cache' })
     },
     refuse: refuseWithMessage,
   }

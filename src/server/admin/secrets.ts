@@ -1,104 +1,95 @@
+/**
+ * Credentials in the vault, and the providers at which people grant access before an agent asks for it. The vault is write-only: a value
+ * goes in and never comes out. A credential writes to its own tenant; it connects itself, and others with the scope of secrets.
+ */
 import { randomBytes } from 'node:crypto'
+import type { BodyOf } from '#admin-api/operation'
+import {
+  CONNECT_PROVIDER,
+  LIST_PROVIDERS,
+  LIST_SECRETS,
+  REMOVE_SECRET,
+  SET_SECRET,
+  type StoredCredential,
+} from '#admin-api/secrets'
 import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { fault, StoreError } from '#kernel/base/errors'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
-import { ANONYMOUS, DEFAULT_TENANT, type Principal, WHOLE_TENANT } from '#kernel/base/principal'
+import { ANONYMOUS, type Principal, WHOLE_TENANT } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
 import type { TokenBroker } from '#kernel/base/token-broker'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type { CredentialKind } from '#kernel/journal/events'
 import type { Tool } from '#kernel/tool/tool'
 import { newCredentialRef } from '#oauth/consent'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply } from '#server/http/exchange'
+import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { explainObstacle } from '#stages/credentials/consent-obstacles'
 import { packToken, unpackToken, userDigest } from '#stages/credentials/credentials'
 import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
-import { adminRoute, badRequest, isOperator, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
+import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
+import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 
 interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
   readonly clock: Clock
-  /** Who calls without a credential; `undefined` where every caller needs one. `unknown`: without a config that cannot be said. */
-  openCaller(): MaybePromise<Principal | undefined | 'unknown'>
+  /** Who calls without a credential; `undefined` where every caller needs one. `unknown`: the config is not known here. */
+  openCaller(): MaybePromise<OpenCaller>
 }
 
-const SCOPE = 'admin:secrets'
+type OpenCaller = Principal | undefined | 'unknown'
+
 const MAX_LISTED = 1_000
 
-/** Write-only: a value goes in and never comes out again. */
 export function createSecretsRoutes(
   { store, broker, clock, openCaller }: SecretsRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const list = async ({ principal }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, SCOPE)
-    const tenant = tenantWithin(principal)
-    const filter = { limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) }
-    return jsonReply(200, { secrets: (await store.vault.list(filter)).map(renderFacts) }, NO_STORE)
-  }
-
-  const set = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, SCOPE)
-    const wanted = readSecretToSet(body, {
-      ownTenant: tenantWithin(principal),
-      openCaller: await openCaller(),
-    })
-    const ref = await setCredential(store, wanted, { by: principal.id, atMs: clock.nowMs() })
-    return jsonReply(200, { ref }, NO_STORE)
-  }
-
-  const remove = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, SCOPE)
-    const tenant = tenantWithin(principal)
-    const removed = await removeCredential(
-      { store, broker },
-      { ref: params.ref ?? '', tenant, by: principal.id, atMs: clock.nowMs() },
-    )
-    if (removed === undefined)
-      throw httpFault(
-        404,
-        'There is no credential with this reference. "collet secrets list" and GET /admin/secrets list them.',
-      )
-    return jsonReply(200, { ref: params.ref, revoked: removed.revoked }, NO_STORE)
-  }
-
   return [
-    adminRoute(access, 'GET', '/admin/secrets', list),
-    adminRoute(access, 'POST', '/admin/secrets', set),
-    adminRoute(access, 'DELETE', '/admin/secrets/:ref', remove),
+    serveOperation(access, LIST_SECRETS, async ({ principal }) => {
+      const tenant = tenantWithin(principal)
+      const found = await store.vault.list({ limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) })
+      return { secrets: found.map(renderCredential) }
+    }),
+    serveOperation(access, SET_SECRET, async ({ principal: setter, body }) => {
+      const { name, kind, scopes } = body
+      const tenant = tenantFor(body.tenant, setter)
+      const principal = readOwner(body.principal, await openCaller())
+      if (principal === WHOLE_TENANT && (kind === 'token' || body.user_id !== undefined))
+        throw badRequest('What a tenant shares is a secret, never a token, and never of a user.')
+      const value = new Secret(body.value)
+      const ref = newCredentialRef()
+      await store.vault.put({
+        ...{ tenant, principal, user: userDigest(store, body.user_id), provider: name, kind, ref, scopes },
+        value: kind === 'token' ? packToken({ accessToken: value, refreshToken: undefined }) : value,
+        expiresAtMs: undefined,
+        ...{ by: setter.id, atMs: clock.nowMs() },
+      })
+      return { ref }
+    }),
+    serveOperation(access, REMOVE_SECRET, async ({ principal, id: ref }) => {
+      const wanted = { ref, tenant: tenantWithin(principal), by: principal.id, atMs: clock.nowMs() }
+      const removed = await removeCredential({ store, broker }, wanted)
+      if (removed === undefined)
+        throw httpFault(
+          404,
+          'There is no credential with this reference. "collet secrets list" and GET /admin/secrets list them.',
+        )
+      return { ref, revoked: removed.revoked }
+    }),
   ]
 }
 
-/** Puts one credential in the place of the one that is there; gives its reference. */
-async function setCredential(
-  store: Pick<Store, 'vault' | 'digest'>,
-  wanted: SecretToSet,
-  set: { readonly by: string; readonly atMs: number },
-): Promise<string> {
-  const { tenant, principal, userId, name, kind, scopes, value } = wanted
-  const ref = newCredentialRef()
-  await store.vault.put({
-    ...{ tenant, principal, user: userDigest(store, userId), provider: name, kind },
-    ref,
-    value: kind === 'token' ? packToken({ accessToken: value, refreshToken: undefined }) : value,
-    scopes,
-    expiresAtMs: undefined,
-    ...set,
-  })
-  return ref
+/** Only the operator may name another tenant than its own. */
+function tenantFor(named: string | undefined, setter: Principal): string {
+  const tenant = named ?? setter.tenant
+  if (isOperator(setter) || tenant === setter.tenant) return tenant
+  throw fault('not_authorized', 'This credential may only write to its own tenant.')
 }
 
-/** A credential as operators see it: never its value. */
-export type RenderedCredential = ReturnType<typeof renderFacts>
-
-/** A user is shown as a digest: the same user, the same text. */
-function renderFacts(facts: VaultFacts) {
+function renderCredential(facts: VaultFacts): StoredCredential {
   return {
     ref: facts.ref,
     kind: facts.kind,
@@ -108,15 +99,15 @@ function renderFacts(facts: VaultFacts) {
     user: facts.user === '' ? null : facts.user,
     scopes: [...facts.scopes],
     state: facts.isSpent ? 'spent' : 'live',
-    expires_at: facts.expiresAtMs === undefined ? null : new Date(facts.expiresAtMs).toISOString(),
-    created_at: new Date(facts.createdAtMs).toISOString(),
-    updated_at: new Date(facts.updatedAtMs).toISOString(),
+    expires_at: timeOf(facts.expiresAtMs),
+    created_at: timeOf(facts.createdAtMs),
+    updated_at: timeOf(facts.updatedAtMs),
   }
 }
 
 /**
- * Forgets one credential, then tells its provider; `undefined` when there is none. First here: a provider that does not
- * answer must not keep a credential alive in the vault.
+ * Removes a credential, then has its provider revoke it; `undefined` if there is none. The vault comes first: a provider that does not
+ * answer must not keep a credential alive there.
  */
 async function removeCredential(
   { store, broker }: { readonly store: Pick<Store, 'vault'>; readonly broker: TokenBroker },
@@ -134,7 +125,7 @@ async function removeCredential(
   return { revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
 }
 
-/** The refresh token takes all its access tokens with it (RFC 7009 §2.1). What cannot be read can still be removed. */
+/** Revoking the refresh token ends its access tokens too (RFC 7009 §2.1). A credential that cannot be read can still be removed. */
 async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Promise<Secret | undefined> {
   if (facts.kind !== 'token') return undefined
   try {
@@ -148,82 +139,17 @@ async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Pr
   }
 }
 
-/** What an operator puts into the vault. */
-interface SecretToSet {
-  readonly tenant: string
-  readonly principal: string
-  readonly userId: string | undefined
-  readonly name: string
-  readonly kind: CredentialKind
-  readonly scopes: readonly string[]
-  readonly value: Secret
-}
-
-const MEMBERS: ReadonlySet<string> = new Set([
-  'kind',
-  'name',
-  'principal',
-  'scopes',
-  'tenant',
-  'user_id',
-  'value',
-])
-/** A name without its kind is no principal (rule 3): no caller could use what is kept for it. */
+/** A name without its kind is no principal (rule 3), so no caller could use a credential that is kept for it. */
 const PRINCIPAL = /^[a-z]+:./
 const NO_SUCH_PRINCIPAL = '`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".'
-const MAX_NAME_LENGTH = 256
-const MAX_VALUE_LENGTH = 64 * 1_024
-
-interface SecretRules {
-  /** The only one its sender may write to; `undefined` = any. */
-  readonly ownTenant: string | undefined
-  readonly openCaller: Principal | undefined | 'unknown'
-}
-
-/** Checks what was sent; texts of refusals never repeat it. */
-function readSecretToSet(body: JsonValue | undefined, { ownTenant, openCaller }: SecretRules): SecretToSet {
-  if (!isJsonObject(body))
-    throw badRequest(
-      'Send a JSON object with `name`, `principal` and `value`, and optionally `user_id`, `kind`, `scopes` and `tenant`.',
-    )
-  if (Object.keys(body).some((name) => !MEMBERS.has(name)))
-    throw badRequest(`Only ${[...MEMBERS].join(', ')} may be sent.`)
-  const { kind = 'secret', scopes = [], value } = body
-  const tenant = body.tenant === undefined ? (ownTenant ?? DEFAULT_TENANT) : readName(body.tenant, 'tenant')
-  if (ownTenant !== undefined && tenant !== ownTenant)
-    throw fault('not_authorized', 'This credential may only write to its own tenant.')
-  const principal = readOwner(body.principal, openCaller)
-  if (kind !== 'secret' && kind !== 'token') throw badRequest('`kind` is "secret" or "token".')
-  if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && scope !== ''))
-    throw badRequest('`scopes` is a list of texts.')
-  if (kind === 'secret' && scopes.length > 0)
-    throw badRequest('`scopes` can only be sent with `kind: "token"`.')
-  if (typeof value !== 'string' || value === '' || value.length > MAX_VALUE_LENGTH)
-    throw badRequest(`\`value\` is a text of 1 to ${MAX_VALUE_LENGTH} characters.`)
-  const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')
-  if (principal === WHOLE_TENANT && (kind === 'token' || userId !== undefined))
-    throw badRequest('What a tenant shares is a secret, never a token, and never of a user.')
-  const name = readName(body.name, 'name')
-  return {
-    tenant,
-    principal,
-    userId,
-    name,
-    kind,
-    scopes: scopes.filter((scope) => typeof scope === 'string'),
-    value: new Secret(value),
-  }
-}
-
-/** Without a name it is for the person at this machine, where callers need no credential (rule 28). */
-function readOwner(written: JsonValue | undefined, openCaller: SecretRules['openCaller']): string {
+/** Without a name the owner is the person at this machine, where callers need no credential (rule 28). */
+function readOwner(principal: string | undefined, openCaller: OpenCaller): string {
   const isLocal = openCaller !== 'unknown' && openCaller?.isLocal === true
-  if (written === undefined && isLocal) return ANONYMOUS.id
-  if (written === undefined)
+  if (principal === undefined && isLocal) return ANONYMOUS.id
+  if (principal === undefined)
     throw badRequest(
       'Say who it belongs to: --principal key:<id> (`principal`), or --tenant T for all callers of a tenant (`"principal": "*"`).',
     )
-  const principal = readName(written, 'principal')
   if (principal === WHOLE_TENANT) return principal
   if (principal === ANONYMOUS.id) {
     if (isLocal || openCaller === 'unknown') return principal
@@ -233,19 +159,8 @@ function readOwner(written: JsonValue | undefined, openCaller: SecretRules['open
         : 'Callers without a key have no vault here. Make a key with collet keys create NAME, and store it for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
     )
   }
-  if (!PRINCIPAL.test(principal)) throw badRequest(NO_SUCH_PRINCIPAL)
+  checkPrincipal(principal)
   return principal
-}
-
-function readName(text: JsonValue | undefined, member: string): string {
-  const isName =
-    typeof text === 'string' && text !== '' && text.length <= MAX_NAME_LENGTH && !hasControl(text)
-  if (isName) return text
-  throw badRequest(`\`${member}\` is a text of 1 to ${MAX_NAME_LENGTH} characters.`)
-}
-
-function hasControl(text: string): boolean {
-  return /\p{Cc}/u.test(text)
 }
 
 interface ProviderRoutesOptions {
@@ -263,63 +178,71 @@ interface ProviderRoutesOptions {
 const LINK_LIFETIME_MS = 10 * 60_000
 const LINK_BYTES = 24
 
-/**
- * Providers whose access people grant, before an agent asks for it: which there are, who is connected, and a link where a person
- * consents. Everybody may connect themselves; for others, and to see them, it takes the scope of secrets.
- */
 export function createProviderRoutes(
   options: ProviderRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const list = async ({ principal }: HttpRequest): Promise<HttpReply> => {
-    const held = await connectionsFor(principal, options, access)
-    const providers = Object.entries(options.providers()).map(([id, settings]) => ({
-      id,
-      at: hostOf(settings),
-      scopes: scopesFor(id, settings, options.tools()),
-      tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
-      can_connect: options.broker.obstacle(id, []) === undefined,
-      connections: held.filter(({ provider }) => provider === id).map(renderConnection),
-    }))
-    return jsonReply(200, { providers }, NO_STORE)
-  }
-  const connect = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
-    const id = params.id ?? ''
-    const settings = findProvider(id, options.providers())
-    const wanted = readWanted(body, principal)
-    const local = options.openCaller()?.isLocal === true ? ANONYMOUS.id : undefined
-    const whose = wanted.principal ?? (isOperator(principal) ? local : principal.id)
-    if (whose !== undefined && whose !== local) checkPrincipal(whose)
-    if (whose !== principal.id) access.requireScope(principal, SCOPE)
-    if (whose === undefined)
-      throw badRequest('Say whose access it is to be: `"principal": "key:<id>"`, the caller of the tools.')
-    const scopes = wanted.scopes ?? scopesFor(id, settings, options.tools())
-    const obstacle = options.broker.obstacle(id, scopes)
-    if (obstacle !== undefined) {
-      const { reason, operator = '' } = explainObstacle(obstacle, { provider: id, scopes, principal: whose })
-      throw fault('not_authorized', `${reason} ${operator}`)
-    }
-    const atMs = options.clock.nowMs()
-    const challenge = await options.store.openChallenge({
-      id: randomBytes(LINK_BYTES).toString('base64url').replace(/^-/, '_'),
-      ...{ tenant: wanted.tenant, principal: whose, user: '', provider: id, scopes },
-      tool: 'every tool that needs it',
-      atMs,
-      expiresAtMs: atMs + LINK_LIFETIME_MS,
-      consent: true,
-    })
-    const url = `${options.publicUrl()}/challenges/${challenge.id}`
-    const expiresAt = new Date(challenge.expiresAtMs).toISOString()
-    return jsonReply(
-      200,
-      { url, check_url: `${url}/status`, principal: whose, expires_at: expiresAt },
-      NO_STORE,
-    )
-  }
+  const { broker, clock, store, publicUrl } = options
   return [
-    adminRoute(access, 'GET', '/admin/providers', list),
-    adminRoute(access, 'POST', '/admin/providers/:id/connect', connect),
+    serveOperation(access, LIST_PROVIDERS, async ({ principal }) => {
+      const held = await connectionsFor(principal, options, access)
+      return {
+        providers: Object.entries(options.providers()).map(([id, settings]) => ({
+          id,
+          at: hostOf(settings),
+          scopes: scopesFor(id, settings, options.tools()),
+          tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
+          can_connect: broker.obstacle(id, []) === undefined,
+          connections: held
+            .filter(({ provider }) => provider === id)
+            .map(renderCredential)
+            .map(
+              ({ kind: _kind, name: _name, expires_at: _expiry, created_at: _creation, ...shown }) => shown,
+            ),
+        })),
+      }
+    }),
+    serveOperation(access, CONNECT_PROVIDER, async ({ principal: sender, id, body }) => {
+      const settings = findProvider(id, options.providers())
+      const tenant = tenantFor(body.tenant, sender)
+      const owner = ownerOf(body, sender)
+      const scopes = body.scopes ?? scopesFor(id, settings, options.tools())
+      const obstacle = broker.obstacle(id, scopes)
+      if (obstacle !== undefined) {
+        const { reason, operator = '' } = explainObstacle(obstacle, {
+          provider: id,
+          scopes,
+          principal: owner,
+        })
+        throw fault('not_authorized', `${reason} ${operator}`)
+      }
+      const atMs = clock.nowMs()
+      const challenge = await store.openChallenge({
+        id: randomBytes(LINK_BYTES).toString('base64url').replace(/^-/, '_'),
+        ...{ tenant, principal: owner, user: '', provider: id, scopes },
+        tool: 'every tool that needs it',
+        atMs,
+        expiresAtMs: atMs + LINK_LIFETIME_MS,
+        consent: true,
+      })
+      const url = `${publicUrl()}/challenges/${challenge.id}`
+      const expiresAt = timeOf(challenge.expiresAtMs)
+      return { url, check_url: `${url}/status`, principal: owner, expires_at: expiresAt }
+    }),
   ]
+
+  /** The principal that is connected: the one that is named, the sender, or for the operator the open caller of this machine. */
+  function ownerOf(
+    { principal: named }: NonNullable<BodyOf<typeof CONNECT_PROVIDER>>,
+    sender: Principal,
+  ): string {
+    const local = options.openCaller()?.isLocal === true ? ANONYMOUS.id : undefined
+    const owner = named ?? (isOperator(sender) ? local : sender.id)
+    if (owner !== undefined && owner !== local) checkPrincipal(owner)
+    if (owner !== sender.id) access.requireScope(sender, 'admin:secrets')
+    if (owner !== undefined) return owner
+    throw badRequest('Say whose access it is to be: `"principal": "key:<id>"`, the caller of the tools.')
+  }
 }
 
 async function connectionsFor(
@@ -330,7 +253,7 @@ async function connectionsFor(
   const tenant = tenantWithin(principal)
   const held = await store.vault.list({ limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) })
   const tokens = held.filter(({ kind }) => kind === 'token')
-  return access.hasScope(principal, SCOPE)
+  return access.hasScope(principal, 'admin:secrets')
     ? tokens
     : tokens.filter((each) => each.principal === principal.id && each.user === '')
 }
@@ -338,11 +261,11 @@ async function connectionsFor(
 function findProvider(id: string, providers: OAuthSettings['providers']): OAuthProviderSettings {
   const found = Object.hasOwn(providers, id) ? providers[id] : undefined
   if (found !== undefined) return found
-  const meant = didYouMean(id, Object.keys(providers))
-  throw httpFault(404, `There is no provider "${id}" in the config.${meant} Add it under oauth.providers.`)
+  const hint = didYouMean(id, Object.keys(providers))
+  throw httpFault(404, `There is no provider "${id}" in the config.${hint} Add it under oauth.providers.`)
 }
 
-/** What its tools need, within what may be asked for. */
+/** Scopes that its tools need, if the config allows them. */
 function scopesFor(id: string, { scopes }: OAuthProviderSettings, tools: readonly Tool[]): readonly string[] {
   const needed = new Set(tools.flatMap((tool) => needsOf(tool, id) ?? []))
   return [...needed].filter((scope) => scopes === undefined || scopes.includes(scope)).sort()
@@ -357,32 +280,6 @@ function hostOf({ issuer, authorizationEndpoint }: OAuthProviderSettings): strin
   return URL.parse(issuer ?? authorizationEndpoint ?? '')?.host ?? ''
 }
 
-/** Whose access it is, never what it is. Users are shown as digests. */
-function renderConnection(facts: VaultFacts) {
-  return {
-    ref: facts.ref,
-    tenant: facts.tenant,
-    principal: facts.principal,
-    user: facts.user === '' ? null : facts.user,
-    scopes: [...facts.scopes],
-    state: facts.isSpent ? 'spent' : 'live',
-    updated_at: new Date(facts.updatedAtMs).toISOString(),
-  }
-}
-
 function checkPrincipal(principal: string): void {
   if (!PRINCIPAL.test(principal)) throw badRequest(NO_SUCH_PRINCIPAL)
-}
-
-/** `{ principal?, tenant?, scopes? }` */
-function readWanted(body: JsonValue | undefined, sender: Principal) {
-  const { principal, tenant: named, scopes } = isJsonObject(body) ? body : {}
-  const tenant = named === undefined ? sender.tenant : readName(named, 'tenant')
-  if (!isOperator(sender) && tenant !== sender.tenant)
-    throw fault('not_authorized', 'This credential may only write to its own tenant.')
-  if (principal !== undefined && typeof principal !== 'string') throw badRequest(NO_SUCH_PRINCIPAL)
-  const isList = Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string' && scope !== '')
-  if (scopes !== undefined && !isList) throw badRequest('`scopes` is a list of texts.')
-  const asked = Array.isArray(scopes) ? scopes.filter((scope) => typeof scope === 'string') : undefined
-  return { principal, tenant, scopes: asked }
 }

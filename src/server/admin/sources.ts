@@ -1,9 +1,24 @@
+/**
+ * Sources of imported tools over HTTP: listed, added, changed, read again, checked and removed (rule 29). The server and `collet import`
+ * serve the same routes. Options are never shown, because they may hold secrets.
+ */
+import {
+  ADD_SOURCE,
+  CHANGE_SOURCE,
+  CHECK_SOURCE,
+  FIND_SOURCES,
+  LIST_SOURCES,
+  PROBE_SOURCE,
+  REFRESH_SOURCE,
+  REMOVE_SOURCE,
+  type Source,
+  type SourceList,
+} from '#admin-api/sources'
 import type { Clock } from '#kernel/base/clock'
+import type { ToolError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { matchesGlob } from '#kernel/tool/toolsets'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { type Bypass, upstreamIn } from '#server/import/bypass'
 import { checkSource } from '#server/import/check-source'
@@ -14,10 +29,10 @@ import { shownAddress, shownCommand } from '#sources/kit/source-facts'
 import type { Sources, SourceView } from '#sources/kit/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
 import type { PinStore, SourceStore } from '#store/imports'
-import { adminRoute, badRequest, momentOf, type OperatorAccess, requireServerScope } from './access.ts'
+import type { OperatorAccess } from './access.ts'
+import { badRequest, serveOperation, serveReply, timeOf } from './admin-route.ts'
 
-const SCOPE = 'admin:sources'
-const KEY = /^[A-Za-z0-9_]{1,64}$/
+const MAX_CHECK_MS = 90_000
 
 interface SourceRoutesOptions {
   /** The sources of a running server; absent where only the store is open, which running servers watch. */
@@ -39,70 +54,60 @@ interface SourceLooking extends Pick<OpenSources, 'find' | 'openBeside'> {
   bypasses(sources: readonly { readonly key: string; readonly options: JsonObject }[]): readonly Bypass[]
 }
 
-/** Sources over HTTP, for the start token and the scope `admin:sources` (rule 29). Options are never shown: they may hold secrets. */
 export function createSourceRoutes(
   { sources, store, pins, clock, isConfigured, looking }: SourceRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const route = (
-    method: 'GET' | 'POST' | 'DELETE',
-    path: string,
-    handle: (request: HttpRequest) => Promise<HttpReply>,
-  ): ServerRoute =>
-    adminRoute(access, method, path, (request) => {
-      requireServerScope(request.principal, SCOPE, access)
-      return handle(request)
-    })
-  const status = () =>
+  const list = (): readonly Source[] =>
     (sources?.status() ?? []).map((source) => ({
       ...renderSource(source),
-      ...describe(looking?.find(source.key)),
+      ...describeOptions(looking?.find(source.key)),
     }))
-  const one = (key: string) => ({ source: status().find((source) => source.key === key) ?? null })
-  return [
-    route('GET', '/admin/sources', async () => {
-      const listed = status()
-      return jsonReply(200, { sources: listed, around: around(listed.map(({ key }) => key)) })
+  const one = (key: string) => ({ source: list().find((source) => source.key === key) ?? null })
+  /** Writes a source to the store and waits until this server has read it. */
+  const put = async (source: Omit<Parameters<SourceStore['put']>[0], 'addedMs'>) => {
+    const done = await store.put({ ...source, addedMs: clock.nowMs() })
+    if (done !== 'exists') {
+      await sources?.sync()
+      await sources?.firstReading(source.key)
+    }
+    return done
+  }
+  const served: ServerRoute[] = [
+    serveOperation(access, LIST_SOURCES, async () => {
+      const listed = list()
+      return { sources: listed, around: around(listed.map(({ key }) => key)) }
     }),
-    route('POST', '/admin/sources', async ({ body, principal }) => {
-      const { key, options, replace } = readAddition(body)
+    serveOperation(access, ADD_SOURCE, async ({ principal, body: { key, options, replace } }) => {
+      readOptions(options)
       if (isConfigured(key))
         throw badRequest(`"${key}" is a source in the configuration, which takes precedence.`)
-      const done = await store.put({ key, options, replace, addedBy: principal.id, addedMs: clock.nowMs() })
-      if (done === 'exists')
+      if ((await put({ key, options, replace, addedBy: principal.id })) === 'exists')
         throw badRequest(
           `There is a source "${key}" already. Choose another key, or replace it: "replace": true, or collet import --replace.`,
         )
-      await sources?.sync()
-      await sources?.firstReading(key)
-      return jsonReply(201, one(key))
+      return one(key)
     }),
-    route('POST', '/admin/sources/find', async ({ body }) => {
-      const wanted = readWanted(body)
+    serveOperation(access, FIND_SOURCES, async ({ body }) => {
       const stored = await store.list()
       const known = Map.groupBy(stored, ({ options }) => upstreamOf(options))
-      const taken = new Set([...stored.map(({ key }) => key), ...status().map(({ key }) => key)])
-      const found = wanted.map((options) =>
+      const taken = new Set([...stored.map(({ key }) => key), ...list().map(({ key }) => key)])
+      const found = body.options.map((options) =>
         (known.get(upstreamOf(options)) ?? []).map((source) => ({
           key: source.key,
           changed: changedCredentials(source.options, options),
         })),
       )
-      return jsonReply(200, { found, taken: [...taken] })
+      return { found, taken: [...taken] }
     }),
-    route('POST', '/admin/sources/:key/set', async ({ params, body, principal }) => {
-      const key = params.key ?? ''
+    serveOperation(access, CHANGE_SOURCE, async ({ id: key, principal, body: { changes } }) => {
       if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: change it there.`)
       const stored = await store.list()
       const known = stored.find((source) => source.key === key)
       if (known === undefined) {
-        const meant = didYouMean(
-          key,
-          stored.map((source) => source.key),
-        )
-        throw badRequest(`There is no imported source "${key}".${meant}`)
+        const keys = stored.map((source) => source.key)
+        throw badRequest(`There is no imported source "${key}".${didYouMean(key, keys)}`)
       }
-      const changes = readChanges(body)
       const options = changedOptions(known.options, changes)
       if (upstreamOf(options) !== upstreamOf(known.options))
         throw badRequest(
@@ -110,32 +115,27 @@ export function createSourceRoutes(
         )
       const parsed = readOptions(options)
       await refuseUnknown(key, { changes, before: known.options, after: parsed })
-      await store.put({ key, options, replace: true, addedBy: principal.id, addedMs: clock.nowMs() })
-      await sources?.sync()
-      await sources?.firstReading(key)
+      await put({ key, options, replace: true, addedBy: principal.id })
       const { source } = one(key)
       const idle = idleOverrides(overridesOf(key, parsed, NO_RULES), await namesOf(key))
-      const warnings = source?.warnings ?? idle.map(({ text }) => text)
-      return jsonReply(200, { key, source, warnings })
+      return { key, source, warnings: source?.warnings ?? idle.map(({ text }) => text) }
     }),
-    route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
-      const key = params.key ?? ''
+    serveOperation(access, REMOVE_SOURCE, async ({ id: key, principal }) => {
       if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: remove it there.`)
       const removed = await store.remove({ key, by: principal.id, atMs: clock.nowMs() })
-      if (!removed) throw badRequest(`There is no source "${key}".`)
+      if (!removed) throw noSuchSource(key)
       await sources?.sync()
-      return jsonReply(200, { key, removed: true })
+      return { key, removed: true }
     }),
-    ...(looking === undefined ? [] : lookingRoutes(looking)),
-    route('POST', '/admin/sources/:key/refresh', async ({ params }) => {
-      const key = params.key ?? ''
-      if ((await sources?.refresh(key)) !== true) throw badRequest(`There is no source "${key}".`)
-      return jsonReply(200, one(key))
+    serveOperation(access, REFRESH_SOURCE, async ({ id: key }) => {
+      if ((await sources?.refresh(key)) !== true) throw noSuchSource(key)
+      return one(key)
     }),
   ]
+  return looking === undefined ? served : [...served, ...lookingRoutes(looking)]
 
-  /** Entries of clients on this machine that reach sources of ours without us. */
-  function around(keys: readonly string[]) {
+  /** Entries of clients on this machine that reach our sources without this server. */
+  function around(keys: readonly string[]): SourceList['around'] {
     const bypasses = looking?.bypasses(
       keys.map((key) => ({ key, options: upstreamIn(looking.find(key)?.options) })),
     )
@@ -146,23 +146,21 @@ export function createSourceRoutes(
 
   function lookingRoutes({ find, openBeside, folder, environment }: SourceLooking): readonly ServerRoute[] {
     return [
-      route('POST', '/admin/sources/probe', (request) =>
-        probeReply(request, {
+      serveReply(access, PROBE_SOURCE, ({ principal, body }) =>
+        probeReply(body, {
           ...{ clock, folder: folder(), environment: environment() },
-          noteLook: (target) => store.noteLook({ target, by: request.principal.id, atMs: clock.nowMs() }),
+          noteLook: (target) => store.noteLook({ target, by: principal.id, atMs: clock.nowMs() }),
         }),
       ),
-      route('POST', '/admin/sources/:key/check', async ({ params }) => {
-        const key = params.key ?? ''
+      serveOperation(access, CHECK_SOURCE, async ({ id: key }) => {
         const found = find(key)
-        if (found === undefined) throw badRequest(`There is no source "${key}".`)
-        const checked = await checkSource(key, found.options, {
+        if (found === undefined) throw noSuchSource(key)
+        return await checkSource(key, found.options, {
           ...{ clock, folder: folder(), path: environment().PATH },
           signal: AbortSignal.timeout(MAX_CHECK_MS),
           view: sources?.status().find((source) => source.key === key),
           open: () => openBeside(key, found.options),
         })
-        return jsonReply(200, checked)
       }),
     ]
   }
@@ -175,7 +173,7 @@ export function createSourceRoutes(
     return { native, tools: [], isRead: read !== undefined }
   }
 
-  /** A wrong name in a change would guard nothing, or take the whole source offline. */
+  /** A misspelled name in a change would guard nothing, or take the whole source offline. */
   async function refuseUnknown(
     key: string,
     { changes, before, after }: { changes: JsonObject; before: JsonObject; after: SourceOptions },
@@ -207,19 +205,17 @@ function mayBeLeftOut(name: string, { include, exclude, tags, methods }: JsonObj
   return (Array.isArray(include) && !isIn(include)) || (Array.isArray(exclude) && isIn(exclude))
 }
 
-function readWanted(body: JsonValue | undefined): readonly JsonObject[] {
-  const wanted = isJsonObject(body) ? body.options : undefined
-  if (Array.isArray(wanted) && wanted.every(isJsonObject)) return wanted
-  throw badRequest('Send { "options": [{ "type": … }] }.')
+function noSuchSource(key: string): ToolError {
+  return badRequest(`There is no source "${key}".`)
 }
 
-/** Options that say what an upstream is; the others say what is done with its tools. */
+/** Options that identify an upstream; the others set what is done with its tools. */
 const OF_UPSTREAM = ['type', 'command', 'args', 'cwd', 'file', 'document', 'baseUrl'] as const
 const QUERY_SECRET = /key|token|secret|password|auth|sig/i
 
 /**
- * The same text for the same upstream: a credential that was renewed does not make it another one. So of credentials only the names
- * count, and two accounts at one upstream are two sources only if an operator gives them two keys.
+ * Identifies an upstream. Of credentials only the names count, so that a renewed one does not make it another upstream; two accounts at
+ * one upstream are two sources only if an operator gives them two keys.
  */
 function upstreamOf(options: JsonObject): string {
   const { url } = options
@@ -233,7 +229,7 @@ function upstreamOf(options: JsonObject): string {
   })
 }
 
-/** What is sent or given to an upstream, by name. */
+/** Credentials in options, by name. */
 function credentialsOf({ env, headers, apiKey, token }: JsonObject): ReadonlyMap<string, JsonValue> {
   const named = (where: string, values: JsonValue | undefined): readonly (readonly [string, JsonValue])[] =>
     Object.entries(isJsonObject(values) ? values : {}).map(([name, value]) => [`${where}.${name}`, value])
@@ -245,20 +241,14 @@ function credentialsOf({ env, headers, apiKey, token }: JsonObject): ReadonlyMap
   ])
 }
 
-/** Which credentials of the same upstream have another value, by name. */
+/** Names of the credentials whose values differ. */
 function changedCredentials(before: JsonObject, after: JsonObject): readonly string[] {
   const old = credentialsOf(before)
   const changed = [...credentialsOf(after)].filter(([name, value]) => old.get(name) !== value)
   return [...changed.map(([name]) => name), ...(before.url === after.url ? [] : ['url'])]
 }
 
-function readChanges(body: JsonValue | undefined): JsonObject {
-  const changes = isJsonObject(body) ? body.changes : undefined
-  if (!isJsonObject(changes)) throw badRequest('Send { "changes": { "trust": "annotations" } }.')
-  return changes
-}
-
-/** Members that are objects are changed member by member; `null` takes one away, and what is empty then goes too. */
+/** Changes objects member by member; `null` removes a member, and an object that is empty then goes too. */
 function changedOptions(before: JsonObject, changes: JsonObject): JsonObject {
   const merged = Object.entries(changes).map(([name, value]): [string, JsonValue] => {
     const old = before[name]
@@ -270,27 +260,17 @@ function changedOptions(before: JsonObject, changes: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(next).filter(([, value]) => !isEmpty(value)))
 }
 
-function readAddition(body: JsonValue | undefined) {
-  if (!isJsonObject(body)) throw badRequest('Send { "key": "Name", "options": { "type": … } }.')
-  const { key, options, replace = false } = body
-  if (typeof key !== 'string' || !KEY.test(key))
-    throw badRequest('"key" must be 1 to 64 letters, digits and "_".')
-  if (!isJsonObject(options)) throw badRequest('"options" cannot be used: is no object')
-  readOptions(options)
-  return { key, options, replace: replace === true }
-}
-
 function readOptions(options: JsonObject): SourceOptions {
   const parsed = SOURCE_OPTIONS.safeParse(options)
   if (parsed.success) return parsed.data
-  const said = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
-  throw badRequest(`"options" cannot be used: ${said.join('; ')}`)
+  const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
+  throw badRequest(`"options" cannot be used: ${problems.join('; ')}`)
 }
 
-const MAX_CHECK_MS = 90_000
-
-/** Of its options what says where it is and what is done with its tools; the rest may hold secrets. */
-function describe(found: FoundOptions | undefined) {
+/** Shows of its options where it is and what is done with its tools; the rest may hold secrets. */
+function describeOptions(
+  found: FoundOptions | undefined,
+): Partial<Pick<Source, 'target' | 'configured' | 'settings'>> {
   if (found === undefined) return {}
   const { options, isConfigured } = found
   const shared = { target: targetOf(options), configured: isConfigured }
@@ -299,7 +279,9 @@ function describe(found: FoundOptions | undefined) {
   return {
     ...shared,
     settings: {
-      ...(options.type === 'mcp' ? { trust: options.trust, connectTimeoutMs: options.connectTimeoutMs } : {}),
+      ...(options.type === 'mcp'
+        ? { trust: options.trust, connect_timeout_ms: options.connectTimeoutMs }
+        : {}),
       include: include ?? null,
       exclude,
       approval: policy?.approval ?? null,
@@ -316,22 +298,19 @@ function targetOf(options: SourceOptions): string | null {
   return shownCommand(options.command, options.args)
 }
 
-/** A source as operators see it. */
-export type RenderedSource = ReturnType<typeof renderSource>
-
-function renderSource(source: SourceView) {
+function renderSource(source: SourceView): Source {
   return {
     key: source.key,
     type: source.type,
     kind: source.kind,
     state: source.state,
     reason: source.reason ?? null,
-    since: new Date(source.sinceMs).toISOString(),
+    since: timeOf(source.sinceMs),
     tools: source.tools,
     offered: source.offered ?? null,
     waiting: source.waiting,
-    read_at: momentOf(source.readAtMs),
-    next_read_at: momentOf(source.nextReadAtMs),
+    read_at: timeOf(source.readAtMs),
+    next_read_at: timeOf(source.nextReadAtMs),
     warnings: source.warnings,
     oddities: source.oddities.map(({ toolId, problem }) => ({ tool: toolId, problem })),
     left_out: source.findings.map(({ toolId, problem, fix }) => ({ tool: toolId, problem, fix })),

@@ -1,3 +1,8 @@
+/**
+ * What tools need besides their input (OAuth access, secrets, a user id, scopes), whether a caller has it, and how to provide it. The list
+ * and the page of a tool use it. Values of credentials are never read.
+ */
+import type { ToolDetails } from '#admin-api/tools'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import type { TokenBroker } from '#kernel/base/token-broker'
 import { canProveUsers, subjectOf } from '#kernel/base/users'
@@ -11,15 +16,15 @@ import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
 import { isOperator } from './access.ts'
 
-/** What a tool needs besides its input. Equal needs of several tools are one. */
+/** One need. Equal needs of several tools are the same one. */
 export interface ToolNeed extends Pick<ListedRequirement, 'kind' | 'id' | 'scopes'> {
-  /** The tool is called for a user, so it is the user's own credential that counts (rule 24). */
+  /** The tool is called for a user, so that the user's own credential counts (rule 24). */
   readonly ofUser: boolean
-  /** Of a user id: whether it has to be proven. */
+  /** Whether the credential of the caller has to prove the user id. */
   readonly isProven: boolean
 }
 
-/** `withScopes`: also the scopes that its callers hold. Only operators see a tool without holding them. */
+/** `withScopes`: includes the scopes of its callers, for operators, who see tools without holding them. */
 export function toolNeeds(
   tool: Pick<Tool, 'requirements' | 'policy'>,
   { withScopes }: { readonly withScopes: boolean },
@@ -37,19 +42,18 @@ export function toolNeeds(
   ]
 }
 
-/** More entries than an installation has. */
 const MAX_LISTED = 10_000
 
-/** Whose calls a viewer asks about: its own; of an operator, those of callers without a credential where such are let in. */
+/** The caller whose state a viewer sees: itself; for an operator, the open caller where callers need no credential. */
 export function callerSeenBy(viewer: Principal, openCaller: Principal | undefined): Principal {
   return isOperator(viewer) ? (openCaller ?? viewer) : viewer
 }
 
-/** What one caller finds in the vault: enough to say which needs are met, without reading a value. */
+/** What the vault has for one caller, which decides the needs that are met. */
 export class HeldCredentials {
   readonly caller: Principal
   readonly #own: readonly VaultFacts[]
-  /** Of the user that the credential itself names; `undefined` where that is for each call to say. */
+  /** Of the user that the credential itself names; `undefined` if each call names its user. */
   readonly #ofUser: readonly VaultFacts[] | undefined
   readonly #canHold: CanHold
 
@@ -65,7 +69,7 @@ export class HeldCredentials {
     this.#canHold = canHold
   }
 
-  /** For the operator of a server with keys it is what any caller has: the operator wants to know what no caller was given. */
+  /** The operator of a server with keys sees what any caller has, because a need that no caller meets is what matters to them. */
   static async of(
     store: Pick<Store, 'vault' | 'digest'> | undefined,
     caller: Principal,
@@ -102,7 +106,7 @@ export class HeldCredentials {
     return good.some((facts) => scopes.every((scope) => facts.scopes.includes(scope))) ? 'met' : 'scopes'
   }
 
-  /** Each call says for whom it is. The operator of a server with keys does not call: which credential proves it depends on the caller. */
+  /** Each call names its user. The operator of a server with keys does not call, and whether a credential proves the user depends on the caller. */
   #userState(isProven: boolean): ListedRequirement['state'] {
     if (isProven && isOperator(this.caller)) return 'per_user'
     return !isProven || canProveUsers(this.caller) ? 'met' : 'missing'
@@ -115,13 +119,13 @@ interface ConnectParts {
 }
 
 /**
- * How a need is met. `key`: the caller has a key with the scope. `consent`: a person gives it on a page that the first call names. `vault`: an operator puts it there. `call`: the
- * caller sends it.
+ * How a need is met. `key`: by a key with the scope. `consent`: a person grants it on a page that the first call names. `vault`: an operator
+ * stores it. `call`: the caller sends it.
  */
 export function howToConnect(
   need: ToolNeed,
   { caller, obstacle }: ConnectParts,
-): { how: 'consent' | 'vault' | 'call' | 'key'; says: string; command: string | null } {
+): ToolDetails['requirements'][number]['connect'] {
   const { kind, id, scopes, ofUser } = need
   if (kind === 'scope')
     return {
@@ -129,20 +133,18 @@ export function howToConnect(
       command: `collet keys create NAME --scope ${id}`,
       says: 'No key, role or issuer gives this scope, so no caller sees the tool. Make a key that holds it.',
     }
-  if (kind === 'user') return { how: 'call', command: null, says: howToName(need, caller) }
+  if (kind === 'user') return { how: 'call', command: null, says: howToNameUser(need, caller) }
   const ofProvider = kind === 'oauth' ? obstacle(id, scopes) : undefined
   const hasVault = caller.id !== ANONYMOUS.id || caller.isLocal === true
-  const hindered = ofProvider ?? (hasVault ? undefined : 'no_vault')
-  if (kind === 'oauth' && hindered === undefined)
+  const found = ofProvider ?? (hasVault ? undefined : 'no_vault')
+  if (kind === 'oauth' && found === undefined)
     return {
       how: 'consent',
       command: null,
       says: `Call the tool: the answer has a link to ${id}, where access is given.`,
     }
   const explained =
-    hindered === undefined
-      ? undefined
-      : explainObstacle(hindered, { provider: id, scopes, principal: caller.id })
+    found === undefined ? undefined : explainObstacle(found, { provider: id, scopes, principal: caller.id })
   const because = explained === undefined ? [] : [explained.reason, explained.operator ?? '']
   if (!hasVault)
     return { how: 'call', command: null, says: [...because, 'Or send it with each call.'].join(' ') }
@@ -162,7 +164,7 @@ export function howToConnect(
   }
 }
 
-function howToName({ isProven }: ToolNeed, caller: Principal): string {
+function howToNameUser({ isProven }: ToolNeed, caller: Principal): string {
   if (!isProven || canProveUsers(caller)) return 'Send the id of the user with the call.'
   const otherwise =
     "Call with the user's own token, or name the user with a credential that has the scope users:assert."

@@ -1,3 +1,7 @@
+/**
+ * Makes the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are made
+ * once; what changes by itself (sources, credentials, held changes) is beside them in small tables.
+ */
 import { type ApprovalRules, writtenFor } from '#kernel/approval/approvals'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import { compareVersions } from '#kernel/base/ids'
@@ -22,13 +26,13 @@ import { toolkitOf } from '#sources/kit/project'
 import type { SourceView } from '#sources/kit/sources'
 import type { Store } from '#store/collet-store'
 import { isOperator } from './access.ts'
+import { timeOf } from './admin-route.ts'
 import { callerSeenBy, HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 
-/** What a listing is made of, as it is now. */
 interface ListingParts {
   toolsets(): Toolsets
   approvals(): ApprovalRules
-  /** Where no source is open nothing is known of how they are. */
+  /** Absent where no source is open. */
   sources?(): readonly SourceView[]
   /** Definitions that wait, or were rejected. */
   waiting?(): Promise<readonly PinView[]>
@@ -39,21 +43,17 @@ interface ListingParts {
   scopeHolders(): Promise<CanHold>
 }
 
-/** Who looks, and what it may see. */
+/** The caller that asks, and what it may see. */
 export interface Viewer {
   readonly principal: Principal
   readonly catalog: Catalog
-  /** Whether it hears why a source is as it is: such words are for operators. */
-  readonly hearsReasons: boolean
+  /** Whether it sees why a source is down, which is for operators. */
+  readonly seesReasons: boolean
 }
 
-/** What callers of one catalog were told lately: they differ in what they hold of the vault. */
+/** Prepared answers that are kept for a catalog. Its callers differ in the credentials that they have. */
 const MAX_VIEWS = 4
 
-/**
- * All tools of one catalog in one answer (`ToolListing`). Rows are the same for all who share the catalog and hear of the same
- * toolsets, and are made once; what changes by itself, sources, credentials and held changes, stands beside them in small tables.
- */
 export class ToolListings {
   readonly #parts: ListingParts
   readonly #rows = new WeakMap<Catalog, BoundedMap<string, MadeRows>>()
@@ -74,9 +74,9 @@ export class ToolListings {
   #rowsOf({ catalog, principal }: Viewer): Promise<Rows> {
     const rules = this.#parts.approvals()
     const toolsets = [...shownToolsets(principal, this.#parts.toolsets())]
-    const tellsTenants = isOperator(principal)
-    // Two who share a catalog need not hear of the same toolsets (rule 2).
-    const shown = JSON.stringify([tellsTenants, ...toolsets.map(([name]) => name)])
+    const showsTenants = isOperator(principal)
+    // Two callers that share a catalog need not see the same toolsets (rule 2).
+    const shown = JSON.stringify([showsTenants, ...toolsets.map(([name]) => name)])
     const kept = this.#rows.get(catalog) ?? new BoundedMap<string, MadeRows>({ entries: MAX_VIEWS })
     this.#rows.set(catalog, kept)
     const known = kept.get(shown)
@@ -86,15 +86,12 @@ export class ToolListings {
       return known.made
     }
     this.#made += 1
-    const made = makeRows(this.#made, catalog, { rules, toolsets, tellsTenants })
+    const made = makeRows(this.#made, catalog, { rules, toolsets, showsTenants })
     kept.set(shown, { rules, made })
     return made
   }
 
-  async #factsOf(
-    { principal, hearsReasons }: Viewer,
-    { pins, toolkits, needs }: Rows,
-  ): Promise<ListingFacts> {
+  async #factsOf({ principal, seesReasons }: Viewer, { pins, toolkits, needs }: Rows): Promise<ListingFacts> {
     const { sources, waiting, store } = this.#parts
     const caller = callerSeenBy(principal, this.#parts.openCaller())
     const canHold = await this.#parts.scopeHolders()
@@ -104,7 +101,7 @@ export class ToolListings {
       sources: Object.fromEntries(
         (sources?.() ?? []).flatMap((source) => {
           const toolkit = toolkitOf(source.key)
-          return toolkits.has(toolkit) ? [[toolkit, listedSource(source, hearsReasons)]] : []
+          return toolkits.has(toolkit) ? [[toolkit, listedSource(source, seesReasons)]] : []
         }),
       ),
       requirements: needs.map((need) => ({
@@ -122,32 +119,32 @@ export class ToolListings {
   }
 }
 
-/** A source as callers of its tools may know it. */
+/** A source as callers of its tools see it. */
 export function listedSource(
   { type, state, sinceMs, reason }: SourceView,
-  hearsReasons: boolean,
+  seesReasons: boolean,
 ): ListedSource {
   return {
     type,
     state,
-    since: new Date(sinceMs).toISOString(),
-    reason: hearsReasons ? (reason ?? null) : null,
+    since: timeOf(sinceMs),
+    reason: seesReasons ? (reason ?? null) : null,
   }
 }
 
-/** A change that was not let in, as callers of the tool may know it: its words are for operators. */
+/** A change that was not accepted, as callers of the tool see it; its text is for operators. */
 export function listedChange({ state, waiting }: PinView): ListedChange | undefined {
   if (waiting === undefined) return undefined
   return {
     kind: waiting.kind,
     class: waiting.class,
-    since: new Date(waiting.seenAtMs).toISOString(),
+    since: timeOf(waiting.seenAtMs),
     suspended: state === 'suspended',
     rejected: waiting.rejectedBy !== undefined,
   }
 }
 
-/** Toolsets by name that a caller may hear of; who was given some hears of no others (rule 2). */
+/** Toolsets that a caller may see; a caller that was given some sees no others (rule 2). */
 export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): Toolsets {
   const given = [
     ...(tools ?? []).flatMap((text) =>
@@ -159,7 +156,7 @@ export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): To
   return new Map([...all].filter(([name]) => given.includes(name)))
 }
 
-/** Whether a conditional approval is asked for by a rule, so that not every call is. */
+/** Whether a rule decides which calls of the tool need approval, so that not all do. */
 export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
   if (tool.policy.approval !== 'conditional') return false
   return when !== undefined || (whenPerTool.size > 0 && writtenFor(whenPerTool, tool).length > 0)
@@ -171,7 +168,7 @@ interface MadeRows {
 }
 
 interface Rows {
-  /** Tells them from those that were made before, when the rules were others. */
+  /** Distinguishes them from those that were made with other rules. */
   readonly no: number
   /** Joined with commas. */
   readonly json: string
@@ -185,7 +182,7 @@ interface Rows {
 interface RowParts {
   readonly rules: ApprovalRules
   readonly toolsets: readonly (readonly [string, Toolset])[]
-  readonly tellsTenants: boolean
+  readonly showsTenants: boolean
 }
 
 async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
@@ -209,7 +206,7 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
     const row: ListedTool = {
       ...rowOf(tool, parts),
       versions: versions.length > 1 ? versions.map((one) => one.parts.version) : undefined,
-      needs: some(toolNeeds(tool, { withScopes: parts.tellsTenants }).map(placeOf)),
+      needs: some(toolNeeds(tool, { withScopes: parts.showsTenants }).map(placeOf)),
     }
     texts.push(JSON.stringify(row))
     for (const { keptFrom } of versions) pins.set(keptFrom?.pin ?? base, base)
@@ -218,7 +215,7 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
   return { no, json: texts.join(','), pins, toolkits, needs: [...needs.values()].map(({ need }) => need) }
 }
 
-function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedTool {
+function rowOf(tool: Tool, { rules, toolsets, showsTenants }: RowParts): ListedTool {
   const { parts, name, title, tags = [], policy } = tool
   const { catalogId, source, safetyTier, approval, egress } = factsOf(tool)
   const within = toolsets.flatMap(([set, toolset]) => (isInToolset(toolset, tool) ? [set] : []))
@@ -233,21 +230,20 @@ function rowOf(tool: Tool, { rules, toolsets, tellsTenants }: RowParts): ListedT
     approval: approval === 'never' ? undefined : approval,
     approval_rule: hasApprovalRule(tool, rules) ? true : undefined,
     toolsets: some(within),
-    tenants: tellsTenants ? policy.tenants : undefined,
+    tenants: showsTenants ? policy.tenants : undefined,
     deprecated: isDeprecated ? true : undefined,
   }
 }
 
-/** Usual values are left out of the answer: there are thousands of rows. */
+/** Empty lists are left out of the answer: there are thousands of rows. */
 function some<Item>(items: readonly Item[]): readonly Item[] | undefined {
   return items.length === 0 ? undefined : items
 }
 
-/** As imported OpenAPI operations begin that their authors will take away. */
+/** How descriptions of deprecated OpenAPI operations begin. */
 const DEPRECATED = /^deprecated\b[.:]?\s*/i
 const MAX_SENTENCE_LENGTH = 160
 
-/** Imported descriptions may be whole pages. */
 function firstSentence(description: string): string {
   const [line = ''] = description.trim().replace(DEPRECATED, '').split('\n', 1)
   const end = line.search(/[.!?](?=\s+[\p{Lu}\p{N}"'`(])/u)

@@ -1,3 +1,8 @@
+/**
+ * One tool as its page shows it: schemas, policy, needs, names in each protocol, pinned and seen definitions, and what models are given.
+ * The viewer decides what is shown of sources, pins and calls.
+ */
+import type { ToolDetails } from '#admin-api/tools'
 import { type ApprovalRules, termsFor } from '#kernel/approval/approvals'
 import { isJsonObject, type JsonArray, type JsonObject } from '#kernel/base/json'
 import type { TokenBroker } from '#kernel/base/token-broker'
@@ -10,37 +15,34 @@ import { documentOf } from '#protocols/opentool/codec-convert-tools'
 import type { PinDiff } from '#sources/kit/pin-view'
 import type { SourceView } from '#sources/kit/sources'
 import type { BudgetRule } from '#stages/limits/budgets'
-import { isOperator, momentOf } from './access.ts'
+import { isOperator } from './access.ts'
+import { timeOf } from './admin-route.ts'
 import { renderPinDiff } from './pins.ts'
 import { type HeldCredentials, howToConnect, toolNeeds } from './tool-needs.ts'
 import { hasApprovalRule, listedChange, listedSource, type Viewer } from './tool-rows.ts'
 import { budgetTerms } from './usage.ts'
 
-/** What is known besides the tool itself. */
-interface ToolSurroundings {
+interface ToolContext {
   readonly viewer: Viewer
   readonly held: HeldCredentials
   readonly approvals: ApprovalRules
   readonly budgets: readonly BudgetRule[]
   readonly toolsets: readonly string[]
-  /** Local addresses that tools may reach, told to operators. */
+  /** Local addresses that tools may reach, for operators. */
   readonly egressAllow: readonly string[] | undefined
   /** Where it comes from, for an imported tool of a running server. */
   readonly source?: SourceView | undefined
   readonly pin?: PinDiff | undefined
-  /** Whether the viewer may read what an upstream changed, and who let it in. */
+  /** Whether the viewer may see what an upstream changed, and who accepted it. */
   readonly seesPins: boolean
-  /** Its latest calls, for who may see calls. */
+  /** Its latest calls, for viewers that may see calls. */
   readonly calls?: readonly CallRecord[] | undefined
   obstacle: TokenBroker['obstacle']
 }
 
-/** One tool as the page about it shows it. */
-export type RenderedTool = ReturnType<typeof renderTool>
-
-export function renderTool(tool: Tool, around: ToolSurroundings) {
-  const { viewer, source, pin, seesPins, calls } = around
-  const { catalog, hearsReasons } = viewer
+export function renderTool(tool: Tool, context: ToolContext): ToolDetails {
+  const { viewer, source, pin, seesPins, calls } = context
+  const { catalog, seesReasons } = viewer
   const { parts } = tool
   const versions = catalog.versionsOf(parts.base)
   const newest = versions.at(-1) ?? tool
@@ -55,18 +57,18 @@ export function renderTool(tool: Tool, around: ToolSurroundings) {
     title: tool.title ?? null,
     description: tool.description,
     kind: tool.source,
-    source: source === undefined ? null : { key: source.key, ...listedSource(source, hearsReasons) },
+    source: source === undefined ? null : { key: source.key, ...listedSource(source, seesReasons) },
     toolkit: parts.toolkit,
     tags: tool.tags ?? [],
-    toolsets: around.toolsets,
+    toolsets: context.toolsets,
     names: namesOf(tool, newest === tool),
     input_schema: tool.inputSchema,
     output_schema: tool.outputSchema,
     examples: examplesOf(tool.inputSchema),
-    policy: renderPolicy(tool, around),
+    policy: renderPolicy(tool, context),
     keeps_state: tool.session !== undefined,
     steps: [...(tool.workflow?.steps?.keys() ?? [])],
-    requirements: renderNeeds(tool, around),
+    requirements: renderNeeds(tool, context),
     definition_hash: tool.definitionHash,
     change: pin === undefined ? null : (listedChange(pin) ?? null),
     pin: pin === undefined || !seesPins ? null : renderPinDiff(pin),
@@ -75,8 +77,8 @@ export function renderTool(tool: Tool, around: ToolSurroundings) {
   }
 }
 
-/** What each protocol calls it. MCP and OpenTool list the newest version only; both take the name of an older one too. */
-function namesOf(tool: Tool, isNewest: boolean) {
+/** Its name in each protocol. MCP and OpenTool list the newest version only; both accept the name of an older one too. */
+function namesOf(tool: Tool, isNewest: boolean): ToolDetails['names'] {
   const { id, name, catalogId, parts } = tool
   const { nameOf, skipped } = documentOf([tool], { title: 'tool', version: parts.version })
   const openTool = skipped.length > 0 ? undefined : nameOf.get(id)
@@ -94,7 +96,10 @@ function examplesOf({ examples }: JsonObject): JsonArray {
   return Array.isArray(examples) ? examples : []
 }
 
-function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: ToolSurroundings) {
+function renderPolicy(
+  tool: Tool,
+  { approvals, budgets, viewer, egressAllow }: ToolContext,
+): ToolDetails['policy'] {
   const { safetyTier, replay, egress, scopes, timeoutMs, rerunWindowMs, cost, costHint, latencyHint } =
     tool.policy
   const { principal } = viewer
@@ -106,7 +111,6 @@ function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: T
     egress_allow: egressAllow ?? null,
     replay,
     scopes,
-    /** The only tenants it is for, told to the operator. */
     tenants: isOperator(principal) ? (tool.policy.tenants ?? null) : null,
     timeout_ms: timeoutMs,
     rerun_window_ms: rerunWindowMs,
@@ -128,7 +132,7 @@ function renderPolicy(tool: Tool, { approvals, budgets, viewer, egressAllow }: T
   }
 }
 
-function renderNeeds(tool: Tool, { held, obstacle, viewer }: ToolSurroundings) {
+function renderNeeds(tool: Tool, { held, obstacle, viewer }: ToolContext): ToolDetails['requirements'] {
   return toolNeeds(tool, { withScopes: isOperator(viewer.principal) }).map((need) => ({
     ...{ kind: need.kind, id: need.id, scopes: need.scopes },
     state: held.stateOf(need),
@@ -136,8 +140,8 @@ function renderNeeds(tool: Tool, { held, obstacle, viewer }: ToolSurroundings) {
   }))
 }
 
-/** Definitions that calls ran on, newest first: what the store knows of changes to tools that are code. */
-function definitionsSeen(calls: readonly CallRecord[]) {
+/** Definitions that calls ran on, newest first: the only record of changes to tools that are code. */
+function definitionsSeen(calls: readonly CallRecord[]): NonNullable<ToolDetails['seen']> {
   const byHash = Map.groupBy(calls, ({ tool, definitionHash }) => `${tool} ${definitionHash}`)
   return [...byHash.values()].flatMap((same) => {
     const [newest, oldest] = [same[0], same.at(-1)]
@@ -147,22 +151,23 @@ function definitionsSeen(calls: readonly CallRecord[]) {
         tool: newest.tool,
         definition_hash: newest.definitionHash,
         calls: same.length,
-        first_at: momentOf(oldest.createdAtMs),
-        last_at: momentOf(newest.createdAtMs),
+        first_at: timeOf(oldest.createdAtMs),
+        last_at: timeOf(newest.createdAtMs),
       },
     ]
   })
 }
 
-/** What a model is given of the tool, in the words of those who make models. Each takes the schema as MCP lists it. */
-function modelView(tool: Tool) {
+/** What a model is given of the tool, in the format of each vendor, with the schema as MCP lists it. */
+function modelView(tool: Tool): ToolDetails['model'] {
   const mcp = toWireTool(tool, tool.name, NEW_REVISION)
   const { inputSchema, description } = mcp
   const parameters = isJsonObject(inputSchema) ? inputSchema : {}
-  const said = typeof description === 'string' ? description : tool.description
-  const openai: OpenAiTool = {
+  const text = typeof description === 'string' ? description : tool.description
+  const openai = {
     type: 'function',
-    function: { name: tool.name, description: said, parameters },
+    function: { name: tool.name, description: text, parameters } satisfies OpenAiTool['function'],
   }
-  return { mcp, openai, anthropic: { name: tool.name, description: said, input_schema: parameters } }
+  const anthropic = { name: tool.name, description: text, input_schema: parameters }
+  return { mcp: { ...mcp }, openai, anthropic }
 }

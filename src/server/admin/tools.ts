@@ -1,18 +1,38 @@
+/**
+ * The tools that a caller may see, for every caller, and toolsets with the keys that have them, for operators: the console shows them,
+ * `collet tools` and `collet toolsets` list them. A tool that protocols hide from a caller is hidden here too (rule 2); the operator sees
+ * those of every tenant.
+ */
+import {
+  COUNT_TOOLS,
+  LIST_TOOLS,
+  LIST_TOOLSETS,
+  READ_TOOL_USAGE,
+  SHOW_TOOL,
+  type Toolset,
+  type ToolUsage,
+} from '#admin-api/tools'
 import type { ApprovalRules } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { parseToolName } from '#kernel/base/ids'
 import { didYouMean } from '#kernel/base/nearest-name'
-import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
+import { DEFAULT_TENANT, type Principal, type RoleTable } from '#kernel/base/principal'
 import type { TokenBroker } from '#kernel/base/token-broker'
 import type { Catalog, LiveRegistry } from '#kernel/tool/catalog'
 import { sharedNameHint } from '#kernel/tool/shared-names'
-import type { Tool } from '#kernel/tool/tool'
-import { isInToolset, sourceToolkit } from '#kernel/tool/toolsets'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { isForTenant, type Tool } from '#kernel/tool/tool'
+import {
+  allowLists,
+  isInToolset,
+  selectsIn,
+  sourceToolkit,
+  TOOLSET_PREFIX,
+  type Toolsets,
+} from '#kernel/tool/toolsets'
 import { replyPrepared } from '#protocols/prepared'
-import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import type { KnownTool } from '#server/known-tools'
 import type { CanHold } from '#server/scope-holders'
 import { enterToolset } from '#server/toolsets'
 import type { Pins } from '#sources/kit/pins'
@@ -20,15 +40,17 @@ import { toolkitOf } from '#sources/kit/project'
 import type { SourceView } from '#sources/kit/sources'
 import type { BudgetRule } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
+import type { KeyStore } from '#store/keys'
 import type { UsageRow } from '#store/operator-views'
-import { adminRoute, isOperator, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
-import { readMoment } from './call-filter.ts'
+import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
+import { serveOperation, serveReply, timeOf } from './admin-route.ts'
+import { parseTime } from './call-filter.ts'
 import { callerSeenBy, HeldCredentials } from './tool-needs.ts'
 import { shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
 import { renderTool } from './tool-view.ts'
 import { countUsage, isError, quantile, roundedMs } from './usage.ts'
 
-/** What the routes about tools are made of. Without a store and sources they tell what a config alone can tell. */
+/** Without a store and sources the routes show what a config alone has. */
 interface ToolRoutesOptions {
   readonly registry: LiveRegistry
   readonly clock: Clock
@@ -44,22 +66,18 @@ interface ToolRoutesOptions {
   scopeHolders(): Promise<CanHold>
   /** Who calls without a credential; `undefined` where every caller needs one. */
   openCaller(): Principal | undefined
-  /** Hears of every tool that was looked for and is unknown to who looked (rule 30a). */
+  /** Called for every tool that was asked for and that the principal may not see (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
 }
 
-/** Other answers to other credentials, which browsers and proxies must know. */
+/** The answer depends on the credential, so that shared caches must not keep it. */
 const PRIVATE = {
   'cache-control': 'private, no-cache',
   vary: 'accept-encoding, authorization, cookie, x-api-key',
 }
 
-/**
- * The tools that the caller may see, for whoever may call: people look at them in the console, and `collet tools` lists them.
- * What is hidden from a caller by protocols is hidden here too (rule 2); the operator sees those of every tenant.
- */
 export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAccess): readonly ServerRoute[] {
-  const { registry } = options
+  const { registry, onUnknownTool } = options
   const listings = new ToolListings({
     toolsets: () => registry.toolsets,
     approvals: options.approvals,
@@ -69,66 +87,53 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
     openCaller: options.openCaller,
     scopeHolders: options.scopeHolders,
   })
-  const viewerOf = ({ principal: caller, query }: HttpRequest): Viewer => {
-    const toolset = query.get('toolset')
-    const within = toolset === null ? caller : enterToolset(registry, caller, toolset)
-    const isWide = isOperator(caller)
+  const viewerOf = (caller: Principal, toolset: string | undefined): Viewer => {
+    const within = toolset === undefined ? caller : enterToolset(registry, caller, toolset)
     return {
       principal: caller,
-      catalog: registry.catalogFor(isWide ? { ...within, seesEveryTenant: true } : within),
-      hearsReasons: mayServe(caller, 'admin:sources', access),
+      catalog: registry.catalogFor(isOperator(caller) ? { ...within, seesEveryTenant: true } : within),
+      seesReasons: hasServerScope(caller, 'admin:sources', access),
     }
   }
-  const route = (path: string, handle: (request: HttpRequest) => Promise<HttpReply>): ServerRoute =>
-    adminRoute({ authenticate: (headers) => access.admit(headers) }, 'GET', `/admin/${path}`, handle)
+  /** Finds a tool by any of its names, with a version behind it or in the query. A hidden tool is an unknown one (rule 2). */
+  const findTool = (asked: string, { principal, catalog }: Viewer, version: string | undefined): Tool => {
+    const name = version === undefined ? asked : `${asked.replace(/@[^@]*$/, '')}@${version}`
+    const ref = parseToolName(name)
+    const found = ref === undefined ? undefined : catalog.resolve(ref)
+    if (found !== undefined) return found
+    onUnknownTool?.(principal, name)
+    throw fault('tool_not_found', notFound(name, catalog))
+  }
   return [
-    // Every page shows it, and the whole list may be long.
-    route('tool-count', async (request) =>
-      jsonReply(200, { count: viewerOf(request).catalog.bases().length }, NO_STORE),
+    // Every page of the console shows it, and the whole list may be long.
+    serveOperation(access, COUNT_TOOLS, async ({ principal, query }) => ({
+      count: viewerOf(principal, query.toolset).catalog.bases().length,
+    })),
+    serveReply(access, LIST_TOOLS, async ({ principal, query, http }) =>
+      replyPrepared(http, await listings.of(viewerOf(principal, query.toolset)), PRIVATE),
     ),
-    route('tools', async (request) => replyPrepared(request, await listings.of(viewerOf(request)), PRIVATE)),
-    route('tools/:tool', async (request) => {
-      const viewer = viewerOf(request)
-      const tool = findTool(request, viewer, options)
-      return jsonReply(200, { tool: await describe(tool, viewer, options, access) }, NO_STORE)
+    serveOperation(access, SHOW_TOOL, async ({ principal, id, query }) => {
+      const viewer = viewerOf(principal, query.toolset)
+      return { tool: await describe(findTool(id, viewer, query.version), viewer, options, access) }
     }),
-    route('tools/:tool/usage', async (request) => {
-      const { principal, query } = request
-      access.requireScope(principal, CALLS_SCOPE)
-      const tool = findTool(request, viewerOf(request), options)
-      const sinceMs = readMoment('since', query.get('since') ?? undefined)
-      const isOneVersion = query.has('version')
-      return jsonReply(200, await usageOf(tool, { isOneVersion, sinceMs, principal }, options), NO_STORE)
+    serveOperation(access, READ_TOOL_USAGE, async ({ principal, id, query }) => {
+      const tool = findTool(id, viewerOf(principal, query.toolset), query.version)
+      const isOneVersion = query.version !== undefined
+      return {
+        usage: await usageOf(tool, { isOneVersion, sinceMs: parseTime(query.since), principal }, options),
+      }
     }),
   ]
 }
 
-const CALLS_SCOPE = 'admin:calls'
-
 /** Whether the caller may see what concerns the whole server. */
-function mayServe(
+function hasServerScope(
   principal: Principal,
   scope: 'admin:sources' | 'admin:pins',
   access: OperatorAccess,
 ): boolean {
   if (isOperator(principal)) return true
   return principal.tenant === DEFAULT_TENANT && access.hasScope(principal, scope)
-}
-
-/** By any of its names, with a version behind it or in the query. Hidden and unknown are one (rule 2). */
-function findTool(
-  { params, query, principal }: HttpRequest,
-  { catalog }: Viewer,
-  { onUnknownTool }: ToolRoutesOptions,
-): Tool {
-  const asked = params.tool ?? ''
-  const version = query.get('version')
-  const name = version === null ? asked : `${asked.replace(/@[^@]*$/, '')}@${version}`
-  const ref = parseToolName(name)
-  const found = ref === undefined ? undefined : catalog.resolve(ref)
-  if (found !== undefined) return found
-  onUnknownTool?.(principal, name)
-  throw fault('tool_not_found', notFound(name, catalog))
 }
 
 function notFound(name: string, catalog: Catalog): string {
@@ -140,17 +145,17 @@ function notFound(name: string, catalog: Catalog): string {
   return `There is no tool "${name}" here.${didYouMean(name, catalog.bases()) || ' "collet tools" and GET /admin/tools list them.'}`
 }
 
-/** How many of its latest calls are looked at for the definitions that they ran on. */
-const CALLS_LOOKED_AT = 100
+/** How many of its latest calls are read for the definitions that they ran on. */
+const MAX_CALLS_READ = 100
 
 async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, access: OperatorAccess) {
   const { registry, store, pins, sources, approvals, budgets, egressAllow, obstacle } = options
-  const { principal, hearsReasons } = viewer
+  const { principal, seesReasons } = viewer
   const tenant = tenantWithin(principal)
   const { base } = tool.parts
   const toolkit = sourceToolkit(tool)
-  const asked = { tool: base, limit: CALLS_LOOKED_AT, ...(tenant === undefined ? {} : { tenant }) }
-  const seesCalls = store !== undefined && access.hasScope(principal, CALLS_SCOPE)
+  const asked = { tool: base, limit: MAX_CALLS_READ, ...(tenant === undefined ? {} : { tenant }) }
+  const seesCalls = store !== undefined && access.hasScope(principal, 'admin:calls')
   const shown = shownToolsets(principal, registry.toolsets)
   return renderTool(tool, {
     viewer,
@@ -162,39 +167,38 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
     approvals: approvals(),
     budgets: budgets(),
     toolsets: [...shown].flatMap(([name, toolset]) => (isInToolset(toolset, tool) ? [name] : [])),
-    egressAllow: hearsReasons ? egressAllow() : undefined,
+    egressAllow: seesReasons ? egressAllow() : undefined,
     source: sources?.().find(({ key }) => toolkitOf(key) === toolkit),
     pin: await pins?.diff(tool.keptFrom?.pin ?? base),
-    seesPins: mayServe(principal, 'admin:pins', access),
+    seesPins: hasServerScope(principal, 'admin:pins', access),
     calls: seesCalls ? (await store.list(asked)).calls : undefined,
     obstacle,
   })
 }
 
 const HOUR_MS = 3_600_000
-const USUAL_HOURS = 24
+const DEFAULT_HOURS = 24
 /** A week of hours. */
 const MAX_BUCKETS = 168
 
 interface UsageQuestion {
-  /** Whether the calls of other versions are left out. */
   readonly isOneVersion: boolean
   readonly sinceMs: number | undefined
   readonly principal: Principal
 }
 
 /**
- * Calls of one tool hour by hour: as many as there are hours since then, and for a longer time in wider steps. One walk
- * over the calls of that time, newest first: what is beyond its bound is missing from the oldest steps, and `whole` says so.
+ * Counts the calls of one tool hour by hour, and in wider steps if there would be more than a week of hours. Calls are read newest first;
+ * those beyond the bound are missing from the oldest steps, and `whole` is false.
  */
 async function usageOf(
   tool: Tool,
   { isOneVersion, sinceMs, principal }: UsageQuestion,
   options: ToolRoutesOptions,
-) {
+): Promise<ToolUsage> {
   const { store, clock } = options
   const nowMs = clock.nowMs()
-  const fromMs = Math.min(sinceMs ?? nowMs - USUAL_HOURS * HOUR_MS, nowMs - 1)
+  const fromMs = Math.min(sinceMs ?? nowMs - DEFAULT_HOURS * HOUR_MS, nowMs - 1)
   const hours = Math.max(1, Math.ceil((nowMs - fromMs) / HOUR_MS))
   const stepMs = HOUR_MS * Math.ceil(hours / MAX_BUCKETS)
   const tenant = tenantWithin(principal)
@@ -220,22 +224,95 @@ async function usageOf(
   }
   const isWhole = store === undefined || (await countUsage(store, asked, add))
   const buckets = counted.map(({ durations: within, ...counts }, nth) => ({
-    ...{ at: new Date(fromMs + nth * stepMs).toISOString(), ...counts },
+    ...{ at: timeOf(fromMs + nth * stepMs), ...counts },
     ...{ p50_ms: quantile(within, 0.5), p95_ms: quantile(within, 0.95) },
   }))
   const sum = (member: 'calls' | 'errors'): number =>
     buckets.reduce((total, bucket) => total + bucket[member], 0)
   return {
-    usage: {
-      tool: tool.parts.base,
-      since: new Date(fromMs).toISOString(),
-      step_seconds: stepMs / 1_000,
-      calls: sum('calls'),
-      errors: sum('errors'),
-      p50_ms: quantile(durations, 0.5),
-      p95_ms: quantile(durations, 0.95),
-      buckets,
-      whole: isWhole,
-    },
+    tool: tool.parts.base,
+    since: timeOf(fromMs),
+    step_seconds: stepMs / 1_000,
+    calls: sum('calls'),
+    errors: sum('errors'),
+    p50_ms: quantile(durations, 0.5),
+    p95_ms: quantile(durations, 0.95),
+    buckets,
+    whole: isWhole,
   }
+}
+
+const MAX_KEYS = 10_000
+
+interface ConfiguredKey {
+  readonly id: string
+  readonly tenant: string
+  readonly tools?: readonly string[] | undefined
+}
+
+/** Toolsets, roles and keys of the config, with the tools that there are now. */
+export interface ToolsetParts {
+  readonly toolsets: Toolsets
+  readonly tools: readonly KnownTool[]
+  readonly roles: RoleTable
+  readonly apiKeys: readonly ConfiguredKey[]
+}
+
+export function createToolsetRoutes(
+  parts: () => ToolsetParts,
+  keys: Pick<KeyStore, 'listKeys'>,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  return [
+    serveOperation(access, LIST_TOOLSETS, async ({ principal }) => {
+      const viewer = isOperator(principal) ? undefined : principal
+      const tenant = viewer?.tenant
+      const stored = await keys.listKeys({ limit: MAX_KEYS, ...(tenant === undefined ? {} : { tenant }) })
+      const holders = [
+        ...parts().apiKeys.filter((key) => tenant === undefined || key.tenant === tenant),
+        ...stored
+          .filter(({ revokedAtMs }) => revokedAtMs === undefined)
+          .map((key) => ({ ...key, id: key.name })),
+      ]
+      return { toolsets: listToolsets(parts(), holders, viewer) }
+    }),
+  ]
+}
+
+/** `viewer`: whose limits apply; absent for the operator. */
+export function listToolsets(
+  { toolsets, tools, roles }: ToolsetParts,
+  holders: readonly ConfiguredKey[],
+  viewer?: Principal,
+): readonly Toolset[] {
+  const bounds = viewer === undefined ? [] : allowLists(viewer)
+  const seen = tools.filter(
+    (tool) =>
+      (viewer === undefined || isForTenant(tool.policy, viewer.tenant)) &&
+      bounds.every((list) => list.some((text) => selectsIn(toolsets, text, tool))),
+  )
+  return [...toolsets].flatMap(([name, toolset]) => {
+    const inside = seen.filter((tool) => isInToolset(toolset, tool))
+    // A limited viewer does not see a toolset that it was not given, or that has none of its tools (rule 2).
+    const named = bounds.flat().filter((text) => text.startsWith(TOOLSET_PREFIX))
+    const isGiven = named.length === 0 ? inside.length > 0 : named.includes(TOOLSET_PREFIX + name)
+    if (bounds.length > 0 && !isGiven) return []
+    const given = holders.filter((key) => key.tools?.includes(TOOLSET_PREFIX + name) === true)
+    return {
+      name,
+      description: toolset.description ?? null,
+      // They may name tools that the viewer may not see.
+      include: viewer === undefined ? toolset.include : null,
+      exclude: viewer === undefined ? toolset.exclude : null,
+      tier: toolset.tier ?? null,
+      path: `/mcp/${name}`,
+      tools: inside.map(({ parts: { base, version } }) => `${base}@${version}`),
+      keys: [...new Set(given.map(shownOwner))],
+      roles: [...roles].flatMap(([role, held]) => (held.toolsets?.includes(name) === true ? [role] : [])),
+    }
+  })
+}
+
+function shownOwner({ id, tenant }: ConfiguredKey): string {
+  return tenant === DEFAULT_TENANT ? id : `${id} (${tenant})`
 }

@@ -1,71 +1,69 @@
+/**
+ * Who used what, and what is left of budgets: for the start token everywhere, for the scope `admin:calls` in its own tenant. Usage is
+ * counted from recorded calls; the routes of tools count with the same functions.
+ */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { jsonReply } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
 import type { UsageQuery, UsageRow } from '#store/operator-views'
-import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin } from './access.ts'
-import { ERRORS, readMoment } from './call-filter.ts'
+import { type OperatorAccess, tenantWithin } from './access.ts'
+import { serveOperation, timeOf } from './admin-route.ts'
+import { ERRORS, parseTime } from './call-filter.ts'
 
-const SCOPE = 'admin:calls'
 const MAX_BUDGETS = 10_000
-/** A page looks at some ten thousand calls; the rest of a longer time is left out, and that is said. */
+/** A page has some ten thousand calls. The older calls of a longer time are left out, and `whole` is false. */
 const MAX_PAGES = 200
 
 interface UsageRoutesOptions {
   readonly store: Pick<Store, 'usage' | 'openBudgets' | 'rejections'>
   readonly clock: Clock
-  /** What one run of a tool costs, by its full id; `undefined` for one that is not there any more. */
+  /** What one run of a tool costs, by its full id; `undefined` for a tool that is no longer served. */
   costOf(tool: string): number | undefined
   /** The budgets of the configuration; `undefined` where none is known. */
   budgets(): readonly BudgetRule[] | undefined
 }
 
-/** Who used what, and what is left of budgets: for the start token everywhere, for the scope `admin:calls` in its own tenant. */
 export function createUsageRoutes(
   options: UsageRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const { store, clock } = options
-  const tenantOf = ({ principal, query }: HttpRequest): string | undefined =>
-    tenantWithin(principal) ?? (query.get('tenant') || undefined)
-  const usage = async (request: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(request.principal, SCOPE)
-    const { query } = request
-    const [tenant, sinceMs, untilMs] = [
-      tenantOf(request),
-      readMoment('since', query.get('since') ?? undefined),
-      readMoment('until', query.get('until') ?? undefined),
-    ]
-    const asked = {
-      ...(tenant === undefined ? {} : { tenant }),
-      ...(sinceMs === undefined ? {} : { sinceMs }),
-      ...(untilMs === undefined ? {} : { untilMs }),
-    }
-    const groups = new Map<string, UsedGroup>()
-    const isWhole = await countUsage(store, asked, (row) => addRow(groups, row, options))
-    const whole = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
-    for (const row of await store.rejections.count(whole)) groupOf(groups, row).rejected += row.requests
-    const found = [...groups.values()].map(renderGroup)
-    return jsonReply(200, { usage: found, whole: isWhole }, NO_STORE)
-  }
-  const budgets = async (request: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(request.principal, SCOPE)
-    const open = await store.openBudgets(clock.nowMs(), tenantOf(request), MAX_BUDGETS)
-    const rules = options.budgets()
-    return jsonReply(200, { budgets: open.map((budget) => renderBudget(budget, rules)) }, NO_STORE)
-  }
   return [
-    adminRoute(access, 'GET', '/admin/usage', usage),
-    adminRoute(access, 'GET', '/admin/budgets', budgets),
+    serveOperation(access, READ_USAGE, async ({ principal, query }) => {
+      const [tenant, sinceMs, untilMs] = [
+        tenantWithin(principal) ?? query.tenant,
+        parseTime(query.since),
+        parseTime(query.until),
+      ]
+      const asked = {
+        ...(tenant === undefined ? {} : { tenant }),
+        ...(sinceMs === undefined ? {} : { sinceMs }),
+        ...(untilMs === undefined ? {} : { untilMs }),
+      }
+      const groups = new Map<string, UsedGroup>()
+      const isWhole = await countUsage(store, asked, (row) => addRow(groups, row, options))
+      const whole = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
+      for (const row of await store.rejections.count(whole)) groupOf(groups, row).rejected += row.requests
+      const usage = [...groups.values()].map(({ milliseconds, durations, ...group }) => ({
+        ...{ ...group, seconds: milliseconds / 1_000, durations: [...durations] },
+      }))
+      return { usage, whole: isWhole }
+    }),
+    serveOperation(access, READ_BUDGETS, async ({ principal, query }) => {
+      const tenant = tenantWithin(principal) ?? query.tenant
+      const open = await store.openBudgets(clock.nowMs(), tenant, MAX_BUDGETS)
+      const rules = options.budgets()
+      return { budgets: open.map((budget) => renderBudget(budget, rules)) }
+    }),
   ]
 }
 
-/** Hands over every row of a time; `false` when there are more calls than are looked at. */
+/** Passes every row of a time to `add`; returns `false` if there are more calls than are counted. */
 export async function countUsage(
   store: Pick<Store, 'usage'>,
   asked: Omit<UsageQuery, 'before'>,
@@ -77,13 +75,13 @@ export async function countUsage(
     for (const row of rows) add(row)
     before = next
     if (before === undefined) return true
-    // SQLite answers in this thread: calls have their turn between two pages.
+    // SQLite runs in this thread, so other calls get a turn between two pages.
     await nextTurn()
   }
   return false
 }
 
-/** The number of milliseconds that so many of the calls stayed within; durations come with how many took so long. */
+/** The milliseconds within which a share of the calls ended; durations come with the number of calls that took so long. */
 export function quantile(durations: Iterable<readonly [number, number]>, share: number): number | null {
   const sorted = [...durations].sort(([left], [right]) => left - right)
   const wanted = share * sorted.reduce((total, [, calls]) => total + calls, 0)
@@ -95,12 +93,12 @@ export function quantile(durations: Iterable<readonly [number, number]>, share: 
   return null
 }
 
-/** What a caller would call an error. Nothing went wrong with what they took back themselves. */
+/** Whether a caller would call it an error; a call that they withdrew is none. */
 export function isError({ state, isWithdrawn }: Pick<UsageRow, 'state' | 'isWithdrawn'>): boolean {
   return !isWithdrawn && ERRORS.includes(state)
 }
 
-/** Durations are counted rounded to two digits: there are few of those, however many calls. */
+/** Durations are counted rounded to two digits, which bounds how many different ones there are. */
 export function roundedMs(tookMs: number): number {
   return Number(Math.max(0, tookMs).toPrecision(2))
 }
@@ -111,7 +109,7 @@ interface UsedGroup {
   readonly tool: string
   calls: number
   errors: number
-  /** Requests that were rejected, so that they are no calls. */
+  /** Requests that were rejected before a call was recorded. */
   rejected: number
   milliseconds: number
   cost: number
@@ -142,18 +140,7 @@ function groupOf(
   return group
 }
 
-/** What one principal used of one tool; `tool` is empty for requests that named a tool it cannot see. */
-export type RenderedUsage = ReturnType<typeof renderGroup>
-
-function renderGroup({ milliseconds, durations, ...group }: UsedGroup) {
-  return { ...group, seconds: milliseconds / 1_000, durations: [...durations] }
-}
-
-/** One budget that somebody has spent from. */
-export type RenderedBudget = ReturnType<typeof renderBudget>
-
-/** `left` and `limit` are null in units that nothing limits, or where the configuration is not known. */
-function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[] | undefined) {
+function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[] | undefined): Budget {
   const { tenant, principal, lengthMs, startMs } = window
   const kind = principal === undefined ? 'tenant' : 'principal'
   const limit = budgetsFor({ tenant, id: principal ?? '' }, rules ?? []).find(
@@ -171,7 +158,7 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
   })
   return {
     ...{ tenant, principal: principal ?? null, window_seconds: lengthMs / 1_000 },
-    resets_at: new Date(startMs + lengthMs).toISOString(),
+    resets_at: timeOf(startMs + lengthMs),
     units: units.filter(({ limit: most, used: spent }) => most !== null || spent > 0),
   }
 }
@@ -189,7 +176,7 @@ export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: 
   }))
 }
 
-/** How many parts of a unit budgets count in make one. */
+/** Budgets count in parts of a unit; so many of them make one. */
 function partsOf(unit: (typeof UNITS)[number]): number {
   if (unit === 'calls') return 1
   return unit === 'cost' ? COST_PARTS : 1_000

@@ -1,3 +1,4 @@
+import { MAX_REASON_LENGTH } from '#admin-api/approvals'
 import type { ApprovalState } from '#kernel/approval/approval'
 import type { Decision, DecisionResult } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
@@ -12,7 +13,7 @@ import {
   timeHtml,
 } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { decided, MAX_REASON_LENGTH, readDecision, renderQuestion } from '#server/admin/approvals'
+import { decided, readDecision, renderQuestion } from '#server/admin/approvals'
 import { commandOnPages } from '#server/own-command'
 
 /*
@@ -152,7 +153,7 @@ export function readPressed({ params: { verb }, query, body }: HttpRequest): Dec
   const { reason } = isJsonObject(body) ? body : {}
   return readDecision(verb, {
     ...(reason === undefined ? {} : { reason }),
-    ...(query.get('hidden') === 'accepted' ? { acceptHidden: true } : {}),
+    ...(query.get('hidden') === 'accepted' ? { accept_hidden: true } : {}),
   })
 }
 

@@ -5,7 +5,8 @@ import { isJsonObject } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { badRequest, isOperator, momentOf, NO_STORE, OPERATOR } from '#server/admin/access'
+import { isOperator, OPERATOR } from '#server/admin/access'
+import { badRequest, NO_STORE, timeOf } from '#server/admin/admin-route'
 import { httpFault, jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
@@ -110,7 +111,7 @@ function described(
           server,
           principal: shownPrincipal(signedIn.principal),
           csrf: sessions.tokenOf(signedIn.session),
-          expiresAt: momentOf(signedIn.session.expiresAtMs),
+          expiresAt: timeOf(signedIn.session.expiresAtMs),
         }
   return jsonReply(200, body, { ...NO_STORE, ...headers })
 }

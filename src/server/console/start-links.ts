@@ -1,15 +1,16 @@
 import { createHmac, randomBytes } from 'node:crypto'
+import { APPROVAL_ID, SIGN_IN_BROWSER } from '#admin-api/server'
 import type { StartToken } from '#auth/start-token'
 import { basePath } from '#config/to-settings'
 import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
-import { isJsonObject } from '#kernel/base/json'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { PAGE_HEADERS, refuseOnPage, textPage } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { adminRoute, badRequest, isOperator, NO_STORE, type OperatorAccess } from '#server/admin/access'
-import { httpFault, jsonReply } from '#server/http/exchange'
+import { isOperator, type OperatorAccess } from '#server/admin/access'
+import { serveOperation } from '#server/admin/admin-route'
+import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
 import type { ProtocolSessionStore } from '#store/protocol-state'
@@ -29,7 +30,6 @@ interface StartLinkOptions {
 const LINK_LIFETIME_MS = 12 * 3_600_000
 const NONCE_BYTES = 18
 const MAX_CODE_LENGTH = 200
-const APPROVAL_ID = /^[\w-]{1,64}$/
 
 /**
  * How the person at this machine gets into the pages: by a link that works once, made by whoever has the start token
@@ -107,18 +107,12 @@ const ANOTHER_LINK = `Run "${commandOnPages()} sign-in" in the folder of your co
 const ELSEWHERE =
   'Signing in by link works on the machine of the server alone, and this one is reached from elsewhere. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for somebody with "collet approvals link".'
 
-/** `POST /admin/sign-in` `{ approval? }`: another link, for who has the start token. */
-export function signInRoute(
-  links: StartLinks | undefined,
-  access: Pick<OperatorAccess, 'authenticate'>,
-): ServerRoute {
-  return adminRoute(access, 'POST', '/admin/sign-in', async ({ principal, body }) => {
+/** Makes another link, for the holder of the start token. */
+export function signInRoute(links: StartLinks | undefined, access: OperatorAccess): ServerRoute {
+  return serveOperation(access, SIGN_IN_BROWSER, async ({ principal, body }) => {
     if (!isOperator(principal))
       throw fault('not_authorized', 'Only the start token of this server can sign a browser in.')
     if (links === undefined) throw httpFault(409, ELSEWHERE)
-    const { approval } = isJsonObject(body) ? body : {}
-    if (approval !== undefined && (typeof approval !== 'string' || !APPROVAL_ID.test(approval)))
-      throw badRequest('`approval` is the id of an approval.')
-    return jsonReply(200, { url: links.make(approval) }, NO_STORE)
+    return { url: links.make(body.approval) }
   })
 }

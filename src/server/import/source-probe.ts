@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { BodyOf } from '#admin-api/operation'
+import type { PROBE_SOURCE, ProbedSource } from '#admin-api/sources'
 import type { Clock } from '#kernel/base/clock'
-import { cleanText, isJsonObject, type JsonValue } from '#kernel/base/json'
+import { cleanText } from '#kernel/base/json'
 import { FrameQueue } from '#protocols/frame-queue'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { badRequest } from '#server/admin/access'
+import type { HttpReply } from '#protocols/http-exchange'
+import { badRequest } from '#server/admin/admin-route'
 import { wordsOf } from '#sources/kit/command-words'
 import type { Discovery } from '#sources/kit/source'
 import { hostOf, shownAddress, shownCommand, shownProgram } from '#sources/kit/source-facts'
@@ -28,14 +30,16 @@ interface ProbeOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-const MAX_TARGET_LENGTH = 8_192
 /** Maximum length of a target in the journal. */
 const MAX_NOTE_LENGTH = 500
 const MAX_MS = 120_000
 const MAX_LINES = 500
 const MAX_SHOWN = 500
 
-export async function probeReply({ body }: HttpRequest, options: ProbeOptions): Promise<HttpReply> {
+export async function probeReply(
+  body: BodyOf<typeof PROBE_SOURCE>,
+  options: ProbeOptions,
+): Promise<HttpReply> {
   const asked = readAsked(body)
   await options.noteLook(shownTarget(asked.target))
   return {
@@ -60,15 +64,11 @@ interface Asked {
   readonly apiKey: string | undefined
 }
 
-function readAsked(body: JsonValue | undefined): Asked {
-  const { target, api_key: apiKey } = isJsonObject(body) ? body : {}
-  if (typeof target !== 'string' || target.trim() === '' || target.length > MAX_TARGET_LENGTH)
-    throw badRequest('Send { "target": "https://… or a file or a command" }.')
-  const { username, password } = (isAddress(target) ? URL.parse(target.trim()) : null) ?? {}
+function readAsked({ target, api_key: apiKey }: BodyOf<typeof PROBE_SOURCE>): Asked {
+  const { username, password } = (isAddress(target) ? URL.parse(target) : null) ?? {}
   if (username || password)
     throw badRequest('Leave user and password out of the address. A key has a field of its own (`api_key`).')
-  if (apiKey !== undefined && typeof apiKey !== 'string') throw badRequest('`api_key` is a text.')
-  return { target: target.trim(), apiKey: apiKey === '' ? undefined : apiKey }
+  return { target, apiKey: apiKey === '' ? undefined : apiKey }
 }
 
 type ProbeEvent = readonly [event: 'step' | 'line' | 'found' | 'failed', data: object]
@@ -158,7 +158,7 @@ function readTarget(text: string, folder: string): ImportTarget {
     : { kind: 'command', words: wordsOf(text), folder }
 }
 
-function renderFound(found: FoundSource, { tools, warnings, name }: Discovery) {
+function renderFound(found: FoundSource, { tools, warnings, name }: Discovery): ProbedSource {
   return {
     key: suggestKey(name === undefined ? found : { ...found, name }),
     type: found.type,

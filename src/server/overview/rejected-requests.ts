@@ -1,15 +1,13 @@
 /** Rejected requests as operators see them: `GET /admin/calls/rejected`, and their counts for statistics and usage. */
 
+import { LIST_REJECTED, type RejectedRequest } from '#admin-api/calls'
 import type { Clock } from '#kernel/base/clock'
 import { REFUSAL_CODES, type RefusalCode } from '#kernel/base/errors'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { adminRoute, badRequest, NO_STORE, type OperatorAccess, tenantWithin } from '#server/admin/access'
-import { type BaseOf, readCallFilter } from '#server/admin/call-filter'
-import { jsonReply } from '#server/http/exchange'
+import { type OperatorAccess, tenantWithin } from '#server/admin/access'
+import { badRequest, serveOperation, timeOf } from '#server/admin/admin-route'
+import { type BaseOf, toCallFilter } from '#server/admin/call-filter'
 import type { ServerRoute } from '#server/http/router'
 import type { RejectionStore, StoredRejection } from '#store/rejections'
-
-const SCOPE = 'admin:calls'
 
 interface RejectionRoutesOptions {
   readonly rejections: RejectionStore
@@ -21,44 +19,32 @@ export function createRejectionRoutes(
   { rejections, clock, baseOf }: RejectionRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, SCOPE)
-    const { tenant, limit, before, ...filter } = readCallFilter(query, clock.nowMs(), baseOf)
-    const found = await rejections.list({
-      ...{ tenant: tenantWithin(principal) ?? tenant, principal: filter.principal, tool: filter.tool },
-      ...{ sinceMs: filter.sinceMs, untilMs: filter.untilMs, before, limit },
-      code: readCode(query.get('code') || undefined),
-    })
-    const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
-    return jsonReply(200, { rejected: found.map(renderRejection), next }, NO_STORE)
-  }
-  return [adminRoute(access, 'GET', '/admin/calls/rejected', list)]
+  return [
+    serveOperation(access, LIST_REJECTED, async ({ principal, query: { code, before, limit, ...query } }) => {
+      const { tenant, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
+      const found = await rejections.list({
+        ...{ tenant: tenantWithin(principal) ?? tenant, principal: filter.principal, tool: filter.tool },
+        ...{ sinceMs: filter.sinceMs, untilMs: filter.untilMs, before, limit, code: readCode(code) },
+      })
+      const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
+      return { rejected: found.map(renderRejection), next }
+    }),
+  ]
 }
 
 function readCode(asked: string | undefined): RefusalCode | undefined {
   const code = REFUSAL_CODES.find((known) => known === asked)
   if (code !== undefined || asked === undefined) return code
-  throw badRequest(`\`code\` is one of ${REFUSAL_CODES.join(', ')}.`)
+  throw badRequest(`code: expected one of ${REFUSAL_CODES.join(', ')}.`)
 }
 
-/** One row of `collet calls --state rejected`. */
-export type RenderedRejection = ReturnType<typeof renderRejection>
-
-function renderRejection({
-  no,
-  tenant,
-  principal,
-  tool,
-  code,
-  requests,
-  lastAtMs,
-  message,
-}: StoredRejection) {
-  const at = new Date(lastAtMs).toISOString()
-  return { no, tenant, principal, tool: tool === '' ? null : tool, code, requests, last_at: at, message }
+function renderRejection({ lastAtMs, tool, ...row }: StoredRejection): RejectedRequest {
+  const { no, tenant, principal, code, requests, message } = row
+  const shown = tool === '' ? null : tool
+  return { no, tenant, principal, tool: shown, code, requests, last_at: timeOf(lastAtMs), message }
 }
 
-/** Rejected requests of a time: in all, by code, and by part of the time. */
+/** Counts the rejected requests of a time by code and by part of the time. */
 export async function tallyRejections(
   rejections: Pick<RejectionStore, 'count'>,
   query: Parameters<RejectionStore['count']>[0],

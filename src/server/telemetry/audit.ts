@@ -1,18 +1,14 @@
+import { READ_AUDIT, type Refusal } from '#admin-api/server'
 import { ANONYMOUS, opaquePrincipal, type Principal, principalIdOf } from '#kernel/base/principal'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { adminRoute, NO_STORE, type OperatorAccess, tenantWithin, wholeNumber } from '#server/admin/access'
-import { readMoment } from '#server/admin/call-filter'
-import { jsonReply } from '#server/http/exchange'
+import { type OperatorAccess, tenantWithin } from '#server/admin/access'
+import { serveOperation, timeOf } from '#server/admin/admin-route'
+import { parseTime } from '#server/admin/call-filter'
 import type { ServerRoute } from '#server/http/router'
 import type { Store } from '#store/collet-store'
 import type { KeyOwner, RecordedDenial } from '#store/keys'
 import { UNKNOWN_CALLER } from './denials.ts'
 
-const READ_SCOPE = 'audit:read'
-const KEYS_SCOPE = 'admin:keys'
 const MAX_KEYS = 10_000
-const DEFAULT_LIMIT = 100
-const MAX_LIMIT = 1_000
 
 interface AuditRoutesOptions {
   readonly store: Pick<Store, 'audit' | 'keys' | 'usage' | 'digest'>
@@ -28,26 +24,27 @@ export function createAuditRoutes(
   { store, configured }: AuditRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
-  const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, READ_SCOPE)
-    const tenant = tenantWithin(principal)
-    const after = wholeNumber(query, 'after', 0, Number.MAX_SAFE_INTEGER)
-    const limit = wholeNumber(query, 'limit', DEFAULT_LIMIT, MAX_LIMIT)
-    const sinceMs = readMoment('since', query.get('since') ?? undefined) ?? 0
-    const wanted = query.get('principal') ?? undefined
-    const denials = await store.audit.readDenials({
-      ...{ after, limit },
-      ...(tenant === undefined ? {} : { tenant }),
-    })
-    const known = access.hasScope(principal, KEYS_SCOPE)
-      ? await namesOf(store, configured(), tenant)
-      : new Map<string, string>()
-    const events = denials
-      .filter((denial) => denial.atMs >= sinceMs && isOf(store, denial, wanted))
-      .map((denial) => renderDenial(denial, known.get(denial.principal)))
-    return jsonReply(200, { events, next: denials.at(-1)?.no ?? after }, NO_STORE)
-  }
-  return [adminRoute(access, 'GET', '/admin/audit', read)]
+  return [
+    serveOperation(
+      access,
+      READ_AUDIT,
+      async ({ principal, query: { after, limit, since, principal: wanted } }) => {
+        const tenant = tenantWithin(principal)
+        const sinceMs = parseTime(since) ?? 0
+        const denials = await store.audit.readDenials({
+          ...{ after, limit },
+          ...(tenant === undefined ? {} : { tenant }),
+        })
+        const known = access.hasScope(principal, 'admin:keys')
+          ? await namesOf(store, configured(), tenant)
+          : new Map<string, string>()
+        const events = denials
+          .filter((denial) => denial.atMs >= sinceMs && isOf(store, denial, wanted))
+          .map((denial) => renderDenial(denial, known.get(denial.principal)))
+        return { events, next: denials.at(-1)?.no ?? after }
+      },
+    ),
+  ]
 }
 
 /** By the name that is shown or by the one that is kept. */
@@ -60,17 +57,14 @@ function isOf(
   return opaquePrincipal({ digest }, { tenant, id: wanted }) === principal
 }
 
-/** One refusal, as `collet audit` has it. */
-export type RenderedDenial = ReturnType<typeof renderDenial>
-
-function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | undefined) {
+function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | undefined): Refusal {
   return {
     no,
-    type: 'authorization.decided' as const,
-    at: new Date(atMs).toISOString(),
+    type: 'authorization.decided',
+    at: timeOf(atMs),
     ...denial,
     ...(id === undefined ? {} : { principal_id: id }),
-    allowed: false as const,
+    allowed: false,
   }
 }
 

@@ -1,25 +1,20 @@
+/**
+ * Webhooks of the config over HTTP: how their deliveries go, and trying them with samples. Requests are sent only to addresses of the
+ * config; none is taken from a request. Secrets and the path of an address, which is one for a chat, are never shown.
+ */
+import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import type { Webhook } from '#config/webhooks'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Clock } from '#kernel/base/clock'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
-import {
-  adminRoute,
-  badRequest,
-  momentOf,
-  NO_STORE,
-  type OperatorAccess,
-  requireServerScope,
-} from '#server/admin/access'
-import { jsonReply } from '#server/http/exchange'
+import type { OperatorAccess } from '#server/admin/access'
+import { badRequest, serveOperation, timeOf } from '#server/admin/admin-route'
 import type { ServerRoute } from '#server/http/router'
 import { configuredHosts } from '#server/sources'
 import type { Store } from '#store/collet-store'
 import type { ListenerState } from '#store/notices'
 import { tryWebhook } from './samples.ts'
-
-const SCOPE = 'admin:webhooks'
 
 interface WebhookRoutesOptions {
   webhooks(): readonly Webhook[]
@@ -30,31 +25,23 @@ interface WebhookRoutesOptions {
   consoleUrl?(): string | undefined
 }
 
-/** Who is told of what and how that goes, and trying it. Only addresses of the config are written to: none is taken from a request. */
 export function createWebhookRoutes(
   options: WebhookRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
-    adminRoute(access, 'GET', '/admin/webhooks', async ({ principal }) => {
-      requireServerScope(principal, SCOPE, access)
-      const states = await options.notices.listeners()
-      return jsonReply(200, listWebhooks(options.webhooks(), states), NO_STORE)
-    }),
-    adminRoute(access, 'POST', '/admin/webhooks/test', async ({ principal, body }) => {
-      requireServerScope(principal, SCOPE, access)
-      const meant = webhooksNamed(options.webhooks(), readName(body))
-      const tried = await Promise.all(meant.map((webhook) => tryWebhook(webhook, options)))
-      return jsonReply(200, { results: tried.flat() }, NO_STORE)
+    serveOperation(access, LIST_WEBHOOKS, async () =>
+      listWebhooks(options.webhooks(), await options.notices.listeners()),
+    ),
+    serveOperation(access, TEST_WEBHOOKS, async ({ body }) => {
+      const wanted = webhooksNamed(options.webhooks(), body.name)
+      const tried = await Promise.all(wanted.map((webhook) => tryWebhook(webhook, options)))
+      return { results: tried.flat() }
     }),
   ]
 }
 
-export type RenderedWebhooks = ReturnType<typeof listWebhooks>
-export type RenderedWebhook = RenderedWebhooks['webhooks'][number]
-
-/** As operators see them: never a secret, nor the path of an address, which is one for a chat. */
-export function listWebhooks(webhooks: readonly Webhook[], states: readonly ListenerState[]) {
+export function listWebhooks(webhooks: readonly Webhook[], states: readonly ListenerState[]): Webhooks {
   const byTarget = new Map(states.map((state) => [state.target, state]))
   const known = new Set(webhooks.map(({ target }) => target))
   return {
@@ -64,24 +51,23 @@ export function listWebhooks(webhooks: readonly Webhook[], states: readonly List
         ...{ name, to: URL.parse(url)?.origin ?? '', format, events, approver: approver ?? null },
         signed: secret !== undefined,
         delivered: state?.delivered ?? 0,
-        last_delivered_at: momentOf(state?.deliveredAtMs),
+        last_delivered_at: timeOf(state?.deliveredAtMs),
         waiting: state?.waiting ?? 0,
-        waiting_since: momentOf(state?.waitingSinceMs),
+        waiting_since: timeOf(state?.waitingSinceMs),
         given_up: state?.givenUp ?? 0,
-        last_failed_at: momentOf(state?.failedAtMs),
+        last_failed_at: timeOf(state?.failedAtMs),
         last_failure: state?.failure ?? null,
       }
     }),
-    /** Messages for receivers that this config does not have. */
     unclaimed: states.reduce((sum, { target, waiting }) => sum + (known.has(target) ? 0 : waiting), 0),
   }
 }
 
-/** The one of a name or an address, or all; throws when there is none. */
+/** Finds the webhook with a name or an address, or all of them; throws if there is none. */
 export function webhooksNamed(webhooks: readonly Webhook[], name: string | undefined): readonly Webhook[] {
-  const meant =
+  const found =
     name === undefined ? webhooks : webhooks.filter((each) => [each.name, each.url].includes(name))
-  if (meant.length > 0) return meant
+  if (found.length > 0) return found
   if (webhooks.length === 0)
     throw badRequest('There are no webhooks. Write some into the config: docs/webhooks.md shows how.')
   const names = webhooks.map((webhook) => webhook.name)
@@ -90,17 +76,8 @@ export function webhooksNamed(webhooks: readonly Webhook[], name: string | undef
   )
 }
 
-function readName(body: JsonValue | undefined): string | undefined {
-  if (body === undefined) return undefined
-  if (!isJsonObject(body) || Object.keys(body).some((member) => member !== 'name'))
-    throw badRequest('Send a JSON object with an optional `name`.')
-  const { name } = body
-  if (name === undefined || typeof name === 'string') return name
-  throw badRequest('`name` is the name of a webhook.')
-}
-
-/** The way to the addresses of a config, where no server runs; close it. */
-export function openWayTo(webhooks: readonly Webhook[], egress: Settings['egress']): GuardedFetch {
+/** Opens a fetch to the webhooks of a config where no server runs; the caller closes it. */
+export function openWebhookFetch(webhooks: readonly Webhook[], egress: Settings['egress']): GuardedFetch {
   const none = {
     ...{ auth: { apiKeys: [], jwt: undefined } },
     oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },

@@ -37,7 +37,7 @@ export interface Approval {
     readonly at: string
   }[]
   /** What keeps the person who looks from approving it. */
-  readonly hindrance: 'scope' | 'own' | 'approved_before' | null
+  readonly obstacle: 'scope' | 'own' | 'approved_before' | null
 }
 
 /** The same whole. */
@@ -106,7 +106,7 @@ export function useDecide(id: string) {
 interface DecisionRequest {
   readonly verb: 'approve' | 'reject'
   readonly reason?: string
-  readonly acceptHidden?: true
+  readonly accept_hidden?: true
 }
 
 export function makeLink(id: string, body: Pick<MadeLink, 'approver' | 'power'>): Promise<MadeLink> {

@@ -51,14 +51,8 @@ export function DecideBar(props: DecideBarProps): ReactNode {
         </p>
       </div>
     )
-  const { stale, hides_something: hides, hindrance } = approval
-  const off = stale
-    ? STALE
-    : hindrance !== null
-      ? HINDRANCES[hindrance](approval)
-      : isSeen
-        ? undefined
-        : UNSEEN
+  const { stale, hides_something: hides, obstacle } = approval
+  const off = stale ? STALE : obstacle !== null ? OBSTACLES[obstacle](approval) : isSeen ? undefined : UNSEEN
   return (
     <div className="decide-bar" role="group" aria-label="Your decision">
       <div className="grow">
@@ -121,7 +115,7 @@ const STALE = 'The tool has changed since the call was made, so this call can on
 
 const UNSEEN = 'You have not seen all arguments. Show everything that is folded, and scroll to their end.'
 
-const HINDRANCES = {
+const OBSTACLES = {
   scope: ({ required_scope: scope }: WholeApproval) =>
     `Approving this needs a credential with the scope ${scope}, which yours does not have. You cannot share a link for it either.`,
   own: () => 'This is your own call. Another person has to approve it; you may reject it.',

@@ -58,7 +58,7 @@ function Found({ approval }: { readonly approval: WholeApproval }): ReactNode {
             decide.mutate({
               verb,
               ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
-              ...(verb === 'approve' && hides ? { acceptHidden: true } : {}),
+              ...(verb === 'approve' && hides ? { accept_hidden: true } : {}),
             })
           }
         >

@@ -25,7 +25,7 @@ export function LinkButton({ approval }: { readonly approval: WholeApproval }): 
   const [isOpen, setOpen] = useState(false)
   const off = approval.stale
     ? 'The tool has changed, so there is nothing left to ask.'
-    : approval.hindrance === 'scope'
+    : approval.obstacle === 'scope'
       ? 'Only people who may approve this call can share it.'
       : undefined
   return (

@@ -68,7 +68,7 @@ function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
 /** The first number is the one in the rail: what the person who looks may decide. */
 function waitingWords(waiting: readonly Approval[], mayDecide: boolean): string {
   if (!mayDecide) return `${countOf(waiting.length, 'call')} waiting`
-  const mine = waiting.filter(({ hindrance }) => hindrance === null).length
+  const mine = waiting.filter(({ obstacle }) => obstacle === null).length
   const others = waiting.length - mine
   return `${countOf(mine, 'call')} waiting for you${others === 0 ? '' : `, ${others} for others`}`
 }
@@ -81,7 +81,7 @@ interface SplitProps {
 }
 
 function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
-  const mine = waiting.filter(({ hindrance }) => hindrance === null)
+  const mine = waiting.filter(({ obstacle }) => obstacle === null)
   const shown = view === 'waiting' ? waiting : view === 'mine' ? mine : []
   return (
     <div className="split appr-split" data-detail={id === undefined ? undefined : 'open'}>

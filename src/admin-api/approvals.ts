@@ -1,0 +1,184 @@
+/**
+ * Operations on approvals: calls that wait for a decision or did, and what people decide about them. The routes are in
+ * `server/admin/approvals.ts`; the webhooks send the same members.
+ */
+import { z } from 'zod'
+import { type AnswerOf, json, named, numberInQuery, operation, type Shape, time } from './operation.ts'
+import { DIFFERENCE } from './pins.ts'
+import { TIER } from './tools.ts'
+
+export const MAX_REASON_LENGTH = 1_000
+const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
+const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
+
+/** One decision of an approver. */
+export const DECISION = named('AdminDecision', () =>
+  z.object({
+    by: z.string(),
+    action: z.enum(['grant', 'reject', 'override']),
+    reason: z.string().nullable(),
+    at: time(),
+  }),
+)
+
+const members = () => ({
+  id: z.string(),
+  state: z.enum(APPROVAL_STATES),
+  stale: z.boolean().describe('The tool has changed since; the approval can only be rejected.'),
+  tenant: z.string(),
+  principal: z.string(),
+  record: z.string(),
+  call_id: z.string(),
+  run_id: z.string(),
+  user_id: z.string().nullable(),
+  user_proven: z.boolean(),
+  attempt: z.int(),
+  tool: z.string(),
+  tool_id: z.string(),
+  safety_tier: TIER(),
+  args_hash: z.string(),
+  definition_hash: z.string(),
+  summary: json().describe('Null without the scope `approvals:respond`.'),
+  input_bytes: z.int(),
+  hidden_values: z.int().describe('Credentials in the input that are not shown.'),
+  hides_something: z.boolean().describe('To approve it, send `accept_hidden`.'),
+  quorum: z.int(),
+  required_scope: z.string().nullable(),
+  created_at: time(),
+  expires_at: time(),
+  decided_at: time().nullable(),
+  decisions: z.array(DECISION()),
+})
+
+const LISTED_APPROVAL = named('AdminListedApproval', () =>
+  z.object({
+    ...members(),
+    description: z.string().nullish(),
+    input: json().optional().describe('Of `collet mcp` only, whose lists have no bound.'),
+    obstacle: z
+      .enum(['scope', 'own', 'approved_before'])
+      .nullable()
+      .describe(
+        'What keeps the one who asks from approving it: a scope that is missing, that the call is theirs, or that they have approved it before.',
+      ),
+  }),
+)
+/** An approval in a list. */
+export type ListedApproval = Shape<typeof LISTED_APPROVAL>
+
+const APPROVAL = named('AdminApproval', () =>
+  LISTED_APPROVAL().extend({
+    description: z.string().nullable(),
+    input: json().optional().describe('The arguments, for the scope `approvals:respond`.'),
+    needed: z
+      .enum(['never', 'conditional', 'always'])
+      .nullable()
+      .describe('When calls of the tool need approval.'),
+    link_may_decide: z
+      .boolean()
+      .describe('Whether a link for this approval can decide, and not only show it.'),
+    credentials: z
+      .array(z.object({ kind: z.enum(['authorization', 'secret']), id: z.string() }))
+      .describe('What the tool is given besides its input; the approval covers exactly these.'),
+    changes: z
+      .array(DIFFERENCE())
+      .nullable()
+      .describe('What has changed in the tool since a stale approval; empty when only its code has.'),
+  }),
+)
+/** An approval with everything that there is to know before a decision. */
+export type Approval = Shape<typeof APPROVAL>
+
+/** Selects approvals of a list. */
+export const APPROVAL_FILTER = () =>
+  z.object({ state: z.enum(APPROVAL_STATES).optional(), limit: numberInQuery(1_000, 1).default(100) })
+
+const READERS =
+  'Needs the start token of the server, or a credential with the scope `approvals:read` or `approvals:respond`. Input and summary are only shown with `approvals:respond`.'
+const APPROVERS = 'Needs the start token of the server, or a credential with the scope `approvals:respond`.'
+
+export const LIST_APPROVALS = operation({
+  id: 'listApprovals',
+  route: 'GET /admin/approvals',
+  summary: 'Calls that wait for approval, or did.',
+  description: READERS,
+  query: APPROVAL_FILTER,
+  answer: () => z.object({ approvals: z.array(LISTED_APPROVAL()) }),
+})
+
+export const SHOW_APPROVAL = operation({
+  id: 'showApproval',
+  route: 'GET /admin/approvals/:id',
+  summary: 'One of them, with its arguments.',
+  description: READERS,
+  answer: () => z.object({ approval: APPROVAL() }),
+  errors: [404],
+})
+
+/** What an approver may send; without a body it is a plain yes or no. */
+export const DECISION_BODY = () =>
+  z
+    .strictObject({
+      reason: z
+        .string()
+        .max(MAX_REASON_LENGTH)
+        .refine((text) => !text.includes('\0'), { error: 'a text cannot hold NUL.' })
+        .optional(),
+      override: z
+        .boolean()
+        .default(false)
+        .describe('Decides alone; needs the scope `approvals:override` and a reason.'),
+      accept_hidden: z.boolean().default(false).describe('Approves although part of the input is hidden.'),
+    })
+    .prefault({})
+
+export const APPROVE_CALL = operation({
+  id: 'approveCall',
+  route: 'POST /admin/approvals/:id/approve',
+  summary: 'Approves a call.',
+  description: APPROVERS,
+  body: DECISION_BODY,
+  answer: () => z.object({ approval: APPROVAL() }),
+  errors: [404, 409, 410, 422],
+})
+
+export const REJECT_CALL = operation({
+  id: 'rejectCall',
+  route: 'POST /admin/approvals/:id/reject',
+  summary: 'Rejects a call.',
+  description: APPROVERS,
+  body: DECISION_BODY,
+  answer: () => z.object({ approval: APPROVAL() }),
+  errors: [404, 409, 410, 422],
+})
+
+export const LINK_APPROVAL = operation({
+  id: 'makeApprovalLink',
+  route: 'POST /admin/approvals/:id/link',
+  summary: 'Makes a one-time link for one approver.',
+  description: APPROVERS,
+  body: () =>
+    z.strictObject({
+      approver: z
+        .string({
+          error: 'expected the name of the person the link is for, for example "alice@example.com".',
+        })
+        .regex(APPROVER_NAME, {
+          error: 'expected the name of the person the link is for, for example "alice@example.com".',
+        }),
+      power: z.enum(['decide', 'inspect']).default('decide'),
+    }),
+  answer: () =>
+    z.object({
+      url: z.string(),
+      token: z.string(),
+      approver: z.string(),
+      power: z
+        .enum(['decide', 'inspect'])
+        .describe('Without a sign-in a link may only show what it is about.'),
+      needs_sign_in: z.boolean(),
+    }),
+  errors: [404, 409, 410, 422],
+})
+/** A link for one approver. */
+export type ApprovalLink = AnswerOf<typeof LINK_APPROVAL>

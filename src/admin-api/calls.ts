@@ -1,0 +1,306 @@
+/**
+ * Operations on recorded calls: listed, counted, followed, shown and settled; and requests that were rejected before a call was recorded.
+ * Lists, counts and streams share one filter, so that they select the same calls.
+ */
+import { z } from 'zod'
+import { DECISION } from './approvals.ts'
+import {
+  type AnswerOf,
+  json,
+  named,
+  numberInQuery,
+  operation,
+  type Shape,
+  texts,
+  time,
+  timeInQuery,
+} from './operation.ts'
+import { TIER } from './tools.ts'
+
+const MAX_TOOL_LENGTH = 300
+const MAX_REASON_LENGTH = 1_000
+const MAX_BUCKETS = 500
+
+const STATE = () => z.enum(['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'])
+const COUNTS = () => z.partialRecord(STATE(), z.int().min(1))
+
+const glance = () => ({
+  record: z.string(),
+  tenant: z.string(),
+  principal: z.string(),
+  tool: z.string(),
+  safety_tier: TIER(),
+  state: STATE(),
+  attempt: z.int(),
+  parent: z.string().nullable().describe('The record of the workflow’s call, for a step.'),
+  created_at: time(),
+  finished_at: time().nullable(),
+  took_ms: z.int().nullable().describe('From the request to the end, with the time it waited for approval.'),
+  ran_ms: z
+    .number()
+    .nullable()
+    .describe('How long the tool ran in its last attempt. Null also for a call that was settled.'),
+  error_code: z.string().nullable(),
+})
+
+const CALL = named('AdminCall', () =>
+  z
+    .object({
+      ...glance(),
+      call_id: z.string(),
+      run_id: z.string(),
+      trace_id: z.string(),
+      protocol: z.string().nullable(),
+      user_id: z.string().nullable(),
+      by: z
+        .string()
+        .nullable()
+        .describe("The operator who ran it in the console under the principal's name."),
+      result_expired: z.boolean(),
+      has_late_result: z.boolean(),
+    })
+    .describe('What happened, without input and outcome.'),
+)
+/** A call in a list. */
+export type ListedCall = Shape<typeof CALL>
+
+/** A call that changed, in the event `calls` of the stream. */
+const CHANGED_CALL = () =>
+  z.object({
+    ...glance(),
+    by: z.string().optional(),
+    events: texts().describe('What happened to it, in order.'),
+  })
+export type ChangedCall = Shape<typeof CHANGED_CALL>
+
+/** The event `calls` of the stream. */
+export interface CallChanges {
+  readonly calls: readonly ChangedCall[]
+  /** Records of calls that no longer match the filter. */
+  readonly left: readonly string[]
+}
+
+const TIMELINE = () =>
+  z.array(z.object({ at: time(), event: z.string(), facts: z.record(z.string(), z.unknown()) }))
+export type TimelineEntry = Shape<typeof TIMELINE>[number]
+
+const OUTCOME = () =>
+  z.discriminatedUnion('ok', [
+    z.object({ ok: z.literal(true), value: z.unknown() }),
+    z.object({
+      ok: z.literal(false),
+      error: z.object({
+        code: z.string(),
+        message: z.string(),
+        can_retry: z.boolean(),
+        developer_message: z.string().optional(),
+        effect: z.string().optional(),
+      }),
+    }),
+  ])
+export type CallOutcome = Shape<typeof OUTCOME>
+
+const CALL_DETAILS = named('AdminCallDetails', () =>
+  CALL().extend({
+    definition_hash: z.string(),
+    session_id: z.string().nullable(),
+    root: z.string().nullable(),
+    waits_for: z.string().nullable(),
+    timeline: TIMELINE(),
+    steps: z.array(CALL().extend({ timeline: TIMELINE() })),
+    journal: z
+      .array(
+        z.object({
+          writer: z.string(),
+          group: z.int(),
+          link: z.string(),
+          at: time(),
+          events: z.array(z.looseObject({ type: z.string(), at: z.number() })),
+        }),
+      )
+      .describe('The commits of the journal that are about the call.'),
+    approval: z
+      .object({ id: z.string(), decisions: z.array(DECISION()) })
+      .nullable()
+      .describe('Null without an approval, and for those who may not see approvals.'),
+    contents: z
+      .enum(['shown', 'hidden', 'unasked', 'gone'])
+      .describe(
+        'Whether input and outcome are shown: `hidden` without the scope, `unasked` with `contents=no`.',
+      ),
+    input: z.unknown().optional(),
+    outcome: OUTCOME().optional(),
+    late_outcome: OUTCOME().optional(),
+  }),
+)
+/** A call with everything that is known of it. */
+export type CallDetails = Shape<typeof CALL_DETAILS>
+
+/** Selects the same calls in lists, counts and streams. */
+const FILTER = () =>
+  z.object({
+    state: z
+      .string()
+      .optional()
+      .describe(
+        'One or several, separated by commas: parked, running, succeeded, failed, released, ambiguous; error is failed, released and ambiguous; rejected counts rejected requests.',
+      ),
+    tool: z
+      .string()
+      .max(MAX_TOOL_LENGTH)
+      .optional()
+      .describe('In any spelling; `Name@1.0.0` for one version, `*` for any text.'),
+    principal: z.string().optional(),
+    tenant: z.string().optional(),
+    since: timeInQuery(),
+    until: timeInQuery(),
+    slow: numberInQuery().optional().describe('Those that took so many milliseconds or more.'),
+    quick: numberInQuery().optional().describe('Those that took less than so many milliseconds.'),
+  })
+/** A filter as the server reads it. */
+export type CallFilterQuery = Shape<typeof FILTER>
+
+const page = () => ({
+  before: numberInQuery().optional().describe('`next` of the previous page.'),
+  limit: numberInQuery(1_000, 1).default(100),
+})
+
+export const LIST_CALLS = operation({
+  id: 'listAllCalls',
+  route: 'GET /admin/calls',
+  scope: 'admin:calls',
+  summary: 'Calls of the tenant, newest first; the operator sees every tenant.',
+  query: () =>
+    FILTER().extend({ record: z.string().optional().describe('The beginning of a record id.'), ...page() }),
+  answer: () =>
+    z.object({
+      calls: z.array(CALL()),
+      next: z.int().nullable().describe('Send it as `before` for the next page; null at the end.'),
+    }),
+})
+export type CallPage = AnswerOf<typeof LIST_CALLS>
+
+export const LIST_REJECTED = operation({
+  id: 'listRejectedRequests',
+  route: 'GET /admin/calls/rejected',
+  scope: 'admin:calls',
+  summary:
+    'Requests that were rejected before a call was recorded, newest first: one row per caller, tool, error code and minute.',
+  query: () =>
+    FILTER()
+      .omit({ state: true, slow: true, quick: true })
+      .extend({
+        code: z.string().optional().describe('Only requests that were answered with this error code.'),
+        ...page(),
+      }),
+  answer: () =>
+    z.object({
+      rejected: z.array(
+        z.object({
+          no: z.int(),
+          tenant: z.string(),
+          principal: z.string(),
+          tool: z
+            .string()
+            .nullable()
+            .describe('Null for a tool that the caller cannot see or that does not exist.'),
+          code: z.string(),
+          requests: z.int().min(1).describe('Rejected requests of this kind in that minute.'),
+          last_at: time(),
+          message: z.string().describe('What the last of them was answered.'),
+        }),
+      ),
+      next: z.int().nullable().describe('Send it as `before` for the next page; null at the end.'),
+    }),
+})
+export type RejectedRequest = AnswerOf<typeof LIST_REJECTED>['rejected'][number]
+
+export const COUNT_CALLS = operation({
+  id: 'countAllCalls',
+  route: 'GET /admin/calls/stats',
+  scope: 'admin:calls',
+  summary:
+    'How many calls of a filter were asked for when, and what became of them. Without `since`: of the last 30 minutes.',
+  query: () =>
+    FILTER().extend({
+      buckets: numberInQuery(MAX_BUCKETS, 1).default(60).describe('In how many parts the time is divided.'),
+    }),
+  answer: () =>
+    z.object({
+      since: time(),
+      until: time(),
+      bucket_ms: z.int().min(1),
+      states: COUNTS().describe('Calls by state; those without any are absent.'),
+      rejected: z
+        .record(z.string(), z.int().min(1))
+        .describe('Requests that were rejected before a call was recorded, by error code.'),
+      buckets: z
+        .array(z.object({ at: time(), states: COUNTS(), rejected: z.int().min(0) }))
+        .describe('Oldest first; those without a call or a rejected request are absent.'),
+      whole: z
+        .boolean()
+        .describe('False when there are more calls than are counted; the older ones are left out.'),
+    }),
+})
+export type CallStats = AnswerOf<typeof COUNT_CALLS>
+
+export const FOLLOW_CALLS = operation({
+  id: 'followAllCalls',
+  route: 'GET /admin/calls/events',
+  scope: 'admin:calls',
+  summary: 'Calls as they begin, wait, end and are settled, on every server of the store.',
+  description:
+    'First comes the event `ready`; with `missed: true` the stream lacks changes since `Last-Event-ID`, so list calls again. `calls` has the calls that changed, as they are now, and the records that no longer match the filter (`left`). `end` says why there is no more: the credential ended, the reader was too slow, the server stops.',
+  headers: { 'Last-Event-ID': 'The id of the last event that arrived: the stream continues after it.' },
+  query: () =>
+    FILTER().extend({
+      after: z
+        .string()
+        .optional()
+        .describe('The same as `Last-Event-ID`, for a client that cannot send the header.'),
+    }),
+  errors: [429],
+})
+
+export const SHOW_CALL = operation({
+  id: 'showCall',
+  route: 'GET /admin/calls/:record',
+  scope: 'admin:calls',
+  summary:
+    'One call with its timeline and steps; input and outcome for those who also have the scope `calls:read`, which is journaled.',
+  query: () =>
+    z.object({
+      contents: z
+        .enum(['yes', 'no'])
+        .default('yes')
+        .describe('`no` leaves input and outcome out, and leaves no trace in the journal.'),
+    }),
+  answer: () => z.object({ call: CALL_DETAILS() }),
+  errors: [404],
+})
+
+export const SETTLE_CALL = operation({
+  id: 'settleCall',
+  route: 'POST /admin/calls/:record/settle',
+  scope: 'calls:settle',
+  summary: 'Records how an ambiguous call ended.',
+  body: () =>
+    z
+      .strictObject({
+        as: z.enum(['succeeded', 'failed', 'not-run']),
+        why: z
+          .string({ error: WHY_EXPECTED })
+          .min(1, { error: WHY_EXPECTED })
+          .max(MAX_REASON_LENGTH, { error: WHY_EXPECTED })
+          .refine((text) => text.trim() !== '', { error: WHY_EXPECTED }),
+        value: json().optional().describe('With `as: "succeeded"`: what the call answers from now on.'),
+      })
+      .refine(({ as, value }) => value === undefined || as === 'succeeded', {
+        path: ['value'],
+        error: 'can only be sent with `as: "succeeded"`.',
+      }),
+  answer: () => z.object({ record: z.string(), settled_as: z.enum(['succeeded', 'failed', 'not-run']) }),
+  errors: [404],
+})
+
+const WHY_EXPECTED = `expected a text of 1 to ${MAX_REASON_LENGTH} characters that says how you know.`

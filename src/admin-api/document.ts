@@ -1,0 +1,171 @@
+/**
+ * The OpenAPI 3.1 document of the admin API, made from the declared operations when it is first asked for. Schemas with a name become
+ * components. Every operation that a module of this folder exports is in it.
+ */
+import { z } from 'zod'
+import * as approvals from './approvals.ts'
+import * as calls from './calls.ts'
+import * as keys from './keys.ts'
+import { type ErrorStatus, type Operation, UNDECLARED } from './operation.ts'
+import * as pins from './pins.ts'
+import * as secrets from './secrets.ts'
+import * as server from './server.ts'
+import * as sources from './sources.ts'
+import * as tools from './tools.ts'
+import * as usage from './usage.ts'
+
+const MODULES = [approvals, calls, keys, pins, secrets, server, sources, tools, usage]
+
+type Part = Readonly<Record<string, unknown>>
+
+/** Why a request was refused; the body is the same for all of them. */
+const REFUSALS = {
+  400: ['AdminUnusable', 'What was sent cannot be used; the message says why.'],
+  401: ['AdminUnknown', 'The credential is missing or not valid.'],
+  403: ['AdminForbidden', 'The credential does not allow it.'],
+  404: ['AdminNone', 'There is none with this id.'],
+  409: ['AdminConflict', 'It was decided or changed meanwhile, or exists already; the message says which.'],
+  410: ['AdminTooLate', 'The time to decide has run out.'],
+  422: ['AdminCancelled', 'The call was cancelled.'],
+  429: ['AdminTooMany', 'Too many such requests are open.'],
+  503: ['AdminAway', 'The store cannot be used now.'],
+} as const satisfies Record<400 | 401 | 403 | 503 | ErrorStatus, readonly [string, string]>
+
+export function createAdminDocument(version: string): Part {
+  const schemas: Record<string, unknown> = {
+    AdminMessage: {
+      type: 'object',
+      description: 'Why it was refused, and what to do.',
+      required: ['message'],
+      properties: { message: { type: 'string' } },
+    },
+  }
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const operation of MODULES.flatMap((module) => Object.values(module).filter(isOperation))) {
+    const path = operation.path.replace(/:(\w+)/, '{$1}')
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation, schemas) }
+  }
+  const message = { 'application/json': { schema: { $ref: '#/components/schemas/AdminMessage' } } }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Collet: operating a server',
+      version,
+      summary: 'What operators do: keys, approvals, sources, calls, the journal.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      schemas,
+      responses: Object.fromEntries(
+        Object.values(REFUSALS).map(([name, description]) => [name, { description, content: message }]),
+      ),
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The start token of the server, an API key or a JWT.',
+        },
+        'x-api-key': { type: 'apiKey', in: 'header', name: 'x-api-key' },
+      },
+    },
+  }
+}
+
+function isOperation(exported: unknown): exported is Operation {
+  return typeof exported === 'object' && exported !== null && 'route' in exported
+}
+
+function describe(operation: Operation, schemas: Record<string, unknown>): Part {
+  const { id, path, summary, access, parameter, query, body, answer, status = 200 } = operation
+  const [, name] = /:(\w+)/.exec(path) ?? []
+  const inQuery = query() === UNDECLARED() ? {} : toJsonSchema(query(), 'input', schemas)
+  const parameters = [
+    ...(name === undefined
+      ? []
+      : [{ name, in: 'path', required: true, description: parameter, schema: { type: 'string' } }]),
+    ...Object.entries(asPart(inQuery.properties)).map(([member, schema]) => {
+      const { description, ...rest } = asPart(schema)
+      return { name: member, in: 'query', description, schema: rest }
+    }),
+    ...Object.entries(operation.headers ?? {}).map(([header, description]) => ({
+      ...{ name: header, in: 'header', description, schema: { type: 'string' } },
+    })),
+  ]
+  const credentials = [{ bearer: [] }, { 'x-api-key': [] }]
+  const content =
+    answer === undefined
+      ? { 'text/event-stream': { schema: { type: 'string' } } }
+      : { 'application/json': { schema: toJsonSchema(answer(), 'output', schemas) } }
+  return {
+    operationId: id,
+    tags: ['admin'],
+    summary,
+    description: descriptionOf(operation),
+    security: access === 'open' ? [{}] : access === 'callers' ? [...credentials, {}] : credentials,
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body() === UNDECLARED()
+      ? {}
+      : {
+          requestBody: {
+            required: !body().safeParse(undefined).success,
+            content: { 'application/json': { schema: toJsonSchema(body(), 'input', schemas) } },
+          },
+        }),
+    responses: {
+      [status]: { description: 'Done.', content },
+      ...(operation.isTagged === true ? { 304: { description: 'It is what `If-None-Match` names.' } } : {}),
+      ...Object.fromEntries(
+        statusesOf(operation).map((code) => [code, { $ref: `#/components/responses/${REFUSALS[code][0]}` }]),
+      ),
+    },
+  }
+}
+
+function statusesOf({ access, errors = [] }: Operation): readonly (keyof typeof REFUSALS)[] {
+  return access === 'open' ? [] : [400, 401, 403, ...errors, 503]
+}
+
+/** Who may use it, before what else there is to know. */
+function descriptionOf({ scope, isServerWide, access, description }: Operation): string | undefined {
+  const whose = isServerWide === true ? 'a credential of the default tenant' : 'a credential'
+  const needs =
+    scope === undefined
+      ? []
+      : [`Needs the start token of the server, or ${whose} with the scope \`${scope}\`.`]
+  const open =
+    access === 'callers' && scope === undefined && description === undefined
+      ? ['For every caller. A server that asks callers for no credential asks for none here.']
+      : []
+  const parts = [...needs, ...open, ...(description === undefined ? [] : [description])]
+  return parts.length === 0 ? undefined : parts.join(' ')
+}
+
+/** Puts named schemas among the components, and refers to them. */
+function toJsonSchema(schema: z.ZodType, io: 'input' | 'output', schemas: Record<string, unknown>): Part {
+  const made = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    override({ jsonSchema }) {
+      // Implied by the type of the member, or by JSON itself.
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern
+      delete jsonSchema.propertyNames
+    },
+  })
+  const text = JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/')
+  const { $schema: _dialect, $defs = {}, id: _id, ...rest } = asPart(JSON.parse(text))
+  for (const [name, definition] of Object.entries(asPart($defs))) schemas[name] = withoutId(definition)
+  return rest
+}
+
+function withoutId(definition: unknown): Part {
+  const { id: _id, ...rest } = asPart(definition)
+  return rest
+}
+
+function asPart(value: unknown): Part {
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}

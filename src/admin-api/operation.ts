@@ -1,0 +1,149 @@
+/**
+ * How an operation of the admin API is declared: method, path, access, request and answer, once. The server reads requests with it and
+ * checks its answers against it at compile time, `GET /admin/openapi.json` is generated from it, and the console and the command line
+ * import its types. It runs in browsers too, so it depends on zod alone. Schemas are made when they are first used: a server starts
+ * without them. Members on the wire are in snake_case.
+ */
+import { z } from 'zod'
+
+/** Every scope that the server's own routes ask for. */
+export const SERVER_SCOPES = [
+  'admin:calls',
+  'admin:keys',
+  'admin:pins',
+  'admin:reload',
+  'admin:secrets',
+  'admin:sources',
+  'admin:webhooks',
+  'approvals:override',
+  'approvals:read',
+  'approvals:respond',
+  'audit:read',
+  'calls:read',
+  'calls:settle',
+  'metrics:read',
+  'users:assert',
+] as const
+
+export type ServerScope = (typeof SERVER_SCOPES)[number]
+
+/** Statuses besides 400, 401, 403 and 503, which every operation may answer. */
+export type ErrorStatus = 404 | 409 | 410 | 422 | 429
+
+const METHODS = ['GET', 'POST', 'DELETE'] as const
+type Method = (typeof METHODS)[number]
+
+interface Declaration<Query extends z.ZodType, Body extends z.ZodType, Answer extends object> {
+  /** `operationId` of the document. */
+  readonly id: string
+  /** Method and path, which has at most one parameter: `DELETE /admin/keys/:key_id`. */
+  readonly route: `${Method} /admin/${string}`
+  readonly summary: string
+  readonly description?: string
+  /** The server checks it before it reads the request. Absent: the handler decides who may do what. */
+  readonly scope?: ServerScope
+  /** It concerns all tenants, so that a credential has to be of the default tenant. */
+  readonly isServerWide?: true
+  /** `callers`: where tools can be called without a credential, no credential is needed. `open`: never. Default: a credential. */
+  readonly access?: 'callers' | 'open'
+  /** Explains the parameter of the path. */
+  readonly parameter?: string
+  /** Headers of the request that it reads, each with its meaning. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly query?: () => Query
+  readonly body?: () => Body
+  /** Absent: the answer is a stream of events, which the description explains. */
+  readonly answer?: () => z.ZodType<Answer>
+  /** Default 200. */
+  readonly status?: 201
+  /** It answers 304 if `If-None-Match` names the answer that there would be. */
+  readonly isTagged?: true
+  readonly errors?: readonly ErrorStatus[]
+}
+
+export interface Operation<
+  Query extends z.ZodType = z.ZodType,
+  Body extends z.ZodType = z.ZodType,
+  Answer extends object = object,
+> extends Declaration<Query, Body, Answer> {
+  readonly method: Method
+  readonly path: string
+  readonly query: () => Query
+  readonly body: () => Body
+}
+
+/** The schema of a query or body that is not declared. */
+export const UNDECLARED = remember(() => z.undefined())
+
+export function operation<
+  Query extends z.ZodType = z.ZodUndefined,
+  Body extends z.ZodType = z.ZodUndefined,
+  Answer extends object = object,
+>(declared: Declaration<Query, Body, Answer>): Operation<Query, Body, Answer>
+export function operation(declared: Declaration<z.ZodType, z.ZodType, object>): Operation {
+  const { route, query = UNDECLARED, body = UNDECLARED } = declared
+  const method = METHODS.find((name) => route.startsWith(`${name} `)) ?? 'GET'
+  return {
+    ...declared,
+    method,
+    path: route.slice(method.length + 1),
+    query: remember(query),
+    body: remember(body),
+  }
+}
+
+/** A schema with a name in the document, where everything that uses it refers to it. */
+export function named<Schema extends z.ZodType>(id: string, make: () => Schema): () => Schema {
+  return remember(() => make().meta({ id }))
+}
+
+function remember<Value>(make: () => Value): () => Value {
+  let made: { readonly value: Value } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}
+
+/** What a schema describes, as a type. Nothing that came over the wire is changed. */
+export type Shape<Made extends () => z.ZodType> = Unchanging<z.output<ReturnType<Made>>>
+
+/** What an operation answers. */
+export type AnswerOf<Declared> =
+  Declared extends Operation<z.ZodType, z.ZodType, infer Answer> ? Unchanging<Answer> : never
+
+/** What a client sends as the body. */
+export type BodyOf<Declared extends Operation> = z.input<ReturnType<Declared['body']>>
+
+export type Unchanging<Value> = [Json] extends [Value]
+  ? Value
+  : { readonly [Member in keyof Value]: Unchanging<Value[Member]> }
+
+/** A time in an answer, always UTC. */
+export const time = () => z.string().meta({ format: 'date-time' })
+
+/** Any JSON value. */
+type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
+
+export const json = () => z.custom<Json>()
+
+export const texts = () => z.array(z.string())
+
+/** A time in a query. */
+export const timeInQuery = () =>
+  z
+    .string()
+    .refine((text) => Number.isFinite(Date.parse(text)), {
+      error: 'expected a time like 2026-01-31T10:00:00Z.',
+    })
+    .meta({ format: 'date-time' })
+    .optional()
+
+/** A whole number in a query, where everything is text. */
+export const numberInQuery = (max = Number.MAX_SAFE_INTEGER, min = 0) =>
+  z.coerce
+    .number({ error: 'expected a whole number.' })
+    .refine(Number.isSafeInteger, { error: 'expected a whole number.', abort: true })
+    .min(min, { error: `expected a whole number from ${min} to ${max}.` })
+    .max(max, { error: `expected a whole number from ${min} to ${max}.` })
+    .meta({ type: 'integer' })

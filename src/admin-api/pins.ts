@@ -1,0 +1,130 @@
+/**
+ * Operations on pinned definitions of imported tools, and on the changes of them that wait for an operator. Tools and approvals
+ * use their differences too.
+ */
+import { z } from 'zod'
+import { named, operation, type Shape, texts, time } from './operation.ts'
+
+export const CHANGE_CLASS = () => z.enum(['wording', 'widening', 'breaking', 'suspicious'])
+export const CHANGE_KIND = () => z.enum(['addition', 'change', 'removal'])
+
+/** One difference between two definitions of a tool. */
+export const DIFFERENCE = named('AdminDifference', () =>
+  z.object({
+    where: z.string().describe('The member of the definition, with a JSON Pointer into it.'),
+    class: CHANGE_CLASS(),
+    says: z.string(),
+    before: z.unknown().optional(),
+    after: z.unknown().optional(),
+  }),
+)
+export type Difference = Shape<typeof DIFFERENCE>
+
+const pinned = () =>
+  z.object({
+    source: z.string(),
+    tool: z.string(),
+    native_name: z.string(),
+    state: z.enum(['served', 'suspended', 'held', 'removed']),
+    version: z.string().nullable(),
+    hash: z.string().nullable(),
+    accepted_by: z.string().nullable(),
+    accepted_at: time().nullable(),
+    waiting: z
+      .object({
+        kind: CHANGE_KIND(),
+        class: CHANGE_CLASS(),
+        reasons: texts(),
+        hash: z.string(),
+        renamed_from: z.string().nullable(),
+        seen_at: time().nullable(),
+        rejected_by: z.string().nullable(),
+      })
+      .nullable()
+      .describe('The change that waits for a decision.'),
+  })
+
+const PIN = named('AdminPin', pinned)
+/** A pinned tool. */
+export type Pin = Shape<typeof PIN>
+
+export const PIN_DIFF = named('AdminPinDiff', () =>
+  pinned().extend({
+    next_version: z
+      .string()
+      .nullable()
+      .describe('Its version once accepted. Null: the tool would be removed.'),
+    differences: z.array(DIFFERENCE()),
+  }),
+)
+/** A pinned tool with what accepting its change would change. */
+export type PinDiff = Shape<typeof PIN_DIFF>
+
+export const LIST_PINS = operation({
+  id: 'listPins',
+  route: 'GET /admin/pins',
+  scope: 'admin:pins',
+  isServerWide: true,
+  summary: 'Pinned definitions of imported tools.',
+  query: () => z.object({ source: z.string().optional(), waiting: z.enum(['true', 'false']).optional() }),
+  answer: () => z.object({ pins: z.array(PIN()) }),
+})
+
+export const SHOW_PIN = operation({
+  id: 'showPin',
+  route: 'GET /admin/pins/:tool',
+  scope: 'admin:pins',
+  isServerWide: true,
+  summary: 'What accepting the change of a tool would change.',
+  answer: PIN_DIFF,
+  errors: [404],
+})
+
+export const ACCEPT_PINS = operation({
+  id: 'acceptPins',
+  route: 'POST /admin/pins/accept',
+  scope: 'admin:pins',
+  isServerWide: true,
+  summary: 'Accepts all changes of a source that wait.',
+  body: () =>
+    z.strictObject({
+      source: z.string(),
+      suspicious: z.boolean().default(false).describe('Accepts suspicious changes too.'),
+      hashes: z
+        .record(z.string(), z.string())
+        .optional()
+        .describe(
+          'The hash of the waiting change of each tool that was looked at. Nothing is accepted if one differs.',
+        ),
+    }),
+  answer: () => z.object({ accepted: texts() }),
+})
+
+const decision = () =>
+  z
+    .strictObject({
+      hash: z.string().optional().describe('Of the change that was looked at; another one is refused.'),
+    })
+    .prefault({})
+
+export const ACCEPT_PIN = operation({
+  id: 'acceptPin',
+  route: 'POST /admin/pins/:tool/accept',
+  scope: 'admin:pins',
+  isServerWide: true,
+  summary: 'Accepts the change of a tool that waits.',
+  body: decision,
+  answer: PIN_DIFF,
+  errors: [404],
+})
+
+export const REJECT_PIN = operation({
+  id: 'rejectPin',
+  route: 'POST /admin/pins/:tool/reject',
+  scope: 'admin:pins',
+  isServerWide: true,
+  summary: 'Rejects the change of a tool that waits.',
+  body: decision,
+  answer: PIN_DIFF,
+  errors: [404],
+})

@@ -1,0 +1,152 @@
+/**
+ * Operations on credentials in the vault, and on the providers at which people grant access. No answer has a value of a credential,
+ * and no refusal repeats what was sent.
+ */
+import { z } from 'zod'
+import { type AnswerOf, named, operation, type Shape, texts, time } from './operation.ts'
+
+const MAX_VALUE_LENGTH = 64 * 1_024
+const MAX_NAME_LENGTH = 256
+
+const SECRET = named('AdminSecret', () =>
+  z
+    .object({
+      ref: z.string(),
+      kind: z.enum(['secret', 'token']),
+      name: z.string(),
+      tenant: z.string(),
+      principal: z.string(),
+      user: z.string().nullable().describe('A digest: the same text for the same user.'),
+      scopes: texts(),
+      state: z.enum(['live', 'spent']),
+      expires_at: time().nullable(),
+      created_at: time(),
+      updated_at: time(),
+    })
+    .describe('Never its value.'),
+)
+/** A credential in the vault, without its value. */
+export type StoredCredential = Shape<typeof SECRET>
+
+/** A name that is kept beside a credential. */
+const name = () =>
+  z
+    .string()
+    .min(1)
+    .max(MAX_NAME_LENGTH)
+    .refine((text) => !/\p{Cc}/u.test(text), { error: 'control characters are not allowed.' })
+
+const scopes = () => z.array(z.string().min(1))
+
+export const LIST_SECRETS = operation({
+  id: 'listSecrets',
+  route: 'GET /admin/secrets',
+  scope: 'admin:secrets',
+  summary: 'Credentials in the vault, never their values.',
+  answer: () => z.object({ secrets: z.array(SECRET()) }),
+})
+
+export const SET_SECRET = operation({
+  id: 'setSecret',
+  route: 'POST /admin/secrets',
+  scope: 'admin:secrets',
+  summary: 'Puts a credential into the vault, in the place of the one that is there.',
+  body: () =>
+    z
+      .strictObject(
+        {
+          name: name(),
+          principal: name()
+            .optional()
+            .describe(
+              'Whose it is: `key:<id>`, `jwt:<issuer>#<sub>`, or `*` for all callers of the tenant. May be left out where callers need no credential.',
+            ),
+          value: z
+            .string()
+            .min(1)
+            .max(MAX_VALUE_LENGTH, { error: `expected 1 to ${MAX_VALUE_LENGTH} characters.` }),
+          user_id: name().optional(),
+          kind: z.enum(['secret', 'token']).default('secret'),
+          scopes: scopes().default([]).describe('Of a token.'),
+          tenant: name().optional(),
+        },
+        // Names of members that were sent are not repeated: one may be the secret.
+        {
+          error: ({ code }) =>
+            code === 'unrecognized_keys' ? 'has a member that is not declared.' : undefined,
+        },
+      )
+      .refine((body) => body.kind === 'token' || body.scopes.length === 0, {
+        path: ['scopes'],
+        error: 'can only be sent with `kind: "token"`.',
+      }),
+  answer: () => z.object({ ref: z.string() }),
+})
+
+export const REMOVE_SECRET = operation({
+  id: 'removeSecret',
+  route: 'DELETE /admin/secrets/:ref',
+  scope: 'admin:secrets',
+  summary: 'Removes a credential, and has its provider revoke it.',
+  answer: () =>
+    z.object({ ref: z.string(), revoked: z.boolean().describe('Whether the provider revoked it.') }),
+  errors: [404],
+})
+
+export const LIST_PROVIDERS = operation({
+  id: 'listProviders',
+  route: 'GET /admin/providers',
+  summary: 'OAuth providers of the config, and who is connected.',
+  description:
+    'Needs the start token of the server, or any credential, which sees its own connections; with the scope `admin:secrets` those of its tenant.',
+  answer: () =>
+    z.object({
+      providers: z.array(
+        z.object({
+          id: z.string(),
+          at: z.string().describe('The host of the provider.'),
+          scopes: texts().describe('What its tools need.'),
+          tools: z.int().describe('How many tools need it.'),
+          can_connect: z.boolean().describe('Whether people can be sent there from here.'),
+          connections: z.array(
+            SECRET().pick({
+              ref: true,
+              tenant: true,
+              principal: true,
+              user: true,
+              scopes: true,
+              state: true,
+              updated_at: true,
+            }),
+          ),
+        }),
+      ),
+    }),
+})
+export type Provider = AnswerOf<typeof LIST_PROVIDERS>['providers'][number]
+
+export const CONNECT_PROVIDER = operation({
+  id: 'connectProvider',
+  route: 'POST /admin/providers/:id/connect',
+  summary: 'A link where a person grants access, for every tool that needs it.',
+  description:
+    'Needs any credential, for itself; for another principal, the start token or the scope `admin:secrets`.',
+  body: () =>
+    z
+      .object({
+        principal: z
+          .string()
+          .optional()
+          .describe('Whose access it is to be; default: that of the credential.'),
+        scopes: scopes().optional(),
+        tenant: name()
+          .optional()
+          .describe('Of the principal; only the start token may name another tenant than its own.'),
+      })
+      .prefault({}),
+  answer: () =>
+    z.object({ url: z.string(), check_url: z.string(), principal: z.string(), expires_at: time() }),
+  errors: [404],
+})
+/** A link where a person grants access. */
+export type ProviderLink = AnswerOf<typeof CONNECT_PROVIDER>

@@ -1,0 +1,233 @@
+/**
+ * Operations on a server as a whole: its addresses, its journal and audit stream, its webhooks, its configuration, the sign-in of a
+ * browser, and the document of all operations.
+ */
+import { z } from 'zod'
+import {
+  type AnswerOf,
+  named,
+  numberInQuery,
+  operation,
+  type Shape,
+  texts,
+  time,
+  timeInQuery,
+} from './operation.ts'
+
+const CLIENT_CONFIG = named('AdminClientConfig', () =>
+  z.object({
+    name: z.string(),
+    title: z.string(),
+    kind: z.enum(['json', 'toml', 'yaml', 'terminal', 'code']),
+    place: z.string().describe('Where the text goes: a file, or the terminal.'),
+    text: z.string(),
+    command: z.string().nullable().describe('What does it without pasting.'),
+    link: z.string().nullable().describe('Opens the client, which asks whether to add the server.'),
+    after: z.string().describe('What to do after.'),
+  }),
+)
+/** What to paste where, for one client or library. */
+export type ClientConfig = Shape<typeof CLIENT_CONFIG>
+
+export const DESCRIBE_SERVER = operation({
+  id: 'describeServer',
+  route: 'GET /admin/server',
+  access: 'callers',
+  summary: 'Addresses of the protocols and toolsets, and what to paste into which client.',
+  query: () =>
+    z.object({ toolset: z.string().optional().describe('Clients are connected to this toolset only.') }),
+  answer: () =>
+    z.object({
+      version: z.string(),
+      url: z.string(),
+      store: z.enum(['SQLite', 'PostgreSQL', 'memory']),
+      needs_key: z.boolean(),
+      own_machine: z.boolean(),
+      protocols: z.array(z.object({ name: z.string(), title: z.string(), url: z.string() })),
+      toolsets: z.array(z.object({ name: z.string(), description: z.string().nullable(), url: z.string() })),
+      clients: z.array(CLIENT_CONFIG()),
+      kept: z.object({ journal_days: z.number(), result_hours: z.number() }),
+    }),
+})
+export type ServerAbout = AnswerOf<typeof DESCRIBE_SERVER>
+
+export const READ_BEGINNING = operation({
+  id: 'readBeginning',
+  route: 'GET /admin/server/beginning',
+  access: 'callers',
+  summary: 'Whether a tool has been called, and the latest call that came over MCP.',
+  description: 'About the caller’s own calls; with the scope `admin:calls` about those of its tenant.',
+  answer: () =>
+    z.object({
+      has_calls: z.boolean(),
+      agent_call: z.object({ record: z.string(), tool: z.string(), at: time() }).nullable(),
+    }),
+})
+export type Beginning = AnswerOf<typeof READ_BEGINNING>
+
+const JOURNAL_CHECK = named('AdminJournalCheck', () =>
+  z.object({
+    ok: z.boolean(),
+    at: time(),
+    took_ms: z.number(),
+    chains: z.int(),
+    groups: z.int(),
+    events: z.int(),
+    rows: z.int(),
+    heads: z
+      .array(z.object({ writer: z.string(), group: z.int(), link: z.string() }))
+      .describe(
+        'The newest link of each chain: with one that was kept elsewhere, `collet journal verify --head` detects a cut end later.',
+      ),
+    first_bad: z.object({ writer: z.string(), group: z.int(), reason: z.string() }).nullable(),
+    bad_rows: z.array(z.object({ row: z.string(), reason: z.string() })),
+    cannot_see: texts().describe('What this check cannot see, in words.'),
+  }),
+)
+/** The result of a check of the whole journal. */
+export type JournalCheck = Shape<typeof JOURNAL_CHECK>
+
+export const READ_JOURNAL_STATE = operation({
+  id: 'readJournalState',
+  route: 'GET /admin/journal',
+  scope: 'audit:read',
+  isServerWide: true,
+  summary: 'The result of the last check of the journal in this process, and whether one runs now.',
+  answer: () => z.object({ last: JOURNAL_CHECK().nullable(), chains: z.int(), checking: z.boolean() }),
+})
+export type JournalState = AnswerOf<typeof READ_JOURNAL_STATE>
+
+export const VERIFY_JOURNAL = operation({
+  id: 'verifyJournal',
+  route: 'POST /admin/journal/verify',
+  scope: 'audit:read',
+  isServerWide: true,
+  summary: 'Checks the whole journal and every guarded row, beside running calls.',
+  description:
+    'The answer is a stream of events: `progress` (`checked` of about `groups`), at the end `verified` (AdminJournalCheck) or `stopped` with a `message`. Closing the connection ends the check. It ends by itself after two minutes; `collet journal verify` has no such bound.',
+  errors: [409],
+})
+
+export const READ_AUDIT = operation({
+  id: 'readAudit',
+  route: 'GET /admin/audit',
+  scope: 'audit:read',
+  summary: 'Who was refused what, oldest first.',
+  description:
+    'With the scope `admin:keys` rows have `principal_id`, for principals with a key and for those who called lately.',
+  query: () =>
+    z.object({
+      principal: z
+        .string()
+        .optional()
+        .describe('Only refusals of this principal: its id, or the opaque name.'),
+      since: timeInQuery(),
+      after: numberInQuery().default(0),
+      limit: numberInQuery(1_000).default(100),
+    }),
+  answer: () =>
+    z.object({
+      events: z.array(
+        z.object({
+          no: z.int(),
+          type: z.literal('authorization.decided'),
+          at: time(),
+          tenant: z.string(),
+          principal: z.string().describe('Opaque.'),
+          principal_id: z.string().optional(),
+          action: z.string(),
+          resource: z.string(),
+          reason: z.string(),
+          count: z.int(),
+          allowed: z.literal(false),
+        }),
+      ),
+      next: z.int().describe('Send it as `after` for the next page.'),
+    }),
+})
+/** One refusal of the audit stream. */
+export type Refusal = AnswerOf<typeof READ_AUDIT>['events'][number]
+
+export const LIST_WEBHOOKS = operation({
+  id: 'listWebhooks',
+  route: 'GET /admin/webhooks',
+  scope: 'admin:webhooks',
+  isServerWide: true,
+  summary: 'Receivers of notices, what each of them gets, and how deliveries went lately.',
+  answer: () =>
+    z.object({
+      webhooks: z.array(
+        z.object({
+          name: z.string(),
+          to: z.string().describe('Its origin; the path may be a secret.'),
+          format: z.string(),
+          events: texts(),
+          approver: z.string().nullable(),
+          signed: z.boolean(),
+          delivered: z.int(),
+          last_delivered_at: time().nullable(),
+          waiting: z.int(),
+          waiting_since: time().nullable(),
+          given_up: z.int(),
+          last_failed_at: time().nullable(),
+          last_failure: z.string().nullable(),
+        }),
+      ),
+      unclaimed: z.int().describe('Messages for receivers that this config does not have.'),
+    }),
+})
+export type Webhooks = AnswerOf<typeof LIST_WEBHOOKS>
+
+export const TEST_WEBHOOKS = operation({
+  id: 'testWebhooks',
+  route: 'POST /admin/webhooks/test',
+  scope: 'admin:webhooks',
+  isServerWide: true,
+  summary: 'Sends samples to webhooks of the config, and reports what they answered.',
+  body: () =>
+    z
+      .strictObject({ name: z.string().optional().describe('The webhook; without it all of them.') })
+      .prefault({}),
+  answer: () =>
+    z.object({
+      results: z.array(
+        z.object({ webhook: z.string(), event: z.string(), taken: z.boolean(), answer: z.string() }),
+      ),
+    }),
+})
+
+export const RELOAD_CONFIG = operation({
+  id: 'reloadConfig',
+  route: 'POST /admin/reload',
+  scope: 'admin:reload',
+  isServerWide: true,
+  summary: 'Has the config read again by all servers of the store.',
+  answer: () =>
+    z.object({
+      applied: texts().nullable().describe('Null where no server runs.'),
+      needs_restart: texts().optional(),
+      refused: texts().optional(),
+    }),
+})
+export type Reloaded = AnswerOf<typeof RELOAD_CONFIG>
+
+/** An approval that the page opens after the sign-in. */
+export const APPROVAL_ID = /^[\w-]{1,64}$/
+
+export const SIGN_IN_BROWSER = operation({
+  id: 'signInBrowser',
+  route: 'POST /admin/sign-in',
+  summary: 'Makes a one-time address that signs a browser on this machine in as the operator.',
+  description: 'Needs the start token of the server.',
+  body: () => z.strictObject({ approval: z.string().regex(APPROVAL_ID).optional() }).prefault({}),
+  answer: () => z.object({ url: z.string() }),
+  errors: [409],
+})
+
+export const READ_DOCUMENT = operation({
+  id: 'readAdminDocument',
+  route: 'GET /admin/openapi.json',
+  access: 'open',
+  summary: 'This document, in OpenAPI 3.1.',
+  answer: () => z.record(z.string(), z.unknown()),
+})

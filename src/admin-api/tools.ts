@@ -1,0 +1,272 @@
+/**
+ * Operations on tools that the caller may see, on toolsets, and on how often a tool was used. Words of a tool's policy that other
+ * nouns repeat are declared here.
+ */
+import { z } from 'zod'
+import { type AnswerOf, json, named, operation, type Shape, texts, time, timeInQuery } from './operation.ts'
+import { CHANGE_CLASS, CHANGE_KIND, PIN_DIFF } from './pins.ts'
+
+export const TIER = () => z.enum(['pure', 'read', 'write', 'exec'])
+export const APPROVAL = () => z.enum(['never', 'conditional', 'always'])
+const HINT = () => z.enum(['low', 'medium', 'high'])
+const schema = () => z.record(z.string(), json())
+
+const CALLERS =
+  'For every caller: it has the tools that the caller may see, and for the start token those of every tenant. A server that asks callers for no credential asks for none here.'
+const toolset = (says: string) => z.string().optional().describe(says)
+
+const TOOL_SOURCE = named('AdminToolSource', () =>
+  z.object({
+    type: z.string(),
+    state: z.enum(['starting', 'ready', 'degraded', 'down']),
+    since: time().nullable(),
+    reason: z.string().nullable().describe('For operators.'),
+  }),
+)
+
+const REQUIREMENT = named('AdminRequirement', () =>
+  z.object({
+    kind: z.enum(['oauth', 'secret', 'user', 'scope']),
+    id: z.string(),
+    scopes: texts(),
+    state: z
+      .enum(['met', 'missing', 'spent', 'scopes', 'per_user'])
+      .describe('For the credential that asks; for the operator, whether any caller has it.'),
+  }),
+)
+
+const CHANGE = named('AdminChange', () =>
+  z.object({
+    kind: CHANGE_KIND(),
+    class: CHANGE_CLASS(),
+    since: time(),
+    suspended: z.boolean().describe('Calls are refused until an operator decides.'),
+    rejected: z.boolean(),
+  }),
+)
+
+const LISTED_TOOL = named('AdminListedTool', () =>
+  z.object({
+    id: z.string().describe('`Toolkit.Name`.'),
+    version: z.string(),
+    versions: texts().optional().describe('All that there are, newest first; absent when there is one.'),
+    name: z.string().describe('What models call it.'),
+    catalog_id: z.string(),
+    title: z.string().optional(),
+    description: z.string().describe('The first sentence.'),
+    fields: texts().optional().describe('Names of its parameters.'),
+    source: z.string().describe('The toolkit; for an imported tool, the key of its source.'),
+    kind: z.string(),
+    tags: texts().optional(),
+    tier: TIER(),
+    egress: z.string().optional(),
+    approval: z.enum(['conditional', 'always']).optional().describe('Absent: never.'),
+    approval_rule: z
+      .literal(true)
+      .optional()
+      .describe('A rule of the operator decides which calls need approval.'),
+    needs: z.array(z.int()).optional().describe('Positions in `requirements`.'),
+    toolsets: texts().optional(),
+    tenants: texts().optional(),
+    deprecated: z.literal(true).optional(),
+  }),
+)
+
+export const COUNT_TOOLS = operation({
+  id: 'countTools',
+  route: 'GET /admin/tool-count',
+  access: 'callers',
+  summary: 'How many tools the list has.',
+  description: 'As many as `GET /admin/tools` lists for the same caller, without the list.',
+  query: () => z.object({ toolset: toolset('Only the tools of this toolset.') }),
+  answer: () => z.object({ count: z.int().min(0) }),
+  errors: [404],
+})
+
+/** Its static type is `ToolListing` of the kernel, which the console and `collet tools` search. */
+export const LIST_TOOLS = operation({
+  id: 'listAllTools',
+  route: 'GET /admin/tools',
+  access: 'callers',
+  summary: 'All tools in one compact answer, with what is wrong with each.',
+  description: CALLERS,
+  isTagged: true,
+  query: () => z.object({ toolset: toolset('Only the tools of this toolset.') }),
+  answer: () =>
+    z.object({
+      tools: z.array(LISTED_TOOL()),
+      sources: z.record(z.string(), TOOL_SOURCE()).describe('By toolkit.'),
+      requirements: z.array(REQUIREMENT()),
+      changes: z
+        .record(z.string(), CHANGE())
+        .describe('Changes that were not accepted, by the id of the tool.'),
+    }),
+  errors: [404],
+})
+
+const POLICY = () =>
+  z.object({
+    tier: TIER(),
+    egress: z.string().nullable(),
+    egress_allow: texts().nullable().describe('Local addresses that tools may reach, for operators.'),
+    replay: z.string(),
+    scopes: texts(),
+    tenants: texts().nullable().describe('The only tenants that the tool is for, for operators.'),
+    timeout_ms: z.int(),
+    rerun_window_ms: z.int(),
+    cost: z.number(),
+    cost_hint: HINT().nullable(),
+    latency_hint: HINT().nullable(),
+    approval: APPROVAL(),
+    approval_terms: z
+      .object({
+        by_rule: z.boolean(),
+        expires_after_ms: z.int(),
+        quorum: z.int(),
+        required_scope: z.string().nullish(),
+        self_approval: z.boolean(),
+      })
+      .nullable(),
+    budgets: z.array(
+      z.object({
+        for: z.enum(['tenant', 'principal']),
+        window_seconds: z.number(),
+        limits: z.record(z.string(), z.number()),
+      }),
+    ),
+  })
+
+const TOOL = named('AdminTool', () =>
+  z.object({
+    id: z.string().describe('With its version.'),
+    base: z.string(),
+    version: z.string(),
+    versions: z
+      .array(z.object({ version: z.string(), definition_hash: z.string() }))
+      .describe('The newest first.'),
+    title: z.string().nullable(),
+    description: z.string(),
+    kind: z.string(),
+    source: TOOL_SOURCE().extend({ key: z.string() }).nullable(),
+    toolkit: z.string(),
+    tags: texts(),
+    toolsets: texts(),
+    names: z.object({
+      otc: z.string(),
+      mcp: z.string(),
+      opentool: z.string().nullable(),
+      openwop: z.string(),
+    }),
+    input_schema: schema(),
+    output_schema: schema().nullable().describe('Null: it returns nothing.'),
+    examples: z.array(z.unknown()),
+    policy: POLICY(),
+    keeps_state: z.boolean(),
+    steps: texts(),
+    requirements: z.array(
+      REQUIREMENT().extend({
+        connect: z.object({
+          how: z.enum(['consent', 'vault', 'call', 'key']),
+          says: z.string(),
+          command: z.string().nullable(),
+        }),
+      }),
+    ),
+    definition_hash: z.string(),
+    change: CHANGE().nullable().describe('What an upstream changed and no operator has accepted.'),
+    pin: PIN_DIFF().nullable().describe('For the scope `admin:pins`.'),
+    seen: z
+      .array(
+        z.object({
+          tool: z.string(),
+          definition_hash: z.string(),
+          calls: z.int(),
+          first_at: time().nullable(),
+          last_at: time().nullable(),
+        }),
+      )
+      .nullable()
+      .describe('Definitions that its latest calls ran on, for the scope `admin:calls`.'),
+    model: z
+      .object({ mcp: schema(), openai: schema(), anthropic: schema() })
+      .describe('What models are given of it.'),
+  }),
+)
+/** One tool with everything that its page shows. */
+export type ToolDetails = Shape<typeof TOOL>
+
+export const SHOW_TOOL = operation({
+  id: 'showTool',
+  route: 'GET /admin/tools/:tool',
+  access: 'callers',
+  summary: 'One tool: schemas, policy, needs, names, history, and what models are given of it.',
+  description: CALLERS,
+  parameter: 'Any of its names.',
+  query: () =>
+    z.object({
+      version: z.string().optional().describe('Default: the newest.'),
+      toolset: toolset('Look for it in this toolset.'),
+    }),
+  answer: () => z.object({ tool: TOOL() }),
+  errors: [404],
+})
+
+const COUNTED = () => ({
+  calls: z.int(),
+  errors: z.int(),
+  p50_ms: z.number().nullable(),
+  p95_ms: z.number().nullable(),
+})
+
+export const READ_TOOL_USAGE = operation({
+  id: 'readToolUsage',
+  route: 'GET /admin/tools/:tool/usage',
+  access: 'callers',
+  scope: 'admin:calls',
+  summary: 'Calls and errors of one tool hour by hour, and how long calls took.',
+  parameter: 'Any of its names.',
+  query: () =>
+    z.object({
+      since: timeInQuery().describe('Default: a day ago.'),
+      version: z.string().optional().describe('Only this version.'),
+      toolset: toolset('Look for it in this toolset.'),
+    }),
+  answer: () =>
+    z.object({
+      usage: z.object({
+        tool: z.string(),
+        since: time(),
+        step_seconds: z.int(),
+        ...COUNTED(),
+        buckets: z.array(z.object({ at: time(), ...COUNTED() })),
+        whole: z
+          .boolean()
+          .describe('False when there are more calls than are counted; the older ones are left out.'),
+      }),
+    }),
+  errors: [404],
+})
+export type ToolUsage = AnswerOf<typeof READ_TOOL_USAGE>['usage']
+
+const TOOLSET = named('AdminToolset', () =>
+  z.object({
+    name: z.string(),
+    description: z.string().nullable(),
+    include: texts().nullable(),
+    exclude: texts().nullable(),
+    tier: TIER().nullable(),
+    path: z.string(),
+    tools: texts(),
+    keys: texts(),
+    roles: texts(),
+  }),
+)
+export type Toolset = Shape<typeof TOOLSET>
+
+export const LIST_TOOLSETS = operation({
+  id: 'listToolsets',
+  route: 'GET /admin/toolsets',
+  scope: 'admin:keys',
+  summary: 'Toolsets with the tools in them and who has them.',
+  answer: () => z.object({ toolsets: z.array(TOOLSET()) }),
+})

@@ -1,0 +1,93 @@
+/**
+ * Operations on what callers used, what is left of their budgets, and the limits of calls. Times are seconds, but for the durations
+ * of single calls.
+ */
+import { z } from 'zod'
+import { type AnswerOf, operation, time, timeInQuery } from './operation.ts'
+
+const tenant = () => z.string().optional()
+
+export const READ_USAGE = operation({
+  id: 'readUsage',
+  route: 'GET /admin/usage',
+  scope: 'admin:calls',
+  summary: 'Calls, errors, time and cost of tenants, principals and tools.',
+  query: () => z.object({ since: timeInQuery(), until: timeInQuery(), tenant: tenant() }),
+  answer: () =>
+    z.object({
+      usage: z.array(
+        z.object({
+          tenant: z.string(),
+          principal: z.string(),
+          tool: z.string().describe('Empty for requests that named a tool which the caller cannot see.'),
+          calls: z.int(),
+          errors: z.int(),
+          rejected: z.int().describe('Requests that were rejected before a call was recorded.'),
+          seconds: z.number(),
+          cost: z.number(),
+          durations: z
+            .array(z.tuple([z.number(), z.int()]))
+            .describe('Milliseconds, rounded to two digits, and how many calls took so long.'),
+        }),
+      ),
+      whole: z
+        .boolean()
+        .describe('False when there are more calls than are counted; the older ones are left out.'),
+    }),
+})
+/** What one principal used of one tool. */
+export type Usage = AnswerOf<typeof READ_USAGE>['usage'][number]
+
+export const READ_BUDGETS = operation({
+  id: 'readBudgets',
+  route: 'GET /admin/budgets',
+  scope: 'admin:calls',
+  summary: 'What is left of each budget, and when it starts anew.',
+  query: () => z.object({ tenant: tenant() }),
+  answer: () =>
+    z.object({
+      budgets: z.array(
+        z.object({
+          tenant: z.string(),
+          principal: z.string().nullable().describe('Null: of the whole tenant.'),
+          window_seconds: z.number(),
+          resets_at: time(),
+          units: z.array(
+            z.object({
+              unit: z.string(),
+              limit: z
+                .number()
+                .nullable()
+                .describe('Null without a limit, or where the config is not known.'),
+              used: z.number(),
+              left: z.number().nullable(),
+            }),
+          ),
+        }),
+      ),
+    }),
+})
+/** A budget that a caller has spent from. */
+export type Budget = AnswerOf<typeof READ_BUDGETS>['budgets'][number]
+
+export const READ_LIMITS = operation({
+  id: 'readLimits',
+  route: 'GET /admin/limits',
+  scope: 'admin:calls',
+  summary: 'How many calls may run at once and how often, and how many run in this process now.',
+  answer: () =>
+    z.object({
+      now: z.array(
+        z.object({ what: z.enum(['running', 'writing']), used: z.number(), limit: z.number().nullable() }),
+      ),
+      rules: z.array(
+        z.object({
+          of: z.enum(['server', 'principal', 'tool']),
+          name: z.string().nullable(),
+          rate: z.object({ per_minute: z.number(), burst: z.number() }).nullable(),
+          at_once: z.number().nullable(),
+        }),
+      ),
+    }),
+})
+export type Limits = AnswerOf<typeof READ_LIMITS>

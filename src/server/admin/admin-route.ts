@@ -1,0 +1,122 @@
+/**
+ * Makes routes of the operations in `src/admin-api`: a route checks the scope, reads query and body as the operation declares them,
+ * and answers what it declares. Every file of this folder serves its routes through it. No cache keeps an answer, and a request
+ * that cannot be read is a 400 that names the member.
+ */
+import type { z } from 'zod'
+import { type Operation, UNDECLARED, type Unchanging } from '#admin-api/operation'
+import { fault, isToolError, type ToolError } from '#kernel/base/errors'
+import type { JsonValue } from '#kernel/base/json'
+import type { Principal } from '#kernel/base/principal'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { jsonReply, refuseWithMessage } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
+import { type OperatorAccess, requireServerScope } from './access.ts'
+
+/** A request for an operation, as its handler gets it. */
+interface OperationRequest<Query, Body> {
+  readonly principal: Principal
+  /** The parameter of the path; empty without one. */
+  readonly id: string
+  readonly query: Query
+  readonly body: Body
+  readonly http: HttpRequest
+}
+
+export function serveOperation<Query extends z.ZodType, Body extends z.ZodType, Answer extends object>(
+  access: OperatorAccess,
+  operation: Operation<Query, Body, Answer>,
+  handle: (
+    request: OperationRequest<z.output<Query>, z.output<Body>>,
+  ) => Promise<Unchanging<NoInfer<Answer>>>,
+): ServerRoute {
+  return serveReply(access, operation, async (request) =>
+    jsonReply(operation.status ?? 200, await handle(request)),
+  )
+}
+
+/** For answers that are streams, or that are prepared as text. */
+export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
+  access: OperatorAccess,
+  operation: Operation<Query, Body>,
+  handle: (request: OperationRequest<z.output<Query>, z.output<Body>>) => Promise<HttpReply>,
+): ServerRoute {
+  const { method, path, scope } = operation
+  return {
+    ...{ access: 'authenticated', method, path },
+    authenticate: operation.access === 'callers' ? access.admit : access.authenticate,
+    body: method === 'POST' ? 'json' : 'never',
+    refuse: (...refused) => unstored(refuseWithMessage(...refused)),
+    async handle(http) {
+      const { principal, params } = http
+      if (hasNul(http.body)) throw badRequest('A text in the body holds the character NUL.')
+      if (scope !== undefined && operation.isServerWide === true) requireServerScope(principal, scope, access)
+      else if (scope !== undefined) access.requireScope(principal, scope)
+      const [id = ''] = Object.values(params)
+      const query = parse(operation.query, queryMembers(http.query), 'The query')
+      const body = parse(operation.body, http.body, 'The body')
+      try {
+        return unstored(await handle({ principal, id, query, body, http }))
+      } catch (error) {
+        // A refusal that only the work behind the scope could find is audited too.
+        if (scope !== undefined && isToolError(error) && error.code === 'not_authorized')
+          access.noteDenied(principal, scope)
+        throw error
+      }
+    },
+  }
+}
+
+/** An empty parameter is an absent one; of several with one name the first counts. */
+function queryMembers(query: URLSearchParams): Readonly<Record<string, string>> {
+  return Object.fromEntries([...query].filter(([, value]) => value !== '').reverse())
+}
+
+function parse<Schema extends z.ZodType>(
+  declared: () => Schema,
+  value: unknown,
+  whole: string,
+): z.output<Schema> {
+  const schema = declared()
+  const isDeclared = !Object.is(schema, UNDECLARED())
+  return readAs(schema, isDeclared ? value : undefined, whole)
+}
+
+/** Reads a value; throws a 400 that names the first member that is wrong. */
+export function readAs<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  whole: string,
+): z.output<Schema> {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const where = issue === undefined || issue.path.length === 0 ? whole : issue.path.join('.')
+  throw badRequest(`${where}: ${issue?.message ?? 'is not as expected.'}`)
+}
+
+/** Answers are for one reader at one time. */
+export const NO_STORE = { 'cache-control': 'no-store' }
+
+function unstored(reply: HttpReply): HttpReply {
+  return { ...reply, headers: { ...NO_STORE, ...reply.headers } }
+}
+
+/** No store keeps such a text, so it is refused before anything is done. Bodies are at most 100 levels deep. */
+function hasNul(value: JsonValue | undefined): boolean {
+  if (typeof value === 'string') return value.includes('\0')
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(([name, member]) => name.includes('\0') || hasNul(member))
+}
+
+/** A request that an operation cannot use. */
+export function badRequest(message: string): ToolError {
+  return fault('request_invalid', message)
+}
+
+/** A time of an answer. */
+export function timeOf(atMs: number): string
+export function timeOf(atMs: number | undefined): string | null
+export function timeOf(atMs: number | undefined): string | null {
+  return atMs === undefined ? null : new Date(atMs).toISOString()
+}
