@@ -1,7 +1,7 @@
 import { useEffect, useEffectEvent } from 'react'
 import { createStore } from './store.ts'
 
-/** Whether single letters act. A person who speaks to the computer, or leans on keys, turns them off (WCAG 2.1.4). */
+/** Whether single letters act as shortcuts. People who use speech input turn them off (WCAG 2.1.4). */
 export const singleKeys = createStore(read() !== 'off')
 
 export function setSingleKeys(isOn: boolean): void {
@@ -9,13 +9,13 @@ export function setSingleKeys(isOn: boolean): void {
   try {
     localStorage.setItem(KEPT_AS, isOn ? 'on' : 'off')
   } catch {
-    // It holds until the page is left.
+    // Without storage the choice lasts until the page is left.
   }
 }
 
 /**
- * Does something on a key while the component is there: `j`, `?`, `Escape`, `mod+k` (Command on a Mac, Control elsewhere), `g c`
- * (one after the other). The component that came last wins. Letters act outside of fields only.
+ * Runs a function on a key while the component is mounted: `j`, `?`, `Escape`, `mod+k` (Command on a Mac, Control elsewhere), `g
+ * c` (in sequence). The component mounted last wins. Letters act only outside of fields.
  */
 export function useKey(keys: string, act: (event: KeyboardEvent) => void, isOn = true): void {
   const latest = useEffectEvent(act)
@@ -38,7 +38,7 @@ const KEPT_AS = 'collet-single-keys'
 /** How long `g` waits for its second letter. */
 const SEQUENCE_MS = 1200
 
-/** The newest first. */
+/** Newest first. */
 const bindings: Binding[] = []
 let before: { readonly key: string; readonly at: number } | undefined
 
@@ -74,7 +74,7 @@ function isInField(target: EventTarget | null): boolean {
   )
 }
 
-/** A dialog has the keyboard for itself. */
+/** An open dialog takes all keys. */
 function isInDialog(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest('[role="dialog"], [role="menu"]') !== null
 }

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 
-/** One value that changes, for what is not of a component: the connection, the echo line, the theme. */
+/** One value outside of React components: the connection, the command line, the theme. */
 export interface Store<Value> {
   get(): Value
   set(value: Value): void

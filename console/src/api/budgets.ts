@@ -22,7 +22,7 @@ export const budgetsQuery = queryOptions({
   refetchInterval: 10_000,
 })
 
-/** Calls against it are rejected until it resets. */
+/** Calls that need it are rejected until it resets. */
 export function isUsedUp({ units }: Pick<Budget, 'units'>): boolean {
   return units.some(({ left }) => left !== null && left <= 0)
 }

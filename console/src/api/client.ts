@@ -3,13 +3,13 @@ import { connection } from './connection.ts'
 import { addressOf, sessionToken } from './session-token.ts'
 
 /**
- * One request to the server that sent the page. `path` is from the server's root: `/admin/calls`. Throws an `ApiError` with the
- * server's own sentence; a session that has ended also sets `sessionGone`.
+ * One request to the server of this page. `path` is from the server's root: `/admin/calls`. Throws an `ApiError` with the server's
+ * message; an ended session also sets `sessionGone`.
  */
 export async function request<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
   const response = await send(path, options)
   const text = await response.text()
-  // The server is of the same build as this page, so that the shape of its answer is believed. An answer 204 has none.
+  // The server is of the same build as this page, so the type of its answer is trusted. A 204 has no body.
   const answer: Answer = JSON.parse(text === '' ? 'null' : text)
   return answer
 }
@@ -20,25 +20,25 @@ export interface RequestOptions {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
-  /** For those that answer 401 as a matter of course: no dialog comes up. */
+  /** For requests that may be answered 401: no sign-in dialog opens. */
   readonly mayBeSignedOut?: boolean
 }
 
-/** The same, with the answer as it is: for streams, and for what shows status and headers. */
+/** Sends a request and returns the response unread, for streams and for status and headers. */
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
   const token = sessionToken.get()
   const response = await reach(path, options)
   if (response.ok) return response
   if (response.status === 401 && options.mayBeSignedOut !== true) {
-    // A late answer to a request of the session before says nothing about the one that has begun since.
+    // A late answer to a request of an earlier session does not concern the current one.
     if (sessionToken.get() === token) sessionGone.set(true)
-    // To a program the server says which header to send; a person has no use for that.
+    // The server's message names the HTTP header for programs, which does not help a person.
     throw new ApiError(401, 'Your session has ended. Sign in to go on.')
   }
   throw await toApiError(response)
 }
 
-/** The same, where an answer of any status is an answer: Try it shows them all. */
+/** Sends a request and returns a response of any status, which Try it shows. */
 export async function reach(path: string, options: RequestOptions = {}): Promise<Response> {
   const { method = 'GET', body, headers, signal } = options
   const token = sessionToken.get()
@@ -65,7 +65,7 @@ export async function reach(path: string, options: RequestOptions = {}): Promise
   }
 }
 
-/** What the server said when it did not do what it was asked. `status` 0: it did not answer. */
+/** A request that the server refused. `status` 0: no answer. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: number
@@ -76,7 +76,7 @@ export class ApiError extends Error {
   }
 }
 
-/** True from an answer 401 until somebody signs in again. The page stays as it is below the dialog. */
+/** True from a 401 until the next sign-in. The page stays below the dialog. */
 export const sessionGone = createStore(false)
 
 async function toApiError(response: Response): Promise<ApiError> {

@@ -1,6 +1,6 @@
 import { createStore, type Store } from '../store.ts'
 
-/** Whether the server answers, as far as the last request knows. `since`: when it stopped; `nextTryAt`: when we ask again. */
+/** Whether the server answered the last request. `since`: when it stopped; `nextTryAt`: the next try. */
 type Connection =
   | { readonly isLost: false }
   | { readonly isLost: true; readonly since: Date; readonly nextTryAt: Date }
@@ -10,16 +10,16 @@ const FIRST_WAIT_MS = 1000
 const MAX_WAIT_MS = 15_000
 
 interface ConnectionWatch extends Pick<Store<Connection>, 'get' | 'subscribe'> {
-  /** Requests tell of themselves here. */
+  /** Called with the result of each request. */
   found(): void
   lost(): void
-  /** Asks again at once. */
+  /** Tries again at once. */
   tryNow(): void
 }
 
 /**
- * The browser's own "online" says nothing about a server on the same machine, so that requests tell. From the first that fails the
- * server is asked again and again, ever more seldom; the first that succeeds ends it.
+ * Requests report whether the server answers, because the browser's `online` says nothing about a server on the same machine.
+ * After a failure the server is asked again at growing intervals until it answers.
  */
 export const connection: ConnectionWatch = watchConnection()
 

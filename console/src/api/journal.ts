@@ -23,7 +23,7 @@ interface JournalState {
   readonly checking: boolean
 }
 
-/** The newest check that this page has heard of: each process of a server remembers its own only. */
+/** The newest check that this page knows; each server process remembers only its own. */
 let newest: JournalCheck | null = null
 
 export const journalQuery = queryOptions({
@@ -46,7 +46,7 @@ export interface CheckProgress {
   readonly groups: number
 }
 
-/** Has the journal checked; whoever aborts `signal`, stops it. Throws the server's words when it was not checked to its end. */
+/** Checks the journal; aborting `signal` stops it. Throws the server's message if the check did not finish. */
 export async function verifyJournal(
   onProgress: (progress: CheckProgress) => void,
   signal: AbortSignal,

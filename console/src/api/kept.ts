@@ -1,17 +1,17 @@
 /**
- * What the browser keeps for the one who looks at the page: never an input, an outcome or a secret. It goes when they sign out and
- * when somebody else signs in over the page. How the page looks is not theirs alone, and is kept elsewhere.
+ * What the browser stores for the signed-in person: never an input, an outcome or a secret. It is removed at sign-out and when
+ * another person signs in. The look of the page is stored elsewhere, because it is not personal.
  */
 const THEIRS = 'collet-yours '
 
-/** `window` is forgotten with its window, `browser` is not. */
+/** `window` lasts as long as its window, `browser` longer. */
 export type KeptBy = 'window' | 'browser'
 
 export function keep(by: KeptBy, name: string, text: string): void {
   try {
     storageOf(by).setItem(THEIRS + name, text)
   } catch {
-    // A browser that keeps nothing does without.
+    // Storage is unavailable; nothing depends on it.
   }
 }
 
@@ -26,9 +26,7 @@ export function kept(by: KeptBy, name: string): string | undefined {
 export function forget(by: KeptBy, name: string): void {
   try {
     storageOf(by).removeItem(THEIRS + name)
-  } catch {
-    // Nothing was kept.
-  }
+  } catch {}
 }
 
 export function forgetAllKept(): void {
@@ -36,9 +34,7 @@ export function forgetAllKept(): void {
     try {
       const storage = storageOf(by)
       for (const name of Object.keys(storage)) if (name.startsWith(THEIRS)) storage.removeItem(name)
-    } catch {
-      // Nothing was kept.
-    }
+    } catch {}
 }
 
 function storageOf(by: KeptBy): Storage {

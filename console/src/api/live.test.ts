@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type LiveEvent, readEvents } from './live.ts'
 
-/** A stream in pieces, cut where the network cut it. */
+/** A stream in chunks that split events. */
 function streamOf(pieces: readonly (string | Uint8Array)[]): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   return new ReadableStream({

@@ -9,14 +9,14 @@ export interface LiveEvent {
   readonly data: string
 }
 
-/** `waiting`: the connection broke and is made again soon. `stopped`: the server does not want it made again. */
+/** `waiting`: the connection broke and will be opened again. `stopped`: the server refused it. */
 export type LiveState = 'off' | 'connecting' | 'live' | 'waiting' | 'stopped'
 
-/** Events of a stream of the server, while the component is there; `null` for none. It goes on where it broke off. */
+/** Events of a server stream while the component is mounted; `null` for none. After a break it resumes. */
 export function useLive(path: string | null, onEvent: (event: LiveEvent) => void): LiveState {
   const [state, setState] = useState<LiveState>('off')
   const tell = useEffectEvent(onEvent)
-  // Signed in again, the stream is made again.
+  // A new sign-in opens the stream again.
   const csrf = useSession()?.csrf
   useEffect(() => {
     if (path === null) return setState('off')
@@ -38,8 +38,8 @@ const FIRST_WAIT_MS = 500
 const MAX_WAIT_MS = 15_000
 
 /**
- * Server-sent events over `fetch`: the browser's own `EventSource` sends no headers, and the session counts only with one. Returns
- * when `signal` ends it or when the server refuses for good.
+ * Server-sent events over `fetch`, because `EventSource` cannot send the session's header. Returns when `signal` aborts or when
+ * the server refuses.
  */
 async function follow(path: string, options: FollowOptions): Promise<void> {
   const { onEvent, onState, signal } = options
@@ -73,7 +73,6 @@ function isForGood(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429
 }
 
-/** Yields the events of a stream. */
 export async function* readEvents(body: ReadableStream<Uint8Array> | null): AsyncGenerator<LiveEvent> {
   if (body === null) return
   const reader = body.getReader()

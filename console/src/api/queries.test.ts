@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ApiError } from './client.ts'
 import { untilRefused } from './queries.ts'
 
-/** When something that failed so is asked for again. */
+/** The interval after a failure with this status. */
 async function againAfter(error: Error): Promise<number | false> {
   const client = new QueryClient()
   const queryKey = ['asked']

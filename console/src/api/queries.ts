@@ -4,24 +4,24 @@ import { connection } from './connection.ts'
 
 const MAX_RETRIES = 2
 
-/** What the page has been told. Old data stays on screen while it is asked for again. */
+/** The cache of answers. Old data stays on screen while it is refreshed. */
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // The browser's "offline" is about the internet, and the server may be on this machine.
+      // The browser's `offline` is about the internet, and the server may be on this machine.
       networkMode: 'always',
       staleTime: 5000,
       refetchOnWindowFocus: (query) => !isRefused(query),
       retry: (count, error) => count < MAX_RETRIES && mayPass(error),
     },
-    // Nothing is optimistic about writes, and nothing writes twice.
+    // Writes are neither optimistic nor repeated.
     mutations: { networkMode: 'always', retry: false },
   },
 })
 
 /**
- * Asks again and again, until the server refuses: a refusal is written to the journal each time, and passes only when somebody
- * signs in with more.
+ * Refetches at an interval until the server refuses: each refusal is recorded in the journal, and only a sign-in with more scopes
+ * changes it.
  */
 export function untilRefused(everyMs: number) {
   return (query: Pick<Query, 'state'>): number | false => (isRefused(query) ? false : everyMs)
@@ -31,7 +31,7 @@ function isRefused({ state: { error } }: Pick<Query, 'state'>): boolean {
   return error instanceof ApiError && error.status === 403
 }
 
-/** Connected again, everything on screen is asked for again. */
+/** After a reconnect everything on screen is refetched. */
 let wasLost = false
 connection.subscribe(() => {
   const { isLost } = connection.get()

@@ -1,7 +1,7 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import { request } from './client.ts'
 
-/** What a server says about itself to whoever may call it. */
+/** Public facts of the server. */
 export interface ServerAbout {
   readonly version: string
   readonly url: string
@@ -18,14 +18,14 @@ export interface ServerAbout {
   readonly kept: { readonly journal_days: number; readonly result_hours: number }
 }
 
-/** One way in. */
+/** The address of one protocol. */
 export interface Door {
   readonly name: string
   readonly title: string
   readonly url: string
 }
 
-/** What to paste where, for one client or library. */
+/** Configuration text for one client or library. */
 export interface ClientConfig {
   readonly name: string
   readonly title: string
@@ -38,7 +38,7 @@ export interface ClientConfig {
   readonly after: string
 }
 
-/** Clients are connected to `toolset`, or to everything when it is empty. */
+/** Clients connect to `toolset`, or to all tools if it is empty. */
 export function serverQuery(toolset = '') {
   return queryOptions({
     queryKey: ['server', toolset],
@@ -54,7 +54,7 @@ export function serverQuery(toolset = '') {
   })
 }
 
-/** Whether anybody has called yet, of those whom the person may see. */
+/** Whether there were calls among those that the person may see. */
 export interface Beginning {
   readonly has_calls: boolean
   readonly agent_call: { readonly record: string; readonly tool: string; readonly at: string } | null

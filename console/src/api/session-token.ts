@@ -1,13 +1,13 @@
 /**
- * The token that makes the session's cookie count. The server gives it once, to the page that signs in: in the answer to a key, or in
- * the fragment of the address that a link or a provider leads to. It is kept where only pages of this origin read it, all windows
- * alike; other ports of the host get the cookie, and never the token.
+ * The token that a session's cookie needs. The server sends it once to the page that signs in: in the answer to a key, or in the
+ * fragment of the address after a link or provider. It is stored per origin, for all windows. Other ports of the host get the
+ * cookie, but never the token.
  */
 export const sessionToken = {
   get(): string | null {
     return read(localStorageOf, TOKEN()) ?? inMemory
   },
-  /** Nothing is taken away by `null`: another window may have signed in meanwhile. */
+  /** `null` removes nothing: another window may have signed in meanwhile. */
   keep(token: string | null): void {
     if (token === null) return
     inMemory = token
@@ -19,13 +19,12 @@ export const sessionToken = {
   },
 }
 
-/** A browser that keeps nothing is signed in until the page is left. */
+/** Without storage the session lasts until the page is left. */
 let inMemory: string | null = null
 
 /**
- * Takes the token out of the address, before anything else reads it. One that a provider led here with counts only in the window
- * that left for it; without that only an operator's link may bring one. Else another program could sign this browser in as someone
- * else.
+ * Takes the token out of the address before other code reads it. A token from a provider counts only in the window that left for
+ * it; otherwise only an operator's link may bring one. Without this, another program could sign this browser in as someone else.
  */
 export function takeTokenFromAddress(): void {
   const brought = new URLSearchParams(location.hash.slice(1))
@@ -38,7 +37,7 @@ export function takeTokenFromAddress(): void {
   if (isOwn) sessionToken.keep(token)
 }
 
-/** Where to sign in with a provider; it leads back to the page that is open now. */
+/** Leaves for the provider's sign-in, which returns to the open page. */
 export function leaveForProvider(): void {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
   const way = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -53,7 +52,7 @@ export function addressOf(path: string): string {
 }
 
 const WAY = 'collet-way-out'
-/** Several servers may share an origin, each below a path of its own. */
+/** Several servers may share an origin, each below a different path. */
 const TOKEN = (): string => `collet-session ${new URL(addressOf('/')).pathname}`
 
 const localStorageOf = (): Storage => localStorage
@@ -72,6 +71,6 @@ function write(storage: () => Storage, name: string, text: string | null): void 
     if (text === null) storage().removeItem(name)
     else storage().setItem(name, text)
   } catch {
-    // A browser that keeps nothing does without.
+    // Storage is unavailable; the token stays in memory.
   }
 }

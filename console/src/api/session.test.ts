@@ -4,14 +4,14 @@ import type { Principal, Session } from './session.ts'
 
 const reload = vi.fn()
 
-/** Each page that is loaded has a module of its own. */
+/** Each loaded page has its own module. */
 async function loadedPage() {
   vi.resetModules()
   const { enter } = await import('./session.ts')
   const client = new QueryClient()
   return {
     client,
-    /** Whether the page goes on with what it holds. */
+    /** Whether the page keeps its data. */
     async letIn(principal: Pick<Principal, 'id' | 'tenant'>): Promise<boolean> {
       reload.mockClear()
       await Promise.race([enter(client, sessionOf(principal)), Promise.resolve()])
@@ -60,7 +60,7 @@ describe('who signs in over a page', () => {
     const page = await loadedPage()
     await page.letIn(ANN)
     expect(await page.letIn(other)).toBe(false)
-    // Until it is loaded, it is still the page of the one before.
+    // Until the reload, it is still the page of the previous person.
     expect(page.client.getQueryData<Session>(['session'])?.principal).toMatchObject(ANN)
   })
 })

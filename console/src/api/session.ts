@@ -5,19 +5,18 @@ import { request, sessionGone } from './client.ts'
 import { forgetAllKept } from './kept.ts'
 import { sessionToken } from './session-token.ts'
 
-/** Who looks at the page, and at which server. `GET /console/session` answers everybody. */
+/** The signed-in person and the server. `GET /console/session` needs no credential. */
 export interface Session {
   readonly server: {
     readonly version: string
     readonly url: string
-    /** What people type to run Collet where the server was started, like `./collet`. */
+    /** The command that people type on the server's machine, for example `./collet`. */
     readonly command: string
-    /** Callers need no credential here: everybody may look at the catalog and try tools. */
+    /** The server requires no credential to see the catalog and try tools. */
     readonly isOpen: boolean
     readonly signIn: {
-      /** The command that prints a one-time link; absent where the server takes no such links. */
+      /** The command that prints a one-time link; `null` if the server accepts no such links. */
       readonly link: string | null
-      /** The name of the provider that people sign in with. */
       readonly oidc: string | null
     }
   }
@@ -34,12 +33,12 @@ export interface Principal {
   readonly isOperator: boolean
 }
 
-/** Whether somebody may do what needs a scope. Asked before a request: one that is refused is written down by the server. */
+/** Whether a person holds a scope. Checked before a request, because the server records each refusal. */
 export function holdsScope(principal: Principal | null | undefined, scope: string): boolean {
   return principal != null && coversScope(principal.scopes, scope)
 }
 
-/** The same for what concerns the whole server, and not one tenant of several. */
+/** Whether a person holds a scope for the whole server, not only for one of several tenants. */
 export function holdsServerScope(principal: Principal | null | undefined, scope: string): boolean {
   return holdsScope(principal, scope) && (principal?.isOperator === true || principal?.tenant === 'default')
 }
@@ -54,17 +53,17 @@ export const sessionQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-/** The person whose data the page holds: `undefined` until somebody signed in. */
+/** The person whose data the page holds; `undefined` before the first sign-in. */
 let holder: string | undefined
 
 /**
- * Whether what the page holds may be shown to who signed in. Whoever only looked may sign in and go on; one person after another may
- * not, nor nobody after somebody.
+ * Whether the data on the page may be shown to the person who signed in. A page without a sign-in may be kept; data of another
+ * person may not.
  */
 function isForTheSame({ principal }: Session): boolean {
   const who = principal === null ? undefined : nameOf(principal)
   if (holder !== undefined && who !== holder) {
-    // Whose session has ended may come back to what is theirs.
+    // If the session only ended, its person may come back to their drafts.
     if (who !== undefined) forgetAllKept()
     return false
   }
@@ -72,25 +71,25 @@ function isForTheSame({ principal }: Session): boolean {
   return true
 }
 
-/** Who it is, within the whole server: the same name in another tenant is somebody else. */
+/** A name that is unique on the server: tenant and id. */
 export function nameOf({ tenant, id }: Pick<Principal, 'tenant' | 'id'>): string {
   return `${tenant} ${id}`
 }
 
-/** A page loaded anew holds nothing of anybody: no answer, no form, no draft. It comes up at the same address. */
+/** A reloaded page holds no answers, forms or drafts. It opens at the same address. */
 function startAnew(): Promise<never> {
   location.reload()
   return new Promise(() => undefined)
 }
 
-/** Nor does the browser bring one back that somebody left: it would show what they saw. */
+/** Reloads a page that the browser restores from its back/forward cache, because it shows old data. */
 export function forgetLeftPages(): void {
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted) void startAnew()
   })
 }
 
-/** `undefined` until the server has answered; places are shown only after that. */
+/** `undefined` until the server has answered; pages are shown only after that. */
 export function useSession(): Session | undefined {
   return useQuery(sessionQuery).data
 }
@@ -104,7 +103,7 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
     },
     async signOut() {
       await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
-      // Nothing that one person has seen stays in the page or in the browser for the next.
+      // Removes everything that the person has seen from page and browser.
       forgetAllKept()
       sessionToken.forget()
       location.assign(document.baseURI)
@@ -112,7 +111,7 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
   }
 }
 
-/** Somebody who signed in in another window, by the printed link for one, is let in here when coming back to this one. */
+/** Takes over a sign-in from another window when this one gets the focus. */
 export function useSignInElsewhere(isAwaited: boolean): void {
   const client = useQueryClient()
   useEffect(() => {
@@ -127,7 +126,7 @@ export function useSignInElsewhere(isAwaited: boolean): void {
   }, [client, isAwaited])
 }
 
-/** For the one whose session had ended, everything on screen is asked for again; for anybody else the page begins anew. */
+/** Refreshes the page for the person whose session had ended; reloads it for another person. */
 export async function enter(client: QueryClient, session: Session): Promise<void> {
   sessionToken.keep(session.csrf)
   if (!isForTheSame(session)) return startAnew()
@@ -136,7 +135,7 @@ export async function enter(client: QueryClient, session: Session): Promise<void
   void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })
 }
 
-/** Whom an operator most likely stores a credential for: without keys the person at this machine, else a key to be named. */
+/** The caller for whom an operator most likely stores a credential: `anonymous` on an open server, otherwise a key. */
 export function callerToName(session: Session | null | undefined): string {
   return session?.server.isOpen === true ? 'anonymous' : 'key:'
 }

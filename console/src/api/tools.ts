@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query'
 import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
 import { request, send } from './client.ts'
 
-/** The list of tools is searched here as `collet tools` searches it: the same module, so that both find the same. */
+/** The list of tools, searched with the same module as `collet tools`. */
 export {
   type Condition,
   FILTERS,
@@ -14,21 +14,21 @@ export {
   type ToolListing,
 } from '../../../src/kernel/tool/listing.ts'
 
-/** How many there are, without the list. */
+/** The number of tools, without the list. */
 export const toolCountQuery = queryOptions({
   queryKey: ['tools', 'count'],
   queryFn: async ({ signal }) =>
     (await request<{ readonly count: number }>('/admin/tool-count', { signal })).count,
 })
 
-/** All tools that the person may see, in one answer; the browser asks again with the tag of the one it has. */
+/** All tools that the person may see, in one answer; the browser revalidates it by its ETag. */
 export const toolsQuery = queryOptions({
   queryKey: ['tools'],
   async queryFn({ signal, client }) {
     const response = await send('/admin/tools', { signal })
     const tag = response.headers.get('etag')
     if (tag !== null && tag === known?.tag) return known.tools
-    // The server is of the same build as this page, so that the shape of its answer is believed.
+    // The server is of the same build as this page, so the type of its answer is trusted.
     const listing: ToolListing = JSON.parse(await response.text())
     const tools = await SearchableTools.inParts(listing, breathe)
     known = tag === null ? undefined : { tag, tools }
@@ -38,17 +38,17 @@ export const toolsQuery = queryOptions({
   structuralSharing: false,
 })
 
-/** Lets the browser draw and hear keys. */
+/** Lets the browser paint and handle keys. */
 function breathe(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve))
 }
 
-/** The list that was read last: ten thousand tools are not made ready again for the same answer. */
+/** The last list, so that the index is not built again for the same answer. */
 let known: { readonly tag: string; readonly tools: SearchableTools } | undefined
 
 const DAY_MS = 86_400_000
 
-/** How often each tool was called within a day, for who may see calls. */
+/** Calls of each tool within a day, for people who may see calls. */
 export const toolCallsQuery = queryOptions({
   queryKey: ['tools', 'calls'],
   async queryFn({ signal }) {

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { createStore, useStore } from '../store.ts'
 
-/** Says something to those who listen: "12 new calls", "5 minutes left". Counts, not rows; never more often than it matters. */
+/** Announces a text to screen readers: "12 new calls", "5 minutes left". Counts rather than rows, and only when it matters. */
 export function announce(text: string): void {
   spoken.set(text)
 }

@@ -12,7 +12,7 @@ import { Icon } from '../parts/icon.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
 
-/** The command that does in a terminal what the page shows; it follows filters and forms. */
+/** Sets the terminal command that does what the page shows; it follows filters and forms. */
 export function useEcho(command: string): void {
   useEffect(() => {
     echo.set(command)
@@ -22,7 +22,7 @@ export function useEcho(command: string): void {
 
 const echo = createStore('')
 
-/** Commands in the console begin with `collet`. People see and copy them with what they type instead, like `./collet`. */
+/** Replaces `collet` by the command that people type on this server, for example `./collet`. */
 export function useTyped(command: string): string {
   const typed = useSession()?.server.command ?? 'collet'
   return command.replace(/^collet(?= )/, () => typed)
@@ -36,7 +36,7 @@ export function CommandLine({ text }: { readonly text: string }): ReactNode {
   return <CodeLine text={useTyped(text)} label="command" />
 }
 
-/** The line under each page: the same in a terminal, and whether what is shown is true now. */
+/** The line under each page: its terminal command, and whether the shown data is current. */
 export function EchoLine(): ReactNode {
   const command = useTyped(useStore(echo))
   useKey('y', () => void copyText(command), command !== '')
@@ -58,10 +58,10 @@ export function EchoLine(): ReactNode {
   )
 }
 
-/** More than fits beside the rest on most screens. */
+/** Longer commands rarely fit in the line. */
 const MAX_LINE_LENGTH = 80
 
-/** The line is cut at the window's edge; this is the way to see all of it. */
+/** Shows a command that the line cuts off. */
 function Whole({ command }: { readonly command: string }): ReactNode {
   const [isShown, setShown] = useState(false)
   return (
@@ -82,7 +82,7 @@ function Whole({ command }: { readonly command: string }): ReactNode {
   )
 }
 
-/** Known once somebody looked at the journal in Settings: nobody else waits for it. */
+/** Read from the cache only: the result is known once the journal was opened in Settings. */
 function Verified(): ReactNode {
   const { data } = useQuery({ ...journalQuery, enabled: false })
   const last = data?.last

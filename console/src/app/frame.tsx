@@ -14,7 +14,7 @@ import { Palette } from './palette.tsx'
 import { Rail } from './rail.tsx'
 import { SignInDialog, SignInNeeded } from './sign-in.tsx'
 
-/** Rail, page, and what may come over them. Places are shown once it is known who looks. */
+/** Rail, page, and dialogs over them. Pages are shown once the session is known. */
 export function Frame(): ReactNode {
   return (
     <>
@@ -24,7 +24,7 @@ export function Frame(): ReactNode {
       <div className="app">
         <Rail />
         <Place />
-        {/* After it, what is only heard would make the document higher than the window, which scrolls then. */}
+        {/* Before the page: after it, hidden text would make the document taller than the window. */}
         <Announcer />
       </div>
       <Palette />
@@ -96,15 +96,15 @@ export function PageFailed({ error, reset }: ErrorComponentProps): ReactNode {
 }
 
 /**
- * Goes on by itself when the server is back; where it never was away, the page is of an older version. Either way the page is loaded
- * anew: browsers remember of a file that it failed for as long as a page is open.
+ * Reloads the page when the server is back, or at once if the page belongs to an older version. A reload is needed because
+ * browsers remember a file that failed to load until the page is left.
  */
 function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
   const { isLost } = useStore(connection)
   const [isSaid, setSaid] = useState(false)
   useEffect(() => {
     error.forget()
-    // Whether the server answers is told to the banner too.
+    // The banner shows the result of this request too.
     reach('/console/session').then(
       () => setSaid(!reloadOnce()),
       () => setSaid(true),

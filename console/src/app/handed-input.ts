@@ -1,8 +1,8 @@
 import { useLocation } from '@tanstack/react-router'
 
 /**
- * Inputs of calls that one place hands to another, by the record they are from. Only the record goes with the step of the history;
- * the input itself stays in this page, as an address or the history would keep it for whoever uses the browser next.
+ * Inputs of calls that one page hands to another, by the record they are from. Only the record is in the history; the input stays
+ * in memory, because the address and the history are visible to the next user of the browser.
  */
 const inputs = new Map<string, unknown>()
 
@@ -10,7 +10,7 @@ export function handInput(record: string, input: unknown): void {
   inputs.set(record, input)
 }
 
-/** What was handed to the page that is open; `undefined` when nothing was, or the page has been loaded anew since. */
+/** The input that was handed to the open page; `undefined` if there is none, or the page was reloaded since. */
 export function useHandedInput(): unknown {
   const { inputOf } = useLocation().state
   return inputOf === undefined ? undefined : inputs.get(inputOf)

@@ -7,7 +7,7 @@ import { useStore } from '../store.ts'
 import { over, PLACES } from './places.ts'
 import { toggleTheme } from './theme.ts'
 
-/** The keys that act everywhere, and the map of all keys behind `?`. No key approves, rejects, settles or revokes. */
+/** Shortcuts that work everywhere, and the list of all shortcuts behind `?`. No shortcut approves, rejects, settles or revokes. */
 export function KeyMap(): ReactNode {
   const isOpen = useStore(over) === 'keys'
   const isOn = useStore(singleKeys)

@@ -2,18 +2,18 @@ import { useRouterState } from '@tanstack/react-router'
 import type { Virtualizer } from '@tanstack/react-virtual'
 import { useCallback, useEffect, useRef } from 'react'
 
-/** Where a person was in a long list when they followed a link out of it. */
+/** The position in a long list at which a person followed a link. */
 interface LeftPlace {
   /** The row at the top of the window, and how far it was scrolled past. */
   readonly top: string
   readonly pastPx: number
   /** The row that last had the focus. */
   readonly focused: string | undefined
-  /** How many rows the list had. */
+  /** The number of rows. */
   readonly length: number
 }
 
-/** By entry of the browser's history: Back and Forward return to a place, a link begins at the top. */
+/** By history entry: Back and Forward return to a position, a link starts at the top. */
 const places = new Map<string, LeftPlace>()
 const MAX_PLACES = 100
 
@@ -23,7 +23,7 @@ function entryKey(): string {
   return `${location.pathname} ${String(key)}`
 }
 
-/** How long the list was when this entry of the history was left; 0 for a new one. */
+/** The number of rows when this history entry was left; 0 for a new one. */
 export function leftLength(): number {
   return places.get(entryKey())?.length ?? 0
 }
@@ -32,11 +32,11 @@ interface LeftPlaceOptions {
   readonly list: Virtualizer<HTMLElement, Element>
   readonly length: number
   readonly keyOf: (index: number) => string
-  /** Gives the focus to a row that is in view. */
+  /** Focuses a row that is in view. */
   readonly focus: (index: number) => void
 }
 
-/** Keeps the place in a virtual list for Back and Forward, and returns to it once the rows are there. */
+/** Keeps the position in a virtual list for Back and Forward, and returns to it once the rows are loaded. */
 export function useLeftPlace({ list, length, keyOf, focus }: LeftPlaceOptions): void {
   const entry = useRouterState({ select: ({ location: { state } }) => state.__TSR_key })
   const left = useRef(places.get(entryKey()))
@@ -45,7 +45,7 @@ export function useLeftPlace({ list, length, keyOf, focus }: LeftPlaceOptions): 
   const now = useRef({ list, length, keyOf })
   now.current = { list, length, keyOf }
 
-  // Stays when a row has opened a part of the page that takes the focus.
+  // The focus stays if a row has opened a part of the page that takes it.
   const focused = useRef<string | undefined>(undefined)
 
   const keep = useCallback((): void => {
@@ -82,7 +82,7 @@ export function useLeftPlace({ list, length, keyOf, focus }: LeftPlaceOptions): 
     if (row !== -1) focus(row)
   })
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each entry of the history has a place of its own.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each history entry has its own position.
   useEffect(keep, [entry, keep])
   useEffect(() => {
     const scroller = now.current.list.options.getScrollElement()

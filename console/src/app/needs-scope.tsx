@@ -4,13 +4,13 @@ import { Empty } from '../parts/states.tsx'
 
 interface NeedsScopeProps {
   readonly scope: string
-  /** A lesser scope that is enough to look. */
+  /** A lesser scope that is enough to read. */
   readonly or?: string
 }
 
 /**
- * Stands in place of what a credential may not see: which scope it takes, and which person to ask. A credential that holds the scope
- * and still may not is of one tenant among several. It is no failure, and trying again changes nothing.
+ * Replaces content that the credential may not see: names the missing scope and who can grant it. A credential that has the scope
+ * and is still refused belongs to one of several tenants.
  */
 export function NeedsScope({ scope, or }: NeedsScopeProps): ReactNode {
   const principal = useSession()?.principal

@@ -8,7 +8,7 @@ import { useStore } from '../store.ts'
 import { EchoLine } from './echo.tsx'
 import { YouMenu } from './you-menu.tsx'
 
-/** What every place is made of: a bar with its title, what it shows, and the line that says the same for a terminal. */
+/** The layout of every page: a bar with the title, the content, and the terminal command. */
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
   return (
     <div className="page">
@@ -31,11 +31,11 @@ export function Page({ title, before, heading, sub, actions, children }: PagePro
 }
 
 interface PageProps {
-  /** Of the window, in words. */
+  /** Title of the window. */
   readonly title: string
-  /** Before the title: where the page belongs to. */
+  /** Shown before the title: the page it belongs to. */
   readonly before?: ReactNode
-  /** In the bar, when it is more than the title: the name of a tool in two inks. */
+  /** Replaces the title in the bar, for example a tool name in two colours. */
   readonly heading?: ReactNode
   readonly sub?: ReactNode
   readonly actions?: ReactNode
@@ -44,7 +44,7 @@ interface PageProps {
 
 let isFirst = true
 
-/** Whoever comes from another page begins at the title of this one, also without eyes. */
+/** After navigation the focus is on the title, so that screen readers start there. */
 function Heading({ children }: { readonly children: ReactNode }): ReactNode {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {

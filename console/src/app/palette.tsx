@@ -20,7 +20,7 @@ import { recentTools } from './recent-tools.ts'
 
 const MAX_TOOLS = 8
 
-/** Goes anywhere by a few letters: places, tools, the calls of a tool. Empty, it offers the places and the tools seen last. */
+/** Finds pages, tools, and calls of a tool by a few letters. Without a query it lists pages and recent tools. */
 export function Palette(): ReactNode {
   const isOpen = useStore(over) === 'palette'
   const close = (): void => over.set('nothing')
@@ -48,7 +48,7 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
     onDone()
     target.go()
   }
-  // Who types fast presses Enter before the first of the new list is marked, and means it.
+  // A fast typist presses Enter before the first result is marked.
   const chosen = (): Target | undefined =>
     targets.find((_, index) => idOf(index) === list.getState().activeId) ?? targets[0]
   return (
@@ -125,7 +125,7 @@ function useTargets(text: string): readonly Target[] {
     label: <ToolName name={id} />,
     go: () => void navigate({ to: '/tools/$id', params: { id } }),
   })
-  // They may be gone, or not be seen by this person any more.
+  // A recent tool may be gone, or no longer visible to this person.
   const mine = recent.filter((id) => data?.listing.tools.some((tool) => tool.id === id) === true)
   if (text === '') return [...places, ...mine.map(toTool)]
   const found = data?.find({ text, filters: {} }).slice(0, MAX_TOOLS) ?? []

@@ -1,7 +1,7 @@
 import type { IconName } from '../parts/icon.tsx'
 import { createStore } from '../store.ts'
 
-/** The places, in the order of the rail and of the bar of a phone. `key` goes there after `g`. */
+/** The pages, in the order of the rail and of the phone's bar. `key` opens one after `g`. */
 export const PLACES = [
   { to: '/catalog', name: 'Catalog', icon: 'catalog', key: 'c' },
   { to: '/calls', name: 'Calls', icon: 'calls', key: 'l' },
@@ -10,5 +10,5 @@ export const PLACES = [
   { to: '/settings', name: 'Settings', icon: 'settings', key: 's' },
 ] as const satisfies readonly { to: string; name: string; icon: IconName; key: string }[]
 
-/** What is open over the page; one thing at a time. */
+/** The dialog that is open over the page; at most one. */
 export const over = createStore<'nothing' | 'palette' | 'keys' | 'sign-in'>('nothing')

@@ -13,7 +13,7 @@ import { over, PLACES } from './places.ts'
 import { toggleTheme } from './theme.ts'
 import { YouMenu } from './you-menu.tsx'
 
-/** Where everything is, and what waits for a person. */
+/** Navigation, with counts of what waits for a person. */
 export function Rail(): ReactNode {
   const session = useSession()
   const due = useDue(session)
@@ -60,7 +60,7 @@ function Due({ count, what }: { readonly count?: number; readonly what?: string 
   )
 }
 
-/** For whoever may look at the catalog: on a server that wants a credential, nobody asks without one. */
+/** Counted only for people who may see the catalog: without a credential the request would be refused. */
 function ToolCount({ session }: { readonly session: Session | undefined }): ReactNode {
   const mayLook = session !== undefined && (session.principal !== null || session.server.isOpen)
   const { data } = useQuery({
@@ -82,7 +82,7 @@ const LOOK_AGAIN_MS = 15_000
 
 type DueCounts = Readonly<Partial<Record<string, { readonly count?: number; readonly what?: string }>>>
 
-/** What waits for a person. Whoever may not see a list sees no number either: to ask for it would be written down as refused. */
+/** Counts of waiting items. Lists that the person may not see are not requested, because each refusal is recorded. */
 function useDue(session: Session | undefined): DueCounts {
   const principal = session?.principal
   const approvals = useCount({
@@ -93,7 +93,7 @@ function useDue(session: Session | undefined): DueCounts {
   const pins = useCount({
     ...{ name: 'pins', path: '/admin/pins?waiting=true' },
     isOn: holdsServerScope(principal, 'admin:pins'),
-    // One that was rejected waits upstream, and for nobody here.
+    // A rejected definition waits for a change upstream, not for a person.
     counts: ({ waiting }) => waiting?.rejected_by === null,
   })
   const sources = useCount({
@@ -114,13 +114,9 @@ function useDue(session: Session | undefined): DueCounts {
 }
 
 interface Row {
-  /** Of an approval: what keeps the person who looks from deciding. */
   readonly obstacle?: string | null
-  /** Of a pin. */
   readonly waiting?: { readonly rejected_by: string | null } | null
-  /** Of a source. */
   readonly state?: string
-  /** Of a budget. */
   readonly units?: Budget['units']
 }
 

@@ -5,7 +5,7 @@ import { recentTools, rememberTool } from './recent-tools.ts'
 const ANN = { tenant: 'default', id: 'key:ann' }
 const BOB = { tenant: 'default', id: 'key:bob' }
 
-/** As browsers have it: what is kept is a member of it, and its own functions are not. */
+/** Behaves like the browser's storage: stored items are own members, its functions are not. */
 function storage(): object {
   const methods = {
     getItem: (name: string) => Reflect.get(here, name) ?? null,

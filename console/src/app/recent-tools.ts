@@ -3,7 +3,7 @@ import { nameOf, type Principal } from '../api/session.ts'
 
 const MAX = 6
 
-/** Who looks; `null` is somebody who has not signed in. */
+/** The person who looks; `null` if not signed in. */
 type Viewer = Pick<Principal, 'tenant' | 'id'> | null
 
 export function rememberTool(viewer: Viewer, id: string): void {
@@ -11,7 +11,7 @@ export function rememberTool(viewer: Viewer, id: string): void {
   keep('browser', placeOf(viewer), JSON.stringify(next))
 }
 
-/** Ids of the tools that this person looked at last in this browser, the newest first. */
+/** Ids of the tools that this person opened last in this browser, newest first. */
 export function recentTools(viewer: Viewer): readonly string[] {
   try {
     const found: unknown = JSON.parse(kept('browser', placeOf(viewer)) ?? '[]')

@@ -3,14 +3,14 @@ import { lazyPart } from '../parts/lazy-part.tsx'
 import { Frame, NoSuchPage, PageFailed } from './frame.tsx'
 import { readSearch, writeSearch } from './search-state.ts'
 
-/** Every address of the console. A place is loaded when somebody goes there. */
+/** All addresses of the console. Pages are loaded when they are opened. */
 const root = createRootRoute({
   component: Frame,
   notFoundComponent: NoSuchPage,
   errorComponent: PageFailed,
 })
 
-/** Looking at the catalog and trying a tool need no sign-in where the server is open; these do. */
+/** These pages need a sign-in even on an open server, which serves the catalog and Try it to everyone. */
 const PRIVATE = { needsSignIn: true }
 
 const start = createRoute({
@@ -52,7 +52,7 @@ const approvals = createRoute({
   component: lazyPart(async () => (await import('../places/approvals/page.tsx')).ApprovalsPage),
 })
 
-/** The inbox and one decision are one page: `id` is what is open in it. */
+/** The inbox and one decision are one page: `id` is the open approval. */
 const approval = createRoute({ getParentRoute: () => approvals, path: '$id' })
 
 const connections = createRoute({
@@ -80,12 +80,12 @@ export const router = createRouter({
     connections,
     settings,
   ]),
-  // The server may be below a path, which the page's base tells.
+  // The server may be below a path, which is in the page's base.
   basepath: new URL(document.baseURI).pathname,
   parseSearch: readSearch,
   stringifySearch: writeSearch,
   defaultPreload: 'intent',
-  // Around each place: what fails in one leaves the way to the others.
+  // Wraps each page, so that an error in one leaves the navigation intact.
   defaultErrorComponent: PageFailed,
 })
 

@@ -10,18 +10,18 @@ import { createStore, useStore } from '../store.ts'
 import { over } from './places.ts'
 
 /**
- * The caller as whom the operator of a server with keys runs tools, as the header has it; `undefined` until one is chosen. The server
- * takes it only from a page on which the operator signed in by the printed link.
+ * The caller as whom the operator of a server with keys runs tools, in the form of the header; `undefined` until one is chosen.
+ * The server accepts it only from a page on which the operator signed in with the printed link.
  */
 const chosen = createStore<string | undefined>(undefined)
 
-/** What requests about calls carry. */
+/** Headers of requests that make calls. */
 export function runAsHeaders(): Readonly<Record<string, string>> {
   const caller = chosen.get()
   return caller === undefined ? {} : { 'collet-run-as': caller }
 }
 
-/** Whether a caller has to be chosen before a tool can run, and which one is. */
+/** Whether a caller must be chosen before a tool can run, and the chosen one. */
 export function useRunAs(): { readonly isNeeded: boolean; readonly caller: string | undefined } {
   const session = useSession()
   const caller = useStore(chosen)
@@ -54,7 +54,7 @@ const callersQuery = queryOptions({
   },
 })
 
-/** Lets the operator choose the caller; nothing for everyone else, who call under their own name. */
+/** Lets the operator choose the caller. Shows nothing for other people, who call under their own name. */
 export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
   const { isNeeded, caller = '' } = useRunAs()
   const callers = useQuery({ ...callersQuery, enabled: isNeeded })
@@ -106,5 +106,5 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
   )
 }
 
-/** Why nothing runs yet. */
+/** Why the tool cannot run yet. */
 export const CHOOSE_CALLER = 'Choose the caller to run it as.'

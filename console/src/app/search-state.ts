@@ -1,12 +1,12 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
-/** What a page keeps in its address: words by name, as a person would type them. */
+/** The state of a page in its address: words by name, as a person would type them. */
 export type SearchState = Readonly<Record<string, string>>
 
 /**
- * The state of a page in its address, so that it can be sent to somebody, and a way to change parts of it; empty words are left
- * out. Typing replaces the entry of the history; `isStep` makes a new one that Back comes from.
+ * Reads and changes the page's state in the address, so that it can be shared. Empty words are left out. A change replaces the
+ * history entry; `isStep` adds one, which Back leaves.
  */
 export function useSearchState(): [
   SearchState,

@@ -11,7 +11,7 @@ import { Empty, messageOf } from '../parts/states.tsx'
 import { useStore } from '../store.ts'
 import { over } from './places.ts'
 
-/** In place of a page that is for people who are known: some of them, or, where callers need a key, all. */
+/** Replaces a page that requires a sign-in. */
 export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNode {
   return (
     <Empty title="Sign in to see this" actions={<Button onClick={() => over.set('sign-in')}>Sign in</Button>}>
@@ -23,8 +23,8 @@ export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNod
 }
 
 /**
- * Over the page when the session has ended, with everything below it as it was; and over an empty one when the server knows
- * nobody without a credential. Somebody who only looks may close it.
+ * The dialog over a page whose session has ended, and over an empty page of a server that requires a credential. People who may
+ * use the page without a sign-in can close it.
  */
 export function SignInDialog(): ReactNode {
   const session = useSession()
@@ -32,13 +32,13 @@ export function SignInDialog(): ReactNode {
   const isAsked = useStore(over) === 'sign-in'
   const isSignedOut = session?.principal === null
   const isForced = isSignedOut && !session.server.isOpen
-  // The operator of a server with keys may go on as a caller with a key.
+  // The operator of a server with keys may sign in as a caller with a key.
   const mayChange = session?.principal?.isOperator === true && !session.server.isOpen
   const isOpen = isForced || isGone || (isAsked && (isSignedOut || mayChange))
   useSignInElsewhere(isOpen)
   const who = session?.principal?.id
   useEffect(() => {
-    // Somebody came in, here or in another window.
+    // A sign-in succeeded, here or in another window.
     if (who !== undefined && over.get() === 'sign-in') over.set('nothing')
   }, [who])
   if (session === undefined) return null
@@ -69,7 +69,7 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   const { signIn } = useSignIn()
   const [key, setKey] = useState('')
   const { link, oidc } = session.server.signIn
-  // To a program the server says which header to send; a person has no use for that.
+  // The server's message names the HTTP header for programs, which does not help a person.
   const wordsOf = (error: unknown): string =>
     error instanceof ApiError && error.status === 401 && !session.server.isOpen
       ? 'This server does not know this key. It may have been revoked.'

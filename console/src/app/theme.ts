@@ -1,6 +1,6 @@
 import { createStore } from '../store.ts'
 
-/** `system`: as the computer is set, and changing with it. */
+/** `system` follows the setting of the computer. */
 type Theme = 'system' | 'light' | 'dark'
 
 /** `public/theme.js` reads it before the first paint. */
@@ -16,12 +16,12 @@ function setTheme(next: Theme): void {
     if (next === 'system') localStorage.removeItem(KEPT_AS)
     else localStorage.setItem(KEPT_AS, next)
   } catch {
-    // It holds until the page is left.
+    // Without storage the choice lasts until the page is left.
   }
   theme.set(next)
 }
 
-/** To the other of the two that a person sees; back at the computer's own it follows the computer again. */
+/** Switches between light and dark; the one that equals the computer's setting becomes `system`. */
 export function toggleTheme(): void {
   const system = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
   const shown = theme.get() === 'system' ? system : theme.get()

@@ -5,7 +5,7 @@ import { Menu, type MenuChoice } from '../parts/menu.tsx'
 import { over } from './places.ts'
 import { toggleTheme } from './theme.ts'
 
-/** Who looks at the page, and what is theirs to choose. `isSmall`: where there is no room for a name, a drawing stands for it. */
+/** The signed-in person and their settings. `isSmall` shows an icon instead of the name. */
 export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): ReactNode {
   const session = useSession()
   const { signOut } = useSignIn()
@@ -55,7 +55,7 @@ function allowedTo({ isOpen }: { readonly isOpen: boolean }): string {
   return isOpen ? 'You can look and try' : 'Sign in to look'
 }
 
-/** The operator's role is also the name above it. */
+/** For the operator, the role equals the name above it. */
 function roleOf({ isOperator, tenant }: Principal, name: string): string {
   const role = isOperator ? 'operator' : 'caller'
   return role === name ? `tenant ${tenant}` : `${role} · tenant ${tenant}`

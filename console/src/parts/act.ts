@@ -1,19 +1,19 @@
 import { useRef, useState } from 'react'
 import { messageOf } from './states.tsx'
 
-/** Something that a person starts and the server does. */
+/** A request that a person starts. */
 export interface Act {
   readonly isBusy: boolean
-  /** Why it was not done, in the server's words or in those of `refuse`. */
+  /** Why it failed, in the server's words or in those of `refuse`. */
   readonly failure: string | undefined
-  /** Says what is missing before the server is asked. */
+  /** Reports a problem that was found before asking the server. */
   refuse(why: string): void
-  /** The failure is not to be read any more. */
+  /** Clears the failure. */
   forget(): void
   run(): void
 }
 
-/** One at a time; what went wrong stays to be read until the next try. */
+/** Runs one request at a time; a failure is shown until the next try. */
 export function useAct(work: () => Promise<unknown>, wordsOf: (error: unknown) => string = messageOf): Act {
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<string>()

@@ -10,14 +10,14 @@ export interface ButtonProps
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly isSmall?: boolean
   readonly icon?: IconName
-  /** The server is at it: the label stays, an arc turns before it, and it cannot be pressed again. */
+  /** Waiting for the server: shows a spinner, and cannot be pressed again. */
   readonly isBusy?: boolean
-  /** Why it cannot be pressed now. It stays reachable, so that everybody can read why. */
+  /** Why it cannot be pressed now. The button stays focusable, so that the reason can be read. */
   readonly off?: string | undefined
-  /** It changes something on the server: it is off while there is no connection. */
+  /** It changes something on the server, so it is off without a connection. */
   readonly writes?: boolean
   readonly submits?: boolean
-  /** The one that has the focus when a dialog opens. */
+  /** Has the focus when a dialog opens. */
   readonly 'data-autofocus'?: 'true'
   readonly className?: string
 }
@@ -53,7 +53,7 @@ export function Button(props: ButtonProps): ReactNode {
   )
 }
 
-/** A button that is only a drawing; its label is what a screen reader says and what the pointer shows. */
+/** A button with only an icon; the label is its name and tooltip. */
 export function IconButton({ icon, label, onClick, isPressed }: IconButtonProps): ReactNode {
   return (
     <button
@@ -77,11 +77,10 @@ interface IconButtonProps {
 }
 
 const COPIED_MS = 1000
-/** Long enough to be read. */
 const REFUSED_MS = 5000
 const REFUSED = 'Not copied: the browser refuses. Select the text and copy it by hand.'
 
-/** Shows a tick for a second, or that nothing was copied. Without a word for it, it is a drawing with `label`. */
+/** Shows a tick for a second, or that copying failed. Without `children` it is an icon named `label`. */
 export function CopyButton({ text, label, children }: CopyButtonProps): ReactNode {
   const [outcome, setOutcome] = useState<'nothing' | 'copied' | 'refused'>('nothing')
   useEffect(() => {

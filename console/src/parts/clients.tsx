@@ -4,7 +4,7 @@ import { CopyButton } from './button.tsx'
 import { Code } from './code.tsx'
 import { Segment } from './tabs.tsx'
 
-/** Addresses of the same tools, each with a button to copy it. `isShort`: without what is the same in all of them. */
+/** Addresses of the server, each with a copy button. `isShort` leaves out the common part. */
 export function Doors({ doors, isShort = false }: DoorsProps): ReactNode {
   return (
     <ul className="doors">
@@ -26,7 +26,7 @@ interface DoorsProps {
   readonly isShort?: boolean
 }
 
-/** Which client somebody wants to connect. */
+/** A choice of clients to connect. */
 export function ClientChoice({ clients, value, onChange }: ClientChoiceProps): ReactNode {
   const options = clients.map(({ name, title }) => ({ value: name, label: title }))
   return <Segment label="Client" value={value} options={options} onChange={onChange} />
@@ -38,7 +38,7 @@ interface ClientChoiceProps {
   readonly onChange: (name: string) => void
 }
 
-/** What to paste into the client, where, and what to do then. */
+/** The text to paste into the client, where it goes, and what to do next. */
 export function ClientText({ client }: { readonly client: ClientConfig }): ReactNode {
   const { title, kind, place, text, command, link, after } = client
   return (

@@ -6,7 +6,7 @@ import { visibleText } from './visible-text.ts'
 
 const MAX_CHARACTERS = 20_000
 
-/** Text of a machine: a schema, an answer, a command. Long ones are cut, with a way to see or keep them whole. */
+/** Code or data: a schema, an answer, a command. Long texts are cut, with buttons to show or save all of it. */
 export function Code({ text, label, head, isJson = false, className }: CodeProps): ReactNode {
   const [isWhole, setWhole] = useState(false)
   const isLong = text.length > MAX_CHARACTERS
@@ -40,7 +40,7 @@ export function Code({ text, label, head, isJson = false, className }: CodeProps
   )
 }
 
-/** Saves the text as a file of this browser. */
+/** Saves the text as a file. */
 function DownloadButton({ text, label, isJson }: Pick<CodeProps, 'text' | 'label' | 'isJson'>): ReactNode {
   const download = (): void => {
     const link = document.createElement('a')
@@ -60,20 +60,20 @@ function DownloadButton({ text, label, isJson }: Pick<CodeProps, 'text' | 'label
 
 interface CodeProps {
   readonly text: string
-  /** What it is, in words: "Input schema". */
+  /** Accessible name: "Input schema". */
   readonly label: string
-  /** Instead of the label, over the code. */
+  /** Replaces the label above the code. */
   readonly head?: ReactNode
   readonly isJson?: boolean
   readonly className?: string
 }
 
-/** A value as JSON, indented. What has no JSON is shown as a string of it. */
+/** A value as indented JSON; a value that JSON cannot express is shown as a string. */
 export function toJson(value: unknown): string {
   return JSON.stringify(value, undefined, 2) ?? String(value)
 }
 
-/** One line with a button to copy it: a command, an address, an id. */
+/** One line with a copy button: a command, an address, an id. */
 export function CodeLine({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
   return (
     <div className="code one">
@@ -83,7 +83,7 @@ export function CodeLine({ text, label }: { readonly text: string; readonly labe
   )
 }
 
-/** Lines that went and lines that came. The sign at the edge says which, the ground only underlines it. */
+/** Removed and added lines. The sign marks which; the colour only supports it. */
 export function Diff({ lines, label }: DiffProps): ReactNode {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a long one scrolls, and must be reachable with the keyboard.

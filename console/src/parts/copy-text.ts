@@ -1,10 +1,10 @@
 /**
- * Puts a text on the clipboard, and tells whether it is there. Browsers give a page their clipboard only over https or on one's own
- * machine, and a server is often looked at over plain http from another one: there the text is selected and copied as if by hand.
+ * Copies a text, and returns whether it worked. Browsers offer the clipboard API only over https or on localhost. On other pages
+ * the text is selected and copied with the older command.
  */
 export async function copyText(text: string): Promise<boolean> {
   try {
-    // It is not there at all where the connection is not safe, whatever its type says.
+    // Undefined on insecure pages, despite its type.
     await navigator.clipboard.writeText(text)
     return true
   } catch {
@@ -18,7 +18,7 @@ function copyBySelecting(text: string): boolean {
   field.className = 'vh'
   field.value = text
   field.readOnly = true
-  // Beside what was pressed: a dialog lets nothing outside of it be selected.
+  // Next to the focused element: inside a dialog, nothing outside of it can be selected.
   const beside = before?.parentElement ?? document.body
   beside.append(field)
   try {

@@ -5,7 +5,7 @@ import { Button } from './button.tsx'
 import { TextField } from './field.tsx'
 import { Note } from './meaning.tsx'
 
-/** Over the page, which stays as it is. `onClose` left out: it cannot be left without doing what it asks. */
+/** A dialog over the page. Without `onClose` it cannot be closed. */
 export function Dialog({ title, isOpen, onClose, children }: DialogProps): ReactNode {
   return (
     <AriaDialog
@@ -30,7 +30,7 @@ interface DialogProps {
   readonly children: ReactNode
 }
 
-/** What is asked in a dialog. The page does what sending would do. */
+/** The form of a dialog. It is handled by the page, not submitted. */
 export function DialogForm({ onSubmit, children }: DialogFormProps): ReactNode {
   return (
     <form
@@ -51,8 +51,8 @@ interface DialogFormProps {
 }
 
 /**
- * Before something that cannot be taken back: names the thing, the effect and its delay. `typed`: what has to be typed first. The
- * safe choice has the focus. It closes when the server has done it, and keeps open with the server's words when it has not.
+ * Confirms an action that cannot be undone: names the object, the effect and its delay. `typed` must be typed first. The safe
+ * choice has the focus. It closes when the server has done it, and shows the error if it has not.
  */
 export function ConfirmDialog(props: ConfirmProps): ReactNode {
   const { title, children, typed, verb, keep = 'Keep it', isOpen, onClose, onConfirm } = props
@@ -107,7 +107,7 @@ interface ConfirmProps {
   readonly title: ReactNode
   readonly children: ReactNode
   readonly typed?: string
-  /** "Revoke key" */
+  /** Label of the button: "Revoke key". */
   readonly verb: string
   readonly keep?: string
   readonly isOpen: boolean

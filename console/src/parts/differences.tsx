@@ -3,9 +3,9 @@ import { Diff } from './code.tsx'
 import { Tag, type Tone } from './meaning.tsx'
 import { visibleJson, visibleText } from './visible-text.ts'
 
-/** One thing that another definition of a tool would change, as the server found it. */
+/** One difference between two definitions of a tool, as the server found it. */
 export interface Difference {
-  /** `description`, `input/properties/labels` */
+  /** Path: `description`, `input/properties/labels`. */
   readonly where: string
   readonly class: string
   readonly says: string
@@ -13,7 +13,7 @@ export interface Difference {
   readonly after?: unknown
 }
 
-/** What is different between two definitions: the class of each difference, a sentence, and the texts where there are two. */
+/** The differences of two definitions: class, sentence, and the changed texts. */
 export function Differences({ differences }: { readonly differences: readonly Difference[] }): ReactNode {
   const sorted = differences.toSorted((left, right) => weightOf(left) - weightOf(right))
   return (
@@ -41,7 +41,7 @@ function weightOf({ class: found }: Difference): number {
   return at === -1 ? ORDER.length : at
 }
 
-/** Words of the new text that the old one has not are underlined. */
+/** Words that are only in the new text are underlined. */
 function Change({ where, before, after }: Difference): ReactNode {
   if (before === undefined && after === undefined) return null
   const [was, is] = [textOf(before), textOf(after)]
@@ -69,7 +69,7 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? visibleText(value) : visibleJson(value)
 }
 
-/** What stands in the second text between what both begin and both end with, cut at whole words. */
+/** The part of the second text between the common beginning and the common end, at whole words. */
 function addedIn(before: string, after: string): readonly [string, string, string] {
   const [old, now] = [wordsOf(before), wordsOf(after)]
   let first = 0

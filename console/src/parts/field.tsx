@@ -10,12 +10,12 @@ import { Icon } from './icon.tsx'
 
 export interface FieldProps {
   readonly label: ReactNode
-  /** After the label, in grey: "optional", a type, what it defaults to. */
+  /** After the label, in grey: "optional", a type, a default. */
   readonly note?: ReactNode
   readonly hint?: ReactNode
-  /** What is allowed, when what is there is not. */
+  /** What is wrong with the value, and what is allowed. */
   readonly error?: ReactNode
-  /** Takes the ids that join the control with its label and its texts. */
+  /** Gets the ids that join the control with its label and texts. */
   readonly children: (control: ControlProps) => ReactNode
 }
 
@@ -25,7 +25,7 @@ interface ControlProps {
   readonly 'aria-invalid'?: boolean | undefined
 }
 
-/** A label, a control, and what is to be said about it. */
+/** A label, a control, a hint and an error. */
 export function Field({ label, note, hint, error, children }: FieldProps): ReactNode {
   const id = useId()
   const said = [hint === undefined ? '' : `${id}-hint`, error === undefined ? '' : `${id}-error`]
@@ -56,7 +56,6 @@ export function Field({ label, note, hint, error, children }: FieldProps): React
   )
 }
 
-/** One line of text with its label. */
 export function TextField({ label, note, hint, error, onChange, ...rest }: TextFieldProps): ReactNode {
   return (
     <Field label={label} note={note} hint={hint} error={error}>
@@ -75,7 +74,7 @@ interface TextFieldProps
   readonly onChange: (text: string) => void
 }
 
-/** `isMono` for machine words: ids, keys, addresses, JSON. */
+/** `isMono` is for ids, keys, addresses and JSON. */
 export function TextInput({ isMono, ...rest }: ComponentProps<'input'> & Mono): ReactNode {
   return <input type="text" autoComplete="off" spellCheck={false} {...rest} className={inputClass(isMono)} />
 }
@@ -92,7 +91,7 @@ function inputClass(isMono = false): string {
   return isMono ? 'input mono' : 'input'
 }
 
-/** The platform's own select. `isBare`: without an edge, in a line of text or a row. */
+/** The native select. `isBare` has no border. */
 export function Select({ options, isBare, isMono, ...rest }: SelectProps): ReactNode {
   const kind = [isBare ? 'bare' : '', isMono ? 'mono' : ''].filter((part) => part !== '').join(' ')
   return (
@@ -127,7 +126,7 @@ interface CheckProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'classN
   readonly label: ReactNode
 }
 
-/** One of a few, each with a sentence about what it does. */
+/** Radio buttons, each with a sentence about its effect. */
 export function Choices<Value extends string>(props: ChoicesProps<Value>): ReactNode {
   const { legend, name, value, onChange, choices } = props
   return (
@@ -169,7 +168,7 @@ interface ChoicesProps<Value extends string> {
   }[]
 }
 
-/** The search of a page: `/` goes here. Esc empties it first and leaves it then; from it one goes on to what was found. */
+/** The search field of a page, focused by `/`. Escape first empties it and then leaves it; Enter and arrows lead to the results. */
 export function SearchInput({
   label,
   value,
@@ -196,7 +195,7 @@ export function SearchInput({
         data-page-search=""
         onChange={(event) => onChange(event.currentTarget.value)}
         onKeyDown={(event) => {
-          // Enter and arrows may belong to what is being written in letters of another kind.
+          // During composition with an input method, Enter and arrows belong to it.
           if (event.nativeEvent.isComposing) return
           if (event.key === 'Escape' && value === '') event.currentTarget.blur()
           else if (event.key === 'Escape') onChange('')
@@ -216,8 +215,8 @@ interface SearchProps {
   readonly value: string
   readonly onChange: (value: string) => void
   readonly placeholder?: string
-  /** Goes into the list of what was found. */
+  /** Moves the focus to the results. */
   readonly onDown: () => void
-  /** Opens the first that was found. */
+  /** Opens the first result. */
   readonly onEnter: () => void
 }

@@ -1,4 +1,4 @@
-/** How the console writes numbers, times and hashes. One place, so that two pages never say the same thing differently. */
+/** How the console formats numbers, times and hashes. */
 
 const COUNT = new Intl.NumberFormat('en-US')
 const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
@@ -42,7 +42,7 @@ function formatLong(seconds: number): string {
   return parts.filter((part) => part !== '').join(' ')
 }
 
-/** `12:04:31`, with `.208` where it matters; beyond a day the date stands before it. In the time zone of the reader. */
+/** `12:04:31`, with `.208` on request; with the date if more than a day away. In the reader's time zone. */
 export function formatClock(time: Date | string | number, { withMs = false, now = Date.now() } = {}): string {
   const date = new Date(time)
   const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')
@@ -50,7 +50,7 @@ export function formatClock(time: Date | string | number, { withMs = false, now 
   return Math.abs(now - date.getTime()) < DAY_MS ? whole : `${DATE.format(date)}, ${whole}`
 }
 
-/** `4 s ago`, `3 h ago`, `94 d ago`: how long it is since, in its largest unit. */
+/** `4 s ago`, `3 h ago`, `94 d ago`, in the largest unit. */
 export function formatAgo(time: Date | string | number, now = Date.now()): string {
   const seconds = Math.max(0, Math.round((now - new Date(time).getTime()) / 1000))
   const [largest = 'now'] = seconds === 0 ? [] : (/^\d+ [dhms]/.exec(formatLong(seconds)) ?? [])
@@ -66,7 +66,7 @@ function two(part: number): string {
   return String(part).padStart(2, '0')
 }
 
-/** `e41b…07c9`; shorter ones as they are. */
+/** `e41b…07c9`; shorter hashes are returned whole. */
 export function shortHash(hash: string): string {
   const bare = hash.replace(/^sha256[:-]/, '')
   return bare.length <= 12 ? bare : `${bare.slice(0, 4)}…${bare.slice(-4)}`

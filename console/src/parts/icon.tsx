@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 
-/** Drawings of 16 by 16, in one line width. They say nothing by themselves: a word stands beside each, or labels it. */
+/** Icons of 16 by 16 pixels. They are decorative: a word or a label is always beside them. */
 export function Icon({ name, size = 16, className }: IconProps): ReactNode {
   const classes = ['i', size === 16 ? '' : `i-${size}`, className ?? ''].filter((part) => part !== '')
   return (
@@ -18,7 +18,7 @@ interface IconProps {
 
 export type IconName = keyof typeof DRAWINGS
 
-/** A collet seen from the front: three jaws round a bore. */
+/** Logo: a collet seen from the front. */
 export function Mark(): ReactNode {
   return (
     <svg className="mark" viewBox="0 0 20 20" aria-hidden="true" focusable="false">

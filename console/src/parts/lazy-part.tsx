@@ -1,9 +1,9 @@
 import { type ComponentType, type ReactNode, use } from 'react'
 
-/** A part of the console that did not come: the server was away, or is of another version than the page by now. */
+/** A part of the console that could not be loaded: the server was away, or was upgraded since the page was loaded. */
 export class PartNotLoaded extends Error {
   override readonly name = 'PartNotLoaded'
-  /** The next time it is shown, it is asked for once more. */
+  /** Loads the part again the next time it is shown. */
   readonly forget: () => void
 
   constructor(cause: unknown, forget: () => void) {
@@ -13,12 +13,12 @@ export class PartNotLoaded extends Error {
 }
 
 /**
- * A component in a file of its own, loaded when it is first shown, or a little earlier by `preload`. One that does not come is an
- * error of whoever shows it. What the router has for this loads the page anew even while the server is away, and then there is none.
+ * A component in a separate file, loaded when it is first shown or earlier by `preload`. A failure throws in the component that
+ * shows it. The router's own lazy loading would reload the page even while the server is away.
  */
 export function lazyPart<Props extends object>(load: () => Promise<ComponentType<Props>>): LazyPart<Props> {
   let asked: Promise<ComponentType<Props>> | undefined
-  // One that is there is shown at once: to wait for a promise, even a kept one, leaves the page empty for a moment.
+  // A loaded component is shown at once: waiting for a resolved promise would leave the page empty for a moment.
   let there: ComponentType<Props> | undefined
   const forget = (): void => {
     asked = undefined
@@ -40,7 +40,7 @@ export function lazyPart<Props extends object>(load: () => Promise<ComponentType
     return <Loaded {...props} />
   }
   return Object.assign(Part, {
-    // Nobody waits for it yet, so that nobody has to hear that it failed.
+    // Prefetch: errors are ignored here; the real load reports them.
     preload: () => ask().then(() => undefined, forget),
   })
 }
@@ -51,8 +51,8 @@ const RELOADED = 'collet-reloaded'
 const MIN_BETWEEN_MS = 30_000
 
 /**
- * After an upgrade the server no longer has the files of the page that is open, and has the whole of a newer one. False where that
- * was just done: it did not help then.
+ * After an upgrade the server no longer has the files of the open page, so the page is reloaded. Returns false if that was done
+ * just before and did not help.
  */
 export function reloadOnce(nowMs = Date.now()): boolean {
   try {
@@ -60,7 +60,7 @@ export function reloadOnce(nowMs = Date.now()): boolean {
     if (nowMs - last < MIN_BETWEEN_MS) return false
     sessionStorage.setItem(RELOADED, String(nowMs))
   } catch {
-    // Without a place to note it, it might be done for ever.
+    // Without storage it could reload forever.
     return false
   }
   location.reload()

@@ -3,10 +3,10 @@ import { type ReactNode, useMemo, useRef } from 'react'
 
 const ROW_PX = 20
 const OVERSCAN = 10
-/** A longer line continues on the next row: one row of a megabyte would take seconds to lay out. */
+/** A longer line continues on the next row, because laying out a row of a megabyte takes seconds. */
 export const MAX_ROW_CHARACTERS = 200
 
-/** Text of any size: only the rows in view are elements of the page. */
+/** Text of any size: only the rows in view are in the document. */
 export function LongCode({ text, label, isJson }: LongCodeProps): ReactNode {
   const box = useRef<HTMLPreElement>(null)
   const starts = useMemo(() => rowStarts(text), [text])
@@ -39,7 +39,7 @@ interface LongCodeProps {
   readonly isJson: boolean
 }
 
-/** Where each row begins: after each line break, and after each `MAX_ROW_CHARACTERS` of a longer line. */
+/** Start of each row: after each line break, and after each `MAX_ROW_CHARACTERS` of a longer line. */
 export function rowStarts(text: string): readonly number[] {
   const starts: number[] = []
   for (let line = 0; line <= text.length; ) {
@@ -54,7 +54,7 @@ export function rowStarts(text: string): readonly number[] {
   return starts
 }
 
-/** A row does not end between the two halves of one character. */
+/** A row does not end inside a surrogate pair. */
 function wholeCharacterEnd(text: string, end: number): number {
   const unit = text.charCodeAt(end)
   return unit >= 0xdc00 && unit <= 0xdfff ? end + 1 : end
@@ -67,12 +67,12 @@ export function rowAt(text: string, starts: readonly number[], index: number): s
 
 const TOKEN = /("(?:[^"\\]|\\.)*"?)(\s*:)?|[{}[\],:]/g
 
-/** Letters that are written from right to left. */
+/** Right-to-left letters. */
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
 
 /**
- * JSON in two greys: names and signs step back, values are ink. No syntax colours. A string from right to left is kept apart from
- * what is around it: otherwise a name and its value would change places.
+ * JSON in two shades of grey: names and punctuation are lighter than values. A right-to-left string is isolated, so that a name
+ * and its value cannot change places.
  */
 export function Json({ text }: { readonly text: string }): ReactNode {
   const parts: ReactNode[] = []

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
-/** What a tool may do. Bars fill up and warm; a word is always there. Only `exec` has a ground. */
+/** Safety tier of a tool, as bars and a word. */
 export function Tier({
   tier,
   isChip = false,
@@ -40,7 +40,7 @@ const BARS = [
   { x: 9, y: 1 },
 ]
 
-/** Where a call is. Circles last, arrows pass. `isCalm`: in a list, where success is the normal case and stays grey. */
+/** State of a call, as an icon and a word. `isCalm` shows success in grey, for lists. */
 export function StateMark({ state, label, isCalm = false, hasWord = true }: StateMarkProps): ReactNode {
   const { icon, tone, word } = STATES[state]
   const isGrey = isCalm && state === 'succeeded'
@@ -54,7 +54,7 @@ export function StateMark({ state, label, isCalm = false, hasWord = true }: Stat
 
 interface StateMarkProps {
   readonly state: StateName
-  /** Instead of the state's own word: "Unavailable since 11:47". */
+  /** Replaces the state's word: "Unavailable since 11:47". */
   readonly label?: ReactNode
   readonly isCalm?: boolean
   readonly hasWord?: boolean
@@ -76,7 +76,7 @@ const STATES = {
   skipped: { icon: 'skipped', tone: 'is-quiet', word: 'not reached' },
 } as const satisfies Readonly<Record<string, { icon: IconName; tone: string; word: string }>>
 
-/** An outlined word. Tinted only where somebody has to look. */
+/** An outlined word, coloured only if it needs attention. */
 export function Tag({ children, tone, icon }: TagProps): ReactNode {
   return (
     <span className={tone === undefined ? 'tag' : `tag ${tone}`}>
@@ -94,7 +94,7 @@ interface TagProps {
 
 export type Tone = 'failed' | 'parked' | 'succeeded' | 'ambiguous'
 
-/** `Gmail.` in grey, `GetEmails` in ink. The version, if any, is shown elsewhere. */
+/** `Gmail.` in grey, `GetEmails` in black, without the version. */
 export function ToolName({ name }: { readonly name: string }): ReactNode {
   const bare = name.replace(/@[^@]*$/, '')
   const cut = Math.max(bare.lastIndexOf('.'), bare.lastIndexOf('/')) + 1
@@ -106,7 +106,7 @@ export function ToolName({ name }: { readonly name: string }): ReactNode {
   )
 }
 
-/** One sentence, at most one action. */
+/** One sentence, with at most one action. */
 export function Note({ children, tone, icon, action }: NoteProps): ReactNode {
   return (
     <div className={tone === undefined ? 'note' : `note ${tone}`}>
@@ -126,7 +126,7 @@ interface NoteProps {
   readonly action?: ReactNode
 }
 
-/** For the whole page: offline, session, read-only. */
+/** A message for the whole page: offline, session, read-only. */
 export function Banner({ icon, children, action }: BannerProps): ReactNode {
   return (
     <div className="banner" role="status">

@@ -9,7 +9,7 @@ import {
 import { type KeyboardEvent, memo, type ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 
-/** A few things to do, behind one button. */
+/** Actions behind one button. */
 export function Menu({ label, icon, items, className = 'btn', hasArrow = true }: MenuProps): ReactNode {
   return (
     <MenuProvider>
@@ -44,10 +44,7 @@ export interface MenuChoice {
   readonly onChoose: () => void
 }
 
-/**
- * One filter of a list: dashed while anything is let through, solid with its values once set. Its cross, or Backspace on it, lets
- * anything through again.
- */
+/** One filter of a list: dashed while it is not set, solid with its values once set. Its cross, or Backspace, clears it. */
 export const Filter = memo(function Filter({ label, options, values, onChange }: FilterProps): ReactNode {
   const isSet = values.length > 0
   const names = isSet ? namesOf(values, listOf(options)) : []
@@ -82,7 +79,7 @@ export const Filter = memo(function Filter({ label, options, values, onChange }:
   )
 })
 
-/** Drawn when the menu is open, so that what takes a while to count is counted then. */
+/** Drawn when the menu is open, because counting can take a while. */
 function FilterOptions({ options }: Pick<FilterProps, 'options'>): ReactNode {
   return listOf(options).map((option) => (
     <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>
@@ -105,7 +102,7 @@ function namesOf(values: readonly string[], options: readonly FilterOption[]): r
 
 interface FilterProps {
   readonly label: string
-  /** A function is asked when the menu opens. */
+  /** A function is called when the menu opens. */
   readonly options: readonly FilterOption[] | (() => readonly FilterOption[])
   readonly values: readonly string[]
   readonly onChange: (values: readonly string[]) => void

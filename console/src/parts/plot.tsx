@@ -1,9 +1,6 @@
 import type { ReactNode } from 'react'
 
-/**
- * Small bars without axes: one grey for the ordinary, hues stacked on it for what went wrong. `summary` says in words what they
- * show; it is what a screen reader hears.
- */
+/** Small stacked bars without axes: grey for normal values, colours for failures. Screen readers get `summary`. */
 export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }: BarsProps): ReactNode {
   const most = Math.max(1, ...bars.map((bar) => bar.parts.reduce((sum, { value }) => sum + value, 0)))
   const step = 100 / Math.max(1, bars.length)
@@ -19,7 +16,7 @@ export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }
       {bars.map(({ key, parts }, index) => {
         let top = height
         return parts.map(({ value, tone }) => {
-          // A bar that is there is seen, however small.
+          // A non-zero bar is always visible.
           const tall = value === 0 ? 0 : Math.max(1, (value / most) * height)
           top -= tall
           return (
@@ -41,7 +38,7 @@ export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }
 interface BarsProps {
   readonly bars: readonly {
     readonly key: string
-    /** From the ground up. `tone` is a class of the plot: `ok`, `bad`, `park`, `amb`. */
+    /** From the bottom up. `tone` is a class of the plot: `ok`, `bad`, `park`, `amb`. */
     readonly parts: readonly { readonly value: number; readonly tone?: string }[]
   }[]
   readonly summary: string
@@ -50,7 +47,7 @@ interface BarsProps {
   readonly className?: string
 }
 
-/** A line through values, left to right. `null` where nothing was measured. */
+/** A line through values, left to right. `null` is a gap. */
 export function Line({ values, summary, height = 24 }: LineProps): ReactNode {
   const known = values.filter((value) => value !== null)
   const most = Math.max(1e-9, ...known)

@@ -3,7 +3,7 @@ import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
-/** Nothing here. By a filter: name it and offer to clear it. By nature: say what will appear, and when. */
+/** An empty list. After a filter: name it and offer to clear it. Otherwise: describe what will appear, and when. */
 export function Empty({ title, children, actions }: EmptyProps): ReactNode {
   return (
     <div className="empty">
@@ -22,7 +22,7 @@ interface EmptyProps {
 
 const PATIENCE_MS = 200
 
-/** Nothing for a fifth of a second, then grey bars in the shape of the rows that come. */
+/** Nothing for 200 ms, then grey bars in place of the rows. */
 export function Loading({ what, rows = 6 }: { readonly what: string; readonly rows?: number }): ReactNode {
   const [isShown, setShown] = useState(false)
   useEffect(() => {
@@ -33,7 +33,7 @@ export function Loading({ what, rows = 6 }: { readonly what: string; readonly ro
   return (
     <div className="skeleton" role="status" aria-label={`Loading ${visibleText(what)}`}>
       {Array.from({ length: rows }, (_, row) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the bars are all the same.
+        // biome-ignore lint/suspicious/noArrayIndexKey: the bars are identical.
         <span key={row}>
           <i />
           <i />
@@ -44,7 +44,7 @@ export function Loading({ what, rows = 6 }: { readonly what: string; readonly ro
   )
 }
 
-/** `what` could not be done: the server's answer, what is safe, and how to go on. */
+/** A failed request: the server's message, what is safe, and how to continue. */
 export function Failed({ what, error, safe, onRetry, children }: FailedProps): ReactNode {
   return (
     <div className="empty" role="alert">
@@ -75,12 +75,12 @@ interface FailedProps {
   readonly children?: ReactNode
 }
 
-/** Servers repeat what they were asked for, which an address may have brought. */
+/** Servers quote parts of the request, which may come from an address, so the text is made visible. */
 export function messageOf(error: unknown): string {
   return visibleText(error instanceof Error ? error.message : String(error))
 }
 
-/** Work that takes a while: what, how far, which steps, and a way to stop it. */
+/** A long task: name, progress, steps, and a button to stop it. */
 export function Work({ title, done, total, steps, onStop }: WorkProps): ReactNode {
   return (
     <div className="work">
@@ -128,7 +128,7 @@ const STEP_ICONS = {
 
 const WARN_PART = 0.9
 
-/** How much of something is used. Amber from nine tenths on. */
+/** How much of a limit is used. Amber from 90 %. */
 export function Meter({ label, value, most, isRunning = false }: MeterProps): ReactNode {
   const part = most <= 0 ? 0 : Math.min(value / most, 1)
   const tone = isRunning ? 'run' : part >= WARN_PART ? 'warn' : ''

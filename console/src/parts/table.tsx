@@ -1,7 +1,7 @@
 import { type FocusEvent, type KeyboardEvent, type ReactNode, useCallback, useRef, useState } from 'react'
 import { useKey } from '../keyboard.ts'
 
-/** A table with a caption and heads. Rows are written by whoever uses it: `<tr>` with a `<th scope="row">` first. */
+/** A table with a caption and a head. Callers write the rows: `<tr>` with a `<th scope="row">` first. */
 export function Table({ caption, columns, children, className, rowCount }: TableProps): ReactNode {
   return (
     <table className={className === undefined ? 'table' : `table ${className}`} aria-rowcount={rowCount}>
@@ -28,27 +28,27 @@ export function Table({ caption, columns, children, className, rowCount }: Table
 interface TableProps {
   readonly caption: string
   readonly columns: readonly Column[]
-  /** One `<tbody>`, or several. */
+  /** One or more `<tbody>`. */
   readonly children: ReactNode
   readonly className?: string
-  /** With the head, where not every row is drawn; those that are say which they are with `aria-rowindex`. */
+  /** Including the head, if not all rows are drawn; drawn rows then have `aria-rowindex`. */
   readonly rowCount?: number
 }
 
 export interface Column {
   readonly title: string
-  /** Gives the column its width. */
+  /** Class that sets the column's width. */
   readonly className?: string
-  /** Numbers stand at the right. */
+  /** Right-aligned. */
   readonly isEnd?: boolean
-  /** Said, not shown: for a column of buttons. */
+  /** Visually hidden, for a column of buttons. */
   readonly isHidden?: boolean
 }
 
 /**
- * A list is one tab stop with arrows inside; `j` and `k` move in it from anywhere outside of fields. `reveal` scrolls a row into
- * view that is not drawn yet: a virtual list draws it then, and it takes the focus as it comes. What a row is given is the same in
- * each drawing but for its tab index, wherever it has moved to: a list that grows at the top need not draw all rows again.
+ * Keyboard navigation of a list: one tab stop with arrows inside; `j` and `k` move in it from anywhere outside of fields. `reveal`
+ * scrolls to a row that a virtual list has not drawn yet, which then takes the focus. The props of a row change only in the tab
+ * index, so that a list that grows at the top does not redraw all rows.
  */
 export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions): ListKeys {
   const [current, setCurrent] = useState(0)
@@ -118,21 +118,21 @@ const MOVES: Readonly<Record<string, (at: number, length: number) => number>> = 
 
 interface ListKeysOptions {
   readonly length: number
-  /** Tells rows apart, also after they have moved; default by their place. */
+  /** Identifies rows after they have moved; default: the index. */
   readonly keyOf?: (index: number) => string
   readonly reveal?: (index: number) => void
 }
 
 interface ListKeys {
-  /** The row that Tab comes to. */
+  /** The row that Tab reaches. */
   readonly current: number
-  /** Gives a row the focus. */
+  /** Focuses a row. */
   go(index: number): void
-  /** Gives the focus to a row that is in view, or about to be drawn there. */
+  /** Focuses a row that is in view, or is about to be drawn there. */
   enter(index: number): void
   /** For the element around the rows. */
   onKeyDown(event: KeyboardEvent): void
-  /** For the link or button that is the row. */
+  /** For the link or button of the row. */
   rowProps(index: number): {
     readonly 'data-row': string
     readonly tabIndex: number

@@ -1,7 +1,7 @@
 import { Tab, TabList, TabPanel, TabProvider } from '@ariakit/react'
 import type { ReactNode } from 'react'
 
-/** Another view of the same thing: a few words side by side, one of them pressed. */
+/** Views of the same data: buttons in a row, one of them pressed. */
 export function Segment<Value extends string>(props: SegmentProps<Value>): ReactNode {
   const { label, value, options, onChange } = props
   return (
@@ -27,7 +27,7 @@ interface SegmentProps<Value extends string> {
   readonly onChange: (value: Value) => void
 }
 
-/** Another thing: tabs over panels. Arrows move between them. */
+/** Tabs with panels. Arrows move between them. */
 export function Tabs({ label, value, onChange, tabs, className }: TabsProps): ReactNode {
   return (
     <TabProvider

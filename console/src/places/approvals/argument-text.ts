@@ -1,15 +1,15 @@
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 
 /**
- * The input of a call as an approver reads it. A caller chooses the input, so nothing in it may push another part out of sight: long
- * parts are folded, and `foldsOf` lists what has to be unfolded before everything was shown.
+ * The input of a call as an approver reads it. The caller chooses the input, so no part of it may push another out of sight: long
+ * parts are folded, and `foldsOf` lists what must be unfolded before everything was shown.
  */
 export interface Argument {
   readonly name: string
-  /** Characters that hide or turn text are spelled out. */
+  /** Characters that hide or reorder text are spelled out. */
   readonly text: string
   readonly isJson: boolean
-  /** Set for a short list of scalars, such as the words of a command. */
+  /** Set for a short list of scalars, for example the words of a command. */
   readonly words?: readonly string[]
 }
 
@@ -21,13 +21,13 @@ const MAX_WORDS = 30
 /** A longer name is shown as part of the JSON, which folds. */
 const MAX_NAME_CHARACTERS = 200
 
-/** The fold of all arguments after the first `MAX_SHOWN_ARGUMENTS`. No argument has this name: it is longer than a name may be. */
+/** The fold of all arguments after the first `MAX_SHOWN_ARGUMENTS`. It is longer than the name of an argument can be. */
 export const MORE_ARGUMENTS = 'more arguments'.padEnd(MAX_NAME_CHARACTERS + 1)
 /** The fold of the input as JSON. */
 export const WHOLE_INPUT = 'input'.padEnd(MAX_NAME_CHARACTERS + 1)
 
 /**
- * In the order of the summary, where the parameters that the tool declares come first. Absent when the input is no object, or has
+ * Arguments in the order of the summary, where declared parameters come first. `undefined` if the input is not an object, or has
  * names too long for a list; it is then shown as JSON.
  */
 export function argumentsOf(input: unknown, summary: unknown): readonly Argument[] | undefined {
@@ -55,7 +55,7 @@ function argumentOf(name: string, value: unknown): Argument {
   return { name, text, isJson: true, ...(isShort ? { words } : {}) }
 }
 
-/** How many characters of a text are shown before it is unfolded; absent when that is all of it. */
+/** How many characters are shown before a text is unfolded; `undefined` if that is all of it. */
 export function foldAt(text: string): number | undefined {
   let lineEnd = -1
   for (let lines = 0; lines < MAX_SHOWN_LINES; lines += 1) {
@@ -66,7 +66,7 @@ export function foldAt(text: string): number | undefined {
   return end < text.length ? end : undefined
 }
 
-/** The names of all folds of the input, in the view that lists arguments. */
+/** The names of all folds in the list of arguments. */
 export function foldsOf(listed: readonly Argument[]): readonly string[] {
   const long = listed.filter(({ text, words }) => words === undefined && foldAt(text) !== undefined)
   return [...long.map(({ name }) => name), ...(listed.length > MAX_SHOWN_ARGUMENTS ? [MORE_ARGUMENTS] : [])]
@@ -76,7 +76,7 @@ function isScalar(value: unknown): boolean {
   return value === null || typeof value !== 'object'
 }
 
-/** A text that reads like another kind of value, or like nothing, is quoted: `"5"` is not `5`. */
+/** A string that looks like another type, or is empty, is quoted: `"5"` is not `5`. */
 function wordOf(value: unknown): string {
   if (typeof value !== 'string') return JSON.stringify(value) ?? String(value)
   const isMistakable = value.trim() !== value || /^(?:|-?\d[\d.e+-]*|true|false|null|".*")$/is.test(value)

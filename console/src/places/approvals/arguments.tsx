@@ -23,11 +23,11 @@ const VIEWS = [
 
 interface ArgumentsProps {
   readonly approval: WholeApproval
-  /** Called once everything was unfolded and the end of it was on screen. */
+  /** Called once everything was unfolded and its end was on screen. */
   readonly onSeen: () => void
 }
 
-/** The input of the call, whole: what a person approves. It always wraps, and no part of it scrolls on its own. */
+/** The whole input of the call. It always wraps, and no part of it scrolls separately. */
 export function Arguments({ approval, onSeen }: ArgumentsProps): ReactNode {
   const [view, setView] = useState<'readable' | 'json'>('readable')
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
@@ -76,7 +76,7 @@ export function Arguments({ approval, onSeen }: ArgumentsProps): ReactNode {
   )
 }
 
-/** Watches the element after the arguments. It counts as seen only while nothing before it is folded. */
+/** Watches the element after the arguments, which counts as seen only while nothing before it is folded. */
 function useSeenEnd(isUnfolded: boolean, onSeen: () => void) {
   const end = useRef<HTMLDivElement>(null)
   useEffect(() => {
@@ -130,7 +130,7 @@ interface ValueProps {
   readonly onOpen: () => void
 }
 
-/** Longer text is for reading, not a word of a machine. */
+/** Longer text is shown as prose instead of code. */
 const MIN_PROSE = 60
 
 function Value({ argument: { text, words, isJson }, isOpen, onOpen }: ValueProps): ReactNode {
@@ -162,7 +162,7 @@ interface FoldableProps {
   readonly onOpen: () => void
 }
 
-/** Longer JSON is shown without its two inks: an element for each sign would keep the page busy for seconds. */
+/** Longer JSON is shown in one colour: an element for each token would block the page for seconds. */
 const MAX_INKED = 20_000
 
 /** A long text: its size, its beginning, and the rest on request. */

@@ -16,11 +16,11 @@ interface InboxProps {
   readonly waiting: readonly Approval[]
   readonly decided: readonly Approval[]
   readonly isDecidedOnly: boolean
-  /** How many wait that this view leaves out. */
+  /** How many waiting approvals this view leaves out. */
   readonly elsewhere: number
 }
 
-/** What waits, the newest first, and below it what was decided. One tab stop with arrows inside. */
+/** Waiting approvals, newest first, and below them the decided ones. One tab stop with arrows inside. */
 export function Inbox({ current, waiting, decided, isDecidedOnly, elsewhere }: InboxProps): ReactNode {
   const keys = useListKeys({ length: waiting.length + decided.length })
   useArrivals(waiting)
@@ -68,7 +68,7 @@ export function Inbox({ current, waiting, decided, isDecidedOnly, elsewhere }: I
   )
 }
 
-/** Said once for those who came since, and not for what was there. */
+/** Announces approvals that arrived after the page was opened. */
 function useArrivals(waiting: readonly Approval[]): void {
   const known = useRef<ReadonlySet<string> | undefined>(undefined)
   useEffect(() => {
@@ -127,7 +127,7 @@ function Waiting({ approval }: { readonly approval: Approval }): ReactNode {
   )
 }
 
-/** Whose call it is. Everybody but the operator sees those of one tenant alone. */
+/** The tenant of a call, shown to operators; other people see only one tenant. */
 function TenantTag({ tenant }: { readonly tenant: string }): ReactNode {
   if (useSession()?.principal?.isOperator !== true) return null
   return (
@@ -169,7 +169,7 @@ function Past({ approval }: { readonly approval: Approval }): ReactNode {
   )
 }
 
-/** The first values of an input in one line, for somebody who looks over many. */
+/** The first values of an input in one line. */
 function gistOf(summary: unknown): string {
   const values = typeof summary === 'object' && summary !== null ? Object.values(summary) : [summary]
   const words = values.map((value) => {

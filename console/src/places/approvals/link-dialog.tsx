@@ -20,7 +20,7 @@ const POWERS = [
 const EXEC = 'Not for a tool that runs commands: its approvers sign in with a credential.'
 const QUORUM = 'Not for a call that several people have to approve: they sign in with a credential.'
 
-/** Makes a link to this question for somebody who has no account here. */
+/** Makes a link to this approval for a person without an account. */
 export function LinkButton({ approval }: { readonly approval: WholeApproval }): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const off = approval.stale

@@ -22,7 +22,7 @@ const VIEWS = [
 
 type View = (typeof VIEWS)[number]['value']
 
-/** Those without either scope see which one they need, and nothing is asked of the server for them. */
+/** Without either scope the page names it, and sends no requests, which would be recorded as refused. */
 export function ApprovalsPage(): ReactNode {
   const principal = useSession()?.principal
   const mayDecide = holdsScope(principal, 'approvals:respond')
@@ -34,7 +34,7 @@ export function ApprovalsPage(): ReactNode {
   )
 }
 
-/** Calls that wait for a person: the inbox at the left, one decision at the right. */
+/** The inbox at the left, one decision at the right. */
 function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
   const { id } = useParams({ strict: false })
   const [{ show }, setSearch] = useSearchState()
@@ -65,7 +65,7 @@ function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
   )
 }
 
-/** The first number is the one in the rail: what the person who looks may decide. */
+/** The first number equals the one in the rail: what this person may decide. */
 function waitingWords(waiting: readonly Approval[], mayDecide: boolean): string {
   if (!mayDecide) return `${countOf(waiting.length, 'call')} waiting`
   const mine = waiting.filter(({ obstacle }) => obstacle === null).length

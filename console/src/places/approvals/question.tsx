@@ -23,7 +23,7 @@ interface QuestionProps {
   readonly children: (isSeen: boolean) => ReactNode
 }
 
-/** In the order in which a person weighs it: arguments, reason, caller, credentials; the buttons last. */
+/** In the order of importance: arguments, approval rule, caller, credentials; the buttons last. */
 export function Question({ approval, back, call, children }: QuestionProps): ReactNode {
   const [isSeen, setSeen] = useState(false)
   const onSeen = useCallback(() => setSeen(true), [])

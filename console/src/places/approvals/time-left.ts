@@ -2,9 +2,9 @@ import { useEffect, useRef, useState } from 'react'
 import { announce } from '../../app/announcer.tsx'
 
 const MINUTE_MS = 60_000
-/** Below it the time is amber. */
+/** Below this the time is amber. */
 const SHORT_MS = 10 * MINUTE_MS
-/** When it is said aloud. */
+/** When the remaining time is announced. */
 const SPOKEN_AT_MS = [5 * MINUTE_MS, MINUTE_MS] as const
 
 interface TimeLeft {
@@ -17,7 +17,7 @@ interface TimeLeft {
   readonly exact: string
 }
 
-/** How long something that ends is still open. */
+/** The time left until something ends. */
 export function leftOf(until: string, nowMs: number): TimeLeft {
   const ms = Math.max(0, new Date(until).getTime() - nowMs)
   const seconds = Math.ceil(ms / 1000)
@@ -39,7 +39,7 @@ function roughly(seconds: number): string {
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`
 }
 
-/** The time, told again every so often. */
+/** The current time, updated at an interval. */
 export function useNow(everyMs: number): number {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
@@ -49,7 +49,7 @@ export function useNow(everyMs: number): number {
   return now
 }
 
-/** Says at five minutes and at one that the time runs out; nothing about what was shorter from the start. */
+/** Announces when five minutes and one minute are left, unless less was left at the start. */
 export function useSpokenTime(left: TimeLeft): void {
   const before = useRef(left.ms)
   useEffect(() => {

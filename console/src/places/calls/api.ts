@@ -5,7 +5,7 @@ import { formatDuration } from '../../parts/format.ts'
 import type { TierName } from '../../parts/meaning.tsx'
 import { type CallStateName, type Filters, paramsOf } from './query.ts'
 
-/** A call in a list: what happened, without input and outcome. */
+/** A call in a list, without input and outcome. */
 export interface CallRow {
   readonly record: string
   readonly tenant: string
@@ -16,23 +16,23 @@ export interface CallRow {
   readonly safety_tier: TierName
   readonly state: CallStateName
   readonly attempt: number
-  /** The workflow's call, of a step. */
+  /** For a step: the call of its workflow. */
   readonly parent: string | null
   readonly created_at: string
   readonly finished_at: string | null
-  /** From the request to the end, with the time it waited for people. */
+  /** From the request to the end, including the time it waited for people. */
   readonly took_ms: number | null
   /** How long the tool ran; `null` for a call that did not run, or that a person settled. */
   readonly ran_ms: number | null
   readonly error_code: string | null
 }
 
-/** Who called, and who did it under that name: "operator, as key:alice". */
+/** The caller, and the operator who used that name: "operator, as key:alice". */
 export function callerText({ principal, by }: Pick<CallRow, 'principal' | 'by'>): string {
   return by == null ? principal : `${by}, as ${principal}`
 }
 
-/** The stream does not tell the id that its caller gave it. */
+/** The stream leaves out the caller's call id. */
 export interface ListedCall extends CallRow {
   readonly call_id: string
 }
@@ -42,13 +42,12 @@ export interface CallPage {
   readonly next: number | null
 }
 
-/** What `GET /admin/calls/events` tells. */
+/** Events of `GET /admin/calls/events`. */
 export interface CallChanges {
   readonly calls: readonly (CallRow & { readonly events: readonly string[] })[]
   readonly left: readonly string[]
 }
 
-/** One call, whole. */
 export interface CallDetails extends ListedCall {
   readonly run_id: string
   readonly trace_id: string
@@ -60,7 +59,7 @@ export interface CallDetails extends ListedCall {
   readonly timeline: readonly TimelineFact[]
   readonly steps: readonly StepCall[]
   readonly journal: readonly JournalRow[]
-  /** Who decided about it; `null` without an approval, or for those who may not see approvals. */
+  /** Who decided; `null` without an approval, or for people who may not see approvals. */
   readonly approval: {
     readonly id: string
     readonly decisions: readonly {
@@ -76,7 +75,7 @@ export interface CallDetails extends ListedCall {
   readonly late_outcome?: CallOutcome
 }
 
-/** A step of a workflow, with what its run tells of it. */
+/** A step of a workflow, with the events of its run. */
 export interface StepCall extends ListedCall {
   readonly timeline: readonly TimelineFact[]
 }
@@ -87,7 +86,7 @@ interface TimelineFact {
   readonly facts: Readonly<Record<string, unknown>>
 }
 
-/** One commit of the journal, with what it says of the call. */
+/** One commit of the journal, with its events of this call. */
 export interface JournalRow {
   readonly writer: string
   readonly group: number
@@ -122,7 +121,7 @@ export type StateCounts = Readonly<Partial<Record<CallStateName, number>>>
 
 const BUCKETS = 60
 const MIN_STATS_MS = 4_000
-/** The server counts calls one by one, so it is asked again the later, the longer it took. */
+/** The server counts calls one by one, so slow answers are polled less often. */
 const STATS_SHARE = 20
 
 export function statsQuery(filters: Filters, isLive: boolean) {
@@ -171,7 +170,7 @@ export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive:
   })
 }
 
-/** Looking leaves no trace; input and outcome are asked for by `contentsQuery`. */
+/** Reading this is not recorded; input and outcome are requested by `contentsQuery`. */
 export function callQuery(record: string) {
   return queryOptions({
     queryKey: ['call', record],
@@ -185,7 +184,7 @@ export function callQuery(record: string) {
   })
 }
 
-/** Asked for by a person, once: that somebody looked is journaled. Never by itself, and never again behind their back. */
+/** Requested once, by a person: reading it is recorded in the journal. Never refetched automatically. */
 export function contentsQuery(record: string) {
   return queryOptions({
     queryKey: ['call contents', record],
@@ -208,7 +207,7 @@ export function formatTook(ms: number): string {
   return ms < 10 ? `${ms} ms` : formatDuration(ms)
 }
 
-/** Whether the person has a scope, for what to offer; the server decides. */
+/** Whether the person holds a scope, to decide what to offer; the server checks it. */
 export function useMay(scope: string): boolean {
   return holdsScope(useSession()?.principal, scope)
 }

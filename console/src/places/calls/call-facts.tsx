@@ -26,7 +26,7 @@ export function protocolName({ protocol }: CallDetails): string {
   return protocol === null ? 'an unknown way' : (PROTOCOLS[protocol] ?? protocol)
 }
 
-/** A trace id: where spans go is known to the server, where people look at them is not, so it is there to be copied. */
+/** A trace id to copy: the server does not know where people view traces. */
 export function TraceId({ call }: { readonly call: CallDetails }): ReactNode {
   if (call.trace_id === '') return <span className="dim">none</span>
   return (
@@ -39,7 +39,7 @@ export function TraceId({ call }: { readonly call: CallDetails }): ReactNode {
   )
 }
 
-/** Who called what, over which protocol, with which key. */
+/** Caller, tool, protocol and key of a call. */
 export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
   return (
     <section aria-labelledby="facts-title">
@@ -100,7 +100,7 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
   )
 }
 
-/** The workflow, and what it calls this step. */
+/** The workflow, and its name for this step. */
 function StepOf({ call, parent }: { readonly call: CallDetails; readonly parent: string }): ReactNode {
   const { data: workflow } = useQuery(callQuery(parent))
   const name = workflow === undefined ? undefined : stepNameOf(call, workflow)
@@ -135,7 +135,7 @@ export function versionOf(tool: string): string {
   return /@(.*)$/.exec(tool)?.[1] ?? ''
 }
 
-/** The tool's own page, with the input of this call once somebody has asked to see it. */
+/** Links to the tool's page, with the input of this call if it has been shown. */
 export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
   const { data: shown } = useQuery(contentsQuery(call.record))
   const isShown = shown?.input !== undefined
@@ -156,7 +156,7 @@ export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
   )
 }
 
-/** A running call can be stopped by who called, and by nobody else. */
+/** Only the caller can stop a running call. */
 export function StopCall({ call }: { readonly call: CallDetails }): ReactNode {
   const principal = useSession()?.principal
   const [isAsking, setAsking] = useState(false)

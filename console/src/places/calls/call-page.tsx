@@ -20,7 +20,7 @@ import { storyOf, timesOf, titleOf } from './story.tsx'
 import './calls.css'
 import './call.css'
 
-/** The same as of the list: who may not see it is told what it takes. */
+/** Names the missing scope for people who may not see calls. */
 export function CallPage(): ReactNode {
   const { record = '' } = useParams({ strict: false })
   if (useMay('admin:calls')) return <OneCall record={record} />
@@ -31,11 +31,11 @@ export function CallPage(): ReactNode {
   )
 }
 
-/** One call: what is known, what happened, and what a person can do about it. */
+/** One call: facts, timeline, and actions. */
 function OneCall({ record }: { readonly record: string }): ReactNode {
   const { data: call, error, refetch } = useQuery(callQuery(record))
   const canSettle = useMay('calls:settle') && call?.state === 'ambiguous'
-  // Its own steps change with it.
+  // Steps are read again with their call.
   const isOpen = call?.finished_at == null
   const params = new URLSearchParams(
     call === undefined ? {} : { principal: call.principal, tenant: call.tenant },
@@ -79,7 +79,7 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
         </>
       }
     >
-      {/* The form has a command of its own. */}
+      {/* The form sets the command of the page. */}
       {!canSettle && <ShowEcho record={record} />}
       <div className="split one-call">
         <div className="one-left">

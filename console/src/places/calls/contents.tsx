@@ -9,7 +9,7 @@ import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } from './api.ts'
 
-/** What went in and what came out: for those allowed, when they ask. */
+/** Input and outcome, shown on request to people with the scope. */
 export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
   const asked = useQuery(contentsQuery(call.record))
   if (call.contents === 'hidden')
@@ -65,7 +65,7 @@ function Outcome({ outcome, label }: { readonly outcome: CallOutcome; readonly l
   )
 }
 
-/** What the journal has of a call, as it stands there. */
+/** The journal's events of a call. */
 export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }): ReactNode {
   if (rows.length === 0)
     return <p className="soft pad">The commits of this call are older than the journal is kept.</p>
@@ -100,7 +100,7 @@ export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }):
   )
 }
 
-/** What the page shows elsewhere. */
+/** Members that the page shows elsewhere. */
 const SHOWN: ReadonlySet<string> = new Set(['type', 'at', 'record', 'tenant', 'principal', 'tool'])
 
 function factsOf(event: JournalRow['events'][number]): string {

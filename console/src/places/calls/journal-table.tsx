@@ -27,13 +27,13 @@ const COLUMNS: readonly Column[] = [
 ]
 
 const ROW_PX = 32
-/** A row of a phone has two lines. */
+/** On a phone a row has two lines. */
 const PHONE_ROW_PX = 65
 const PHONE = '(max-width: 45rem)'
-/** Rows before the end at which older ones are asked for. */
+/** How far before the end older calls are requested. */
 const NEAR_END = 20
 
-/** The rows of the journal: only those in view are drawn, and none moves under the pointer. */
+/** The rows of the list: only those in view are drawn, and none moves under the pointer. */
 export function JournalTable({ live, scroller, selected, onOpen }: JournalTableProps): ReactNode {
   const { rows, waiting, older, olderError } = live.view
   const isPhone = useMedia(PHONE)
@@ -60,12 +60,12 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
   const { loadOlder } = live
   const isNearEnd = last !== undefined && last.index > rows.length - NEAR_END
   useEffect(() => {
-    // What could not be read is asked for again by a person.
+    // After a failure, only a person requests them again.
     if (older !== null && olderError === null && isNearEnd) loadOlder()
   }, [older, olderError, isNearEnd, loadOlder])
   const margin = virtual.options.scrollMargin
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: it only holds the rows still; whoever uses the keyboard holds them by the focus.
+    // biome-ignore lint/a11y/noStaticElementInteractions: it only holds the rows still; with the keyboard the focus holds them.
     <div ref={top} className="journal" onKeyDown={keys.onKeyDown} {...hold.props}>
       {waiting > 0 && (
         <div className="new-calls">
@@ -103,7 +103,7 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
   )
 }
 
-/** At the end of a list that goes on, as far as anybody knows. */
+/** The end of a list that may have more rows. */
 export function OlderFailed({ live: { view, loadOlder } }: { readonly live: LiveJournal }): ReactNode {
   if (view.olderError === null) return null
   return (
@@ -127,7 +127,7 @@ interface JournalTableProps {
   readonly onOpen: (record: string) => void
 }
 
-/** In place of rows that are not drawn. */
+/** Takes the place of rows that are not drawn. */
 function Space({ px }: { readonly px: number }): ReactNode {
   return (
     <tr className="space" style={{ height: px }}>
@@ -171,7 +171,7 @@ const JournalRow = memo(
             className="tool-link flat"
             href={`calls/${encodeURIComponent(row.record)}`}
             onClick={(event) => {
-              // With a key held, the browser opens the page of the call elsewhere.
+              // With a modifier key, the browser opens the call in another tab or window.
               if (event.metaKey || event.ctrlKey || event.shiftKey) return event.stopPropagation()
               event.preventDefault()
             }}
@@ -190,7 +190,7 @@ const JournalRow = memo(
       </tr>
     )
   },
-  // What links do with focus is the same in every drawing, wherever the row has moved to; so is what opening does.
+  // The handlers of a row are stable, wherever it has moved to.
   (before, after) =>
     before.row === after.row &&
     before.isSelected === after.isSelected &&
@@ -198,7 +198,7 @@ const JournalRow = memo(
     before.isTabStop === after.isTabStop,
 )
 
-/** Rows are held while the pointer is over them, one has the focus, or somebody has scrolled down. */
+/** Rows are held while the pointer is over them, one has the focus, or the list is scrolled down. */
 function useHold({ journal }: LiveJournal, scroller: RefObject<HTMLElement | null>) {
   const over = useRef({ isPointed: false, isFocused: false })
   const look = (): void => {
@@ -220,7 +220,7 @@ function useHold({ journal }: LiveJournal, scroller: RefObject<HTMLElement | nul
       onPointerLeave: note({ isPointed: false }),
       onFocus: note({ isFocused: true }),
       onBlur(event: FocusEvent<HTMLElement>): void {
-        // From row to row the list is held on.
+        // Moving between rows keeps the list held.
         if (!event.currentTarget.contains(event.relatedTarget)) note({ isFocused: false })()
       },
     },

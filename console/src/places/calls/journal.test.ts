@@ -89,10 +89,10 @@ describe('the rows of the journal', () => {
     take(journal, row('1'))
     take(journal, row('1', { state: 'running', finished_at: null }))
     expect(journal.view.get().rows).toMatchObject([{ state: 'succeeded' }])
-    // The next attempt is newer than the end of the one before.
+    // The next attempt is newer than the end of the previous one.
     take(journal, row('1', { state: 'running', finished_at: null, attempt: 2 }))
     expect(journal.view.get().rows).toMatchObject([{ state: 'running' }])
-    // What came while the list was on its way is kept.
+    // Events that arrived during the request are kept.
     take(journal, row('1', { attempt: 2 }))
     journal.fill({ calls: [row('1', { state: 'running', finished_at: null, attempt: 2 })], next: null })
     expect(journal.view.get().rows).toMatchObject([{ state: 'succeeded' }])

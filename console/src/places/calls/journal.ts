@@ -1,56 +1,56 @@
 import { createStore, type Store } from '../../store.ts'
 import type { CallChanges, CallPage, CallRow } from './api.ts'
 
-/** What the list shows. */
+/** The state of the list for the page. */
 export interface JournalView {
-  /** In the order of the list: newest first, steps below the call they belong to. */
+  /** Newest first, steps below their call. */
   readonly rows: readonly CallRow[]
-  /** How many came while the list is held; they are shown when it is let go. */
+  /** How many calls arrived while the list is held; they are shown on release. */
   readonly waiting: number
-  /** Where older ones are; `null` when there are none. */
+  /** Cursor of the next older page; `null` at the end. */
   readonly older: Older | null
-  /** Why the older ones could not be read, when somebody last asked for them. */
+  /** Why the last request for older calls failed. */
   readonly olderError: unknown
-  /** How many calls began, all in all. */
+  /** How many calls began in total. */
   readonly begun: number
 }
 
-/** By the server's own place, or by time after rows were let go. */
+/** A cursor of the server, or a time after rows were dropped. */
 type Older = { readonly before: number } | { readonly until: string }
 
-/** Gives the page that begins there. */
+/** Requests the page at a cursor. */
 type AskOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
 
-/** A list of more rows is slow to walk through, and nobody reads it. */
+/** The limit of rows: longer lists are slow to scroll. */
 const MAX_ROWS = 2_000
 
 const NOTHING: JournalView = { rows: [], waiting: 0, older: null, olderError: null, begun: 0 }
 
 /**
- * The rows of the journal. What changes is drawn where it stands; what is new comes on top, unless the list is held: then it waits,
- * so that no row moves under the pointer.
+ * The list of calls. Changes are drawn in place; new calls come on top, unless the list is held: then they wait, so that no row
+ * moves under the pointer.
  */
 export class Journal {
   readonly view: Store<JournalView> = createStore(NOTHING)
   #rows = new Map<string, CallRow>()
   #waiting = new Map<string, CallRow>()
-  /** Calls that the stream told of since the list was last asked for. */
+  /** Events of the stream since the list was last requested. */
   #told = new Set<string>()
   #older: Older | null = null
   #olderError: unknown = null
-  /** The older page that is on its way. */
+  /** The pending request for an older page. */
   #asking: AbortController | undefined
   #begun = 0
   #isHeld = false
 
-  /** The list is asked for: it has all that the stream told before this moment. */
+  /** Marks the request of a list, which contains all earlier events of the stream. */
   expectFill(): void {
     this.#told.clear()
   }
 
   /**
-   * The first page of a list, from the server. What the stream told since it was asked for stays, whether it is there or not. Times do
-   * not tell: two calls may begin within one millisecond, and one that began earlier may be written down later.
+   * Takes the first page of a list. Events of the stream since the request are kept. Times cannot order them: two calls may begin
+   * within one millisecond, and an earlier one may be recorded later.
    */
   fill({ calls, next }: CallPage): void {
     const known = [...this.#rows.values(), ...this.#waiting.values()]
@@ -65,7 +65,7 @@ export class Journal {
     this.#tell()
   }
 
-  /** Asks for the next older page, for one at a time. One that comes after the list has become another is of no use, and is let go. */
+  /** Requests the next older page, one at a time. A page that arrives after the list was replaced is dropped. */
   async loadOlder(ask: AskOlder): Promise<void> {
     const older = this.#older
     if (older === null || this.#asking !== undefined) return
@@ -84,7 +84,7 @@ export class Journal {
     this.#tell()
   }
 
-  /** What the stream told, in its order. */
+  /** Applies events of the stream, in order. */
   take(...told: readonly CallChanges[]): void {
     for (const changes of told) this.#change(changes)
     if (!this.#isHeld) this.#release()
@@ -108,7 +108,7 @@ export class Journal {
     }
   }
 
-  /** While a row is under the pointer, has the focus or is scrolled to, rows stay where they are. */
+  /** Holds the rows in place while one is under the pointer, has the focus or is scrolled to. */
   hold(isHeld: boolean): void {
     this.#isHeld = isHeld
     if (isHeld || this.#waiting.size === 0) return
@@ -124,14 +124,14 @@ export class Journal {
     this.#tell()
   }
 
-  /** The latest of them are enough: no more rows than that are kept. */
+  /** Only the newest are kept, up to the limit of rows. */
   #note(record: string): void {
     this.#told.add(record)
     const [oldest] = this.#told
     if (this.#told.size > MAX_ROWS && oldest !== undefined) this.#told.delete(oldest)
   }
 
-  /** The list ends elsewhere: what was asked for at its old end does not go on from the new one. */
+  /** The list has a new end, so a page requested at the old end no longer continues it. */
   #endAt(older: Older | null): void {
     this.#asking?.abort()
     this.#asking = undefined
@@ -139,21 +139,21 @@ export class Journal {
     this.#olderError = null
   }
 
-  /** Puts what waits on top, and lets go of what is too much at the end. */
+  /** Puts waiting calls on top, and drops rows over the limit at the end. */
   #release(): void {
     if (this.#waiting.size === 0) return
     const came = [...this.#waiting.values()].toSorted(newestFirst)
     const all = [...came, ...this.#rows.values()]
     const kept = all.slice(0, MAX_ROWS)
     const last = kept.at(-1)
-    // The same millisecond may have more: those that are here already are not taken twice.
+    // More calls may have the same millisecond; those already listed are not added twice.
     if (kept.length < all.length && last !== undefined)
       this.#endAt({ until: new Date(Date.parse(last.created_at) + 1).toISOString() })
     this.#rows = new Map(kept.map((call) => [call.record, call]))
     this.#waiting.clear()
   }
 
-  /** An answer to an older question does not undo what came since: what has ended does not run again in the same attempt. */
+  /** A late answer does not undo newer events: an ended call does not run again in the same attempt. */
   #put(rows: Map<string, CallRow>, call: CallRow): void {
     const known = rows.get(call.record)
     const isOlder =
@@ -183,7 +183,7 @@ function newestFirst(one: CallRow, other: CallRow): number {
   return one.created_at < other.created_at ? 1 : one.created_at > other.created_at ? -1 : 0
 }
 
-/** Steps stand below the call they belong to, if that is here. */
+/** Puts steps below their call, if it is listed. */
 function withSteps(rows: readonly CallRow[]): readonly CallRow[] {
   if (!rows.some(({ parent }) => parent !== null)) return rows
   const here = new Set(rows.map(({ record }) => record))
@@ -191,7 +191,7 @@ function withSteps(rows: readonly CallRow[]): readonly CallRow[] {
     rows.filter(({ parent }) => parent !== null && here.has(parent)),
     ({ parent }) => parent,
   )
-  // The steps of a workflow read from its first to its last.
+  // Steps of a workflow are ordered from first to last.
   const stepsOf = (row: CallRow): readonly CallRow[] => (steps.get(row.record) ?? []).toReversed()
   const place = (row: CallRow): readonly CallRow[] => [row, ...stepsOf(row).flatMap(place)]
   return rows.filter(({ parent }) => parent === null || !here.has(parent)).flatMap(place)

@@ -22,7 +22,7 @@ import './calls.css'
 
 const SCOPE = 'admin:calls'
 
-/** Whoever may not see the journal is told what it takes, and nothing is asked of the server for them. */
+/** Without the scope the page names it, and sends no requests. */
 export function CallsPage(): ReactNode {
   if (useMay(SCOPE)) return <Calls />
   return (
@@ -32,7 +32,7 @@ export function CallsPage(): ReactNode {
   )
 }
 
-/** The journal as it grows. What is asked for, whether it is live and which call is open is all in the address. */
+/** The live list of calls. Query, live state and the open call are in the address. */
 function Calls(): ReactNode {
   const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline' }, change] = useSearchState()
   const query = useMemo(() => readQuery(q), [q])
@@ -107,7 +107,7 @@ interface ListProps {
 
 function List({ live, query, selected, list, onOpen, onClear }: ListProps): ReactNode {
   const { view, error, isLoading, retry } = live
-  // A scope may be taken away while somebody looks.
+  // A scope may be revoked while the page is open.
   if (error instanceof ApiError && error.status === 403) return <NeedsScope scope={SCOPE} />
   if (error !== null && view.rows.length === 0)
     return (

@@ -7,8 +7,8 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { finished, suggestionsFor, type Token } from './query.ts'
 
 /**
- * A line of words, `status:error tool:Gmail.*`. A word that is done is a token with a cross; the last one is being written, with
- * what may come next below it.
+ * A query of words, `status:error tool:Gmail.*`. A finished word is a token with a cross; the last one is being typed, with
+ * suggestions below it.
  */
 export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
   const [word, setWord] = useState('')
@@ -30,7 +30,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
     setWord('')
     setOpen(false)
   }
-  /** A key wants a value; everything else is done. */
+  /** A key needs a value; other words are complete. */
   const choose = (text: string): void => {
     if (text.endsWith(':')) setWord(text)
     else put(text)
@@ -38,12 +38,12 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
   }
   const onKeyDown = (event: KeyboardEvent<HTMLInputElement>): void => {
     if (event.key === 'Backspace' && word === '' && texts.length > 0) {
-      // The last token is written again.
+      // Edits the last token again.
       event.preventDefault()
       setWord(texts.at(-1) ?? '')
       onChange(texts.slice(0, -1))
     } else if (event.key === 'Enter' && !event.currentTarget.hasAttribute('aria-activedescendant')) {
-      // None of the suggestions is meant.
+      // No suggestion is selected.
       event.preventDefault()
       put(word)
     } else if (event.key === 'Escape' && !isOpen) {
@@ -56,7 +56,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
       <Icon name="search" />
       {tokens.map((token, index) => (
         <TokenChip
-          // biome-ignore lint/suspicious/noArrayIndexKey: the same word may stand there twice.
+          // biome-ignore lint/suspicious/noArrayIndexKey: a word may occur twice.
           key={`${index} ${token.text}`}
           token={token}
           onRemove={() => {

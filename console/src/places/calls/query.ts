@@ -5,14 +5,14 @@ export interface Token {
   readonly text: string
   readonly key: string
   readonly value: string
-  /** What is wrong with it, and what would be right. Such a token filters nothing. */
+  /** What is wrong with it, and what would be valid. The token is ignored. */
   readonly problem?: string
 }
 
-/** What a query means: the filters of the admin API, and the options of the command line. */
+/** The meaning of a query: filters of the admin API, and options of the command line. */
 export interface CallQuery {
   readonly tokens: readonly Token[]
-  /** `since` and `until` may be how long ago; `paramsOf` makes times of them. */
+  /** `since` and `until` may be relative; `paramsOf` makes them absolute. */
   readonly filters: Filters
 }
 
@@ -24,12 +24,12 @@ const FILTER_NAMES = ['state', 'tool', 'principal', 'tenant', 'slow', 'quick', '
 const STATES = ['running', 'parked', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export type CallStateName = (typeof STATES)[number]
 
-/** Requests that were rejected: they are counted and sampled, not recorded as calls, so they are listed apart. */
+/** Rejected requests are counted and sampled, not recorded as calls, so they have a separate list. */
 export const REJECTED = 'rejected'
 
 const STATE_WORDS: readonly string[] = ['error', ...STATES, REJECTED]
 
-/** Reads a query. Every word is kept, also one that means nothing: it is shown with what is wrong. */
+/** Reads a query. Invalid words are kept and shown with their error. */
 export function readQuery(text: string): CallQuery {
   const filters: Partial<Record<FilterName, string>> = {}
   const tokens = text
@@ -39,7 +39,7 @@ export function readQuery(text: string): CallQuery {
   return { tokens, filters }
 }
 
-/** A word without a key looks for a part of a tool's name, typed or in the address that somebody wrote. */
+/** A word without a key matches part of a tool's name. */
 export function finished(word: string): string {
   const bare = word.trim()
   return bare === '' || bare.includes(':') ? bare : `tool:${bare.includes('*') ? bare : `*${bare}*`}`
@@ -69,7 +69,7 @@ function unknownKey(key: string): string {
 interface KeyReader {
   readonly example: string
   readonly about: string
-  /** The filter that a value stands for, or what is wrong with it. */
+  /** The filter of a value, or its error. */
   read(value: string): readonly [readonly [FilterName, string]] | string
 }
 
@@ -94,7 +94,7 @@ function readStates(value: string): readonly [readonly ['state', string]] | stri
 
 const DURATION_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000 }
 
-/** Milliseconds are whole, so that "more than" is "at least one more". */
+/** Milliseconds are integers, so "more than" is "at least one more". */
 function readDuration(value: string): readonly [readonly [FilterName, string]] | string {
   const [, sign = '>', number = '', unit = 'ms'] =
     /^(>=|<=|>|<)?(\d{1,9}(?:\.\d{1,3})?)(ms|s|m)?$/.exec(value) ?? []
@@ -115,7 +115,7 @@ function readTime(name: 'since' | 'until', value: string): readonly [readonly [F
     : 'Write how long ago, like 30m, 12h or 7d, or a time like 2026-01-31T10:00Z.'
 }
 
-/** The query of a request to the admin API, at this moment. */
+/** The query parameters of a request to the admin API, at this moment. */
 export function paramsOf(filters: Filters, more: Readonly<Record<string, string>> = {}): URLSearchParams {
   const params = new URLSearchParams(more)
   for (const name of FILTER_NAMES) {
@@ -131,7 +131,7 @@ function timeOf(value: string): number {
   return amount === undefined ? Date.parse(value) : Date.now() - Number(amount) * (AGO_MS[unit] ?? 0)
 }
 
-/** `30 minutes`, for a time that a query names as how long ago. */
+/** `30 minutes`, for a relative time. */
 export function spanOf({ since = '30m', until }: Filters): string {
   const [, amount = '', unit = ''] = AGO.exec(since) ?? []
   const word = { s: 'second', m: 'minute', h: 'hour', d: 'day' }[unit]
@@ -139,18 +139,18 @@ export function spanOf({ since = '30m', until }: Filters): string {
   return amount === '1' ? `1 ${word}` : `${amount} ${word}s`
 }
 
-/** The same on the command line. */
+/** The query as a command. */
 export function commandOf(filters: Filters, isLive: boolean): string {
   const options = FILTER_NAMES.flatMap((name) => {
     const value = filters[name]
     return value === undefined ? [] : [`--${name} ${quoted(value)}`]
   })
-  // A time that ended has nothing to follow, and rejected requests are only listed.
+  // A past range has no new calls to follow, and rejected requests are only listed.
   const follows = isLive && filters.until === undefined && filters.state !== REJECTED
   return ['collet calls', ...options, ...(follows ? ['--follow'] : [])].join(' ')
 }
 
-/** The same of one call. */
+/** The command that shows one call. */
 export function showCommand(record: string): string {
   return `collet calls show ${quoted(record)}`
 }
@@ -160,7 +160,7 @@ interface Suggestion {
   readonly about: string
 }
 
-/** What may come next: keys, and the values of the key that is being written. */
+/** Suggestions: keys, or values of the key that is being typed. */
 export function suggestionsFor(
   word: string,
   known: { readonly tools: readonly string[] },

@@ -8,7 +8,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { type RejectedRow, rejectedQuery } from './api.ts'
 import type { Filters } from './query.ts'
 
-/** Why requests are rejected, by error code. Other codes are shown as they are. */
+/** Labels of error codes; other codes are shown unchanged. */
 const CAUSES: Readonly<Record<string, string>> = {
   tool_not_found: 'unknown tool',
   input_invalid: 'invalid input',

@@ -18,7 +18,10 @@ const WORDS: Readonly<Record<Ending, string>> = {
   'not-run': 'not run',
 }
 
-/** For a person who has looked at the other side: says what really happened. Nothing changes before the server has answered. */
+/**
+ * Records what happened to an ambiguous call, after a person has checked the upstream. The page changes only after the server's
+ * answer.
+ */
 export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode {
   const client = useQueryClient()
   const [as, setAs] = useState<Ending>()

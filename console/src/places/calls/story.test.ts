@@ -25,7 +25,7 @@ const WORKFLOW: CallDetails = {
   ...{ session_id: null, waits_for: null, contents: 'unasked', journal: [], approval: null, steps: [] },
 }
 
-/** What is told, without the steps themselves. */
+/** The timeline without the steps. */
 function told(...steps: readonly StepCall[]): readonly (readonly [unknown, number])[] {
   return storyOf({ ...WORKFLOW, steps }).flatMap(({ title, at: when }) =>
     typeof title === 'string' ? [[title, new Date(when).getTime() - Date.parse(at(0))] as const] : [],

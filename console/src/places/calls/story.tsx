@@ -14,7 +14,7 @@ import {
   type StepCall,
 } from './api.ts'
 
-/** What happened to a call, in order and in words: what its run tells, what the journal adds, and the steps it made. */
+/** The timeline of a call: events of its run, of the journal, and its steps. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
   const told = call.timeline.flatMap(({ at, event, facts }, index) =>
     inWords(event, facts, call).map((words) => ({ key: `r${index}`, at, ...words })),
@@ -43,21 +43,18 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
 /** How long the tool ran, and how long the call waited for people. */
 export function timesOf({ took_ms: took, ran_ms: ran, timeline, journal }: CallDetails): string {
   if (took === null) return 'not ended'
-  // Its end is when a person settled it, which says nothing about the tool.
+  // The end is the time of settling, which says nothing about the tool.
   if (journal.some(({ events }) => events.some(({ type }) => type === 'call.settled')))
     return `settled after ${formatDuration(took)}, run time unknown`
   if (ran === null) return formatTook(took)
   const begun = timeline.find(({ event }) => BEGINS_WAIT.has(event))
   const ended = timeline.find(({ event }) => ENDS_WAIT.has(event))
   if (begun === undefined || ended === undefined) return formatTook(took)
-  // What the caller took to come back after the decision is no waiting for a person.
+  // The time until the caller repeats an approved call is not waiting for a person.
   return `${formatTook(ran)} run, ${formatDuration(timeOf(ended) - timeOf(begun))} waiting for a decision`
 }
 
-/**
- * A workflow whose step waited for somebody begins at its first line again: it is given what its other steps recorded, and none of
- * them runs twice.
- */
+/** A workflow whose step was approved starts again from its first line; recorded steps return their result and do not run twice. */
 function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
   return steps.flatMap(({ record, timeline }) => {
     const resolved = timeline.find(({ event, facts }) => ENDS_WAIT.has(event) && facts.action === 'accept')
@@ -83,7 +80,7 @@ function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
 const BEGINS_WAIT: ReadonlySet<string> = new Set(['interrupt.requested', 'consent.requested'])
 const ENDS_WAIT: ReadonlySet<string> = new Set(['interrupt.resolved', 'consent.resolved'])
 
-/** How a workflow names one of its steps: the id of the step is the workflow's own with the name behind it. Not where it is the tool's. */
+/** A workflow's name for a step: the part of the step's id after the workflow's id. Empty if it equals the tool's name. */
 export function stepNameOf(
   { call_id: id, tool }: Pick<ListedCall, 'call_id' | 'tool'>,
   { call_id: workflow }: Pick<ListedCall, 'call_id'>,
@@ -94,7 +91,7 @@ export function stepNameOf(
   return name === base ? undefined : name.startsWith(`${base}#`) ? name.slice(base.length) : name
 }
 
-/** What the run of a call does not tell. */
+/** Events that the run does not have. */
 const FROM_JOURNAL: ReadonlySet<string> = new Set([
   ...['call.claimed', 'call.ambiguous', 'call.cut', 'call.settled', 'call.late', 'call.cancel_requested'],
   ...['call.corrected', 'call.suspended', 'call.resumed'],
@@ -109,7 +106,7 @@ interface Words {
 
 type Facts = Readonly<Record<string, unknown>>
 
-/** Nothing for what says the same as another event. */
+/** Nothing for events that repeat another one. */
 function inWords(event: string, facts: Facts, call: CallDetails): readonly Words[] {
   const tell = WORDS[event]
   if (tell === undefined) return [{ icon: 'dot', title: <code>{event}</code> }]
@@ -206,7 +203,7 @@ function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallD
   const took = typeof durationMs === 'number' ? ` after ${formatTook(durationMs)}` : ''
   if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   const isLast = attempt === call.attempt
-  // Somebody said so later, which the journal tells.
+  // A person settled it later, which the journal shows.
   if (isLast && isJournaled(call, 'call.settled')) return undefined
   if (code === undefined)
     return {
@@ -236,7 +233,7 @@ function isJournaled({ journal }: CallDetails, type: string): boolean {
   return journal.some(({ events }) => events.some((event) => event.type === type))
 }
 
-/** A run has opaque ids; the approval, for those who may see it, has the name and the reason. */
+/** Runs have opaque ids; the approval has name and reason, for people who may see it. */
 function named(
   facts: Facts,
   action: 'grant' | 'reject' | 'override',
@@ -282,7 +279,7 @@ function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key'
   }
 }
 
-/** What a step tells on the page of its workflow; the rest is on its own. */
+/** A step on the page of its workflow; its own page has the rest. */
 const OF_WAITING: ReadonlySet<string> = new Set([
   ...['interrupt.requested', 'approval.granted', 'approval.overridden', 'approval.rejected'],
   ...['consent.requested', 'consent.resolved'],
@@ -292,7 +289,7 @@ function isFirst(attempt: unknown): boolean {
   return attempt === undefined || attempt === 1
 }
 
-/** A run has no names. The page of the approval says who it was. */
+/** Runs have no names; the page of the approval has them. */
 function isOpaque(principal: unknown): boolean {
   return typeof principal !== 'string' || principal.startsWith('prn_')
 }
@@ -301,12 +298,11 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Ids of writers are long; their beginning tells them apart. */
+/** Ids of writers are long; the beginning identifies them. */
 function short(writer: unknown): string {
   return text(writer).slice(0, 8)
 }
 
-/** What a person wrote. */
 function quote(words: unknown): ReactNode {
   return typeof words === 'string' && words !== '' ? `“${words}”` : undefined
 }
@@ -315,12 +311,12 @@ function timeOf({ at }: Pick<TimelineEvent, 'at'>): number {
   return new Date(at).getTime()
 }
 
-/** Within one millisecond: asked for, claimed, and then the rest. */
+/** Order within one millisecond: requested, claimed, then the rest. */
 function rank({ icon }: TimelineEvent): number {
   return icon === 'ring' ? 0 : icon === 'lock' ? 1 : 2
 }
 
-/** The same, for a title: `Call of 12:04:31`. */
+/** For a title: `Call of 12:04:31`. */
 export function titleOf({ created_at: at }: CallRow): string {
   return `Call of ${formatClock(at)}`
 }

@@ -9,7 +9,7 @@ import { type CallStats, type StateCounts, statsQuery } from './api.ts'
 import { type CallQuery, type CallStateName, REJECTED, spanOf } from './query.ts'
 import { causeOf } from './rejected.tsx'
 
-/** How many calls, what became of them, and when. The counts of what needs a look lead there. Not drawn with each row that comes. */
+/** Counts by outcome, and a histogram. Counts that need attention link to their calls. Not redrawn with each new row. */
 export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNode {
   const { data } = useQuery(statsQuery(query.filters, isLive))
   if (data === undefined) return <div className="tally" />
@@ -37,7 +37,7 @@ interface TallyProps {
   readonly isLive: boolean
 }
 
-/** What needs a look, the worst first. */
+/** Counts that need attention, the most serious first. */
 const LOOKED_AT = ['failed', 'ambiguous', 'parked'] as const satisfies readonly CallStateName[]
 
 function Count({
@@ -57,7 +57,7 @@ function Count({
   )
 }
 
-/** Budgets without anything left: every call against them is rejected, which the list of calls cannot show. */
+/** Exhausted budgets: their calls are rejected, which the list of calls does not show. */
 function UsedUp(): ReactNode {
   const { data = [] } = useQuery(budgetsQuery)
   return data.filter(isUsedUp).map(({ tenant, principal, window_seconds: seconds, resets_at: resetsAt }) => (
@@ -68,7 +68,7 @@ function UsedUp(): ReactNode {
   ))
 }
 
-/** Rejected requests leave no call, so without this an outage of a caller would look like silence. */
+/** Rejected requests are not recorded as calls, so without this an outage of a caller would be invisible. */
 function Rejected({
   counts,
   query,
@@ -94,7 +94,7 @@ function queryWith({ tokens }: CallQuery, status: string): string {
 function Histogram({ stats }: { readonly stats: CallStats }): ReactNode {
   const { since, until, bucket_ms: bucketMs, buckets } = stats
   const [from, to] = [Date.parse(since), Date.parse(until)]
-  // Buckets begin at round times, so that a bar keeps its calls while time moves on.
+  // Buckets start at round times, so that a bar keeps its calls over time.
   const first = Math.floor(from / bucketMs)
   const counted = new Map(buckets.map((bucket) => [Math.floor(Date.parse(bucket.at) / bucketMs), bucket]))
   const bars = Array.from({ length: Math.max(1, Math.ceil(to / bucketMs) - first) }, (_, index) => {
@@ -133,7 +133,7 @@ function summaryOf({ states, rejected, since, bucket_ms: bucketMs }: CallStats):
 
 function shortClock(at: number): string {
   const clock = formatClock(at)
-  // Within a day the minutes are enough.
+  // Within a day, hours and minutes are enough.
   return clock.length === 8 ? clock.slice(0, 5) : clock.replace(/, .*/, '')
 }
 

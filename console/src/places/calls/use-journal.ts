@@ -17,7 +17,6 @@ export interface LiveJournal {
   readonly error: Error | null
   readonly isLoading: boolean
   readonly live: LiveState
-  /** Calls that begin in a second. */
   readonly rate: number
   retry(): void
   loadOlder(): void
@@ -27,13 +26,10 @@ const PAGE = 100
 const MAX_PAGE = 1_000
 const ANNOUNCED_MS = 10_000
 
-/**
- * The calls of a filter, as the list and the stream tell them. The stream is there first, and the list is asked for when it is: so nothing
- * falls between the two.
- */
+/* The calls of a filter from the list and the stream. The list is requested after the stream is open, so that no call is missed. */
 export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
   const [journal] = useState(() => new Journal())
-  // Back leads to a row that may be far down: the first page is as long as the list was.
+  // After Back, the first page is as long as the list was.
   const [firstPage] = useState(() => Math.min(MAX_PAGE, Math.max(PAGE, leftLength())))
   const view = useStore(journal.view)
   const asked = JSON.stringify(filters)
@@ -60,7 +56,7 @@ export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
   })
   const path = useStreamPath(filters, asked, isLive)
   const live = useLive(path, ({ type, data: text }) => {
-    // What it missed while it was away is in the list.
+    // The list has the events that the stream missed.
     if (type === 'ready') void refetch()
     if (type === 'calls') gather(JSON.parse(text))
   })
@@ -85,7 +81,7 @@ export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
   }
 }
 
-/** Where a stream begins is a matter of when it begins: the same filter keeps its stream. */
+/** The start of a stream is not part of its filter: an equal filter keeps its stream. */
 function useStreamPath(filters: Filters, asked: string, isLive: boolean): string | null {
   const kept = useRef({ asked: '', path: '' })
   if (kept.current.asked !== asked) kept.current = { asked, path: `/admin/calls/events?${paramsOf(filters)}` }
@@ -94,10 +90,10 @@ function useStreamPath(filters: Filters, asked: string, isLive: boolean): string
 
 const DRAWN_EVERY_MS = 100
 
-/** The first is given at once, and what comes within a tenth of a second of it together: the list is drawn ten times a second at most. */
+/** The first event is applied at once, later ones in batches: the list is redrawn at most ten times a second. */
 function useGathered<Item>(list: string, give: (items: readonly Item[]) => void): (item: Item) => void {
   const gathered = useRef<{ items: Item[]; timer?: ReturnType<typeof setTimeout> }>({ items: [] })
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what was gathered for one list is of no other.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a batch belongs to one list.
   useEffect(
     () => () => {
       clearTimeout(gathered.current.timer)
@@ -119,7 +115,7 @@ function useGathered<Item>(list: string, give: (items: readonly Item[]) => void)
 
 const RATE_MS = 5_000
 
-/** How many came in a second, over the last few. */
+/** Calls per second, over the last few seconds. */
 function useRate(begun: number, isOn: boolean): number {
   const [rate, setRate] = useState(0)
   const latest = useRef(begun)
@@ -140,7 +136,7 @@ function useRate(begun: number, isOn: boolean): number {
   return rate
 }
 
-/** A count every ten seconds, not row by row. */
+/** Announces a count every ten seconds, not each row. */
 function useAnnouncement(begun: number, isOn: boolean): void {
   const latest = useRef(begun)
   latest.current = begun

@@ -3,7 +3,7 @@ import type { Condition } from '../../api/tools.ts'
 import { formatClock } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 
-/** The worst thing that is true of a tool, in a few words; the pointer shows the rest. Nothing where all is well. */
+/** The most serious problem of a tool in a few words; the tooltip has the others. Empty if there is none. */
 export function ConditionMark({ condition }: { readonly condition: Condition | undefined }): ReactNode {
   if (condition === undefined) return null
   const { icon, tone, text, more } = wordsFor(condition)
@@ -60,7 +60,7 @@ function missing({ kind, id, state }: Requirement): Pick<Words, 'text' | 'more'>
   return { text: `Connect ${id}` }
 }
 
-/** Hours and minutes are enough here; the tool's own page has the seconds. */
+/** Without seconds; the tool's page has them. */
 function since(moment: string | null): string {
   return moment === null ? '' : ` since ${formatClock(moment).slice(0, -':00'.length)}`
 }

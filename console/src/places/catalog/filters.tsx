@@ -4,7 +4,7 @@ import { SearchInput, Select } from '../../parts/field.tsx'
 import { Filter, type FilterOption } from '../../parts/menu.tsx'
 import { type Asked, FILTER_NAMES, type FilterName } from './question.ts'
 
-/** Search, five filters and the order. Each choice says how many tools it would leave. */
+/** Search, five filters and the order. Each choice shows how many tools it would leave. */
 export function ToolsBar({ asked, tools, found, mayCount, onDown, onEnter }: ToolsBarProps): ReactNode {
   return (
     <div className="tools-bar" role="search">
@@ -40,18 +40,18 @@ interface ToolsBarProps {
   readonly tools: SearchableTools
   /** "1,284 found" */
   readonly found: string
-  /** Whether calls may be counted for the person. */
+  /** Whether the person may see how often tools were called. */
   readonly mayCount: boolean
-  /** From the search into the list. */
+  /** Moves the focus from the search to the list. */
   readonly onDown: () => void
-  /** From the search to the first tool that was found. */
+  /** Opens the first result. */
   readonly onEnter: () => void
 }
 
-/** What people call the tools that are not imported. */
+/** Labels of tools that are not imported. */
 export const OWN_TOOLS = 'this config'
 
-/** What it is handed stays the same while somebody types: only the rows are drawn with every key. */
+/** The props do not change while a person types, so that only the rows are redrawn. */
 function ToolFilter({ name, asked, tools }: ToolFilterProps): ReactNode {
   const now = useRef({ asked, tools })
   now.current = { asked, tools }
@@ -118,7 +118,7 @@ const ORDER_WORDS = {
   calls: 'Most called first',
 } as const satisfies Record<Order, string>
 
-/** Without an order of their own, tools come as they fit the words, or by name. */
+/** Default order: by relevance, or by name without a search. */
 function ordersFor({ text, order }: Asked, mayCount: boolean) {
   const hasWords = text.trim() !== ''
   const offered = ORDERS.filter((each) => {

@@ -15,10 +15,10 @@ import { ToolsBar } from './filters.tsx'
 import { type Asked, FILTER_NAMES, useAsked } from './question.ts'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
 
-/** How sources are changes by itself; a look that finds nothing new costs no more than an answer 304. */
+/** The state of sources changes at any time; a poll without changes costs only a 304. */
 const LOOK_AGAIN_MS = 15_000
 
-/** Every tool the person may see: searched as they type, filtered, ordered, each with the worst thing that is true of it. */
+/** All tools that the person may see, with search, filters and order. */
 export function CatalogPage(): ReactNode {
   const asked = useAsked()
   const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: LOOK_AGAIN_MS })
@@ -46,7 +46,7 @@ export function CatalogPage(): ReactNode {
 }
 
 function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly asked: Asked }): ReactNode {
-  // Only who may see calls hears how many there were.
+  // Counts only for people who may see calls.
   const mayCount = holdsScope(useSession()?.principal, 'admin:calls')
   const wantsCalls = asked.order === 'calls' && mayCount
   const { data: calls } = useQuery({ ...toolCallsQuery, enabled: wantsCalls })

@@ -3,19 +3,19 @@ import { FILTERS, ORDERS, type Order, type ToolFilters } from '../../api/tools.t
 import { quoted } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 
-/** What is asked of the list, in the page's address and as the command that asks the same. */
+/** The query of the catalog: in the page's address, and as a command. */
 export interface Asked {
   readonly text: string
   readonly filters: ToolFilters
   readonly order: Order | undefined
-  /** Whether anything keeps tools away. */
+  /** Whether any filter is set. */
   readonly isNarrow: boolean
   readonly command: string
   setText(text: string): void
   setFilter(name: FilterName, values: readonly string[]): void
   setOrder(order: Order | undefined): void
   clear(): void
-  /** Writes into the address what was typed a moment ago: for who leaves the page, and may come back. */
+  /** Writes a pending change of the text to the address, before the page is left. */
   settle(): Promise<void>
 }
 
@@ -23,7 +23,7 @@ export type FilterName = keyof ToolFilters
 
 export const FILTER_NAMES = ['source', ...Object.keys(FILTERS)].filter(isFilterName)
 
-/** Typing counts at once and reaches the address a moment later: a browser takes only so many changes of it. */
+/** Typed text counts at once and reaches the address a moment later, because browsers limit changes of the address. */
 const ADDRESS_LAG_MS = 250
 
 export function useAsked(): Asked {
@@ -32,7 +32,7 @@ export function useAsked(): Asked {
   const [text, setText] = useState(written)
   const lastWritten = useRef(written)
   useEffect(() => {
-    // Back, forward, or a link: the address is what counts then.
+    // Back, forward or a link: the address wins.
     if (written === lastWritten.current) return
     lastWritten.current = written
     setText(written)
@@ -40,7 +40,7 @@ export function useAsked(): Asked {
   useEffect(() => {
     if (text === lastWritten.current) return undefined
     const timer = setTimeout(() => {
-      // Whoever has gone on to a tool meanwhile would be led back here.
+      // Must not navigate back here after the person has opened a tool.
       if (text === lastWritten.current) return
       lastWritten.current = text
       change({ q: text })
@@ -48,7 +48,7 @@ export function useAsked(): Asked {
     return () => clearTimeout(timer)
   }, [text, change])
 
-  // What is set stays the same thing while somebody types.
+  // The setter is stable while a person types.
   const set = JSON.stringify(FILTER_NAMES.map((name) => search[name] ?? ''))
   const filters = useMemo(() => readFilters(JSON.parse(set)), [set])
   const order = ORDERS.find((known) => known === search.sort)
@@ -72,7 +72,7 @@ export function useAsked(): Asked {
   }
 }
 
-/** From what stands in the address, in the order of the filters. */
+/** The words of the address, in the order of the filters. */
 function readFilters(written: readonly string[]): ToolFilters {
   return Object.fromEntries(
     FILTER_NAMES.map((name, at) => [name, (written[at] ?? '').split(',').filter((word) => word !== '')]),
@@ -83,7 +83,7 @@ function isFilterName(name: string): name is FilterName {
   return name === 'source' || name in FILTERS
 }
 
-/** The same in a terminal. */
+/** The query as a command. */
 export function commandFor(text: string, filters: ToolFilters, order: Order | undefined): string {
   const words = text.split(/\s+/).filter((word) => word !== '')
   const options = FILTER_NAMES.flatMap((name) => {
@@ -91,7 +91,7 @@ export function commandFor(text: string, filters: ToolFilters, order: Order | un
     return values.length === 0 ? [] : [`--${name}`, quoted(values.join(','))]
   })
   const sorted = order === undefined ? [] : ['--sort', order]
-  // What begins with a dash is a word here and would be an option there.
+  // A word with a leading dash would be read as an option.
   const dashed = words.some((word) => word.startsWith('-')) ? ['--'] : []
   return ['collet tools', ...options, ...sorted, ...dashed, ...words.map(quoted)].join(' ')
 }

@@ -30,16 +30,16 @@ const COLUMNS: readonly Column[] = [
   { title: 'Version', className: 'c-ver', isEnd: true },
 ]
 
-/** As high as a row is on a wide page; on a phone rows are measured as they come. */
+/** Height of a row on a wide page; on a phone rows are measured. */
 const ROW_PX = 48
 const PHONE_ROW_PX = 86
 const OVERSCAN = 4
 
-/** The tools that were found. Only those in view are drawn, whatever their number. */
+/** The found tools. Only those in view are drawn. */
 export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
   const body = useRef<HTMLTableSectionElement>(null)
   const [above, setAbove] = useState(0)
-  // Search and head stand above the rows in what scrolls.
+  // Search and head scroll with the rows.
   useLayoutEffect(() => {
     const [scroller, rows] = [scrollerOf(), body.current]
     if (scroller === null || rows === null) return
@@ -94,13 +94,13 @@ export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
 
 interface ToolTableProps {
   readonly found: readonly FoundTool[]
-  /** Those that tools were imported from. */
+  /** The sources of the tools. */
   readonly sources: ToolListing['sources']
   readonly ref: Ref<ToolRows>
 }
 
 export interface ToolRows {
-  /** Gives the focus to the first row, also where it has to be scrolled to. */
+  /** Focuses the first row, and scrolls to it if needed. */
   enter(): void
 }
 
@@ -108,7 +108,7 @@ function scrollerOf(): HTMLElement | null {
   return document.getElementById('main')
 }
 
-/** Stands for the rows that are not drawn. */
+/** Takes the place of rows that are not drawn. */
 function Gap({ height }: { readonly height: number }): ReactNode {
   return (
     // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row takes no focus.
@@ -138,8 +138,8 @@ interface ToolLinkProps {
 }
 
 /**
- * A plain link that the router follows. Its own kind of link costs more than all the rest of a row, and many rows pass by. Drawn again
- * only where it has changed: what a row is given for keys does the same for as long as the row is the same.
+ * A plain link that the router follows, because the router's link component costs more than the rest of the row. Redrawn only
+ * after a change: the key props of a row are stable.
  */
 const ToolLink = memo(function ToolLink({ found: { tool }, row }: ToolLinkProps): ReactNode {
   const navigate = useNavigate()
@@ -216,13 +216,13 @@ const ToolCells = memo(function ToolCells({
   )
 })
 
-/** Tools written in code have one kind on the wire, whether the config has them itself or imports a package of them. */
+/** Tools in code have one type on the wire, whether the config defines them or imports a package. */
 function originOf({ kind }: FoundTool['tool'], isImported: boolean): string {
   if (kind !== 'node-pack') return kind
   return isImported ? 'pack' : OWN_TOOLS
 }
 
-/** The newest one, and a way to the others. */
+/** The newest version, and a link to the others. */
 function Version({
   id,
   version,

@@ -17,9 +17,9 @@ interface AddSourceProps {
   readonly onAdded: () => void
 }
 
-/** Paste an address, a file or a command: what it is is looked at first, and added then. */
+/** Takes an address, a file or a command, inspects it, and then adds it. */
 export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
-  // The first steps lead here with what was pasted there.
+  // The start page links here with the pasted text.
   const [{ add = '' }, changeAddress] = useSearchState()
   const [target, setTarget] = useState(add)
   const [isOpen, setOpen] = useState(add !== '')
@@ -177,7 +177,7 @@ function Looking({ state, onStop }: LookingProps): ReactNode {
   )
 }
 
-/** What the program wrote to its stderr, or what was seen on the way. */
+/** What the program wrote to stderr, or what the inspection saw. */
 function Lines({ lines }: { readonly lines: readonly string[] }): ReactNode {
   if (lines.length === 0) return null
   return (

@@ -27,11 +27,11 @@ const MARKS = {
 
 interface DoctorProps {
   readonly source: Source
-  /** In a dialog it stands right below the title of that. */
+  /** In a dialog, it is right below the title. */
   readonly level?: 'h2' | 'h3'
 }
 
-/** Every step to a source, in order: the first that fails, and what to do about it. */
+/** All checks of a source, in order: the first that fails, and what to do about it. */
 export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNode {
   const { key, state, since } = source
   const checked = useQuery({
@@ -86,7 +86,7 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
 
 const MAX_REPORTED = 8
 
-/** What else there is to know of one that answers: why it is not well all the same, and what it leaves out. */
+/** Warnings about a source that answers: problems, and tools it leaves out. */
 function Said({ source: { reason, warnings, left_out: leftOut } }: { readonly source: Source }): ReactNode {
   const said = [
     ...(reason === null ? [] : [reason]),
@@ -105,7 +105,6 @@ function Said({ source: { reason, warnings, left_out: leftOut } }: { readonly so
   )
 }
 
-/** The truth, with a time. */
 export function healthOf({ state, since }: Source): string {
   switch (state) {
     case 'ready':

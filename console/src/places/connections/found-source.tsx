@@ -18,7 +18,7 @@ interface FoundSourceProps {
 
 const MAX_SHOWN = 50
 
-/** What was found, before it is added: its tools, what they promise, and under which name they come. */
+/** An inspected source before it is added: its tools, their annotations, and its name. */
 export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProps): ReactNode {
   const [key, setKey] = useState(() => freeKey(found.key, known))
   const [isTrusted, setTrusted] = useState(false)
@@ -77,7 +77,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
   )
 }
 
-/** The name itself, or with the first number that makes it free. */
+/** The name, or the name with the first free number. */
 function freeKey(wanted: string, known: readonly Source[]): string {
   const taken = new Set(known.map(({ key }) => key))
   let key = wanted

@@ -19,7 +19,7 @@ interface NeedsYouProps {
 
 const MAX_SHOWN = 12
 
-/** What waits for a person: sources that do not answer, and definitions that changed. Nothing of it where there is none. */
+/** Problems that need a person: unavailable sources and changed definitions. Empty if there are none. */
 export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
   const ill = sources.filter(({ state }) => state === 'down' || state === 'degraded')
   const held = pins.filter(({ waiting }) => waiting !== null && waiting.rejected_by === null)
@@ -54,7 +54,7 @@ interface HeldPinProps {
   readonly onChanged: () => void
 }
 
-/** One definition that changed: accepting is the danger side. */
+/** One changed definition. Accepting it is the dangerous action. */
 function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
   const diff = useQuery(pinQuery(pin))
   const [isAsking, setAsking] = useState(false)
@@ -125,7 +125,7 @@ interface AcceptAllProps {
 }
 
 function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
-  // The changes on screen when the dialog was opened; the list goes on being refreshed behind it.
+  // The changes that were on screen when the dialog was opened; the list behind it is refreshed.
   const [asked, setAsked] = useState<readonly Pin[]>()
   const acceptable = pins.filter(({ waiting }) => waiting?.class !== 'suspicious')
   return (

@@ -15,10 +15,7 @@ import './connections.css'
 
 const SCOPE = 'admin:sources'
 
-/**
- * Where tools come from and what they are handed: what needs a person first, then sources, providers and secrets. Whoever may not see
- * a part is told what it takes, and nothing is asked of the server for them.
- */
+/** Sources, providers and secrets, with problems first. For people without a scope, a section names it and sends no requests. */
 export function ConnectionsPage(): ReactNode {
   const client = useQueryClient()
   const principal = useSession()?.principal
@@ -30,7 +27,7 @@ export function ConnectionsPage(): ReactNode {
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['connections'] })
     void client.invalidateQueries({ queryKey: ['due'] })
-    // What is added, accepted or connected here changes what the catalog and the first steps show.
+    // Changes here also change the catalog and the start page.
     for (const queryKey of [['tools'], ['tool'], ['start']]) void client.invalidateQueries({ queryKey })
   }
   return (
@@ -64,7 +61,7 @@ export function ConnectionsPage(): ReactNode {
   )
 }
 
-/** The command about what is first on the page. */
+/** The command of the first section. */
 function echoOf(sources: readonly Source[], pins: readonly Pin[]): string {
   const ill = sources.find(({ state }) => state === 'down')
   if (ill !== undefined) return `collet sources check ${ill.key}`

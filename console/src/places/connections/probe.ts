@@ -3,7 +3,7 @@ import { send } from '../../api/client.ts'
 import { type LiveEvent, readEvents } from '../../api/live.ts'
 import { messageOf } from '../../parts/states.tsx'
 
-/** What an address, a file or a command turned out to be. */
+/** The result of inspecting an address, a file or a command. */
 export interface Found {
   readonly key: string
   readonly type: string
@@ -19,7 +19,7 @@ export interface Found {
   readonly warnings: readonly string[]
 }
 
-/** How far a look is. */
+/** Progress of an inspection. */
 export type Probing =
   | { readonly kind: 'idle' }
   | {
@@ -36,7 +36,7 @@ export type Probing =
       readonly lines: readonly string[]
     }
 
-/** One look at something that may be added. Whoever leaves stops it, and the program that was started for it. */
+/** One inspection. Leaving the page stops it, and the program that it started. */
 export function useProbe(): {
   readonly state: Probing
   start(target: string, apiKey: string): Promise<void>
@@ -104,7 +104,7 @@ function after(before: Probing, { type, data }: LiveEvent): Probing {
   }
 }
 
-/** A program that ends at the first question is started once more, as an older one, and mostly says the same again. */
+/** A program that exits at the first request is started again with the older protocol, and often prints the same again. */
 export function onceOf(lines: readonly string[]): readonly string[] {
   const half = lines.slice(0, lines.length / 2)
   const isTwice = lines.length % 2 === 0 && half.every((line, at) => line === lines[half.length + at])

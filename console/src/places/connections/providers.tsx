@@ -24,7 +24,7 @@ import {
   SECRETS_SCOPE,
 } from './connection-data.ts'
 
-/** OAuth providers of the config, who is connected, and a way to connect; and those that tools need and the config has not. */
+/** OAuth providers of the config with their connections, and providers that tools need but the config lacks. */
 export function Providers({ onChanged }: { readonly onChanged: () => void }): ReactNode {
   const found = useQuery(providersQuery)
   const needs = useQuery(needsQuery)
@@ -57,7 +57,7 @@ export function Providers({ onChanged }: { readonly onChanged: () => void }): Re
   )
 }
 
-/** Whether the dialog of a provider is open. The page of a tool leads here with the one that the tool needs. */
+/** The provider whose dialog is open. The page of a tool links here with the provider that the tool needs. */
 function useOpened(id: string): readonly [boolean, (isOpen: boolean) => void] {
   const [{ connect }, changeAddress] = useSearchState()
   const [isOpen, setOpen] = useState(connect === id)
@@ -70,7 +70,7 @@ function useOpened(id: string): readonly [boolean, (isOpen: boolean) => void] {
   ]
 }
 
-/** People cannot be sent there before the config says where it is and who asks. */
+/** A provider that the config lacks cannot be used until it is added there. */
 function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readonly string[] }): ReactNode {
   const [isOpen, setOpen] = useOpened(id)
   const server = useSession()?.server

@@ -23,7 +23,7 @@ import {
   setSecret,
 } from './connection-data.ts'
 
-/** Values that tools are handed. They go in and never come out again. */
+/** Secrets of tools. They can be set, but never read. */
 export function Secrets(props: SecretsProps): ReactNode {
   if (holdsScope(useSession()?.principal, SECRETS_SCOPE)) return <SecretList {...props} />
   return (
@@ -41,13 +41,13 @@ interface SecretsProps {
 function SecretList({ onChanged }: SecretsProps): ReactNode {
   const found = useQuery(secretsQuery)
   const needs = useQuery(needsQuery)
-  // The page of a tool leads here with what the tool needs.
+  // The page of a tool links here with the secret that the tool needs.
   const [{ set = '' }, changeAddress] = useSearchState()
   const [setting, setSetting] = useState<Setting | undefined>(set === '' ? undefined : settingOf(set))
   const [leaving, setLeaving] = useState<Credential>()
   const isOperator = useSession()?.principal?.isOperator === true
   const secrets = (found.data ?? []).filter(({ kind }) => kind === 'secret')
-  // What nobody has is known only from the whole list.
+  // Only the whole list shows which secrets are missing.
   const needed =
     needs.data === undefined || found.data === undefined ? [] : [...neededBy(needs.data, 'secret')]
   const unset = needed.filter(([name]) => !secrets.some((secret) => secret.name === name))
@@ -135,11 +135,11 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
 interface Setting {
   readonly name: string
   readonly principal: string
-  /** Of one that is replaced. */
+  /** For a replacement. */
   readonly tenant: string | undefined
 }
 
-/** One that is set for the first time, for whom is said in the form. */
+/** For a new value; its owner is chosen in the form. */
 function settingOf(name: string): Setting {
   return { name, principal: '', tenant: undefined }
 }

@@ -24,12 +24,12 @@ const COLUMNS = [
 
 interface SourceListProps {
   readonly sources: readonly Source[]
-  /** What waits now; absent for who may not see it. */
+  /** Held definitions; `undefined` for people who may not see them. */
   readonly pins: readonly Pin[] | undefined
   readonly onChanged: () => void
 }
 
-/** Where tools come from, and how each of them is. */
+/** Sources and their state. */
 export function SourceList({ sources, pins, onChanged }: SourceListProps): ReactNode {
   return (
     <>
@@ -55,7 +55,7 @@ export function SourceList({ sources, pins, onChanged }: SourceListProps): React
   )
 }
 
-/** Clients that reach sources without this server, and the command that ends it. */
+/** Clients that bypass this server, and the command that changes it. */
 export function AroundNote({ around }: { readonly around: readonly Around[] }): ReactNode {
   const byClient = [...Map.groupBy(around, ({ client }) => client)]
   return byClient.map(([client, entries]) => {
@@ -72,7 +72,7 @@ export function AroundNote({ around }: { readonly around: readonly Around[] }): 
   })
 }
 
-/** A source counts when it is read; a decision since then is known from the pins. */
+/** A source counts held definitions when it is read; the pins have later decisions. */
 function heldOf({ key, waiting }: Source, pins: readonly Pin[] | undefined): number {
   return pins?.filter((pin) => pin.source === key && pin.waiting?.rejected_by === null).length ?? waiting
 }

@@ -22,7 +22,7 @@ const TRUST = [
   { value: 'annotations', label: 'annotations: what it says of their effects' },
 ]
 
-/** What is done with the tools of a source; where it is, is changed by adding it again. */
+/** Settings for the tools of a source. Its address is changed by adding it again. */
 export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): ReactNode {
   const { settings, configured, key } = source
   const [form, setForm] = useState(() => formOf(settings))
@@ -131,7 +131,7 @@ function namesIn(text: string): readonly string[] {
   return text.split(',').flatMap((name) => (name.trim() === '' ? [] : [name.trim()]))
 }
 
-/** What differs from how it is, as the server takes it; `null` takes something back. */
+/** The changed settings as the server takes them; `null` removes one. */
 function changesOf(form: Form, settings: SourceSettings): object {
   const before = formOf(settings)
   const [include, exclude] = [namesIn(form.include), namesIn(form.exclude)]
@@ -151,7 +151,7 @@ function orNull(text: string): string | null {
   return text === 'default' ? null : text
 }
 
-/** The same in a terminal. */
+/** The settings as a command. */
 function echoOf(key: string, form: Form, settings: SourceSettings): string {
   const before = formOf(settings)
   const include = namesIn(form.include)

@@ -9,7 +9,7 @@ import { Found, Section } from './section.tsx'
 
 const EVERYTHING = { value: '', label: 'everything' }
 
-/** Where each protocol is, and what to paste into which client, for all tools or those of a toolset. */
+/** Endpoints, and configuration for each client, for all tools or for a toolset. */
 export function Clients({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
   const [chosen, setChosen] = useState('claude-code')
   const [toolset, setToolset] = useState('')
@@ -79,7 +79,7 @@ export function Clients({ onEcho }: { readonly onEcho: (command: string) => void
 
 const LIBRARIES: ReadonlySet<string> = new Set(['ai-sdk', 'langchain'])
 
-/** Libraries have no file that a command could write: they are told the address. */
+/** Libraries have no config file that a command could write. */
 function connectCommand(client: string, toolset: string): string {
   const known = LIBRARIES.has(client) ? 'inspector' : client
   return `collet connect ${known}${toolset === '' ? '' : ` --toolset ${toolset}`}`

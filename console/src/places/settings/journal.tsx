@@ -10,7 +10,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { messageOf, Work } from '../../parts/states.tsx'
 import { Found, Section } from './section.tsx'
 
-/** Whether what was recorded is what is there, checked by the server itself while calls go on. */
+/** Verification of the journal, done by the server while it runs. */
 export function Journal({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
   const check = useCheck()
   return (
@@ -144,7 +144,7 @@ function Verdict({ check }: { readonly check: JournalCheck }): ReactNode {
   )
 }
 
-/** Kept elsewhere, they show later that nothing was cut off the end. */
+/** Saved elsewhere, they prove later that nothing was cut off the end. */
 function Heads({ check: { heads } }: { readonly check: JournalCheck }): ReactNode {
   const text = heads.map(({ writer, group, link }) => `${writer}:${group}:${link}`).join('\n')
   const [first] = heads

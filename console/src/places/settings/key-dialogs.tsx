@@ -21,7 +21,7 @@ import {
 } from './settings-data.ts'
 import { ToolPicker } from './tool-picker.tsx'
 
-/** Makes a principal with its first key. The line under the page follows the form. */
+/** Creates a principal with its first key. The command below the page follows the form. */
 export function CreateKeyDialog({ isOpen, onClose, onEcho }: CreateProps): ReactNode {
   return (
     <Dialog title="Create key" isOpen={isOpen} onClose={onClose}>
@@ -147,7 +147,7 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
   )
 }
 
-/** The only time that a key is seen. */
+/** A new key, which is shown only once. */
 function ShownOnce({ made, onClose }: { readonly made: NewKey; readonly onClose: () => void }): ReactNode {
   return (
     <div className="stack-3">
@@ -179,7 +179,7 @@ const OVERLAPS = [
   { value: '', label: 'when they expire or are revoked' },
 ] as const
 
-/** Another key with the same rights; the ones before end after an overlap. */
+/** Another key with the same rights; older ones expire after an overlap. */
 export function RotateDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
   return (
     <Dialog
@@ -193,7 +193,7 @@ export function RotateDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
 }
 
 interface OfKeyProps {
-  /** Left out: closed. */
+  /** `undefined`: closed. */
   readonly apiKey: ApiKey | undefined
   readonly onClose: () => void
 }
@@ -233,7 +233,7 @@ function RotateForm({
   )
 }
 
-/** One key, or its principal with all keys: that cannot be taken back. */
+/** Revokes one key, or a principal with all its keys. It cannot be undone. */
 export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
   const client = useQueryClient()
   const [what, setWhat] = useState<'key' | 'principal'>('key')
@@ -280,7 +280,7 @@ interface Making extends Act {
   readonly made: NewKey | undefined
 }
 
-/** Asks for a key once, and says what the server says. */
+/** Runs a request for a key once. */
 function useMaking(ask: () => Promise<NewKey>): Making {
   const client = useQueryClient()
   const [made, setMade] = useState<NewKey>()

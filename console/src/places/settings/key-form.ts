@@ -1,7 +1,7 @@
 import { quoted } from '../../app/commands.ts'
 import type { NewKeyTerms } from './settings-data.ts'
 
-/** What somebody wrote about a new key, as written. */
+/** The form of a new key, as typed. */
 export interface KeyForm {
   readonly principal: string
   readonly scopes: string
@@ -35,7 +35,7 @@ export const EXPIRIES = [
 
 const DAY_MS = 86_400_000
 
-/** As the server takes it. What was left empty is left out: an empty list of tools would open none. */
+/** The request of the form. Empty fields are left out, because an empty list of tools would allow none. */
 export function termsOf(form: KeyForm, now = Date.now()): NewKeyTerms {
   const [tenant, label] = [form.tenant.trim(), form.label.trim()]
   const tools = words(form.tools)
@@ -53,7 +53,7 @@ export function termsOf(form: KeyForm, now = Date.now()): NewKeyTerms {
   }
 }
 
-/** Members of the API, with the field of the form that each is written in and that field's label. */
+/** Members of the API, with the field of the form and its label. */
 const FIELDS: ReadonlyMap<string, readonly [keyof KeyForm, string]> = new Map([
   ['principal', ['principal', 'Name']],
   ['scopes', ['scopes', 'Scopes']],
@@ -65,14 +65,14 @@ const FIELDS: ReadonlyMap<string, readonly [keyof KeyForm, string]> = new Map([
   ['expires_at', ['expires', 'Expires']],
 ])
 
-/** The field that a message of the server is about, and the message with that field's label in place of the API's name. */
+/** The field that a message of the server is about, and the message with that field's label instead of the API's name. */
 export function problemOf(message: string): { readonly member: keyof KeyForm; readonly text: string } {
   const [, named = '', text = ''] = /^(\w+)(?:\.\d+)?: (.+)$/s.exec(message) ?? []
   const [member, label] = FIELDS.get(named) ?? []
   return member === undefined ? { member: 'principal', text: message } : { member, text: `${label}: ${text}` }
 }
 
-/** The same in a terminal. */
+/** The form as a command. */
 export function commandOf(form: KeyForm): string {
   const option = (name: string, values: readonly string[]): readonly string[] =>
     values.flatMap((value) => [`--${name}`, quoted(value)])
@@ -89,7 +89,7 @@ export function commandOf(form: KeyForm): string {
   ].join(' ')
 }
 
-/** Words with spaces or commas between. */
+/** Words separated by spaces or commas. */
 export function words(text: string): readonly string[] {
   return text.split(/[\s,]+/).filter((word) => word !== '')
 }

@@ -20,7 +20,7 @@ const COLUMNS = [
   { title: 'Actions', className: 'c-k4', isHidden: true },
 ] as const
 
-/** Who has keys, what they open, and when they were used last. Keys themselves are shown once, when they are made. */
+/** Principals with keys, their permissions, and the last use. A key itself is shown once, when it is created. */
 export function Keys({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
   const [isCreating, setCreating] = useState(false)
   const close = (): void => {
@@ -151,7 +151,7 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
   )
 }
 
-/** Read-only: it is changed in the config. Uses are recorded in the row of a stored key, and it has none. */
+/** Keys of the config are read-only, and their uses are not recorded. */
 function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNode {
   const { principal, tenant, expires_at } = apiKey
   const isOperator = useSession()?.principal?.isOperator === true
@@ -186,7 +186,7 @@ interface RightsProps {
   readonly apiKey: Pick<ApiKey, 'scopes' | 'roles' | 'tools' | 'toolsets'>
 }
 
-/** Scopes and roles open tools; toolsets and tools narrow that. What opens everything stands out. */
+/** Scopes and roles grant tools; toolsets and tools restrict them. Full access stands out. */
 function Rights({ apiKey: { scopes, roles, tools, toolsets } }: RightsProps): ReactNode {
   const narrowed = [...toolsets.map((name) => `toolset ${name}`), ...(tools ?? [])]
   const words = [

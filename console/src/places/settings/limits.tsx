@@ -13,7 +13,7 @@ interface OfSection {
   readonly onEcho: (command: string) => void
 }
 
-/** What is limited, and how much of it is used. It is written in the config: nothing is changed from here. */
+/** Limits and their usage. They are set in the config. */
 export function Limits({ onEcho }: OfSection): ReactNode {
   return (
     <Section
@@ -148,7 +148,7 @@ const COLUMNS = [
   { title: 'Cost', className: 'c-u', isEnd: true },
 ] as const
 
-/** Who used how much. Each row leads to its calls. */
+/** Usage by caller. Each row links to its calls. */
 export function Usage({ onEcho }: OfSection): ReactNode {
   const [span, setSpan] = useState<Span>('24h')
   const echo = (next: Span): void => onEcho(`collet usage --since ${next}`)

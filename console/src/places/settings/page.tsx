@@ -18,7 +18,7 @@ const PARTS = [
   ['server', 'Server'],
 ] as const
 
-/** Who may call, how much, what was recorded, and how clients connect. The line under the page follows where one works. */
+/** Keys, limits, journal, clients and config. The command below the page follows the section in use. */
 export function SettingsPage(): ReactNode {
   const [command, setCommand] = useState('collet keys list')
   const [current, setCurrent] = useState<string>('keys')

@@ -4,13 +4,13 @@ import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 
-/** One part of the page. Whoever lacks the scope sees which one it is; nothing is asked of the server for them. */
+/** One section of the page. For people without the scope it names it, and sends no requests. */
 export function Section(props: SectionProps): ReactNode {
   const { id, title, scope, isOfServer = false, actions, onEnter, children } = props
   const principal = useSession()?.principal
   const may = isOfServer ? holdsServerScope : holdsScope
   const isAllowed = scope === undefined || may(principal, scope)
-  // What a dialog holds is in the section's tree and not on the page: it has a command of its own.
+  // A dialog is in the section's React tree but not in its element, and sets its own command.
   const enter = ({ target, currentTarget }: FocusEvent<HTMLElement>): void => {
     if (currentTarget.contains(target)) onEnter()
   }
@@ -30,17 +30,17 @@ export function Section(props: SectionProps): ReactNode {
 interface SectionProps {
   readonly id: string
   readonly title: string
-  /** What it takes to see it; left out: nothing. */
+  /** Required scope; `undefined`: none. */
   readonly scope?: string
   /** It concerns all tenants. */
   readonly isOfServer?: boolean
   readonly actions?: ReactNode
-  /** Somebody works in it now: the line under the page names its command. */
+  /** Called when the section is in use: the line below the page shows its command. */
   readonly onEnter: () => void
   readonly children: ReactNode
 }
 
-/** What a query found, or that it looks, or why it did not. */
+/** The result of a query, its loading state or its error. */
 export function Found<Data>({ query, what, children }: FoundProps<Data>): ReactNode {
   if (query.data !== undefined) return children(query.data)
   if (query.error !== null)

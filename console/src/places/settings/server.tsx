@@ -15,7 +15,7 @@ interface OfSection {
   readonly onEcho: (command: string) => void
 }
 
-/** What runs here, and its config: it is read again without a restart, and what came of it is said. */
+/** The server and its config, which can be reloaded without a restart. */
 export function Server({ onEcho }: OfSection): ReactNode {
   const server = useQuery(serverQuery())
   return (
@@ -40,7 +40,7 @@ export function Server({ onEcho }: OfSection): ReactNode {
   )
 }
 
-/** Reads the config again, on all servers of the store. */
+/** Reloads the config on all servers of the store. */
 export function Config({ onEcho }: OfSection): ReactNode {
   const [answer, setAnswer] = useState<Reloaded>()
   const { isBusy, failure, run } = useAct(async () => {
@@ -118,7 +118,7 @@ const COLUMNS = [
   { title: 'Times', className: 'c-times', isEnd: true },
 ] as const
 
-/** Who was refused what. */
+/** Denied requests. */
 export function Refusals({ onEcho }: OfSection): ReactNode {
   return (
     <Section id="refusals" title="Refusals" scope="audit:read" onEnter={() => onEcho('collet audit')}>

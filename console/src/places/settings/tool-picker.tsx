@@ -10,7 +10,7 @@ import { isPicked, toggleTool, viewOf } from './key-tools.ts'
 const MAX_ROWS = 8
 const MAX_MISSING = 5
 
-/** Chooses the tools of a new key from the catalog, and says what the key will see. */
+/** Chooses the tools of a new key from the catalog, and shows what the key will see. */
 export function ToolPicker({ form, onChange }: PickerProps): ReactNode {
   const { data: tools } = useQuery(toolsQuery)
   const [text, setText] = useState('')

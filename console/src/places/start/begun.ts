@@ -1,8 +1,8 @@
 const KEPT_AS = 'collet-start'
 
 /**
- * How far the first steps are in this browser. `begun`: they stay although there are calls now, which the first step itself makes.
- * `left`: for good.
+ * State of the start page in this browser. `begun`: it stays although there are calls, which its first step makes. `left`:
+ * dismissed for good.
  */
 type StartState = 'new' | 'begun' | 'left'
 
@@ -19,6 +19,6 @@ export function rememberStart(state: Exclude<StartState, 'new'>): void {
   try {
     localStorage.setItem(KEPT_AS, state)
   } catch {
-    // Without a place to remember it they are shown until there are calls.
+    // Without storage it is shown until there are calls.
   }
 }

@@ -4,14 +4,14 @@ import { request } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { toolsQuery } from '../../api/tools.ts'
 
-/** One value that a person can type in a small field. */
+/** A parameter that fits a small field. */
 interface SimpleField {
   readonly name: string
   readonly kind: 'number' | 'text'
   readonly example: string
 }
 
-/** What is needed of a tool to run it here. */
+/** What Try needs to know of a tool. */
 interface ToolDetails {
   readonly base: string
   readonly policy: { readonly tier: string }
@@ -36,17 +36,16 @@ export interface FirstTool {
 
 interface Found {
   readonly first: FirstTool | null
-  /** How many tools there are. */
   readonly count: number
-  /** Whether some of them are from elsewhere. */
+  /** Whether some of them are imported. */
   readonly hasSources: boolean
 }
 
-/** How many are looked at before somebody is asked to choose for themselves. */
+/** How many tools are considered before the person has to choose. */
 const MAX_SCANNED = 5
 const MAX_FIELDS = 3
 
-/** A tool that changes nothing, needs nothing and takes a few plain values; `null` when there is none. */
+/** A tool that changes nothing, requires nothing and takes a few plain values; `null` if there is none. */
 export const firstToolQuery = queryOptions({
   queryKey: ['start', 'tool'],
   async queryFn({ signal }): Promise<Found> {
@@ -85,13 +84,13 @@ function candidates(listing: ToolListing): readonly string[] {
     .map(({ id }) => id)
 }
 
-/** Something to change is better than nothing; many things are worst. */
+/** One parameter is better than none; many are worst. */
 function awkward(fields: number): number {
   if (fields === 0) return 3
   return fields > MAX_FIELDS ? fields : 0
 }
 
-/** What has to be given; `undefined` when that is more than a small field takes. */
+/** The required parameters; `undefined` if they do not fit small fields. */
 function fieldsOf({ input_schema, examples: [example] }: ToolDetails): readonly SimpleField[] | undefined {
   const { properties = {}, required = [] } = input_schema
   const fields = required.flatMap((name): readonly SimpleField[] => {
@@ -114,7 +113,7 @@ function exampleOf(property: Property, given: unknown, kind: SimpleField['kind']
   return found === undefined ? (kind === 'number' ? '2' : 'Hello') : String(found)
 }
 
-/** As the tool takes it. What is no number is sent as written: the server says what is wrong with it. */
+/** The value as the tool takes it. An invalid number is sent as typed, and the server reports it. */
 export function inputOf(
   fields: readonly SimpleField[],
   values: Readonly<Record<string, string>>,

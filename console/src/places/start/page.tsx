@@ -18,13 +18,13 @@ import './start.css'
 
 const LOOK_AGAIN_MS = 2_000
 
-/** Three steps that are real. Whoever has calls already, or left them, is in the catalog instead. */
+/** Three steps for a new server. People who have calls, or dismissed the steps, see the catalog instead. */
 export function StartPage(): ReactNode {
   const [before] = useState(startState)
   const beginning = useQuery({ ...beginningQuery, refetchInterval: LOOK_AGAIN_MS })
   const [wasCalled, setWasCalled] = useState<boolean>()
   const principal = useSession()?.principal
-  // Approvers who set nothing up here come for the inbox.
+  // Approvers who cannot set anything up go to their inbox.
   if (holdsScope(principal, 'approvals:respond') && !holdsScope(principal, 'admin:sources'))
     return <Navigate to="/approvals" replace />
   if (before === 'left') return <Navigate to="/catalog" replace />
@@ -42,7 +42,7 @@ export function StartPage(): ReactNode {
         )}
       </Page>
     )
-  // What this page itself calls is no reason to leave it.
+  // Calls of this page itself are no reason to leave it.
   if (wasCalled === undefined) setWasCalled(beginning.data.has_calls)
   if (wasCalled === true && before === 'new') return <Navigate to="/catalog" replace />
   return <Steps hasTried={beginning.data.has_calls} beginning={beginning.data} />
@@ -99,7 +99,7 @@ function Steps({ hasTried, beginning }: StepsProps): ReactNode {
 
 interface StepProps {
   readonly nth: number
-  /** The one whose turn it is. */
+  /** The current step. */
   readonly now: number
   readonly title: string
   readonly isDone: boolean
@@ -127,7 +127,7 @@ function Step({ nth, now, title, isDone, children }: StepProps): ReactNode {
   )
 }
 
-/** What runs here, where it is reached, and what is open. */
+/** The server: version, address, and whether it is open. */
 function Aside(): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const { data: found } = useQuery(firstToolQuery)

@@ -19,7 +19,7 @@ const EXAMPLES = [
   ['an MCP server by its command', 'npx -y @modelcontextprotocol/server-everything'],
 ] as const
 
-/** Where tools live already. Connections looks inside first, and adds then. */
+/** Takes the address of a source. Connections inspects it, and then adds it. */
 export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
   const navigate = useNavigate()
   const principal = useSession()?.principal
@@ -92,12 +92,12 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
 }
 
 interface AddStepProps {
-  /** It is this one's turn. */
+  /** Whether it is the current step. */
   readonly isNow: boolean
   readonly onEcho: (command: string) => void
 }
 
-/** What to paste into the agent, and the moment in which its first call arrives. */
+/** Configuration for the agent, and a notice when its first call arrives. */
 export function AgentStep({ beginning, onEcho }: AgentStepProps): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const [chosen, setChosen] = useState('claude-code')
@@ -128,7 +128,7 @@ interface AgentStepProps {
 
 function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Beginning }): ReactNode {
   const principal = useSession()?.principal
-  // The server tells of other callers only to those who may see calls.
+  // The server reports calls of others only to people who may see calls.
   const seesOwnOnly = principal != null && !holdsScope(principal, 'admin:calls')
   if (call === null && seesOwnOnly)
     return (
@@ -156,7 +156,7 @@ function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Begi
   )
 }
 
-/** What the person who looks may do here, right by right. */
+/** The permissions of this person, one by one. */
 export function WhatIsOpen({ server }: { readonly server: ServerAbout }): ReactNode {
   const principal = useSession()?.principal
   return (

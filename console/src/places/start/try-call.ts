@@ -3,13 +3,12 @@ import { newCallId } from '../../api/call-id.ts'
 import { ApiError, reach, sessionGone } from '../../api/client.ts'
 import { runAsHeaders } from '../../app/run-as.tsx'
 
-/** What came of a call of a tool that changes nothing. */
+/** The result of a call of a tool that changes nothing. */
 export interface Outcome {
   readonly isGood: boolean
-  /** The value as JSON, or why there is none. */
+  /** The value as JSON, or the error. */
   readonly text: string
   readonly tookMs: number
-  /** The recorded call, for a link to it. */
   readonly record: string | undefined
 }
 
@@ -19,7 +18,7 @@ interface TryCall {
   run(tool: string, input: unknown): Promise<void>
 }
 
-/** A real call over OTC. Nothing is kept of one that breaks off: what only computes or reads may simply be called again. */
+/** A call over OTC. It needs no idempotency key: a tool that only computes or reads may be called again. */
 export function useTryCall(): TryCall {
   const [isRunning, setRunning] = useState(false)
   const [outcome, setOutcome] = useState<Outcome>()

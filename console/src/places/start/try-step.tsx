@@ -12,14 +12,14 @@ import { type FirstTool, firstToolQuery, inputOf } from './first-tool.ts'
 import { type Outcome, useTryCall } from './try-call.ts'
 
 interface TryStepProps {
-  /** It was done before: the next step is what to do now. */
+  /** Done before: the next step is the current one. */
   readonly isDone: boolean
-  /** Hears the command that does the same. */
+  /** Gets the command that does the same. */
   readonly onEcho: (command: string) => void
   readonly onDone: () => void
 }
 
-/** A real call of a real tool, right here. */
+/** Calls a tool on this page. */
 export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
   const found = useQuery(firstToolQuery)
   if (found.error !== null)

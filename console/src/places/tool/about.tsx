@@ -10,7 +10,7 @@ import { Bars, Line } from '../../parts/plot.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type ToolDetails, type Usage, usageQuery } from './tool-data.ts'
 
-/** What the tool does and where it is from; what is wrong with it now; how it has been used. */
+/** Description and origin of the tool, its current problem, and its usage. */
 export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <>
@@ -52,7 +52,7 @@ const TO_CONNECTIONS = (
   </Link>
 )
 
-/** The worst thing true of it, before anything else is said. */
+/** The most serious problem of the tool. */
 function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): ReactNode {
   const isDown = source !== null && source.state !== 'ready'
   return (
@@ -79,7 +79,7 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
   )
 }
 
-/** Whoever may not see calls sees none of this. */
+/** Shown only to people who may see calls. */
 function UsageStats({ id }: { readonly id: string }): ReactNode {
   const maySee = holdsScope(useSession()?.principal, 'admin:calls')
   const { data: usage } = useQuery({ ...usageQuery(id), enabled: maySee })

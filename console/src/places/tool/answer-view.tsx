@@ -19,7 +19,7 @@ const VIEWS = [
 ] as const
 type View = (typeof VIEWS)[number]['value']
 
-/** What the server answered: how it ended, where the time went, the value; and the exchange itself, for those who write clients. */
+/** The answer: outcome, times and value, and the HTTP exchange for authors of clients. */
 export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
   const [view, setView] = useState<View>('result')
   const ending = endingOf(answer, sent?.tool.policy.tier)
@@ -65,7 +65,7 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
 
 interface AnswerProps {
   readonly answer: Answer
-  /** `undefined` for one that was looked up: what was sent is not known any more. */
+  /** `undefined` for a call that was looked up: its request is not known. */
   readonly sent: SentCall | undefined
 }
 
@@ -74,7 +74,7 @@ interface Ending {
   readonly state: StateName
   readonly word: string
   readonly value?: unknown
-  /** For the person and the model. */
+  /** The message for the person and the model. */
   readonly message?: string
   readonly developerMessage?: string
   /** What to do about it. */
@@ -100,7 +100,7 @@ function endingOf({ status, body, text, isStopped = false }: Answer, tier?: Tier
   }
 }
 
-/** Of a tool that is made in code of one's own, once it has answered or has found its input wanting. */
+/** For a tool in the config's own code, once it has answered or rejected its input. */
 function testFor({ tool, ...call }: SentCall, { status }: Answer, ending: Ending): string | undefined {
   if (tool.source !== null) return undefined
   if (ending.isGood) return testOf(tool, call, { isGood: true, value: ending.value })
@@ -113,7 +113,7 @@ function textIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** What to do next, where the message itself may not say. That nothing ran is said once. */
+/** The next step, if the message does not name it. */
 export function adviceFor(
   status: number,
   error: Readonly<Record<string, unknown>>,
@@ -127,7 +127,7 @@ export function adviceFor(
   return [isSaid ? '' : 'Nothing ran.', nextFor(status, error)].filter((part) => part !== '').join(' ')
 }
 
-/** A call whose tool is not known is taken for one that changes something. */
+/** A call of an unknown tool is treated as one that changes something. */
 function mayChange(tier: TierName | undefined): boolean {
   return tier !== 'pure' && tier !== 'read'
 }
@@ -178,7 +178,7 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
   )
 }
 
-/** Time in the tool, and the rest: the way there and back, checking and recording. What a person took is named apart from both. */
+/** Time in the tool, and overhead: network, checks and recording. Waiting for a person is shown separately. */
 function Timing({ answer }: { readonly answer: Answer }): ReactNode {
   const runMs = runMsIn(answer.body)
   if (runMs === undefined || answer.isReplayed) return null
@@ -205,7 +205,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
   )
 }
 
-/** As it was sent, without what is the browser's own secret: a program has a key in its place. */
+/** The request as sent, with a placeholder for the key instead of the browser's session. */
 function Request({ answer, sent }: { readonly answer: Answer; readonly sent: SentCall }): ReactNode {
   const session = useSession()
   const lines = [

@@ -13,7 +13,7 @@ import type { CallPhase } from './call/call-flow.ts'
 import type { CallControl } from './call/use-call.ts'
 import type { ToolDetails } from './tool-data.ts'
 
-/** What becomes of the call, from sending to its answer. */
+/** The state of the call, from sending to its answer. */
 export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode {
   const { phase } = control
   useEffect(() => {
@@ -34,7 +34,7 @@ export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode 
   )
 }
 
-/** To those who listen; the answer itself is read where it is. */
+/** Announced to screen readers; the answer itself is on the page. */
 const SAID: Readonly<Record<CallPhase['at'], string>> = {
   idle: '',
   running: 'The call runs.',
@@ -49,7 +49,7 @@ const SAID: Readonly<Record<CallPhase['at'], string>> = {
 interface OutcomeProps {
   readonly tool: ToolDetails
   readonly control: CallControl
-  /** Sends what is in the form under the id of a call that was left waiting. */
+  /** Sends the form's input under the id of a waiting call. */
   readonly onGoOn: () => void
 }
 
@@ -130,7 +130,7 @@ interface ParkedProps {
   readonly onWithdraw: () => Promise<void>
 }
 
-/** Since when it waits, and the way to withdraw it. */
+/** Since when it waits, and a button to withdraw it. */
 function WaitsHead({ since, onWithdraw, children }: WaitsHeadProps): ReactNode {
   return (
     <div className="result-head">
@@ -149,7 +149,7 @@ interface WaitsHeadProps {
   readonly children?: ReactNode
 }
 
-/** The page was loaded anew since: the input is not here any more, and the server knows it when it comes. */
+/** The page was reloaded, so the input is gone; the server recognises it when it is sent again. */
 function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
   const mayOpen = useSession()?.principal !== null
   return (
@@ -232,7 +232,7 @@ function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: (
   )
 }
 
-/** A page of a server or provider, and never a script. */
+/** An http(s) page, never a script. */
 function safeAddress(url: string): string | undefined {
   return /^https?:\/\//i.test(url) ? url : undefined
 }

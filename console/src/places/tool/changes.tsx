@@ -5,7 +5,7 @@ import { Tag, type Tone } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { ToolDetails } from './tool-data.ts'
 
-/** What changed about the tool, as far as the server knows: held changes, accepted definitions, and those that calls ran on. */
+/** Changes of the tool: held changes, accepted definitions, and earlier ones that calls ran on. */
 export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { pin, seen, versions, definition_hash: hash } = tool
   return (
@@ -65,13 +65,12 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
 
 const TONES: Readonly<Record<string, Tone>> = { suspicious: 'failed', breaking: 'parked' }
 
-/** Definitions that calls ran on and that are served no more. */
+/** Definitions that calls ran on and that are no longer served. */
 function earlierOf({ seen, versions }: ToolDetails): NonNullable<ToolDetails['seen']> {
   const served = new Set(versions.map(({ definition_hash: hash }) => hash))
   return (seen ?? []).filter(({ definition_hash: hash }) => !served.has(hash))
 }
 
-/** How many there are to see. */
 export function countChanges(tool: ToolDetails): number {
   const held = tool.pin === null || tool.pin.waiting === null ? 0 : 1
   return held + tool.versions.length + earlierOf(tool).length

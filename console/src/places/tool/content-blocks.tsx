@@ -8,7 +8,7 @@ type Block = Readonly<Record<string, unknown>>
 
 const KINDS = new Set(['text', 'image', 'audio', 'resource', 'resource_link'])
 
-/** Content as MCP has it, where a value is that. */
+/** Reads a value as MCP content blocks; `undefined` if it is none. */
 export function contentOf(value: unknown): readonly Block[] | undefined {
   const listed = isRecord(value) ? value.content : value
   if (!Array.isArray(listed) || listed.length === 0) return undefined
@@ -17,7 +17,7 @@ export function contentOf(value: unknown): readonly Block[] | undefined {
   return isContent ? blocks : undefined
 }
 
-/** Somebody else wrote it: text is text, pictures are of kinds that run nothing, files are named and saved, never opened. */
+/** Untrusted content: text stays text, images are of types that run nothing, files are saved and never opened. */
 export function ContentBlocks({ blocks }: { readonly blocks: readonly Block[] }): ReactNode {
   return (
     <ol className="content-blocks" aria-label="Content">
@@ -31,7 +31,7 @@ export function ContentBlocks({ blocks }: { readonly blocks: readonly Block[] })
   )
 }
 
-/** Pictures made of points. An SVG is a document. */
+/** Raster images only. An SVG can contain scripts. */
 const PICTURES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif'])
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 

@@ -6,7 +6,7 @@ import { Segment } from '../../parts/tabs.tsx'
 import { type CopiedCall, LANGUAGES, type Language, PROTOCOLS, type Protocol, snippetOf } from './snippets.ts'
 import type { ToolDetails } from './tool-data.ts'
 
-/** The same call for a program, in its language and protocol. It has a place for a key and never a key. */
+/** The call as code in several languages and protocols, with a placeholder for the key. */
 export function CopyAs({ tool, input, userId }: CopyAsProps): ReactNode {
   const [language, setLanguage] = useState<Language>('curl')
   const [protocol, setProtocol] = useState<Protocol>('OTC')
@@ -40,7 +40,7 @@ interface CopyAsProps {
   readonly userId: string | undefined
 }
 
-/** A tool that changes something gets an id to be called under, another one for each input. */
+/** A tool that changes something gets an idempotency key, a new one for each input. */
 function useCopied({ tool, input, userId }: CopyAsProps): CopiedCall {
   const session = useSession()
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'

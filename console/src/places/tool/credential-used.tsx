@@ -5,8 +5,8 @@ import { Icon } from '../../parts/icon.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
 
 /**
- * Which credential the call will use. There is nothing to choose: the vault holds one of a kind for each caller, and one for each of its
- * users, and no protocol names another's.
+ * The credential that the call will use. There is nothing to choose: the vault has one per kind and caller, and one for each of
+ * the caller's users.
  */
 export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const session = useSession()
@@ -14,7 +14,7 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
   if (needed.length === 0) return null
   const { principal } = session ?? {}
   const isSignedIn = principal !== null && principal !== undefined && !principal.isOperator
-  // Without keys the caller is the person at this machine, signed in to the console or not.
+  // On an open server the caller is the person at this machine, signed in or not.
   const who = session?.server.isOpen === true ? 'anonymous' : isSignedIn ? principal.id : undefined
   return (
     <div className="field">

@@ -2,8 +2,7 @@ import type { Answer } from './call/call-wire.ts'
 import { isRecord } from './tool-data.ts'
 
 /**
- * What the server said about fields, by where they are: `address/city`. It names the parameter, and what is deeper in it by a pointer
- * at the beginning of the sentence.
+ * The server's messages by field: `address/city`. A message names the parameter, and a nested value by a pointer at its beginning.
  */
 export function fieldErrorsOf(answer: Pick<Answer, 'body'> | undefined): ReadonlyMap<string, string> {
   const body = answer?.body

@@ -10,7 +10,7 @@ import { Icon, type IconName } from '../../parts/icon.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
 
-/** What it needs besides its input, whether that is there, and how to give it. */
+/** Requirements of the tool besides its input, whether they are met, and how to meet them. */
 export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section aria-labelledby="needs-h" id="needs">
@@ -74,8 +74,7 @@ function stateOf({ kind, state }: Requirement): string {
 }
 
 /**
- * A caller gives access to its own account right here. Everything else is given in Connections, by those who may; a command does the
- * same for the others, or for whom they ask.
+ * A caller authorizes its own account here. Other requirements are set in Connections by people with the scope, or with a command.
  */
 function Connect({ need }: { readonly need: Requirement }): ReactNode {
   const principal = useSession()?.principal ?? null
@@ -99,7 +98,7 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
         Connect
       </Link>
     )
-  // What is of a user is set with a command that names the user.
+  // A credential of a user is set with a command that names the user.
   if (holdsScope(principal, 'admin:secrets') && need.state !== 'per_user')
     return (
       <Link className="btn sm" to="/connections" search={{ set: need.id }}>
@@ -116,7 +115,7 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
 
 const LOOK_AGAIN_MS = 2000
 
-/** Makes a link to the provider, and notices when access was given there. */
+/** Makes a link to the provider, and notices when access was granted there. */
 function ConnectAccount({ need }: { readonly need: Requirement }): ReactNode {
   const client = useQueryClient()
   const link = useMutation({

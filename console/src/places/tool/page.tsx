@@ -20,7 +20,7 @@ import { type ToolDetails, toolQuery, usageQuery } from './tool-data.ts'
 import { TryPanel } from './try-panel.tsx'
 import './tool.css'
 
-/** One tool: what it may do in words, and a real call of it beside that. The version is in the address. */
+/** One tool: documentation, and Try it beside it. The version is in the address. */
 export function ToolPage(): ReactNode {
   const { id = '' } = useParams({ strict: false })
   const [{ version = '' }] = useSearchState()
@@ -128,7 +128,7 @@ function OnThisPage({ tool }: { readonly tool: ToolDetails }): ReactNode {
   )
 }
 
-/** Leads to a part of the page, which scrolls by itself. */
+/** Scrolls to a part of the page. */
 function Part({ to, children, className }: PartProps): ReactNode {
   const { hash } = useLocation()
   useEffect(() => {

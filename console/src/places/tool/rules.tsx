@@ -3,7 +3,7 @@ import { formatDuration } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import type { ToolDetails, ToolPolicy } from './tool-data.ts'
 
-/** What it may do, in words; the machine's word stands at the right edge. */
+/** Policy of the tool in words; the policy's own value is at the right. */
 export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section aria-labelledby="rules-h">

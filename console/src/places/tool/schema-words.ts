@@ -1,20 +1,20 @@
 import { isRecord, type Schema } from './tool-data.ts'
 
-/** One value of an input or output, as a person reads about it. */
+/** One value of an input or output, described for people. */
 interface SchemaRow {
   /** `emails[].subject` */
   readonly path: string
   readonly type: string
   readonly isRequired: boolean
   readonly description: string | undefined
-  /** `20`, when left out */
+  /** Default: `20`. */
   readonly usual: string | undefined
   readonly choices: readonly string[]
 }
 
 interface SchemaWords {
   readonly rows: readonly SchemaRow[]
-  /** There is more than is shown: deeper, or simply more. */
+  /** There are more values than shown: nested ones, or simply more. */
   readonly isCut: boolean
 }
 
@@ -22,7 +22,7 @@ const MAX_ROWS = 400
 const MAX_LEVELS = 5
 const MAX_CHOICES = 12
 
-/** A schema as a list of values, from the outside in. What it does not say, the schema itself does. */
+/** A schema as a list of values. What the list leaves out is in the schema itself. */
 export function describeSchema(schema: Schema): SchemaWords {
   const rows: SchemaRow[] = []
   let isCut = false
@@ -91,7 +91,7 @@ const RANGES = [
   ['minItems', 'maxItems', ' items'],
 ] as const
 
-/** Schema libraries write the limits of whole numbers in JavaScript where an author gave none. */
+/** Schema libraries write JavaScript's integer limits if the author set none. */
 function isArtefact(limit: unknown): boolean {
   return typeof limit === 'number' && Math.abs(limit) === Number.MAX_SAFE_INTEGER
 }
@@ -114,7 +114,7 @@ function branchesOf(schema: Schema, root: Schema): readonly Schema[] {
   })
 }
 
-/** What a reference within the schema leads to, with what stands beside it. */
+/** The target of a reference within the schema, merged with the keywords beside it. */
 function resolve(schema: Schema, root: Schema): Schema {
   const { $ref, ...beside } = schema
   if (typeof $ref !== 'string' || !$ref.startsWith('#')) return schema
@@ -126,7 +126,7 @@ function resolve(schema: Schema, root: Schema): Schema {
   return isRecord(found) ? { ...found, ...beside } : schema
 }
 
-/** What to ask a person for. Whoever lists no members may still take some: only a closed input has none. */
+/** Parameters for a form. A schema without members may still accept some; only a closed one has none. */
 export function kindOfInput(schema: Readonly<Record<string, unknown>>): 'fields' | 'anything' | 'nothing' {
   const { properties, additionalProperties } = schema
   if (isRecord(properties) && Object.keys(properties).length > 0) return 'fields'

@@ -19,7 +19,7 @@ const MODELS = [
 type ViewName = (typeof VIEWS)[number]['value']
 type ModelName = (typeof MODELS)[number]['value']
 
-/** What it takes and gives: for people, as it is checked, and as a model is told. The view is in the address. */
+/** Input and output: readable, as JSON Schema, and as sent to models. The view is in the address. */
 export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const [search, setSearch] = useSearchState()
   const view = VIEWS.find(({ value }) => value === search.schema)?.value ?? 'readable'

@@ -1,7 +1,7 @@
 import { quoted } from '../../app/commands.ts'
 import type { ToolDetails } from './tool-data.ts'
 
-/** The languages and protocols that a call can be copied in. */
+/** Languages and protocols of a copied call. */
 export const LANGUAGES = ['curl', 'TypeScript', 'Python'] as const
 export const PROTOCOLS = ['OTC', 'OpenTool', 'openwop', 'MCP'] as const
 export type Language = (typeof LANGUAGES)[number]
@@ -10,21 +10,21 @@ export type Protocol = (typeof PROTOCOLS)[number]
 export interface CopiedCall {
   readonly tool: Pick<ToolDetails, 'id' | 'names'>
   readonly input: unknown
-  /** Where programs reach the server. */
+  /** The address for programs. */
   readonly url: string
-  /** Callers need a credential: the text has a place for one, and never a real one. */
+  /** Callers need a credential: the text has a placeholder. */
   readonly needsKey: boolean
   /** Sent with tools that change something, so that a repeated request runs nothing twice. */
   readonly callId: string | undefined
-  /** For whom it is, where the tool wants to know. */
+  /** The user, if the tool requires one. */
   readonly userId?: string | undefined
-  /** A name for the run that an openwop text puts its call in; a run that has ended takes no other call. */
+  /** The run of an openwop text; an ended run accepts no more calls. */
   readonly runId: string
 }
 
 /**
- * The call as a program would make it. openwop tells of tools and runs and calls nothing, so that its text makes the call over OTC in a
- * run and reads what openwop says of it.
+ * The call as code. openwop lists tools and runs but calls nothing, so its text makes the call over OTC in a run and reads the run
+ * over openwop.
  */
 export function snippetOf(language: Language, protocol: Protocol, call: CopiedCall): string {
   const { opentool } = call.tool.names
@@ -33,7 +33,7 @@ export function snippetOf(language: Language, protocol: Protocol, call: CopiedCa
   return SNIPPETS[language][protocol](call)
 }
 
-/** The body of the call over OTC, which is what Try it sends. */
+/** The body of the call over OTC, which Try it sends. */
 export function otcBody({
   tool,
   input,
@@ -49,12 +49,15 @@ export function otcBody({
   return { request }
 }
 
-/** What came of a call, as far as a test can expect it again. */
+/** The outcome of a call, as a test can expect it. */
 export type Outcome =
   | { readonly isGood: true; readonly value: unknown }
   | { readonly isGood: false; readonly message: string }
 
-/** The call as a test of the tool, which wants the same outcome. It runs without a server, and whatever the tool fetches is for the test to give. */
+/**
+ * The call as a test of the tool that expects the same outcome. It runs without a server, and the test supplies what the tool
+ * fetches.
+ */
 export function testOf(
   tool: TestedTool,
   call: Pick<CopiedCall, 'input' | 'userId'>,
@@ -85,7 +88,7 @@ test(${JSON.stringify(`${tool.base} ${outcome.isGood ? 'answers' : 'refuses'}`)}
 
 export type TestedTool = Pick<ToolDetails, 'base' | 'requirements'>
 
-/** `Gmail.GetEmails` in a program: `getEmailsTool`, which is no word of the language. */
+/** `Gmail.GetEmails` as an identifier: `getEmailsTool`. */
 function variableFor(base: string): string {
   const words = base
     .slice(base.indexOf('.') + 1)
@@ -201,7 +204,7 @@ asyncio.run(main())
   },
 }
 
-/** The client of MCP sends the same headers with each of its requests. */
+/** The MCP client sends the same headers with each request. */
 function scriptHeaders({ needsKey, userId }: CopiedCall): string {
   const members = [
     ...(needsKey ? [`authorization: \`Bearer \${process.env.${KEY}}\``] : []),
@@ -238,7 +241,7 @@ function mcpBody({ tool, input }: CopiedCall): object {
   }
 }
 
-/** What OTC has in its body and others in headers. */
+/** Values that OTC has in its body and others in headers. */
 function contextHeaders({ callId, userId }: CopiedCall): Readonly<Record<string, string>> {
   return {
     ...(callId === undefined ? {} : { 'idempotency-key': callId }),
@@ -256,7 +259,7 @@ function curl(
   const lines = [
     `curl -s ${quoted(url + path)}`,
     ...Object.entries(all).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
-    // In double quotes, so that the shell puts the key in.
+    // In double quotes, so that the shell inserts the key.
     ...(needsKey ? [`-H "authorization: Bearer $${KEY}"`] : []),
     ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body))}`]),
   ]
@@ -289,7 +292,7 @@ function callArguments(
   return `${JSON.stringify(name)}, ${script(input, 0)}${last}`
 }
 
-/** A value as a program writes it, at a depth of indents of two. */
+/** A value as JavaScript, indented by two spaces per level. */
 function script(value: unknown, depth: number): string {
   return (JSON.stringify(value, undefined, 2) ?? 'null').replaceAll('\n', `\n${'  '.repeat(depth)}`)
 }
@@ -318,7 +321,7 @@ const PYTHON_WORDS = new Map<unknown, string>([
   [undefined, 'None'],
 ])
 
-/** A JSON value as Python writes it; its strings are those of JSON. */
+/** A JSON value as Python; JSON strings are valid Python. */
 function pythonOf(value: unknown, depth: number): string {
   const word = PYTHON_WORDS.get(value)
   if (word !== undefined) return word

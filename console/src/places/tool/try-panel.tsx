@@ -22,10 +22,10 @@ import { fieldErrorsOf } from './field-errors.ts'
 import { kindOfInput } from './schema-words.ts'
 import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
 
-/** The form is a library of its own, loaded when somebody is here to try a tool. */
+/** The form library is loaded only when a tool is tried. */
 const InputForm = lazyPart(async () => (await import('./form/input-form.tsx')).InputForm)
 
-/** A real call of the tool: the form and the JSON beside it are two views of one input. */
+/** Calls the tool: the form and the JSON beside it are two views of one input. */
 export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const draft = useDraft(tool)
   const call = useCall(tool)
@@ -57,7 +57,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
     <section className="try" aria-labelledby="try-it" id="try">
       <form
         className="try-form"
-        // What does not fit is said by the server beside the field; the browser would only refuse to send it.
+        // The server reports invalid values beside the field; the browser's validation would only refuse to send.
         noValidate
         onSubmit={(event: FormEvent) => {
           event.preventDefault()
@@ -160,7 +160,7 @@ interface ExamplesProps {
 
 const MAX_NAME_LENGTH = 28
 
-/** By the first thing in it. */
+/** The first error. */
 function nameOfExample(example: unknown): string {
   const first = isRecord(example) ? Object.values(example)[0] : example
   const text = typeof first === 'string' ? first : (JSON.stringify(first) ?? 'nothing')
@@ -170,13 +170,13 @@ function nameOfExample(example: unknown): string {
 interface Draft {
   readonly input: unknown
   readonly text: string
-  /** Why the text is not an input yet. */
+  /** Why the text is not a valid input. */
   readonly problem: string | undefined
   setInput(input: unknown): void
   setText(text: string): void
 }
 
-/** One input, as a value and as text. While the text is no JSON, the form shows the last that was. */
+/** One input, as a value and as text. While the text is not JSON, the form shows the last valid value. */
 function useDraft(tool: ToolDetails): Draft {
   const [{ input: given }] = useSearchState()
   const handed = useHandedInput()
@@ -205,12 +205,12 @@ function useDraft(tool: ToolDetails): Draft {
   }
 }
 
-/** What the address brings along, the first example, or nothing. */
+/** The input of the address, the first example, or nothing. */
 function firstInput(tool: ToolDetails, given: string | undefined): unknown {
   try {
     if (given !== undefined) return JSON.parse(given)
   } catch {
-    // Somebody cut the address short.
+    // The address is truncated.
   }
   return tool.examples[0] ?? {}
 }
@@ -257,7 +257,7 @@ interface Fit {
   readonly why?: string
 }
 
-/** As far as the page can tell; the server has the last word when the call comes. */
+/** As far as the page can check; the server decides. */
 function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']): Fit {
   const [check, setCheck] = useState<typeof import('./form/form-check.ts').checkInput>()
   useEffect(() => {
@@ -266,7 +266,7 @@ function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']):
       ({ checkInput }) => {
         if (isHere) setCheck(() => checkInput)
       },
-      // The server checks it anyway.
+      // The server checks it too.
       () => undefined,
     )
     return () => {

@@ -36,7 +36,7 @@ const TOOL = { id: 'Bank.Pay@1.0.0', base: 'Bank.Pay', names: NAMES, source: nul
 const CALL: SentCall = { tool: { ...TOOL, policy: POLICY }, input: {}, userId: undefined }
 const DONE = { call_id: 'c1', success: true, value: 'done' }
 
-/** Where the call is when there is nothing more to wait for. */
+/** The state once there is nothing more to wait for. */
 async function endOf(go: (options: Parameters<typeof lookUp>[0]) => Promise<void>): Promise<CallPhase> {
   let phase: CallPhase = { at: 'idle' }
   const { signal } = new AbortController()
@@ -81,7 +81,7 @@ describe('a call from before the page was loaded', () => {
     expect(await lookedUp()).toEqual({
       ...{ at: 'left', callId: 'c1', record: 'r1', since: new Date('2026-01-02T03:04:05Z') },
     })
-    // With the wrong input it waits as before, and with the right one it goes on.
+    // With the wrong input it keeps waiting, with the right one it continues.
     replies.look.push([200, { state: 'parked', record: 'r1' }])
     replies.call.push([400, { message: 'This call id was already used.' }, 'key_conflict'])
     expect(await askedAgain()).toMatchObject({ at: 'left', callId: 'c1', isOther: true })

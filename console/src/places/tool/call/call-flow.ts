@@ -17,8 +17,8 @@ import {
 } from './call-wire.ts'
 
 /**
- * Where a call is. Its id is made before it is sent and kept until its answer has been seen, so that asking again after the connection
- * broke gives the recorded answer instead of a second run.
+ * The state of a call. Its id is made before it is sent and kept until its answer was shown, so that a retry after a broken
+ * connection returns the recorded answer instead of running twice.
  */
 export type CallPhase =
   | { readonly at: 'idle' }
@@ -29,19 +29,19 @@ export type CallPhase =
       readonly progress?: Progress
       readonly isStopping?: boolean
     }
-  /** Somebody has to approve it; it goes on by itself once they have. */
+  /** Waits for approval, and continues after it. */
   | { readonly at: 'parked'; readonly callId: string; readonly approvalId: string; readonly since: Date }
-  /** The same of one that was sent before the page was loaded: it goes on when its input is sent once more under its id. */
+  /** A waiting call that was sent before the page was loaded: it continues when its input is sent again under its id. */
   | {
       readonly at: 'left'
       readonly callId: string
       readonly since: Date
       readonly record: string | undefined
-      /** What was sent under its id is not what it was made with. */
+      /** The input differs from the one that the call was made with. */
       readonly isOther?: boolean
     }
   | { readonly at: 'connecting'; readonly callId: string; readonly challenges: readonly Challenge[] }
-  /** `isOld`: it was sent before the page was loaded, so that its input is not known any more. `says`: why nothing was found out. */
+  /** `isOld`: sent before the page was loaded, so its input is not known. `says`: why its state could not be found. */
   | {
       readonly at: 'lost'
       readonly callId: string
@@ -49,7 +49,7 @@ export type CallPhase =
       readonly isOld: boolean
       readonly says?: string
     }
-  /** What was found out about one that has no answer. */
+  /** The state of a call without an answer. */
   | { readonly at: 'told'; readonly says: string }
   | { readonly at: 'answered'; readonly answer: Answer; readonly sent: SentCall | undefined }
 
@@ -62,7 +62,7 @@ export interface FlowOptions {
 export const NO_RECORD =
   'This server has no record of that call under your name. It never arrived, or what was recorded is no longer kept.'
 
-/** What became of a call that was sent before this page was loaded. */
+/** Looks up a call that was sent before this page was loaded. */
 export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise<void> {
   const since = new Date()
   const lost = (says: string): void => setPhase({ at: 'lost', callId, since, isOld: true, says })
@@ -95,8 +95,8 @@ export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise
 const WAIT_SECONDS = 25
 
 /**
- * Sends the call, and sends it again under its id whenever a person has done what it waited for, until there is an answer. `isAgain`:
- * it was sent before, so that the server may have it already.
+ * Sends the call, and repeats it under its id after each thing it waited for, until there is an answer. `isAgain`: it was sent
+ * before, so the server may have it.
  */
 export async function carryOut(call: SentCall, options: FlowOptions, isAgain: boolean): Promise<void> {
   const { callId, signal, setPhase } = options
@@ -121,7 +121,7 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
         if (saysNothingOf(answer, isTaken)) return lost(saysOf(answer.status, answer.body))
         if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
           return setPhase({ ...leftOf(callId, before), isOther: true })
-        // Of what was refused there is no record, and asking for it would only be refused, too.
+        // A rejected call has no record to look up.
         const isRecorded = isTaken || runMsIn(answer.body) !== undefined
         const record = isRecorded ? await recordOf(callId, signal) : undefined
         const timed = asked === undefined ? answer : apartFromWaiting(answer, asked)
@@ -147,13 +147,13 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
   }
 }
 
-/** When the server said that somebody has to approve the call, and how long that took it. */
+/** When the server asked for approval, and how long its answer took. */
 interface Asked {
   readonly atMs: number
   readonly tookMs: number
 }
 
-/** A person's time is no part of what the call took: the request that was answered in the end had waited for them. */
+/** Waiting for a person is not part of the call's time: the last request had waited for the decision. */
 function apartFromWaiting(answer: Heard, { atMs, tookMs }: Asked): Heard & Pick<Answer, 'waitedMs'> {
   const runMs = runMsIn(answer.body) ?? 0
   return { ...answer, tookMs: tookMs + runMs, waitedMs: Math.max(0, performance.now() - atMs - runMs) }
@@ -161,7 +161,7 @@ function apartFromWaiting(answer: Heard, { atMs, tookMs }: Asked): Heard & Pick<
 
 const NOT_SENT = { kind: 'none' } as const
 
-/** Refusals of the request, which leave open what became of a call that the server had taken before. */
+/** Refusals that do not tell what became of a call that the server accepted before. */
 const OF_THE_REQUEST: ReadonlySet<string | undefined> = new Set([
   'unauthenticated',
   'rate_limited',
@@ -169,17 +169,17 @@ const OF_THE_REQUEST: ReadonlySet<string | undefined> = new Set([
   'overloaded',
   'not_ready',
   'internal',
-  // Something between the page and the server answered.
+  // The answer came from a proxy, not from the server.
   undefined,
 ])
 
-/** Whether a call may have run, or may wait, although this is the answer. */
+/** Whether the call may have run, or may wait, despite this answer. */
 function saysNothingOf(answer: Heard, isTaken: boolean): boolean {
   if (answer.status < 300) return false
   return answer.status >= 500 || (isTaken && OF_THE_REQUEST.has(codeOf(answer)))
 }
 
-/** Only for the link to the call: an answer stands without it. */
+/** Only for the link to the call; the answer does not depend on it. */
 async function recordOf(callId: string, signal: AbortSignal): Promise<string | undefined> {
   const look = await lookAt(callId, signal).catch(() => undefined)
   return look?.kind === 'found' ? recordIn(look.view) : undefined
@@ -204,7 +204,7 @@ function reasonOf(error: unknown): string {
 const FIRST_LOOK_MS = 700
 const LOOK_AGAIN_MS = 1000
 
-/** While a call runs for longer than a moment, how far the tool says it is. */
+/** Progress of a tool that runs for more than a moment. */
 function watchProgress({ callId, signal, setPhase }: FlowOptions): { end(): void } {
   const over = new AbortController()
   const either = AbortSignal.any([signal, over.signal])
@@ -218,7 +218,7 @@ function watchProgress({ callId, signal, setPhase }: FlowOptions): { end(): void
       await pause(LOOK_AGAIN_MS, either)
     }
   }
-  // How far it is may be unknown; what came of it is told by the call.
+  // Progress is optional; the call itself reports its outcome.
   look().catch(() => undefined)
   return { end: () => over.abort() }
 }

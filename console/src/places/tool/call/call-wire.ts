@@ -11,38 +11,38 @@ export interface SentCall {
   readonly userId: string | undefined
 }
 
-/** What the server said to a call, and how long it took. */
+/** The server's answer to a call. */
 export interface Answer {
   readonly status: number
   readonly headers: readonly (readonly [string, string])[]
-  /** As it came. */
+  /** The body, unparsed. */
   readonly text: string
   readonly body: unknown
   readonly callId: string
-  /** From sending to the last byte, without the time that it waited for a person. */
+  /** From sending to the last byte, without waiting for a person. */
   readonly tookMs: number
-  /** How long it waited to be approved; `undefined` when it did not. */
+  /** How long it waited for approval; `undefined` if it did not. */
   readonly waitedMs?: number
-  /** The call had been recorded before this request was sent: nothing ran for it. */
+  /** The call was recorded before this request, so nothing ran for it. */
   readonly isReplayed: boolean
   /** The person at this page stopped the call, and it ended cancelled. */
   readonly isStopped?: boolean
-  /** The recorded call, for a link to it. Nothing is recorded of what was refused. */
+  /** The recorded call, for a link. Rejected calls have none. */
   readonly record: string | undefined
 }
 
-/** How long the tool ran, as the server measured it; `undefined` where there is no result. */
+/** How long the tool ran, as the server measured it; `undefined` without a result. */
 export function runMsIn(body: unknown): number | undefined {
   const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
   return typeof result?.duration === 'number' ? result.duration : undefined
 }
 
-/** Whether a call that was taken back ended before it began: of what ran at all the server measured how long. */
+/** Whether a cancelled call ended before it ran: a call that ran has a duration. */
 export function hasNotRun(view: unknown): boolean {
   return isRecord(view) && view.state === 'failed' && runMsIn(view) === 0
 }
 
-/** What somebody has to give first, on a page of the server or of a provider. */
+/** Something that a person must provide first, on a page of the server or of a provider. */
 export interface Challenge {
   readonly id: string
   readonly url: string
@@ -55,7 +55,7 @@ export interface Progress {
   readonly message?: string
 }
 
-/** The same, before anything else was asked about the call. */
+/** An answer before the call was looked up. */
 export type Heard = Omit<Answer, 'isReplayed' | 'record' | 'waitedMs'>
 
 export async function ask(
@@ -80,7 +80,7 @@ export async function ask(
   }
 }
 
-/** A connection that breaks in the middle of an answer is lost, too. */
+/** A connection that breaks during an answer is lost, too. */
 async function readText(response: Response): Promise<string> {
   try {
     return await response.text()
@@ -102,13 +102,13 @@ interface Waits {
   readonly challenges: readonly Challenge[]
 }
 
-/** Whether the answer is that somebody has to do something first; nothing ran then. */
+/** Whether a person must do something first; nothing ran then. */
 export function waitsFor({ status, body }: Heard): Waits | undefined {
   if (status !== 400 || !isRecord(body) || !isRecord(body.missing_requirements)) return undefined
   const { approval, authorization, secrets, user_id: user } = body.missing_requirements
   if (isRecord(approval) && typeof approval.id === 'string')
     return { approvalId: approval.id, challenges: [] }
-  // Access alone would not be enough.
+  // Access alone is not enough.
   if (secrets !== undefined || user !== undefined) return undefined
   const facts = isRecord(body.challenges) ? body.challenges : {}
   const challenges = (Array.isArray(authorization) ? authorization : []).flatMap((challenge): Challenge[] => {
@@ -124,7 +124,7 @@ export function waitsFor({ status, body }: Heard): Waits | undefined {
 
 const ASK_STATUS_MS = 2000
 
-/** Until every one of them has been given, or failed: the call then says so. */
+/** Waits until each was given or has failed. */
 export async function waitUntilGiven(challenges: readonly Challenge[], signal: AbortSignal): Promise<void> {
   for (;;) {
     await pause(ASK_STATUS_MS, signal)
@@ -139,13 +139,13 @@ export async function waitUntilGiven(challenges: readonly Challenge[], signal: A
   }
 }
 
-/** What the server has on record of a call. `unread`: it was not to be found out, and nothing follows from that. */
+/** The server's record of a call. `unread`: it could not be read. */
 type Look =
   | { readonly kind: 'found'; readonly view: Readonly<Record<string, unknown>> }
   | { readonly kind: 'none' }
   | { readonly kind: 'unread'; readonly says: string }
 
-/** Only the server's own word for it says that there is no such call; whatever else went wrong says nothing about it. */
+/** Only the server's own error code means that there is no such call; other errors say nothing about it. */
 export async function lookAt(callId: string, signal: AbortSignal): Promise<Look> {
   const response = await reach(callPath(callId), { headers: runAsHeaders(), signal })
   const view = parse(await readText(response))
@@ -160,7 +160,7 @@ export function callPath(callId: string): string {
   return `/calls/${encodeURIComponent(callId)}`
 }
 
-/** The server's word for what kept it from calling, in a header. */
+/** The server's error code, in a header. */
 const ERROR_CODE = 'collet-error-code'
 
 export function codeOf({ headers }: Pick<Answer, 'headers'>): string | undefined {
@@ -184,7 +184,7 @@ export function readProgress(view: Readonly<Record<string, unknown>>): Progress 
   }
 }
 
-/** Rejects when it is not to go on. */
+/** Rejects when aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => {

@@ -1,15 +1,15 @@
 import { forget, keep, kept } from '../../../api/kept.ts'
 
 /**
- * The id of a call whose answer nobody has seen yet, kept by this window until somebody has: a page that was loaded anew in between can
- * still say what became of it. Nothing of its input is kept, which may be anybody's business.
+ * The id of a call whose answer was not shown yet, stored in this window, so that a reloaded page can find out what became of it.
+ * The input is not stored, because it may be private.
  */
 interface KeptCall {
   readonly callId: string
   readonly since: Date
 }
 
-/** Whose it is: the server tells nobody else of it, and an id means another call under another name. */
+/** The caller: another caller cannot read it, and under another name the id means another call. */
 export interface Keeper {
   readonly who: string
   readonly tool: string

@@ -10,19 +10,19 @@ import { forgetCall, type Keeper, keepCall, keptCall } from './kept-call.ts'
 
 export interface CallControl {
   readonly phase: CallPhase
-  /** A new call. */
+  /** Starts a new call. */
   run(call: SentCall): void
-  /** The same call once more, under the same id; or, where its input is not known, what became of it. */
+  /** Repeats the call under its id; if its input is not known, looks it up. */
   askAgain(): void
-  /** Sends the input of a call that was left waiting, under its id. The server takes no other. */
+  /** Sends the input of a waiting call under its id. The server accepts no other input. */
   goOn(call: SentCall): void
-  /** Asks a call that runs to stop, or gives up one that waits for access. */
+  /** Stops a running call, or gives up one that waits for access. */
   stop(): void
-  /** Takes a call back that waits for approval. Throws when the server did not say that it has. */
+  /** Withdraws a call that waits for approval. Throws if the server did not confirm it. */
   withdraw(): Promise<void>
 }
 
-/** One call of a tool at a time, by whoever is signed in. */
+/** One call of a tool at a time, by the signed-in person. */
 export function useCall(tool: ToolDetails): CallControl {
   const who = useCaller()
   const keeper: Keeper = { who, tool: tool.id }
@@ -30,10 +30,10 @@ export function useCall(tool: ToolDetails): CallControl {
   const current = useRef<{ readonly call: SentCall; readonly callId: string } | undefined>(undefined)
   const end = useRef(new AbortController())
   useEffect(() => () => end.current.abort(), [])
-  // What changes nothing may simply be called again.
+  // A tool that changes nothing may be called again.
   const isKept = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
 
-  // An id is one caller's own: sent under another name it would be another call, and run once more.
+  // Ids belong to one caller: under another name it would be another call, and would run again.
   const sender = useRef(who)
   useEffect(() => {
     if (sender.current === who) return
@@ -83,7 +83,6 @@ export function useCall(tool: ToolDetails): CallControl {
       }
       if (phase.at !== 'running') return
       setPhase((before) => (before.at === 'running' ? { ...before, isStopping: true } : before))
-      // It answers for itself.
       void reach(callPath(phase.callId), { method: 'DELETE', headers: runAsHeaders() }).catch(() => undefined)
     },
     async withdraw() {
@@ -92,7 +91,7 @@ export function useCall(tool: ToolDetails): CallControl {
       const view = await request<unknown>(callPath(callId), { method: 'DELETE', headers: runAsHeaders() })
       const options = flow(callId)
       if (hasNotRun(view)) options.setPhase({ at: 'told', says: WITHDRAWN })
-      // Somebody had approved it just then.
+      // It was approved in the meantime.
       else void lookUp(options)
     },
   }
@@ -100,7 +99,7 @@ export function useCall(tool: ToolDetails): CallControl {
 
 const WITHDRAWN = 'You withdrew the call. It will not be approved any more, and nothing ran.'
 
-/** As whom the server takes calls of this page: the operator of a server with keys chooses a caller. */
+/** The caller that the server sees: the operator of a server with keys chooses one. */
 function useCaller(): string {
   const principal = useSession()?.principal ?? null
   const { caller } = useRunAs()
@@ -113,7 +112,7 @@ const NOBODY = ''
 const NOT_YOURS =
   'That call was made under another name than the one you use now. Find out in Calls what became of it before you run the tool again.'
 
-/** A call that this page asked to stop, and that ended cancelled, was stopped by the person at the page. */
+/** A call that this page asked to stop, and that ended cancelled. */
 function withStop(before: CallPhase, next: CallPhase): CallPhase {
   const isStopping = before.at === 'running' && before.isStopping === true
   if (!isStopping || next.at !== 'answered' || codeOf(next.answer) !== 'cancelled') return next

@@ -1,11 +1,11 @@
 import type { RJSFSchema } from '@rjsf/utils'
 
-/** What the form hands down to all its parts. */
+/** Context of all parts of the form. */
 interface FormFacts {
   readonly errors: ReadonlyMap<string, string>
 }
 
-/** Fields are known by where they are in the input: `in/address/city`. */
+/** The id of a field is its path in the input: `in/address/city`. */
 export function errorOf(id: string, facts: FormFacts): string | undefined {
   return facts.errors.get(id.replace(/^in\/?/, ''))
 }
@@ -18,7 +18,7 @@ export function errorId(id: string): string {
   return `${id}-error`
 }
 
-/** Joins a control with the texts that stand below it. */
+/** Joins a control with the texts below it. */
 export function describedBy(
   id: string,
   schema: RJSFSchema,

@@ -2,15 +2,15 @@ import { type Schema as CheckedSchema, Validator } from '@cfworker/json-schema'
 import type { RJSFSchema, ValidatorType } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
-/** One thing that does not fit. `path` leads to it: names and places. */
+/** One error, and the path to the value. */
 interface Misfit {
   readonly path: readonly string[]
   readonly says: string
 }
 
 /**
- * What of the input does not fit the schema, as far as the page can tell; the server's own check is what counts. It reads the schema and
- * makes no code of it, which the page's policy forbids. `undefined`: the schema cannot be read here.
+ * Errors of the input against the schema; the server's check is authoritative. The schema is interpreted, because the page's
+ * policy forbids generated code. `undefined`: the schema cannot be read here.
  */
 export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | undefined {
   try {
@@ -25,7 +25,7 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
   }
 }
 
-/** The library speaks of instances; people think of fields. */
+/** Replaces the library's word "instance". */
 function inWords(path: readonly string[], error: string): Misfit {
   const [, member] = /required property "(.+)"/.exec(error) ?? []
   if (member !== undefined) return { path: [...path, member], says: 'Is required.' }
@@ -34,7 +34,7 @@ function inWords(path: readonly string[], error: string): Misfit {
   return { path, says: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
 }
 
-/** These only say that something below them does not fit. */
+/** These errors only say that a nested value is invalid. */
 const CARRIERS = new Set(['properties', 'items', '$ref', 'allOf', 'prefixItems', 'additionalItems'])
 
 const made = new WeakMap<object, Validator>()
@@ -47,7 +47,7 @@ function validatorOf(schema: Schema): Validator {
   return validator
 }
 
-/** Schemas are of others: whatever is an object may be one. */
+/** Schemas are untrusted: any object may be one. */
 function isChecked(schema: unknown): schema is CheckedSchema {
   return isRecord(schema)
 }
@@ -60,7 +60,7 @@ function pathIn(location: string): readonly string[] {
     .map((part) => decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-/** Tells the form library which alternative an input is of. Everything else is checked by the server. */
+/** Tells the form library which alternative an input matches. The server checks the rest. */
 export const formValidator: ValidatorType = {
   isValid: (schema, value, root) => fits(schema, value, root),
   validateFormData: () => ({ errors: [], errorSchema: {} }),
@@ -71,7 +71,7 @@ function fits(schema: RJSFSchema, value: unknown, root: RJSFSchema): boolean {
   const text = JSON.stringify(value)
   if (text === undefined) return false
   try {
-    // References in a part of a schema lead to definitions of the whole.
+    // References in a subschema point to definitions of the whole.
     const whole = { ...schema, $defs: root.$defs, definitions: root.definitions }
     return isChecked(whole) && new Validator(whole, '2020-12').validate(JSON.parse(text)).valid
   } catch {

@@ -2,7 +2,7 @@ import type { FieldProps } from '@rjsf/utils'
 import { type ReactNode, useState } from 'react'
 import { TextArea } from '../../../parts/field.tsx'
 
-/** For what has no type of its own: any JSON, written as such. */
+/** A field for any JSON, for schemas without a type. */
 export function AnyJsonField({ fieldPathId, formData, onChange, required }: FieldProps): ReactNode {
   const [typed, setTyped] = useState<string>()
   const text = typed ?? (formData === undefined ? '' : JSON.stringify(formData))

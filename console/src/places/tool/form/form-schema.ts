@@ -2,28 +2,28 @@ import type { RJSFSchema } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
 /**
- * A tool's schema as the form library reads it best. Said otherwise are types in a list, "this or null", and alternatives without a name;
- * lists whose places differ are left to JSON. Defaults are taken out, because the server fills them in itself and the input should hold
- * only what somebody wrote; fields show them in grey.
+ * A tool's schema in a form that the form library handles well: lists of types, nullable types and unnamed alternatives are
+ * rewritten; tuples are left to JSON. Defaults are removed, because the server fills them in and the input should hold only what
+ * was typed; fields show them in grey.
  */
 export function toFormSchema(schema: Schema): RJSFSchema {
   return rewrite(schema, schema, 0)
 }
 
-/** Beside an alternative: its label is the choice above it. */
+/** Inside an alternative: the choice above is its label. */
 export const BRANCH = 'x-branch'
-/** What the server takes when a field is left empty. */
+/** The default that the server uses for an empty field. */
 export const DEFAULT = 'x-default'
 
 const MAX_LEVELS = 40
 
-/** Members that hold schemas by name, one schema, or a list of them. */
+/** Keywords that hold schemas by name, one schema, or a list of them. */
 const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
 const SINGLE = ['items', 'additionalProperties', 'additionalItems', 'not', 'if', 'then', 'else', 'contains']
 const LISTED = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
 
 function rewrite(schema: unknown, root: Schema, level: number): RJSFSchema {
-  // Anything is allowed: a field for JSON.
+  // Any value is valid: a field for JSON.
   if (!isRecord(schema) || Object.keys(schema).length === 0) return { description: 'Any JSON.' }
   if (level > MAX_LEVELS) return { description: 'Any JSON.' }
   const next: Record<string, unknown> = { ...schema }
@@ -47,7 +47,7 @@ function rewrite(schema: unknown, root: Schema, level: number): RJSFSchema {
   return withoutDefault(withoutTuple(withBranches(withOneType(next), root)))
 }
 
-/** `type: ['string', 'number']` is a choice; with `null` besides one type it is that type, which may be left empty. */
+/** `type: ['string', 'number']` is a choice; one type with `null` is that type, which may be left empty. */
 function withOneType(schema: Record<string, unknown>): Record<string, unknown> {
   const { type, ...rest } = schema
   if (!Array.isArray(type)) return schema
@@ -80,7 +80,7 @@ function withBranches(schema: Record<string, unknown>, root: Schema): Record<str
   }
 }
 
-/** What one would call an alternative: its title, its reference, the constant that tells it from others, or its type. */
+/** The label of an alternative: its title, its reference, its distinguishing constant, or its type. */
 function titleOf(branch: Readonly<Record<string, unknown>>, root: Schema): string {
   if (typeof branch.title === 'string') return branch.title
   const { $ref } = branch
@@ -107,7 +107,7 @@ function resolvePointer(ref: string, root: Schema): Schema | undefined {
   return isRecord(found) ? found : undefined
 }
 
-/** A list whose places differ has no fields: it is written as JSON. */
+/** A tuple has no fields and is written as JSON. */
 function withoutTuple(schema: Record<string, unknown>): Record<string, unknown> {
   if (!Array.isArray(schema.prefixItems) && !Array.isArray(schema.items)) return schema
   const { description } = schema

@@ -20,7 +20,7 @@ import { errorId, errorOf, hintId } from './field-ids.ts'
 import { BRANCH } from './form-schema.ts'
 import { BaseInput } from './form-widgets.tsx'
 
-/** Label, control, what the schema says of it, and what the server said. */
+/** Label, control, facts from the schema, and the server's message. */
 function FieldFrame(props: FieldTemplateProps): ReactNode {
   useConstants(props)
   const { id, fieldPathId, schema, required, children, hidden, displayLabel, rawDescription, registry } =
@@ -31,7 +31,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
   const isBranch = schema[BRANCH] === true
   const name = nameOf(fieldPathId.path)
   const isRequired = required === true && !isBranch && typeof fieldPathId.path.at(-1) === 'string'
-  // A choice has its label, and what is chosen says below it what it is of.
+  // A choice has the label, and its value is described below it.
   const hasLabel = isChoice(schema) ? name !== '' : displayLabel === true && !isGroup
   return (
     <div className={error === undefined ? 'field' : 'field bad'}>
@@ -57,7 +57,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
   )
 }
 
-/** What the schema leaves no choice about is filled in as soon as anything of the object is. */
+/** Constants are filled in once any member of the object is. */
 function useConstants({ schema, formData, onChange, fieldPathId, id }: FieldTemplateProps): void {
   const fixed = fixedMembers(schema, formData)
   useEffect(() => {
@@ -65,7 +65,7 @@ function useConstants({ schema, formData, onChange, fieldPathId, id }: FieldTemp
   }, [fixed, formData, onChange, fieldPathId.path, id])
 }
 
-/** As JSON, so that equal ones are the same. */
+/** As JSON, to compare by value. */
 function fixedMembers({ properties, required }: RJSFSchema, value: unknown): string | undefined {
   if (!isRecord(value) || properties === undefined || Object.keys(withoutGaps(value)).length === 0)
     return undefined
@@ -102,7 +102,7 @@ function nameOf(path: readonly (string | number)[]): string {
   return typeof last === 'number' ? `${last + 1}.` : visibleText(last ?? '')
 }
 
-/** A member whose name is free has a field for it, and can be taken away. */
+/** A member with a free name has a field for the name, and can be removed. */
 function Extra(props: FieldTemplateProps): ReactNode {
   const { id, schema, label, onKeyRenameBlur, onRemoveProperty, children } = props
   if (!(ADDITIONAL_PROPERTY_FLAG in schema)) return children
@@ -122,7 +122,7 @@ function Extra(props: FieldTemplateProps): ReactNode {
   )
 }
 
-/** From this many optional fields on, those that are empty are folded away. */
+/** From this many optional fields on, empty ones are folded. */
 const MANY = 12
 
 function ObjectFields(props: ObjectFieldTemplateProps): ReactNode {
@@ -227,7 +227,7 @@ function Again({ name, onExpand }: { name: string; onExpand: (id: string) => voi
   )
 }
 
-/** Said by the frames above. */
+/** Shown by the templates above. */
 function Nothing(): ReactNode {
   return null
 }

@@ -11,10 +11,10 @@ import { visibleText } from '../../../parts/visible-text.ts'
 import { describedBy } from './field-ids.ts'
 import { DEFAULT } from './form-schema.ts'
 
-/** A text of more than one line, or one that may be long. */
+/** Multi-line or long text. */
 const LONG_TEXT = 300
 
-/** Text, numbers and dates. What the server takes for an empty one is shown in grey. */
+/** Text, numbers and dates, with the default in grey. */
 export function BaseInput(props: BaseInputTemplateProps): ReactNode {
   const { id, value, schema, type, options, onChange, placeholder, registry } = props
   const { type: kind, step, min, max } = getInputProps(schema, type, options)
@@ -50,7 +50,7 @@ function hintOf(format: string | undefined): string | undefined {
   return format === 'date-time' ? '2026-11-14T11:52:08Z' : format === 'time' ? '11:52:08Z' : undefined
 }
 
-/** As written: the library's own would turn moments into the zone of the reader. */
+/** The value as typed: the library's own widget would convert times to the reader's zone. */
 function PlainText(props: WidgetProps): ReactNode {
   return <BaseInput {...props} type="text" />
 }
@@ -108,7 +108,7 @@ function ManyOf({ value, options, onChange, label, name }: WidgetProps): ReactNo
   )
 }
 
-/** Three states: yes, no, and not said, which is what an untouched one is. */
+/** Three states: yes, no, and not set, which is the initial one. */
 function Truth({ id, value, onChange, label, name, schema, registry, required }: WidgetProps): ReactNode {
   const usual: unknown = schema[DEFAULT]
   return (

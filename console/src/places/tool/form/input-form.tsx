@@ -1,4 +1,4 @@
-// The package as a whole would ask for its tests' packages, too.
+// The package's index would import its test packages.
 import withTheme from '@rjsf/core/lib/withTheme.js'
 import { Component, type ReactNode, useMemo } from 'react'
 import { Note } from '../../../parts/meaning.tsx'
@@ -13,7 +13,7 @@ interface InputFormProps {
   readonly schema: Schema
   readonly value: unknown
   readonly onChange: (value: unknown) => void
-  /** What the server said about fields, by their path: names joined with a slash. */
+  /** The server's messages by path: names joined with a slash. */
   readonly errors: ReadonlyMap<string, string>
 }
 
@@ -23,7 +23,7 @@ const Form = withTheme({
   fields: { FallbackField: AnyJsonField },
 })
 
-/** The input as fields, made from the tool's schema. What has no field is written as JSON beside it. */
+/** The input as fields, made from the tool's schema. Values without a field are edited as JSON. */
 export function InputForm({ schema, value, onChange, errors }: InputFormProps): ReactNode {
   const formSchema = useMemo(() => toFormSchema(schema), [schema])
   return (
@@ -39,7 +39,7 @@ export function InputForm({ schema, value, onChange, errors }: InputFormProps): 
         formData={value}
         formContext={{ errors }}
         onChange={({ formData }, id) => {
-          // Without a field that changed it is what the library would fill in by itself.
+          // Without a changed field it is a default that the library filled in.
           if (id !== undefined) onChange(withoutUndefined(formData))
         }}
         experimental_defaultFormStateBehavior={{
@@ -51,7 +51,7 @@ export function InputForm({ schema, value, onChange, errors }: InputFormProps): 
         noValidate
         noHtml5Validate
       >
-        {/* Instead of its own button. */}
+        {/* Replaces the library's button. */}
         <span hidden />
       </Form>
     </Boundary>
@@ -60,12 +60,12 @@ export function InputForm({ schema, value, onChange, errors }: InputFormProps): 
 
 const UI = { 'ui:globalOptions': { orderable: false, copyable: false } }
 
-/** An emptied field is a member that is not there. */
+/** An emptied field is a missing member. */
 function withoutUndefined(value: unknown): unknown {
   return value === undefined ? {} : JSON.parse(JSON.stringify(value))
 }
 
-/** Schemas come from anywhere, and the library cannot read them all. */
+/** The library cannot read every schema. */
 class Boundary extends Component<{ readonly children: ReactNode }, { readonly hasFailed: boolean }> {
   override state = { hasFailed: false }
 
