@@ -11,13 +11,13 @@ import { Note } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { useMay } from './api.ts'
+import { CallTable, OlderFailed } from './call-table.tsx'
 import { CallDetail } from './detail.tsx'
-import { JournalTable, OlderFailed } from './journal-table.tsx'
 import { type CallQuery, commandOf, REJECTED, readQuery, showCommand } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
 import { RejectedList } from './rejected.tsx'
 import { Tally } from './tally.tsx'
-import { type LiveJournal, useJournal } from './use-journal.ts'
+import { type LiveCallList, useCallList } from './use-call-list.ts'
 import './calls.css'
 
 const SCOPE = 'admin:calls'
@@ -37,7 +37,7 @@ function Calls(): ReactNode {
   const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline' }, change] = useSearchState()
   const query = useMemo(() => readQuery(q), [q])
   const isLive = liveWord === 'on'
-  const live = useJournal(query.filters, isLive)
+  const live = useCallList(query.filters, isLive)
   const list = useRef<HTMLElement>(null)
   const navigate = useNavigate()
   useEcho(selected === undefined ? commandOf(query.filters, isLive) : showCommand(selected))
@@ -65,7 +65,7 @@ function Calls(): ReactNode {
       }
     >
       <div className="split calls-split" data-detail={selected === undefined ? 'closed' : 'open'}>
-        <section className="calls-list" aria-label="Journal" ref={list}>
+        <section className="calls-list" aria-label="Calls" ref={list}>
           {problems.map(({ text, problem }) => (
             <Note key={text} tone="failed">
               <code>{text}</code> filters nothing. {problem}
@@ -97,7 +97,7 @@ function Calls(): ReactNode {
 }
 
 interface ListProps {
-  readonly live: LiveJournal
+  readonly live: LiveCallList
   readonly query: CallQuery
   readonly selected: string | undefined
   readonly list: React.RefObject<HTMLElement | null>
@@ -112,7 +112,7 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
   if (error !== null && view.rows.length === 0)
     return (
       <Failed
-        what="The journal could not be read"
+        what="The calls could not be read"
         error={error}
         safe="Calls already recorded are safe."
         onRetry={retry}
@@ -120,7 +120,7 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
     )
   if (isLoading) return <Loading what="calls" rows={12} />
   if (view.rows.length > 0 || view.waiting > 0)
-    return <JournalTable live={live} scroller={list} selected={selected} onOpen={onOpen} />
+    return <CallTable live={live} scroller={list} selected={selected} onOpen={onOpen} />
   if (view.older !== null)
     return (
       <>
@@ -147,7 +147,7 @@ function LiveButton({
   isLive,
   onPress,
 }: {
-  readonly live: LiveJournal
+  readonly live: LiveCallList
   readonly isLive: boolean
   readonly onPress: () => void
 }): ReactNode {

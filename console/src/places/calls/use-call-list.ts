@@ -8,12 +8,12 @@ import { leftLength } from '../../app/left-place.ts'
 import { countOf } from '../../parts/format.ts'
 import { useStore } from '../../store.ts'
 import type { CallChanges, CallPage } from './api.ts'
-import { Journal, type JournalView } from './journal.ts'
+import { CallList, type CallListView } from './call-list.ts'
 import { type Filters, paramsOf } from './query.ts'
 
-export interface LiveJournal {
-  readonly journal: Journal
-  readonly view: JournalView
+export interface LiveCallList {
+  readonly list: CallList
+  readonly view: CallListView
   readonly error: Error | null
   readonly isLoading: boolean
   readonly live: LiveState
@@ -26,31 +26,31 @@ const PAGE = 100
 const MAX_PAGE = 1_000
 const ANNOUNCED_MS = 10_000
 
-/* The calls of a filter from the list and the stream. The list is requested after the stream is open, so that no call is missed. */
-export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
-  const [journal] = useState(() => new Journal())
+/** The calls of a filter from the list and the stream. The list is requested after the stream is open, so that no call is missed. */
+export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
+  const [list] = useState(() => new CallList())
   // After Back, the first page is as long as the list was.
   const [firstPage] = useState(() => Math.min(MAX_PAGE, Math.max(PAGE, leftLength())))
-  const view = useStore(journal.view)
+  const view = useStore(list.view)
   const asked = JSON.stringify(filters)
-  const list = useQuery({
+  const found = useQuery({
     queryKey: ['calls', 'list', filters],
     queryFn: ({ signal }) => {
-      journal.expectFill()
+      list.expectFill()
       return request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(firstPage) })}`, { signal })
     },
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
   })
-  const { data, refetch } = list
+  const { data, refetch } = found
   useEffect(() => {
-    if (data !== undefined) journal.fill(data)
-  }, [data, journal])
+    if (data !== undefined) list.fill(data)
+  }, [data, list])
   // biome-ignore lint/correctness/useExhaustiveDependencies: another filter is another list.
-  useEffect(() => () => journal.clear(), [asked, journal])
+  useEffect(() => () => list.clear(), [asked, list])
 
   const gather = useGathered(asked, (told: readonly CallChanges[]) => {
-    journal.take(...told)
+    list.take(...told)
     for (const { record } of told.flatMap(({ calls }) => calls))
       void queries.invalidateQueries({ queryKey: ['call', record], exact: true })
   })
@@ -64,19 +64,19 @@ export function useJournal(filters: Filters, isLive: boolean): LiveJournal {
 
   const loadOlder = useCallback(
     () =>
-      void journal.loadOlder((older, signal) => {
+      void list.loadOlder((older, signal) => {
         const params = paramsOf(filters, { limit: String(PAGE) })
         for (const [name, place] of Object.entries(older)) params.set(name, String(place))
         return request<CallPage>(`/admin/calls?${params}`, { signal })
       }),
-    [filters, journal],
+    [filters, list],
   )
 
   return {
-    ...{ journal, view, live, loadOlder },
+    ...{ list, view, live, loadOlder },
     rate: useRate(view.begun, isLive),
-    error: list.error,
-    isLoading: list.isPending,
+    error: found.error,
+    isLoading: found.isPending,
     retry: () => void refetch(),
   }
 }

@@ -16,7 +16,7 @@ import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
 import { type CallRow, callerText, runTimeText } from './api.ts'
-import type { LiveJournal } from './use-journal.ts'
+import type { LiveCallList } from './use-call-list.ts'
 
 const COLUMNS: readonly Column[] = [
   { title: 'Time', className: 'c-time' },
@@ -34,7 +34,7 @@ const PHONE = '(max-width: 45rem)'
 const NEAR_END = 20
 
 /** The rows of the list: only those in view are drawn, and none moves under the pointer. */
-export function JournalTable({ live, scroller, selected, onOpen }: JournalTableProps): ReactNode {
+export function CallTable({ live, scroller, selected, onOpen }: CallTableProps): ReactNode {
   const { rows, waiting, older, olderError } = live.view
   const isPhone = useMedia(PHONE)
   const top = useRef<HTMLDivElement>(null)
@@ -66,7 +66,7 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
   const margin = virtual.options.scrollMargin
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: it only holds the rows still; with the keyboard the focus holds them.
-    <div ref={top} className="journal" onKeyDown={keys.onKeyDown} {...hold.props}>
+    <div ref={top} className="call-list" onKeyDown={keys.onKeyDown} {...hold.props}>
       {waiting > 0 && (
         <div className="new-calls">
           <button type="button" className="btn sm" onClick={hold.showNew}>
@@ -82,7 +82,7 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
             if (row === undefined) return null
             const isStep = row.parent !== null && hasParentBefore(rows, index)
             return (
-              <JournalRow
+              <TableRow
                 key={key}
                 row={row}
                 isSelected={row.record === selected}
@@ -104,7 +104,7 @@ export function JournalTable({ live, scroller, selected, onOpen }: JournalTableP
 }
 
 /** The end of a list that may have more rows. */
-export function OlderFailed({ live: { view, loadOlder } }: { readonly live: LiveJournal }): ReactNode {
+export function OlderFailed({ live: { view, loadOlder } }: { readonly live: LiveCallList }): ReactNode {
   if (view.olderError === null) return null
   return (
     <Note
@@ -120,8 +120,8 @@ export function OlderFailed({ live: { view, loadOlder } }: { readonly live: Live
   )
 }
 
-interface JournalTableProps {
-  readonly live: LiveJournal
+interface CallTableProps {
+  readonly live: LiveCallList
   readonly scroller: RefObject<HTMLElement | null>
   readonly selected: string | undefined
   readonly onOpen: (record: string) => void
@@ -136,7 +136,7 @@ function Space({ px }: { readonly px: number }): ReactNode {
   )
 }
 
-interface JournalRowProps {
+interface TableRowProps {
   readonly row: CallRow
   readonly isSelected: boolean
   readonly step: 'inner' | 'last' | undefined
@@ -145,8 +145,8 @@ interface JournalRowProps {
   readonly onOpen: (record: string) => void
 }
 
-const JournalRow = memo(
-  function JournalRow({ row, isSelected, step, link, onOpen }: JournalRowProps): ReactNode {
+const TableRow = memo(
+  function TableRow({ row, isSelected, step, link, onOpen }: TableRowProps): ReactNode {
     const at = formatClock(row.created_at, { withMs: true })
     const kind = step === undefined ? '' : step === 'last' ? 'step last' : 'step'
     return (
@@ -199,11 +199,11 @@ const JournalRow = memo(
 )
 
 /** Rows are held while the pointer is over them, one has the focus, or the list is scrolled down. */
-function useHold({ journal }: LiveJournal, scroller: RefObject<HTMLElement | null>) {
+function useHold({ list }: LiveCallList, scroller: RefObject<HTMLElement | null>) {
   const over = useRef({ isPointed: false, isFocused: false })
   const look = (): void => {
     const { isPointed, isFocused } = over.current
-    journal.hold(isPointed || isFocused || (scroller.current?.scrollTop ?? 0) > 0)
+    list.hold(isPointed || isFocused || (scroller.current?.scrollTop ?? 0) > 0)
   }
   const note = (change: Partial<typeof over.current>) => () => {
     Object.assign(over.current, change)
@@ -226,7 +226,7 @@ function useHold({ journal }: LiveJournal, scroller: RefObject<HTMLElement | nul
     },
     showNew(): void {
       scroller.current?.scrollTo({ top: 0 })
-      journal.hold(false)
+      list.hold(false)
       look()
     },
   }

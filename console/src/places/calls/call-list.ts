@@ -2,7 +2,7 @@ import { createStore, type Store } from '../../store.ts'
 import type { CallChanges, CallPage, CallRow } from './api.ts'
 
 /** The state of the list for the page. */
-export interface JournalView {
+export interface CallListView {
   /** Newest first, steps below their call. */
   readonly rows: readonly CallRow[]
   /** How many calls arrived while the list is held; they are shown on release. */
@@ -24,14 +24,14 @@ type AskOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
 /** The limit of rows: longer lists are slow to scroll. */
 const MAX_ROWS = 2_000
 
-const NOTHING: JournalView = { rows: [], waiting: 0, older: null, olderError: null, begun: 0 }
+const NOTHING: CallListView = { rows: [], waiting: 0, older: null, olderError: null, begun: 0 }
 
 /**
  * The list of calls. Changes are drawn in place; new calls come on top, unless the list is held: then they wait, so that no row
  * moves under the pointer.
  */
-export class Journal {
-  readonly view: Store<JournalView> = createStore(NOTHING)
+export class CallList {
+  readonly view: Store<CallListView> = createStore(NOTHING)
   #rows = new Map<string, CallRow>()
   #waiting = new Map<string, CallRow>()
   /** Events of the stream since the list was last requested. */
