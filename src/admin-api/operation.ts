@@ -113,7 +113,7 @@ export type AnswerOf<Declared> =
   Declared extends Operation<z.ZodType, z.ZodType, infer Answer> ? Unchanging<Answer> : never
 
 /** What a client sends as the body. */
-export type BodyOf<Declared extends Operation> = z.input<ReturnType<Declared['body']>>
+export type BodyOf<Declared extends Operation> = Unchanging<z.input<ReturnType<Declared['body']>>>
 
 export type Unchanging<Value> = [Json] extends [Value]
   ? Value

@@ -37,7 +37,7 @@ const pinned = () =>
         reasons: texts(),
         hash: z.string(),
         renamed_from: z.string().nullable(),
-        seen_at: time().nullable(),
+        seen_at: time(),
         rejected_by: z.string().nullable(),
       })
       .nullable()

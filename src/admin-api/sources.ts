@@ -30,7 +30,7 @@ const SOURCE = named('AdminSource', () =>
     configured: z.boolean().optional().describe('It is in the config, which has to be changed to change it.'),
     settings: z
       .object({
-        trust: z.string().optional(),
+        trust: z.enum(['nothing', 'annotations']).optional(),
         connect_timeout_ms: z.int().optional(),
         include: texts().nullable(),
         exclude: texts(),

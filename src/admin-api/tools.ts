@@ -147,7 +147,7 @@ const TOOL = named('AdminTool', () =>
     title: z.string().nullable(),
     description: z.string(),
     kind: z.string(),
-    source: TOOL_SOURCE().extend({ key: z.string() }).nullable(),
+    source: TOOL_SOURCE().extend({ key: z.string(), since: time() }).nullable(),
     toolkit: z.string(),
     tags: texts(),
     toolsets: texts(),

@@ -1,24 +1,14 @@
 import { queryOptions } from '@tanstack/react-query'
+import type { AnswerOf } from '../../../src/admin-api/operation.ts'
+import type { Budget, READ_BUDGETS } from '../../../src/admin-api/usage.ts'
 import { request } from './client.ts'
 
-/** A budget that a caller has spent from, in its present window. */
-export interface Budget {
-  readonly tenant: string
-  readonly principal: string | null
-  readonly window_seconds: number
-  readonly resets_at: string
-  readonly units: readonly {
-    readonly unit: string
-    readonly limit: number | null
-    readonly used: number
-    readonly left: number | null
-  }[]
-}
+export type { Budget } from '../../../src/admin-api/usage.ts'
 
 export const budgetsQuery = queryOptions({
   queryKey: ['budgets'],
   queryFn: async ({ signal }) =>
-    (await request<{ readonly budgets: readonly Budget[] }>('/admin/budgets', { signal })).budgets,
+    (await request<AnswerOf<typeof READ_BUDGETS>>('/admin/budgets', { signal })).budgets,
   refetchInterval: 10_000,
 })
 

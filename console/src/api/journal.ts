@@ -1,27 +1,9 @@
 import { queryOptions } from '@tanstack/react-query'
+import type { JournalCheck, JournalState } from '../../../src/admin-api/server.ts'
 import { request, send } from './client.ts'
 import { readEvents } from './live.ts'
 
-/** What came of a check of the whole journal. */
-export interface JournalCheck {
-  readonly ok: boolean
-  readonly at: string
-  readonly took_ms: number
-  readonly chains: number
-  readonly groups: number
-  readonly events: number
-  readonly rows: number
-  readonly heads: readonly { readonly writer: string; readonly group: number; readonly link: string }[]
-  readonly first_bad: { readonly writer: string; readonly group: number; readonly reason: string } | null
-  readonly bad_rows: readonly { readonly row: string; readonly reason: string }[]
-  readonly cannot_see: readonly string[]
-}
-
-interface JournalState {
-  readonly last: JournalCheck | null
-  readonly chains: number
-  readonly checking: boolean
-}
+export type { JournalCheck } from '../../../src/admin-api/server.ts'
 
 /** The newest check that this page knows; each server process remembers only its own. */
 let newest: JournalCheck | null = null

@@ -1,4 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
+import type { AnswerOf } from '../../../src/admin-api/operation.ts'
+import type { READ_USAGE } from '../../../src/admin-api/usage.ts'
 import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
 import { request, send } from './client.ts'
 
@@ -53,7 +55,7 @@ export const toolCallsQuery = queryOptions({
   queryKey: ['tools', 'calls'],
   async queryFn({ signal }) {
     const since = new Date(Date.now() - DAY_MS).toISOString()
-    const { usage } = await request<UsageAnswer>(`/admin/usage?since=${since}`, { signal })
+    const { usage } = await request<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, { signal })
     const calls = new Map<string, number>()
     for (const { tool, calls: more } of usage) {
       const [base = ''] = tool.split('@', 1)
@@ -64,7 +66,3 @@ export const toolCallsQuery = queryOptions({
   staleTime: 60_000,
   structuralSharing: false,
 })
-
-interface UsageAnswer {
-  readonly usage: readonly { readonly tool: string; readonly calls: number }[]
-}

@@ -123,7 +123,7 @@ export class ToolListings {
 export function listedSource(
   { type, state, sinceMs, reason }: SourceView,
   seesReasons: boolean,
-): ListedSource {
+): ListedSource & { readonly since: string } {
   return {
     type,
     state,

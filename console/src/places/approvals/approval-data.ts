@@ -1,64 +1,20 @@
 import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query'
+import type {
+  APPROVE_CALL,
+  ApprovalLink,
+  LINK_APPROVAL,
+  LIST_APPROVALS,
+  SHOW_APPROVAL,
+} from '../../../../src/admin-api/approvals.ts'
+import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
 import { request } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
-import type { Difference } from '../../parts/differences.tsx'
-import type { TierName } from '../../parts/meaning.tsx'
 
-/** An approval as `/admin/approvals` has it. */
-export interface Approval {
-  readonly id: string
-  readonly state: 'pending' | 'granted' | 'used' | 'rejected' | 'expired' | 'cancelled'
-  /** The tool has changed since: it can only be rejected. */
-  readonly stale: boolean
-  readonly tenant: string
-  readonly principal: string
-  readonly record: string
-  readonly call_id: string
-  readonly user_id: string | null
-  readonly user_proven: boolean
-  readonly attempt: number
-  readonly tool: string
-  readonly safety_tier: TierName
-  readonly args_hash: string
-  readonly definition_hash: string
-  readonly summary: unknown
-  readonly input_bytes: number
-  readonly hidden_values: number
-  readonly hides_something: boolean
-  readonly quorum: number
-  readonly required_scope: string
-  readonly created_at: string
-  readonly expires_at: string
-  readonly decided_at: string | null
-  readonly decisions: readonly {
-    readonly by: string
-    readonly action: 'grant' | 'reject' | 'override'
-    readonly reason: string | null
-    readonly at: string
-  }[]
-  /** What keeps the person who looks from approving it. */
-  readonly obstacle: 'scope' | 'own' | 'approved_before' | null
-}
-
-/** The same whole. */
-export interface WholeApproval extends Approval {
-  readonly description: string | null
-  /** Absent for those who only read approvals. */
-  readonly input?: unknown
-  readonly needed: 'never' | 'conditional' | 'always' | null
-  /** Whether a link alone can decide it: not where a credential is needed and people cannot sign in for one. */
-  readonly link_may_decide: boolean
-  readonly credentials: readonly { readonly kind: 'authorization' | 'secret'; readonly id: string }[]
-  /** Of a stale one; empty when only the code of the tool is another. */
-  readonly changes: readonly Difference[] | null
-}
-
-export interface MadeLink {
-  readonly url: string
-  readonly approver: string
-  readonly power: 'decide' | 'inspect'
-  readonly needs_sign_in: boolean
-}
+export type {
+  Approval as WholeApproval,
+  ApprovalLink as MadeLink,
+  ListedApproval as Approval,
+} from '../../../../src/admin-api/approvals.ts'
 
 const LOOK_AGAIN_MS = 3000
 const MAX_LISTED = 100
@@ -68,8 +24,10 @@ export const inboxQuery = queryOptions({
   queryKey: ['approvals', 'list'],
   queryFn: async ({ signal }) => {
     const [waiting, newest] = await Promise.all([
-      request<Listed>(`/admin/approvals?state=pending&limit=${MAX_LISTED}`, { signal }),
-      request<Listed>(`/admin/approvals?limit=${MAX_LISTED}`, { signal }),
+      request<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?state=pending&limit=${MAX_LISTED}`, {
+        signal,
+      }),
+      request<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?limit=${MAX_LISTED}`, { signal }),
     ])
     return {
       // One whose time is over is said to be so before that is written down.
@@ -83,7 +41,8 @@ export const inboxQuery = queryOptions({
 export function approvalQuery(id: string) {
   return queryOptions({
     queryKey: ['approvals', 'one', id],
-    queryFn: async ({ signal }) => (await request<Shown>(pathOf(id), { signal })).approval,
+    queryFn: async ({ signal }) =>
+      (await request<AnswerOf<typeof SHOW_APPROVAL>>(pathOf(id), { signal })).approval,
     refetchInterval: untilRefused(LOOK_AGAIN_MS),
   })
 }
@@ -92,8 +51,12 @@ export function approvalQuery(id: string) {
 export function useDecide(id: string) {
   const client = useQueryClient()
   return useMutation({
-    mutationFn: async ({ verb, ...body }: DecisionRequest) =>
-      (await request<Shown>(`${pathOf(id)}/${verb}`, { method: 'POST', body })).approval,
+    mutationFn: async ({
+      verb,
+      ...body
+    }: { readonly verb: 'approve' | 'reject' } & BodyOf<typeof APPROVE_CALL>) =>
+      (await request<AnswerOf<typeof SHOW_APPROVAL>>(`${pathOf(id)}/${verb}`, { method: 'POST', body }))
+        .approval,
     onSuccess: (approval) => client.setQueryData(approvalQuery(id).queryKey, approval),
     onSettled: () =>
       Promise.all([
@@ -103,22 +66,8 @@ export function useDecide(id: string) {
   })
 }
 
-interface DecisionRequest {
-  readonly verb: 'approve' | 'reject'
-  readonly reason?: string
-  readonly accept_hidden?: true
-}
-
-export function makeLink(id: string, body: Pick<MadeLink, 'approver' | 'power'>): Promise<MadeLink> {
-  return request<MadeLink>(`${pathOf(id)}/link`, { method: 'POST', body })
-}
-
-interface Listed {
-  readonly approvals: readonly Approval[]
-}
-
-interface Shown {
-  readonly approval: WholeApproval
+export function makeLink(id: string, body: BodyOf<typeof LINK_APPROVAL>): Promise<ApprovalLink> {
+  return request<ApprovalLink>(`${pathOf(id)}/link`, { method: 'POST', body })
 }
 
 function pathOf(id: string): string {

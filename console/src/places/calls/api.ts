@@ -1,123 +1,41 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
+import type {
+  CallDetails,
+  CallStats,
+  ChangedCall,
+  LIST_REJECTED,
+  SHOW_CALL,
+} from '../../../../src/admin-api/calls.ts'
+import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
 import { request } from '../../api/client.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { formatDuration } from '../../parts/format.ts'
-import type { TierName } from '../../parts/meaning.tsx'
-import { type CallStateName, type Filters, paramsOf } from './query.ts'
+import { type Filters, paramsOf } from './query.ts'
 
-/** A call in a list, without input and outcome. */
-export interface CallRow {
-  readonly record: string
-  readonly tenant: string
-  readonly principal: string
-  /** The operator who ran it in the console under the principal's name. */
-  readonly by?: string | null
-  readonly tool: string
-  readonly safety_tier: TierName
-  readonly state: CallStateName
-  readonly attempt: number
-  /** For a step: the call of its workflow. */
-  readonly parent: string | null
-  readonly created_at: string
-  readonly finished_at: string | null
-  /** From the request to the end, including the time it waited for people. */
-  readonly took_ms: number | null
-  /** How long the tool ran; `null` for a call that did not run, or that a person settled. */
-  readonly ran_ms: number | null
-  readonly error_code: string | null
-}
+export type {
+  CallChanges,
+  CallDetails,
+  CallOutcome,
+  CallStats,
+  ListedCall,
+  RejectedRequest as RejectedRow,
+} from '../../../../src/admin-api/calls.ts'
 
-/** The caller, and the operator who used that name: "operator, as key:alice". */
-export function callerText({ principal, by }: Pick<CallRow, 'principal' | 'by'>): string {
-  return by == null ? principal : `${by}, as ${principal}`
-}
-
-/** The stream leaves out the caller's call id. */
-export interface ListedCall extends CallRow {
-  readonly call_id: string
-}
+/** What lists and the stream both have of a call. */
+export type CallRow = Omit<ChangedCall, 'events' | 'by'> & { readonly by?: string | null | undefined }
+export type StepCall = CallDetails['steps'][number]
+export type JournalRow = CallDetails['journal'][number]
+export type StateCounts = CallStats['states']
 
 export interface CallPage {
   readonly calls: readonly CallRow[]
   readonly next: number | null
 }
 
-/** Events of `GET /admin/calls/events`. */
-export interface CallChanges {
-  readonly calls: readonly (CallRow & { readonly events: readonly string[] })[]
-  readonly left: readonly string[]
+/** The caller, and the operator who used that name: "operator, as key:alice". */
+export function callerText({ principal, by }: Pick<CallRow, 'principal' | 'by'>): string {
+  return by == null ? principal : `${by}, as ${principal}`
 }
-
-export interface CallDetails extends ListedCall {
-  readonly run_id: string
-  readonly trace_id: string
-  readonly protocol: string | null
-  readonly user_id: string | null
-  readonly definition_hash: string
-  readonly session_id: string | null
-  readonly waits_for: string | null
-  readonly timeline: readonly TimelineFact[]
-  readonly steps: readonly StepCall[]
-  readonly journal: readonly JournalRow[]
-  /** Who decided; `null` without an approval, or for people who may not see approvals. */
-  readonly approval: {
-    readonly id: string
-    readonly decisions: readonly {
-      readonly by: string
-      readonly action: 'grant' | 'reject' | 'override'
-      readonly reason: string | null
-      readonly at: string
-    }[]
-  } | null
-  readonly contents: 'shown' | 'hidden' | 'unasked' | 'gone'
-  readonly input?: unknown
-  readonly outcome?: CallOutcome
-  readonly late_outcome?: CallOutcome
-}
-
-/** A step of a workflow, with the events of its run. */
-export interface StepCall extends ListedCall {
-  readonly timeline: readonly TimelineFact[]
-}
-
-interface TimelineFact {
-  readonly at: string
-  readonly event: string
-  readonly facts: Readonly<Record<string, unknown>>
-}
-
-/** One commit of the journal, with its events of this call. */
-export interface JournalRow {
-  readonly writer: string
-  readonly group: number
-  readonly link: string
-  readonly at: string
-  readonly events: readonly (Readonly<Record<string, unknown>> & {
-    readonly type: string
-    readonly at: number
-  })[]
-}
-
-export type CallOutcome =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly error: Readonly<Record<string, unknown>> & { readonly message: string } }
-
-export interface CallStats {
-  readonly since: string
-  readonly until: string
-  readonly bucket_ms: number
-  readonly states: StateCounts
-  /** Rejected requests by error code. */
-  readonly rejected: Readonly<Record<string, number>>
-  readonly buckets: readonly {
-    readonly at: string
-    readonly states: StateCounts
-    readonly rejected: number
-  }[]
-  readonly whole: boolean
-}
-
-export type StateCounts = Readonly<Partial<Record<CallStateName, number>>>
 
 const BUCKETS = 60
 const MIN_STATS_MS = 4_000
@@ -143,24 +61,12 @@ export function statsQuery(filters: Filters, isLive: boolean) {
   })
 }
 
-/** Rejected requests of one caller, tool and cause within one minute. */
-export interface RejectedRow {
-  readonly no: number
-  readonly tenant: string
-  readonly principal: string
-  readonly tool: string | null
-  readonly code: string
-  readonly requests: number
-  readonly last_at: string
-  readonly message: string
-}
-
 export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive: boolean) {
   return queryOptions({
     queryKey: ['calls', 'rejected', filters],
     queryFn: async ({ signal }) =>
       (
-        await request<{ readonly rejected: readonly RejectedRow[] }>(
+        await request<AnswerOf<typeof LIST_REJECTED>>(
           `/admin/calls/rejected?${paramsOf(filters, { limit: '500' })}`,
           { signal },
         )
@@ -176,10 +82,9 @@ export function callQuery(record: string) {
     queryKey: ['call', record],
     queryFn: async ({ signal }) =>
       (
-        await request<{ readonly call: CallDetails }>(
-          `/admin/calls/${encodeURIComponent(record)}?contents=no`,
-          { signal },
-        )
+        await request<AnswerOf<typeof SHOW_CALL>>(`/admin/calls/${encodeURIComponent(record)}?contents=no`, {
+          signal,
+        })
       ).call,
   })
 }
@@ -189,7 +94,7 @@ export function contentsQuery(record: string) {
   return queryOptions({
     queryKey: ['call contents', record],
     queryFn: async () =>
-      (await request<{ readonly call: CallDetails }>(`/admin/calls/${encodeURIComponent(record)}`)).call,
+      (await request<AnswerOf<typeof SHOW_CALL>>(`/admin/calls/${encodeURIComponent(record)}`)).call,
     enabled: false,
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,

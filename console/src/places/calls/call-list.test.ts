@@ -16,7 +16,8 @@ function row(
 }
 
 const shown = (list: CallList): readonly string[] => list.view.get().rows.map(({ record }) => record)
-const take = (list: CallList, ...calls: readonly ReturnType<typeof row>[]) => list.take({ calls, left: [] })
+const take = (list: CallList, ...calls: readonly ReturnType<typeof row>[]) =>
+  list.take({ calls: calls.map((call) => ({ ...call, by: call.by ?? undefined })), left: [] })
 
 describe('the list of calls', () => {
   it('has what is new on top, and what is old at the end', async () => {

@@ -5,7 +5,8 @@ import { stepNameOf, storyOf, timesOf } from './story.tsx'
 const STEP: StepCall = {
   ...{ record: 's1', call_id: 'order 7/Shop.Look', tenant: 'acme', principal: 'key:ann', attempt: 1 },
   ...{ tool: 'Shop.Look@1.0.0', safety_tier: 'read', state: 'succeeded', parent: 'w', took_ms: 1, ran_ms: 1 },
-  ...{ created_at: at(1), finished_at: at(2), error_code: null, timeline: [] },
+  ...{ created_at: at(1), finished_at: at(2), error_code: null, timeline: [], by: null, user_id: null },
+  ...{ run_id: 'r', trace_id: '', protocol: 'otc', result_expired: false, has_late_result: false },
 }
 const WAITED: StepCall = {
   ...STEP,
@@ -21,8 +22,16 @@ const WAITED: StepCall = {
 const WORKFLOW: CallDetails = {
   ...STEP,
   ...{ record: 'w', call_id: 'order 7', tool: 'Shop.Order@1.0.0', parent: null, created_at: at(0) },
-  ...{ run_id: 'r', trace_id: '', protocol: 'otc', user_id: null, definition_hash: 'h' },
-  ...{ session_id: null, waits_for: null, contents: 'unasked', journal: [], approval: null, steps: [] },
+  ...{
+    definition_hash: 'h',
+    root: null,
+    session_id: null,
+    waits_for: null,
+    contents: 'unasked',
+    journal: [],
+    approval: null,
+    steps: [],
+  },
 }
 
 /** The timeline without the steps. */

@@ -1,126 +1,45 @@
 import { queryOptions } from '@tanstack/react-query'
+import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
+import type { LIST_PINS, Pin, PinDiff } from '../../../../src/admin-api/pins.ts'
+import type {
+  CONNECT_PROVIDER,
+  LIST_PROVIDERS,
+  LIST_SECRETS,
+  ProviderLink,
+  REMOVE_SECRET,
+  SET_SECRET,
+} from '../../../../src/admin-api/secrets.ts'
+import type { CHANGE_SOURCE, CheckedSource, Source, SourceList } from '../../../../src/admin-api/sources.ts'
 import { request } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
-import type { Difference } from '../../parts/differences.tsx'
+import type { ToolListing } from '../../api/tools.ts'
 
-/** A source as `/admin/sources` has it. */
-export interface Source {
-  readonly key: string
-  readonly type: string
-  readonly kind: string
-  readonly state: 'starting' | 'ready' | 'degraded' | 'down'
-  readonly reason: string | null
-  readonly since: string
-  readonly tools: number
-  readonly offered: number | null
-  readonly waiting: number
-  readonly read_at: string | null
-  readonly next_read_at: string | null
-  readonly warnings: readonly string[]
-  readonly left_out: readonly { readonly tool: string; readonly problem: string; readonly fix: string }[]
-  readonly target?: string | null
-  /** The config has it, and has to be changed to change it. */
-  readonly configured?: boolean
-  readonly settings?: SourceSettings
-}
+export type { Pin } from '../../../../src/admin-api/pins.ts'
+export type { Provider, StoredCredential as Credential } from '../../../../src/admin-api/secrets.ts'
+export type { Source } from '../../../../src/admin-api/sources.ts'
 
-export interface SourceSettings {
-  readonly trust?: 'nothing' | 'annotations'
-  readonly connectTimeoutMs?: number
-  readonly include: readonly string[] | null
-  readonly exclude: readonly string[]
-  readonly approval: 'never' | 'conditional' | 'always' | null
-  readonly tier: 'pure' | 'read' | 'write' | 'exec' | null
-}
-
-/** Each step to a source, as it went just now. */
-interface CheckedSource {
-  readonly key: string
-  readonly ok: boolean
-  readonly steps: readonly {
-    readonly step: string
-    readonly state: 'done' | 'failed' | 'not_reached'
-    readonly says: string
-    readonly took_ms: number | null
-  }[]
-  readonly advice: string
-}
-
-/** A definition that waits for somebody. */
-export interface Pin {
-  readonly source: string
-  readonly tool: string
-  readonly state: 'served' | 'suspended' | 'held' | 'removed'
-  readonly version: string | null
-  readonly waiting: {
-    readonly kind: 'addition' | 'change' | 'removal'
-    readonly class: string
-    readonly hash: string
-    readonly seen_at: string
-    readonly rejected_by: string | null
-  } | null
-}
-
-interface PinDiff extends Pin {
-  readonly next_version: string | null
-  readonly differences: readonly Difference[]
-}
-
-export interface Credential {
-  readonly ref: string
-  readonly kind: 'secret' | 'token'
-  readonly name: string
-  readonly tenant: string
-  readonly principal: string
-  readonly user: string | null
-  readonly scopes: readonly string[]
-  readonly state: 'live' | 'spent'
-  readonly updated_at: string
-}
-
-export interface Provider {
-  readonly id: string
-  readonly at: string
-  readonly scopes: readonly string[]
-  readonly tools: number
-  readonly can_connect: boolean
-  readonly connections: readonly Omit<Credential, 'kind' | 'name'>[]
-}
+export type SourceSettings = NonNullable<Source['settings']>
+/** An entry of an MCP client on the server's machine that reaches a source directly. */
+export type Around = SourceList['around'][number]
 
 /** What it takes to see, set and forget what is in the vault. */
 export const SECRETS_SCOPE = 'admin:secrets'
 
 const LOOK_AGAIN_MS = 5000
 
-/** An entry of an MCP client on the server's machine that reaches a source directly. */
-export interface Around {
-  readonly client: string
-  readonly title: string
-  readonly file: string
-  readonly name: string
-  readonly source: string
-  /** Names of credentials that stand in the file in clear text. */
-  readonly clear: readonly string[]
-}
-
 const sourcesAnswer = queryOptions({
   queryKey: ['connections', 'sources'],
-  queryFn: ({ signal }) => request<SourcesAnswer>('/admin/sources', { signal }),
+  queryFn: ({ signal }) => request<SourceList>('/admin/sources', { signal }),
   refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
-export const sourcesQuery = { ...sourcesAnswer, select: ({ sources }: SourcesAnswer) => sources }
-export const aroundQuery = { ...sourcesAnswer, select: ({ around }: SourcesAnswer) => around }
-
-interface SourcesAnswer {
-  readonly sources: readonly Source[]
-  readonly around: readonly Around[]
-}
+export const sourcesQuery = { ...sourcesAnswer, select: ({ sources }: SourceList) => sources }
+export const aroundQuery = { ...sourcesAnswer, select: ({ around }: SourceList) => around }
 
 export const pinsQuery = queryOptions({
   queryKey: ['connections', 'pins'],
   queryFn: async ({ signal }) =>
-    (await request<{ readonly pins: readonly Pin[] }>('/admin/pins?waiting=true', { signal })).pins,
+    (await request<AnswerOf<typeof LIST_PINS>>('/admin/pins?waiting=true', { signal })).pins,
   refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
@@ -134,13 +53,13 @@ export function pinQuery({ tool, waiting }: Pin) {
 export const secretsQuery = queryOptions({
   queryKey: ['connections', 'secrets'],
   queryFn: async ({ signal }) =>
-    (await request<{ readonly secrets: readonly Credential[] }>('/admin/secrets', { signal })).secrets,
+    (await request<AnswerOf<typeof LIST_SECRETS>>('/admin/secrets', { signal })).secrets,
 })
 
 export const providersQuery = queryOptions({
   queryKey: ['connections', 'providers'],
   queryFn: async ({ signal }) =>
-    (await request<{ readonly providers: readonly Provider[] }>('/admin/providers', { signal })).providers,
+    (await request<AnswerOf<typeof LIST_PROVIDERS>>('/admin/providers', { signal })).providers,
   refetchInterval: untilRefused(LOOK_AGAIN_MS),
 })
 
@@ -151,7 +70,7 @@ export const needsQuery = queryOptions({
 })
 
 interface Listing {
-  readonly tools: readonly { readonly id: string; readonly needs?: readonly number[] }[]
+  readonly tools: readonly Pick<ToolListing['tools'][number], 'id' | 'needs'>[]
   readonly requirements: readonly { readonly kind: string; readonly id: string }[]
 }
 
@@ -183,10 +102,7 @@ export function removeSource(key: string): Promise<unknown> {
   return request(`/admin/sources/${encodeURIComponent(key)}`, { method: 'DELETE' })
 }
 
-export function changeSource(
-  key: string,
-  changes: object,
-): Promise<{ readonly warnings: readonly string[] }> {
+export function changeSource(key: string, changes: object): Promise<AnswerOf<typeof CHANGE_SOURCE>> {
   return request(`/admin/sources/${encodeURIComponent(key)}/set`, { method: 'POST', body: { changes } })
 }
 
@@ -206,17 +122,14 @@ export function acceptAllOf(source: string, pins: readonly Pin[]): Promise<unkno
   return request('/admin/pins/accept', { method: 'POST', body: { source, hashes } })
 }
 
-export function setSecret(body: object): Promise<unknown> {
+export function setSecret(body: BodyOf<typeof SET_SECRET>): Promise<unknown> {
   return request('/admin/secrets', { method: 'POST', body })
 }
 
-export function forget(ref: string): Promise<{ readonly revoked: boolean }> {
+export function forget(ref: string): Promise<AnswerOf<typeof REMOVE_SECRET>> {
   return request(`/admin/secrets/${encodeURIComponent(ref)}`, { method: 'DELETE' })
 }
 
-export function connectProvider(
-  id: string,
-  body: object,
-): Promise<{ readonly url: string; readonly principal: string }> {
+export function connectProvider(id: string, body: BodyOf<typeof CONNECT_PROVIDER>): Promise<ProviderLink> {
   return request(`/admin/providers/${encodeURIComponent(id)}/connect`, { method: 'POST', body })
 }

@@ -1,23 +1,10 @@
 import { useEffect, useRef, useState } from 'react'
+import type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts'
 import { send } from '../../api/client.ts'
 import { type LiveEvent, readEvents } from '../../api/live.ts'
 import { messageOf } from '../../parts/states.tsx'
 
-/** The result of inspecting an address, a file or a command. */
-export interface Found {
-  readonly key: string
-  readonly type: string
-  readonly what: string
-  readonly options: Readonly<Record<string, unknown>>
-  readonly tools: readonly {
-    readonly name: string
-    readonly description: string
-    readonly read_only: boolean
-    readonly idempotent: boolean
-  }[]
-  readonly tool_count: number
-  readonly warnings: readonly string[]
-}
+export type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts'
 
 /** Progress of an inspection. */
 export type Probing =

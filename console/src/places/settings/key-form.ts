@@ -1,5 +1,6 @@
+import type { CREATE_KEY } from '../../../../src/admin-api/keys.ts'
+import type { BodyOf } from '../../../../src/admin-api/operation.ts'
 import { quoted } from '../../app/commands.ts'
-import type { NewKeyTerms } from './settings-data.ts'
 
 /** The form of a new key, as typed. */
 export interface KeyForm {
@@ -36,7 +37,7 @@ export const EXPIRIES = [
 const DAY_MS = 86_400_000
 
 /** The request of the form. Empty fields are left out, because an empty list of tools would allow none. */
-export function termsOf(form: KeyForm, now = Date.now()): NewKeyTerms {
+export function termsOf(form: KeyForm, now = Date.now()): BodyOf<typeof CREATE_KEY> {
   const [tenant, label] = [form.tenant.trim(), form.label.trim()]
   const tools = words(form.tools)
   return {

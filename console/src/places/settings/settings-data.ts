@@ -1,66 +1,30 @@
 import { queryOptions } from '@tanstack/react-query'
+import type { ApiKey, CREATE_KEY, LIST_KEYS, NewKey } from '../../../../src/admin-api/keys.ts'
+import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
+import type { READ_AUDIT, Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
+import type { LIST_TOOLSETS } from '../../../../src/admin-api/tools.ts'
+import type { Limits, READ_USAGE, Usage } from '../../../../src/admin-api/usage.ts'
 import { request } from '../../api/client.ts'
 
-export interface ApiKey {
-  readonly key_id: string
-  readonly tenant: string
-  readonly principal: string
-  readonly label: string | null
-  readonly scopes: readonly string[]
-  readonly roles: readonly string[]
-  readonly tools: readonly string[] | null
-  readonly toolsets: readonly string[]
-  readonly created_at: string
-  readonly expires_at: string | null
-  readonly revoked_at: string | null
-  readonly last_used_at: string | null
-}
+export type { ApiKey, ConfiguredKey, NewKey } from '../../../../src/admin-api/keys.ts'
+export type { Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
 
-/** A key as it is shown once. */
-export interface NewKey {
-  readonly tenant: string
-  readonly principal: string
-  readonly key_id: string
-  readonly key: string
-  readonly expires_at: string | null
-  readonly warnings: readonly string[]
-}
-
-/** A key that is written in the config, and can only be changed there. */
-export type ConfiguredKey = Pick<ApiKey, 'principal' | 'tenant' | 'scopes' | 'roles' | 'tools' | 'expires_at'>
-
-interface Keys {
-  readonly keys: readonly ApiKey[]
-  readonly configured: readonly ConfiguredKey[]
-}
+export type LimitRule = Limits['rules'][number]
 
 export const keysQuery = queryOptions({
   queryKey: ['settings', 'keys'],
-  queryFn: ({ signal }) => request<Keys>('/admin/keys', { signal }),
+  queryFn: ({ signal }) => request<AnswerOf<typeof LIST_KEYS>>('/admin/keys', { signal }),
 })
 
 export const toolsetsQuery = queryOptions({
   queryKey: ['settings', 'toolsets'],
   queryFn: async ({ signal }) =>
-    (
-      await request<{ readonly toolsets: readonly { readonly name: string }[] }>('/admin/toolsets', {
-        signal,
-      })
-    ).toolsets.map(({ name }) => name),
+    (await request<AnswerOf<typeof LIST_TOOLSETS>>('/admin/toolsets', { signal })).toolsets.map(
+      ({ name }) => name,
+    ),
 })
 
-export interface NewKeyTerms {
-  readonly principal: string
-  readonly tenant?: string
-  readonly label?: string
-  readonly scopes: readonly string[]
-  readonly roles: readonly string[]
-  readonly tools?: readonly string[]
-  readonly toolsets?: readonly string[]
-  readonly expires_at?: string
-}
-
-export function createKey(terms: NewKeyTerms): Promise<NewKey> {
+export function createKey(terms: BodyOf<typeof CREATE_KEY>): Promise<NewKey> {
   return request<NewKey>('/admin/keys', { method: 'POST', body: terms })
 }
 
@@ -79,19 +43,9 @@ export async function endPrincipal({ principal, tenant }: ApiKey): Promise<void>
   await request(path, { method: 'DELETE' })
 }
 
-interface UsedGroup {
-  readonly tenant: string
-  readonly principal: string
-  readonly calls: number
-  readonly errors: number
-  /** Requests that were turned down before a call was recorded. */
-  readonly rejected: number
-  readonly seconds: number
-  readonly cost: number
-}
-
 /** What one team used of all tools. */
-export interface TeamUse extends UsedGroup {
+export interface TeamUse
+  extends Pick<Usage, 'tenant' | 'principal' | 'calls' | 'errors' | 'rejected' | 'seconds' | 'cost'> {
   readonly key: string
 }
 
@@ -104,17 +58,16 @@ export function usageQuery(span: Span) {
     queryKey: ['settings', 'usage', span],
     async queryFn({ signal }) {
       const since = new Date(Date.now() - SPANS[span] * DAY_MS).toISOString()
-      const { usage, whole } = await request<{
-        readonly usage: readonly UsedGroup[]
-        readonly whole: boolean
-      }>(`/admin/usage?since=${since}`, { signal })
+      const { usage, whole } = await request<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, {
+        signal,
+      })
       return { teams: byTeam(usage), whole }
     },
     staleTime: 30_000,
   })
 }
 
-function byTeam(usage: readonly UsedGroup[]): readonly TeamUse[] {
+function byTeam(usage: readonly Usage[]): readonly TeamUse[] {
   const teams = new Map<string, TeamUse>()
   for (const { tenant, principal, calls, errors, rejected, seconds, cost } of usage) {
     const key = JSON.stringify([tenant, principal])
@@ -132,35 +85,11 @@ function byTeam(usage: readonly UsedGroup[]): readonly TeamUse[] {
   return [...teams.values()].sort((left, right) => right.calls - left.calls)
 }
 
-export interface LimitRule {
-  readonly of: 'server' | 'principal' | 'tool'
-  readonly name: string | null
-  readonly rate: { readonly per_minute: number; readonly burst: number } | null
-  readonly at_once: number | null
-}
-
-interface Limits {
-  readonly now: readonly { readonly what: string; readonly used: number; readonly limit: number | null }[]
-  readonly rules: readonly LimitRule[]
-}
-
 export const limitsQuery = queryOptions({
   queryKey: ['settings', 'limits'],
   queryFn: ({ signal }) => request<Limits>('/admin/limits', { signal }),
   refetchInterval: 5_000,
 })
-
-export interface Refusal {
-  readonly no: number
-  readonly at: string
-  readonly tenant: string
-  readonly principal: string
-  readonly principal_id?: string
-  readonly action: string
-  readonly resource: string
-  readonly reason: string
-  readonly count: number
-}
 
 const AT_ONCE = 1_000
 const MAX_PAGES = 20
@@ -173,7 +102,7 @@ export const refusalsQuery = queryOptions({
     let newest: readonly Refusal[] = []
     let after = 0
     for (let page = 0; page < MAX_PAGES; page += 1) {
-      const { events, next } = await request<{ readonly events: readonly Refusal[]; readonly next: number }>(
+      const { events, next } = await request<AnswerOf<typeof READ_AUDIT>>(
         `/admin/audit?after=${after}&limit=${AT_ONCE}`,
         { signal },
       )
@@ -185,12 +114,6 @@ export const refusalsQuery = queryOptions({
   },
   staleTime: 30_000,
 })
-
-export interface Reloaded {
-  readonly applied: readonly string[] | null
-  readonly needs_restart?: readonly string[]
-  readonly refused?: readonly string[]
-}
 
 export function reloadConfig(): Promise<Reloaded> {
   return request<Reloaded>('/admin/reload', { method: 'POST', body: {} })
