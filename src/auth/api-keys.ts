@@ -17,10 +17,16 @@ import { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/keys'
 
+/*
+ * API keys: those of the configuration and those of the store, and how a key is made and verified.
+ * Used by the authenticator, the admin API and the command line.
+ * Invariant: a revoked key is refused within a second in every process, and no key is stored or compared in the clear (rule 26).
+ */
+
 const MIN_CHARACTERS = 32
 const MIN_DISTINCT = 12
 
-/** What is configured to know callers by; nobody's principal or scopes matter here. */
+/** The configured credentials, without principals and scopes. */
 export interface Credentials {
   readonly apiKeys: readonly Pick<ApiKeySettings, 'id' | 'key' | 'tools'>[]
   readonly jwt?: Pick<JwtSettings, 'secret'> | undefined
@@ -61,8 +67,8 @@ export class ApiKeys {
   readonly #byDigest: ReadonlyMap<string, KnownKey>
   readonly #clock: Pick<Clock, 'nowMs'>
   /**
-   * Keys that have been good once, so never more than there are. Spares a digest per request and tells a guesser
-   * nothing: a map compares texts only if their hashes, seeded at random, are equal.
+   * Keys that were valid once, so never more than there are. Saves a digest per request and reveals nothing to an
+   * attacker: a map compares texts only if their hashes, seeded at random, are equal.
    */
   readonly #verified = new Map<string, KnownKey>()
 
@@ -90,7 +96,7 @@ export class ApiKeys {
     return this.#byDigest.size
   }
 
-  /** Compared in constant time, so that timing tells nothing about a key (OTC-100). */
+  /** Compared in constant time, so that timing reveals nothing about a key (OTC-100). */
   find(presented: string): Principal | undefined {
     const verified = this.#verified.get(presented)
     if (verified !== undefined) return this.#whileGood(verified)
@@ -101,7 +107,7 @@ export class ApiKeys {
     return this.#whileGood(known)
   }
 
-  /** The principal of this name, while one of its keys is good. */
+  /** The principal of this name, while one of its keys is valid. */
   named({ tenant, name }: KeyOwner): Principal | undefined {
     const id = principalIdOf(name)
     for (const known of this.#byDigest.values()) {
@@ -124,7 +130,7 @@ const SECRET_BYTES = 32
 /** `clt_`, the public id, `_`, 32 random bytes. */
 const KEY = /^clt_([0-9a-f]{24})_[A-Za-z0-9_-]{43}$/
 
-/** Whether a text has the form of a key that `collet keys create` makes. */
+/** True for a text in the form of a key from `collet keys create`. */
 export function isKeyShaped(text: string): boolean {
   return KEY.test(text)
 }
@@ -135,13 +141,13 @@ type KeyedDigest = (text: string) => string
 export interface MadeKey {
   readonly keyId: string
   readonly key: Secret
-  /** What is stored instead of it. */
+  /** The digest that is stored instead of the key. */
   readonly digest: string
 }
 
 /**
- * A new API key. Half of its public id is a keyed tag of the other half, so that a made-up id is refused without a look
- * into the store: a million wrong keys cost a million hashes and nothing else.
+ * A new API key. Half of its public id is a keyed tag of the other half, so that an invented id is refused without
+ * reading the store: a million wrong keys cost a million hashes and nothing else.
  */
 export function makeKey(digest: KeyedDigest): MadeKey {
   const random = randomBytes(RANDOM_ID_BYTES).toString('hex')
@@ -150,7 +156,7 @@ export function makeKey(digest: KeyedDigest): MadeKey {
   return { keyId, key: new Secret(text), digest: digestOfKey(text) }
 }
 
-/** The public id inside a key of ours; `undefined` for any other text, and for an id that we never made. */
+/** The public id inside a key of ours; `undefined` for any other text, and for an id that we did not create. */
 export function readKeyId(presented: string, digest: KeyedDigest): string | undefined {
   const keyId = KEY.exec(presented)?.[1]
   if (keyId === undefined) return undefined
@@ -158,7 +164,7 @@ export function readKeyId(presented: string, digest: KeyedDigest): string | unde
   return isSameSecret(keyId.slice(-TAG_CHARACTERS), tagOf(random, digest)) ? keyId : undefined
 }
 
-/** SHA-256 is enough for 256 random bits: nobody can try them all, so a slow hash would only slow us. */
+/** SHA-256 is enough for 256 random bits: they cannot be guessed, so a slow hash would only cost time. */
 export function digestOfKey(key: string): string {
   return hash('sha256', key)
 }
@@ -170,7 +176,7 @@ function tagOf(random: string, digest: KeyedDigest): string {
 
 const MAX_VERIFIED = 10_000
 const MAX_LOOKED_UP = 10_000
-/** Last uses are written together and late: never on the way of a call. */
+/** Last uses are written together and late, never during a call. */
 const WRITE_USES_MS = 60_000
 
 interface VerifiedKey {
@@ -181,16 +187,16 @@ interface VerifiedKey {
 
 interface StoredKeysOptions {
   readonly keys: KeyStore
-  /** The store's own. */
+  /** The keyed digest of the store. */
   readonly digest: KeyedDigest
   readonly roles: RoleTable
   readonly clock: Clock
   readonly log: Logger
-  /** Called when the first key was made after this process had seen that there was none. */
+  /** Called when the first key was created after this process had read that there was none. */
   readonly onFirstKey?: () => void
 }
 
-/** The keys of the store. What was verified is remembered until any key changes, as seen within a second (rule 26). */
+/** The keys of the store. A verified key is cached until any key changes, which is noticed within a second (rule 26). */
 export class StoredKeys {
   readonly #options: StoredKeysOptions
   readonly #epoch: KeyEpoch
@@ -211,17 +217,17 @@ export class StoredKeys {
     this.#timer = setInterval(() => void this.#writeUses(), WRITE_USES_MS).unref()
   }
 
-  /** Whether there has ever been a key here: from then on every caller needs a credential. */
+  /** True once there has been a key: from then on every caller needs a credential. */
   get hasAny(): boolean {
     return this.#epoch.value > 0
   }
 
-  /** Makes `hasAny` and what was verified true of this second; throws `not_ready` when that cannot be known. */
+  /** Refreshes `hasAny` and the verified keys; throws `not_ready` if the store cannot be read. */
   refresh(): MaybePromise<void> {
     return this.#epoch.refresh()
   }
 
-  /** `undefined` for anything but a key that is good now. Throws `not_ready` when the store does not say. */
+  /** `undefined` unless the key is valid now. Throws `not_ready` if the store cannot be read. */
   find(presented: string): MaybePromise<Principal | undefined> {
     const refreshed = this.#epoch.refresh()
     if (refreshed instanceof Promise) return refreshed.then(() => this.#findNow(presented))
@@ -247,7 +253,7 @@ export class StoredKeys {
     if (this.#lookedUp.has(keyId)) return this.#lookedUp.get(keyId)
     const epoch = this.#epoch.value
     const keep = (key: StoredKey | undefined): StoredKey | undefined => {
-      // An answer from before a change must not outlive it.
+      // A result that was read before a change must not be cached after it.
       if (epoch === this.#epoch.value) this.#lookedUp.set(keyId, key)
       return key
     }
@@ -271,7 +277,7 @@ export class StoredKeys {
     return this.#use(verified)
   }
 
-  /** The principal of this name as its newest good key has it. */
+  /** The principal of this name, from its newest valid key. */
   async named(owner: KeyOwner): Promise<Principal | undefined> {
     const nowMs = this.#options.clock.nowMs()
     const [newest] = (await this.#options.keys.keysOf(owner))
@@ -307,23 +313,23 @@ export class StoredKeys {
   }
 }
 
-/** A key that cannot be read is not a wrong one, and opens nothing either (rule 14). */
+/** A key that cannot be read is not wrong, but is not accepted either (rule 14). */
 function failClosed(cause: unknown): never {
   throw keysUnknown(cause)
 }
 
-/** Rule 26: how long what was verified counts after the last good read of the epoch. */
+/** How long verified keys stay valid after the last successful read of the epoch (rule 26). */
 const MAX_TRUST_MS = 1_000
-/** Read again from here on, so that one failed read is not yet an outage. */
+/** The epoch is read again after this time, so that one failed read is not yet an outage. */
 const READ_AGAIN_MS = 500
 
-/** The number that every change of a key raises, as last read, and what to do when it moves. */
+/** The number that every change of a key increments, as last read, and the reaction to its change. */
 class KeyEpoch {
   readonly #keys: Pick<KeyStore, 'epoch'>
   readonly #clock: Clock
   readonly #onChange: (isFirst: boolean) => void
   #epoch = 0
-  /** When the last good read was sent, not when it was answered. */
+  /** Time at which the last successful read was sent, not answered. */
   #readAtMs = Number.NEGATIVE_INFINITY
   #reading: Promise<void> | undefined
 
@@ -333,12 +339,12 @@ class KeyEpoch {
     this.#onChange = onChange
   }
 
-  /** As last read; 0 while there has never been a key. */
+  /** Value of the last read; 0 before the first key. */
   get value(): number {
     return this.#epoch
   }
 
-  /** Makes sure that the epoch is of this second; throws `not_ready` when it cannot be read. */
+  /** Refreshes the epoch; throws `not_ready` if it cannot be read. */
   refresh(): MaybePromise<void> {
     const nowMs = this.#clock.monotonicMs()
     if (nowMs - this.#readAtMs < READ_AGAIN_MS) return

@@ -10,29 +10,35 @@ import { ApiKeys, isKeyShaped, KEY_PREFIX, StoredKeys } from './api-keys.ts'
 import { OidcIssuer } from './oidc.ts'
 import { JwtVerifier, Tokens } from './tokens.ts'
 
+/*
+ * Finds the principal of a request from its bearer token or API key headers.
+ * The HTTP server calls it for every route that needs a credential.
+ * Invariant: every credential that is present must be valid; nothing falls back to a weaker one (OTC/T-28).
+ */
+
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
 export interface Authenticator {
-  /** False while the server knows no credential at all: every caller is then `anonymous` (OTC-98). */
+  /** False while there is no credential at all: every caller is then `anonymous` (OTC-98). */
   readonly isConfigured: boolean
-  /** Who calls without a credential; `undefined` where every caller needs one. */
+  /** The principal of callers without a credential; `undefined` if every caller needs one. */
   readonly openCaller: Principal | undefined
-  /** Who calls; throws `unauthenticated`, or `not_ready` when that cannot be found out. */
+  /** The principal of a request; throws `unauthenticated`, or `not_ready` if it cannot be determined. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
-  /** The principal that a good API key of this name stands for, for an operator who acts as it; `undefined` where there is none. */
+  /** The principal with a valid API key of this name, for an operator who acts as it; `undefined` if there is none. */
   callerNamed(owner: KeyOwner): Promise<Principal | undefined>
-  /** Makes `isConfigured` true of now. */
+  /** Refreshes `isConfigured`. */
   refresh(): MaybePromise<void>
-  /** Writes down what is still to be written. */
+  /** Writes pending last uses. */
   close(): Promise<void>
 }
 
-/** What lies outside: the store's keys, and the way to issuers. */
+/** Dependencies: the keys of the store, and `fetch` for issuers. */
 interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch
   readonly log?: Logger
-  /** Only this machine reaches the server, so a caller without a credential is the person at it (rule 28). */
+  /** True if only this machine reaches the server; a caller without a credential is then its user (rule 28). */
   readonly isPrivate?: boolean
 }
 
@@ -63,7 +69,7 @@ export function createAuthenticator(
     return andThen(stored.find(presented), (found) => found ?? keys.find(presented))
   }
 
-  /** The principal of the key headers: all that are present must be valid and mean the same caller (OTC/T-28). */
+  /** The principal of the key headers: all that are present must be valid and name the same caller (OTC/T-28). */
   const byKeyHeaders = (headers: RequestHeaders): MaybePromise<Principal | undefined> => {
     let caller: MaybePromise<Principal | undefined>
     for (const name of API_KEY_HEADERS) {
@@ -91,20 +97,20 @@ export function createAuthenticator(
   }
 
   const byToken = (token: string): MaybePromise<Principal> => {
-    // A caller with a wrong key learns nothing about tokens.
+    // The error of a wrong key reveals nothing about tokens.
     if (tokens !== undefined && (!takesKeys || isJwtShaped(token))) return tokens.verify(token)
     throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
   }
 
   /**
-   * Before there is any credential, callers of every kind of server send tokens of their own, which are ignored (OTC-98). A key in
-   * the form that `collet keys create` prints was meant for this server, and no such key exists here.
+   * Before there is any credential, tokens for other servers are ignored (OTC-98). A key in the form of
+   * `collet keys create` is for this server, and no such key exists here.
    */
   const withoutKeys = ({ authorization = '', ...headers }: RequestHeaders): MaybePromise<Principal> => {
     const presented = [readBearer(authorization), ...API_KEY_HEADERS.map((name) => headers[name])]
     const ours = presented.find((text) => text !== undefined && isKeyShaped(text))
     if (ours === undefined) return openCaller
-    // It may be the first key, made a moment ago.
+    // It may be the first key, created a moment ago.
     return andThen(findKey(ours), (found) => {
       if (found !== undefined) return found
       throw fault(
@@ -147,18 +153,18 @@ export function createAuthenticator(
 const FIRST_KEY_NOTE =
   'The first key was created. From now on every caller needs a key, those on this machine as well.'
 
-/** Nearly every request is judged at once, and then needs no turn of the event loop. */
+/** Nearly every request is decided synchronously, and then needs no turn of the event loop. */
 function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
-/** Issuers are asked through what the server hands in, and not at all without (rule 33). */
-const noWayOut = (): Promise<Response> => Promise.reject(new Error('there is no way to the issuer'))
+/** Issuers are reached only through the `fetch` of the server (rule 33). */
+const noFetch = (): Promise<Response> => Promise.reject(new Error('there is no way to the issuer'))
 
 function createTokens(
   settings: Settings['auth'],
   clock: Clock,
-  { fetch: send = noWayOut, log = SILENT_LOGGER }: AuthenticatorParts,
+  { fetch: send = noFetch, log = SILENT_LOGGER }: AuthenticatorParts,
 ): Tokens | undefined {
   const { jwt, issuers = [], roles = NO_ROLES } = settings
   if (jwt === undefined && issuers.length === 0) return undefined

@@ -16,6 +16,12 @@ import {
   wordsOf,
 } from './tokens.ts'
 
+/*
+ * Verifies access tokens of OpenID Connect issuers, and keeps their signing keys.
+ * Used by `tokens.ts`.
+ * Invariant: keys come only from the configured issuer, and the number of requests to it is bounded.
+ */
+
 /** Other kinds of signed tokens (logout tokens, DPoP proofs …) are no access tokens (RFC 8725 §3.11). */
 const TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/at+jwt'])
 const TENANT = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/
@@ -39,7 +45,7 @@ export class OidcIssuer {
     this.#keys = new IssuerKeySet(settings, options)
   }
 
-  /** Throws `unauthenticated`, or `not_ready` when the issuer's keys cannot be had. */
+  /** Throws `unauthenticated`, or `not_ready` if the issuer's keys cannot be fetched. */
   async verify(token: string): Promise<VerifiedToken> {
     const header = await readHeader(token)
     const allowed: readonly string[] = this.#settings.algorithms ?? ISSUER_ALGORITHMS
@@ -80,20 +86,20 @@ export class OidcIssuer {
     throw refusedToken('The token is not signed with a key of its issuer.')
   }
 
-  /** From the claim that was configured for it, and then never from anywhere else (rule 3). */
+  /** Only from the claim that is configured for it (rule 3). */
   #tenantOf(claims: JWTPayload): string {
     const path = this.#settings.claims.tenant
     if (path === undefined) return this.#settings.tenant
     const tenant = claimAt(claims, path)
     if (typeof tenant !== 'string' || !TENANT.test(tenant))
       throw refusedToken('The token names no tenant that this server can use.')
-    // Its credentials look after the whole server: an issuer's customer may be called so, and must not be it by chance.
+    // Credentials of this tenant manage the whole server, so a tenant of an issuer must not get it by having its name.
     if (tenant === DEFAULT_TENANT && this.#settings.allowDefaultTenant !== true)
       throw refusedToken('The token names the tenant `default`, which is not for tokens of this issuer.')
     return tenant
   }
 
-  /** Wildcards are for the operator to give, by a role; a scope a client asked its issuer for has none. */
+  /** Without wildcards: only the operator grants those, by a role. */
   #grantedTo(claims: JWTPayload): Pick<Principal, 'scopes' | 'toolsets'> {
     const { scopes: scopePath, roles: rolePath } = this.#settings.claims
     const scopes = wordsOf(claimAt(claims, scopePath ?? ['scope']), 'scopes').filter(
@@ -114,9 +120,9 @@ async function readHeader(token: string): Promise<JWTHeaderParameters> {
   }
 }
 
-/** Keys are asked for again when they are this old … */
+/** Keys are fetched again at this age … */
 const FRESH_MS = 10 * 60_000
-/** … and used up to this age while the issuer does not answer. */
+/** … and used until this age while the issuer does not answer. */
 const MAX_STALE_MS = 4 * 3_600_000
 /** At most one request in this time, whatever `kid`s are presented … */
 const PAUSE_MS = 30_000
@@ -138,8 +144,8 @@ class IssuerKeySet {
   }
 
   /**
-   * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so it asks the issuer
-   * once more; a known one never waits for it.
+   * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so the keys are fetched
+   * once more; a known one never waits.
    */
   async candidates(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
@@ -162,7 +168,7 @@ class IssuerKeySet {
     }
   }
 
-  /** One request at a time, and one per pause. Never throws: what it could not get shows in the keys. */
+  /** One request at a time, and one per pause. Never throws; a failure leaves the keys as they are. */
   #ask(): Promise<void> {
     if (this.#asking !== undefined) return this.#asking
     const nowMs = this.#options.clock.monotonicMs()
@@ -192,7 +198,7 @@ class IssuerKeySet {
     }
   }
 
-  /** OpenID Connect Discovery §4. The document must be the issuer's own, or another's keys could be slipped in. */
+  /** OpenID Connect Discovery §4. The document must name the issuer itself, or foreign keys could be injected. */
   async #discover(): Promise<string> {
     const { issuer } = this.#settings
     const { fetch: send } = this.#options
@@ -200,7 +206,7 @@ class IssuerKeySet {
     const document = await fetchJson(url, send)
     if (document.issuer !== issuer) throw new Error(`${url} is the document of another issuer`)
     const uri = typeof document.jwks_uri === 'string' ? URL.parse(document.jwks_uri) : null
-    // An issuer that is asked over TLS must not send us to keys in the clear.
+    // An issuer with https must not lead to keys over plain http.
     if (uri === null || (uri.protocol !== 'https:' && uri.protocol !== new URL(issuer).protocol))
       throw new Error(`${url} names no usable jwks_uri`)
     return uri.href
@@ -213,7 +219,7 @@ class IssuerKeySet {
   }
 }
 
-/** Without a `kid` several keys may have signed; no real issuer has more than these. */
+/** Without a `kid` several keys may have signed; no real issuer has more than `MAX_TRIED`. */
 async function firstOf(keys: AsyncIterable<CryptoKey>): Promise<readonly CryptoKey[]> {
   const found: CryptoKey[] = []
   for await (const key of keys) if (found.push(key) === MAX_TRIED) break
@@ -230,7 +236,7 @@ function readKeySet({ keys }: Readonly<Record<string, unknown>>): readonly JWK[]
   return keys.flatMap((jwk: unknown) => readKey(jwk) ?? [])
 }
 
-/** Only the public members, and what the key is for: whatever else a hostile set holds is not even looked at. */
+/** Reads only the public members and the purpose of a key; other members of a hostile set are ignored. */
 function readKey(jwk: unknown): JWK | undefined {
   if (!isRecord(jwk)) return undefined
   const { kty, crv, x, y, n, e, kid, alg, use, key_ops } = jwk
@@ -241,7 +247,7 @@ function readKey(jwk: unknown): JWK | undefined {
   } catch {
     return undefined
   }
-  // One algorithm under two names (RFC 9864); the curve says the same.
+  // One algorithm has two names (RFC 9864); the curve determines it.
   const isEdwards = alg === 'EdDSA' || alg === 'Ed25519'
   const limits = Object.entries({ kid, alg: isEdwards ? undefined : alg, use, key_ops })
   return { ...key, ...Object.fromEntries(limits.filter(([, value]) => value !== undefined)) }
@@ -254,7 +260,7 @@ const PATIENCE_MS = 5_000
 async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Record<string, unknown>>> {
   const response = await send(url, {
     headers: { accept: 'application/json' },
-    // Wherever it would lead, nobody configured that place.
+    // A redirect would lead to an address that the operator did not configure.
     redirect: 'error',
     signal: AbortSignal.timeout(PATIENCE_MS),
   })

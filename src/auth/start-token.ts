@@ -5,19 +5,19 @@ import { isSameSecret } from '#kernel/base/hash'
 import { Secret } from '#kernel/base/secret'
 
 /**
- * The credential of any user who can read the data folder: what settling and other decisions need even on
- * loopback (rule 29). Lives as long as the server that made it.
+ * The credential of any user who can read the data folder, required for settling and other decisions even on
+ * loopback (rule 29). Valid as long as the server that created it.
  */
 export interface StartToken {
   readonly token: Secret
   matches(presented: string): boolean
-  /** Puts it where operators look. Only for a server that listens: another one may be using the file until then. */
+  /** Writes the file for operators. Called when the server listens: until then another server may use the file. */
   publish(file: string): Promise<void>
-  /** Removes the file, unless another server has put its own token there meanwhile. */
+  /** Removes the file, unless another server has replaced it. */
   close(): Promise<void>
 }
 
-/** `shared` is one that several servers have: whoever made it takes its file away. */
+/** `shared` is the token of several workers; the process that created it removes its file. */
 export function createStartToken(shared?: Secret): StartToken {
   const text = shared?.reveal() ?? randomBytes(32).toString('base64url')
   const matches = (presented: string): boolean => isSameSecret(presented, text)
@@ -48,7 +48,7 @@ export async function readStartToken(file: string): Promise<Secret | undefined> 
   }
 }
 
-/** A new file moved into place: readers see a whole token or none, and a planted link is replaced, not followed. */
+/** Renames a new file into place: readers see a whole token or none, and a planted link is replaced, not followed. */
 async function writePrivately(file: string, text: string): Promise<void> {
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   const handle = await open(draft, 'wx', 0o600)

@@ -9,22 +9,28 @@ import { ANONYMOUS, makePrincipal, type Principal } from '#kernel/base/principal
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { OidcIssuer } from './oidc.ts'
 
-/** Longer ones are refused before anything of them is read. */
+/*
+ * Verifies JWTs: of the shared secret here, of issuers in `oidc.ts`.
+ * Used by the authenticator.
+ * Invariant: the claimed issuer decides alone which verifier judges a token, and errors never contain a token.
+ */
+
+/** Longer tokens are refused unread. */
 const MAX_TOKEN_LENGTH = 8_192
 const MAX_CACHED = 10_000
 const MAX_CACHED_CHARACTERS = 8 * 1_024 * 1_024
-/** How long a verified token needs no look at its signature: a key its issuer takes back counts no longer than this. */
+/** How long a verified token is cached; a key that its issuer revokes stays valid no longer than this. */
 const REMEMBERED_MS = 60_000
 
 interface TokensOptions {
-  /** Of the shared secret. */
+  /** For tokens of the shared secret. */
   readonly jwt: JwtVerifier | undefined
   /** By the exact `iss` of their tokens. */
   readonly issuers: ReadonlyMap<string, OidcIssuer>
   readonly clock: Clock
 }
 
-/** Every JWT, sent to the one verifier that may judge it, and remembered for a moment. */
+/** Sends every JWT to the one verifier that may judge it, and caches the result. */
 export class Tokens {
   readonly #options: TokensOptions
   /** By the token, which a map compares only if hashes that are seeded at random are equal. */
@@ -37,7 +43,7 @@ export class Tokens {
     this.#options = options
   }
 
-  /** Who a token that was just verified means. */
+  /** The principal of a recently verified token. */
   recall(token: string): Principal | undefined {
     const known = this.#verified.get(token)
     if (known === undefined) return undefined
@@ -46,7 +52,7 @@ export class Tokens {
     return undefined
   }
 
-  /** Throws `unauthenticated`, or `not_ready` when an issuer does not answer. */
+  /** Throws `unauthenticated`, or `not_ready` if an issuer does not answer. */
   verify(token: string): MaybePromise<Principal> {
     return this.recall(token) ?? this.#verifyNew(token)
   }
@@ -62,8 +68,8 @@ export class Tokens {
   }
 
   /**
-   * A token that says it is of a configured issuer is judged by that issuer alone: a holder of the shared secret must
-   * not speak for the issuer's subjects.
+   * A token that names a configured issuer is verified by that issuer alone: a holder of the shared secret must not
+   * impersonate the issuer's subjects.
    */
   async #judge(token: string): Promise<VerifiedToken> {
     const { jwt, issuers } = this.#options
@@ -152,14 +158,14 @@ export class JwtVerifier {
 
 const MAX_SUBJECT_LENGTH = 512
 
-/** A verified token: who it is, and until when it is good. */
+/** A verified token. */
 export interface VerifiedToken {
   readonly principal: Principal
   /** `exp` in seconds, skew not counted. */
   readonly expiresAt: number
 }
 
-/** The principal of a verified token. Tokens without a subject share the one that decides nothing (rule 3). */
+/** The principal of a verified token. Tokens without a subject share one principal that may decide nothing (rule 3). */
 export function principalOfToken(
   token: { readonly issuer: string; readonly subject: unknown },
   granted: Pick<Principal, 'tenant' | 'scopes' | 'toolsets'>,
@@ -169,7 +175,7 @@ export function principalOfToken(
   if (subject !== undefined && typeof subject !== 'string')
     throw refusedToken("The token's `sub` claim is not a string.")
   if (subject === undefined || subject === '') return makePrincipal({ ...ANONYMOUS, tenant, toolsets })
-  // It becomes part of an id that is stored and shown to operators.
+  // The subject becomes part of an id that is stored and shown to operators.
   if (subject.length > MAX_SUBJECT_LENGTH || hasControlCharacter(subject) || !subject.isWellFormed())
     throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
   if (hasControlCharacter(issuer))
@@ -200,7 +206,7 @@ export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
   return value
 }
 
-/** Why a token is not taken. Holds nothing of the token, and so no cause: what `jose` throws carries its claims. */
+/** Why a token is refused. Has no `cause`, because errors of `jose` carry the claims of the token. */
 export function refusedToken(message: string): ToolError {
   return fault('unauthenticated', message)
 }

@@ -4,18 +4,24 @@ import type { Logger } from '#kernel/base/logger'
 import type { BrokerObstacle, TokenBroker } from '#kernel/base/token-broker'
 import { boundedFetch, OAuthClient } from './client.ts'
 
+/*
+ * The authorization servers of the config, each with a client.
+ * The consent pages and the refresh of tokens use it.
+ * Invariant: every request to a provider is limited in time and size.
+ */
+
 const BOUNDS = { timeoutMs: 10_000, maxBytes: 256 * 1_024 }
 
 interface OAuthBrokerOptions {
   readonly settings: OAuthSettings
-  /** Whether people can be sent to a provider from here: they sign in, or this is their own machine (rule 25). */
+  /** True if users can be sent to a provider: they sign in, or the server runs on their own machine (rule 25). */
   readonly canBind: boolean
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** A provider with what the config says about it. */
+/** A provider and its settings. */
 interface BrokeredProvider {
   readonly settings: OAuthProviderSettings
   readonly client: OAuthClient
@@ -43,7 +49,7 @@ export class OAuthBroker implements TokenBroker {
     )
   }
 
-  /** Us as a client of one more, asked with the same care. */
+  /** A client for one more authorization server, with the same limits. */
   clientOf(settings: OAuthClientSettings): OAuthClient {
     return new OAuthClient(settings, this.#parts)
   }
@@ -70,7 +76,7 @@ export class OAuthBroker implements TokenBroker {
   }
 }
 
-/** Why people cannot be asked for these scopes of a provider. */
+/** Why users cannot be asked for these scopes of a provider. */
 export function consentObstacle(
   provider: Pick<OAuthProviderSettings, 'scopes'> | undefined,
   scopes: readonly string[],

@@ -29,12 +29,18 @@ import type { Clock } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
 import type { RefreshAnswer, TokenSet } from '#kernel/base/token-broker'
 
+/*
+ * An OAuth 2 client of one authorization server: code flow with PKCE, refresh, revocation and discovery.
+ * Used by the broker and by the sign-ins of consents and the console.
+ * Invariant: no error or log line contains text of the provider.
+ */
+
 interface FetchBounds {
   readonly timeoutMs: number
   readonly maxBytes: number
 }
 
-/** Answers of authorization servers are small and quick; anything else is cut off. Redirects are not followed. */
+/** Limits the size and time of answers, and follows no redirects. */
 export function boundedFetch(send: typeof fetch, { timeoutMs, maxBytes }: FetchBounds): typeof fetch {
   return async (resource, init) => {
     const limit = AbortSignal.timeout(timeoutMs)
@@ -51,7 +57,7 @@ export function boundedFetch(send: typeof fetch, { timeoutMs, maxBytes }: FetchB
   }
 }
 
-/** The body is already decoded, and has another length. */
+/** Removes headers of the encoded body, which is already decoded. */
 function plain(headers: Headers): Headers {
   const copy = new Headers(headers)
   for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) copy.delete(name)
@@ -62,11 +68,11 @@ function mayHaveBody(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304
 }
 
-/** What one way out to the provider is made of. */
+/** One redirect to the provider. */
 export interface Departure {
   readonly state: string
   readonly verifier: string
-  /** `undefined` unless an id token is asked for. */
+  /** `undefined` unless an id token is requested. */
   readonly nonce: string | undefined
   readonly redirectUri: string
 }
@@ -80,19 +86,19 @@ export type Exchanged =
       readonly kind: 'tokens'
       readonly tokens: TokenSet
       readonly claims: Readonly<Record<string, unknown>> | undefined
-      /** As it came; what is in it are the claims. */
+      /** The unparsed token; its content is in the claims. */
       readonly idToken: Secret | undefined
     }
-  /** The person said no. */
+  /** The user refused. */
   | { readonly kind: 'denied' }
-  /** `reason` is a code, never a text of the provider's. */
+  /** `reason` is a code, never text of the provider. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** For discovery and request together: less than a refresh is leased for, so that nobody sends the token twice (rule 26). */
+/** For discovery and request together: shorter than the lease of a refresh, so that a token is never sent twice (rule 26). */
 const REFRESH_MS = 10_000
 const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
 
-/** We as a client of one authorization server: the code flow with PKCE, refresh and revocation. */
+/** A client of one authorization server: the code flow with PKCE, refresh and revocation. */
 export class OAuthClient {
   readonly #finder: PeerFinder
   readonly #clock: Clock
@@ -104,7 +110,7 @@ export class OAuthClient {
     this.#resource = settings.resource
   }
 
-  /** Where to send the browser; `undefined` when the server cannot be asked for its endpoints. */
+  /** The URL for the browser; `undefined` if the server's endpoints cannot be discovered. */
   async authorizationUrl(
     departure: Departure,
     asked: { readonly scopes: readonly string[]; readonly parameters: Readonly<Record<string, string>> },
@@ -125,7 +131,7 @@ export class OAuthClient {
     return url.href
   }
 
-  /** Trades the code in. With `identify` the answer must hold an id token whose signature holds. */
+  /** Exchanges the code. With `identify` the answer must have an id token with a valid signature. */
   async exchange(
     back: Return,
     wanted: { readonly scopes: readonly string[]; readonly identify: boolean },
@@ -193,7 +199,7 @@ export class OAuthClient {
     }
   }
 
-  /** RFC 8707 §2.2; an MCP server takes only tokens that were asked for it (MCP-95). */
+  /** RFC 8707 §2.2; an MCP server accepts only tokens that were requested for it (MCP-95). */
   #audience(): { readonly additionalParameters?: Record<string, string> } {
     return this.#resource === undefined ? {} : { additionalParameters: { resource: this.#resource } }
   }
@@ -204,19 +210,19 @@ export class OAuthClient {
     return {
       accessToken: new Secret(access_token),
       refreshToken: refresh_token === undefined ? undefined : new Secret(refresh_token),
-      // Left out means as asked for (RFC 6749 §5.1); some write commas.
+      // Absent means as requested (RFC 6749 §5.1); some providers separate with commas.
       scopes: scope === undefined ? asked : scope.split(/[ ,]+/).filter((each) => each !== ''),
       expiresAtMs: seconds === undefined ? undefined : Math.floor(this.#clock.nowMs() + seconds * 1_000),
     }
   }
 }
 
-/** What was discovered is another party's text: nobody is sent to a script, or from https to http. */
+/** Discovered URLs are untrusted: a browser is never sent to a script, or from https to http. */
 function isUsable({ protocol }: URL, { options }: OAuthPeer): boolean {
   return protocol === 'https:' || (protocol === 'http:' && options[allowInsecureRequests])
 }
 
-/** A code for the log: messages and causes of these errors quote what the provider sent, tokens too. */
+/** A code for the log: messages and causes of these errors quote the provider, including tokens. */
 function reasonOf(error: unknown): string {
   if (error instanceof ResponseBodyError || error instanceof AuthorizationResponseError) {
     return /^[a-z_]{1,40}$/.test(error.error) ? error.error : 'refused'
@@ -228,7 +234,7 @@ function reasonOf(error: unknown): string {
 const METADATA_LIFETIME_MS = 3_600_000
 const SKEW_SECONDS = 60
 
-/** One authorization server, and us as its client. */
+/** One authorization server and our client at it. */
 interface OAuthPeer {
   readonly as: AuthorizationServer
   readonly client: Client
@@ -236,19 +242,19 @@ interface OAuthPeer {
   readonly options: PeerOptions
 }
 
-/** What the library hands to `fetch`. */
+/** The request that the library gives to `fetch`. */
 interface PeerRequest extends Omit<RequestInit, 'body'> {
   readonly body?: RequestInit['body'] | undefined
 }
 
 interface PeerOptions {
-  /** Ends every request that is made with them. */
+  /** Aborts every request with these options. */
   readonly signal?: AbortSignal
   readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
   readonly [allowInsecureRequests]: boolean
 }
 
-/** Finds the endpoints of one provider; what was discovered is kept for an hour, and longer while it cannot be asked. */
+/** Discovers the endpoints of one provider; they are cached for an hour, and longer while discovery fails. */
 class PeerFinder {
   readonly #settings: OAuthClientSettings
   readonly #clock: Clock
@@ -258,7 +264,7 @@ class PeerFinder {
   constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
     this.#settings = settings
     this.#clock = parts.clock
-    // The config admits plain http only to this machine.
+    // The config allows plain http only on this machine.
     const first = settings.issuer ?? settings.tokenEndpoint ?? ''
     this.#options = {
       [customFetch]: (url, { body, ...rest }) =>
@@ -305,7 +311,7 @@ class PeerFinder {
     const url = new URL(issuer)
     const response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
     if (response.status !== 404) return await processDiscoveryResponse(url, response)
-    // Not an OpenID provider: the same by RFC 8414.
+    // Not an OpenID provider: discovery by RFC 8414.
     return await processDiscoveryResponse(
       url,
       await discoveryRequest(url, { algorithm: 'oauth2', ...options }),
@@ -320,8 +326,8 @@ function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): Client
 }
 
 /**
- * RFC 6749 §2.3.1. The library's own encodes every `-` and `_` too, which is allowed, but servers that forget to decode
- * then know no client whose id is a UUID.
+ * RFC 6749 §2.3.1. The library also encodes `-` and `_`, which is allowed, but servers that forget to decode then do not
+ * find a client whose id is a UUID.
  */
 function basicAuth(secret: string): ClientAuth {
   return (_as, { client_id }, _body, headers) => {

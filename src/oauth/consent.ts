@@ -16,6 +16,12 @@ import type { OAuthBroker } from './broker.ts'
 import type { Exchanged } from './client.ts'
 import type { Arrival, Destination, RoundTrips } from './round-trips.ts'
 
+/*
+ * The consent of a user for a tool's authorization: sign-in, question, redirect to the provider, and the stored token.
+ * The pages of challenges and the sign-in of approvers use it.
+ * Invariant: only the user of the ticket can complete or refuse its consent (rule 25).
+ */
+
 interface ApproverSignInOptions {
   readonly store: Pick<Store, 'digest'>
   readonly broker: OAuthBroker
@@ -24,20 +30,20 @@ interface ApproverSignInOptions {
   readonly log: Logger
 }
 
-/** Who came back from the sign-in. */
+/** The result of a sign-in. */
 type SignedIn =
   | {
       readonly kind: 'signed_in'
-      /** Of the link that was opened. */
+      /** Token of the opened link. */
       readonly token: string
-      /** What links name approvers by. */
+      /** Name of the approver, as links have it. */
       readonly name: string
-      /** Who it is on every other way in (rule 3). */
+      /** The principal of the same person with a token (rule 3). */
       readonly principal: string
     }
   | { readonly kind: 'failed'; readonly token: string }
 
-/** The sign-in of consents, for approvers whose link alone may not decide (rule 23). */
+/** The sign-in for approvers whose link alone may not decide (rule 23). */
 export class ApproverSignIn {
   readonly #options: ApproverSignInOptions
 
@@ -45,12 +51,12 @@ export class ApproverSignIn {
     this.#options = options
   }
 
-  /** Whether the config has a sign-in at all. */
+  /** True if the config has a sign-in. */
   get isConfigured(): boolean {
     return this.#options.broker.signIn !== undefined
   }
 
-  /** Sends the browser to the sign-in; `undefined` when there is none, or it does not answer. */
+  /** Redirects to the sign-in; `undefined` if there is none, or it does not answer. */
   async start(
     link: { readonly tenant: string; readonly token: string },
     { asOther }: { readonly asOther: boolean },
@@ -82,11 +88,11 @@ export class ApproverSignIn {
 interface ConsentRoutesOptions {
   readonly consents: ConsentFlow
   readonly trips: RoundTrips
-  /** Takes approvers who come back from the sign-in. */
+  /** Handles approvers who return from the sign-in. */
   finishApprover(arrival: Arrival): Promise<HttpReply>
 }
 
-/** The pages of a consent besides `/challenges/:id`. Open: a ticket, a cookie and a sign-in decide, not an API key. */
+/** The pages of a consent besides `/challenges/:id`. They need a ticket, a cookie and a sign-in instead of an API key. */
 export function consentRoutes(options: ConsentRoutesOptions): readonly HttpRoute[] {
   return [
     pageRoute('/challenges/:id/start', (request) => options.consents.start(request)),
@@ -120,18 +126,18 @@ const COOKIE_NAME_CHARACTERS = 16
 interface ConsentFlowOptions {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
   readonly broker: OAuthBroker
-  /** Tells the runs that wait for a consent how it ended. */
+  /** Notifies runs that wait for a consent of its end. */
   readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
   readonly settings: OAuthSettings
   readonly trips: RoundTrips
   readonly clock: Clock
   readonly log: Logger
   publicUrl(): string
-  /** Whether callers without a credential are the person at this machine (rule 28); no longer once there is a key. */
+  /** True while callers without a credential are the user of this machine (rule 28); false once there is a key. */
   hasLocalCaller(): boolean
 }
 
-/** Where people are asked for their consent, and what comes back from the provider is kept. */
+/** Asks users for their consent and stores the tokens of the provider. */
 export class ConsentFlow {
   readonly #options: ConsentFlowOptions
 
@@ -145,7 +151,7 @@ export class ConsentFlow {
     return obstacleOf(challenge, { ofProvider, hasLocalCaller: hasLocalCaller() })
   }
 
-  /** `GET /challenges/:id`: to the sign-in if there is one, then the page that says for whom this is (rule 25). */
+  /** `GET /challenges/:id`: to the sign-in if there is one, then the page that names the caller (rule 25). */
   async open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply> {
     const { broker, settings } = this.#options
     if (broker.signIn === undefined || settings.signIn === undefined) return await this.#showAsking(challenge)
@@ -157,7 +163,7 @@ export class ConsentFlow {
     })
   }
 
-  /** `GET /challenges/:id/start`, which only a click on our own page reaches. */
+  /** `GET /challenges/:id/start`, reached only by a click on our own page. */
   async start(request: HttpRequest): Promise<HttpReply> {
     const challenge = await this.#pending(request.params.id ?? '')
     if (challenge === undefined) return unknownReturnPage()
@@ -166,7 +172,7 @@ export class ConsentFlow {
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
 
-  /** Back from the sign-in or from the provider. */
+  /** Handles the return from the sign-in or from the provider. */
   async finish(arrival: Arrival): Promise<HttpReply> {
     const challenge = await this.#pending(arrival.consent.challenge)
     if (challenge === undefined) return unknownReturnPage()
@@ -176,8 +182,8 @@ export class ConsentFlow {
   }
 
   /**
-   * Providers often let people through without a word, and a link may come from anybody: so a person reads which caller
-   * would get the access, and clicks. The cookie is the proof of that, and of the sign-in before.
+   * Providers often grant access without a prompt, and a link may come from an attacker: so the user reads which caller
+   * would get the access, and clicks. The cookie proves the click and the sign-in.
    */
   async #showAsking(challenge: ChallengeRecord): Promise<HttpReply> {
     const cookie = this.#options.trips.cookies().set(seenName(challenge), this.#seenMark(challenge), 'Strict')
@@ -191,7 +197,7 @@ export class ConsentFlow {
     if (broker.signIn === undefined || signIn === undefined) return unknownReturnPage()
     const answer = await broker.signIn.exchange(back, { scopes: signIn.scopes, identify: true })
     if (answer.kind === 'failed') log.warn({ reason: answer.reason }, 'a sign-in failed')
-    // A visitor who only has the link can end nothing: the challenge stays open for its user.
+    // A visitor with only the link cannot end the challenge; it stays open for its user.
     if (answer.kind !== 'tokens') return providerFailedPage('The sign-in', clear)
     if (isConsenter(store, signIn, { challenge, claims: answer.claims ?? {} }))
       return await this.#showAsking(challenge)
@@ -242,7 +248,7 @@ export class ConsentFlow {
     return covers ? completedPage(challenge, clear) : tooLittlePage(challenge, clear)
   }
 
-  /** Whether other tools would lose what they can do now, for a token that is of no use to the one that asked. */
+  /** True if other tools would lose scopes for a token that does not help the requesting tool. */
   async #takesAway(challenge: ChallengeRecord, given: readonly string[]): Promise<boolean> {
     const before = await this.#tokenOf(challenge)
     return before?.value !== undefined && before.scopes.some((scope) => !given.includes(scope))
@@ -252,7 +258,7 @@ export class ConsentFlow {
     return await this.#options.store.vault.find({ tenant, principal, user, provider, kind: 'token' })
   }
 
-  /** Its runs hear first: what a crash cuts off here is reported with the next call that finds the token. */
+  /** Notifies the runs first: after a crash, the next call that finds the token reports it. */
   async #end(challenge: ChallengeRecord, end: Omit<ConsentEnd, 'atMs'>): Promise<void> {
     const { store, clock, runs } = this.#options
     const atMs = clock.nowMs()
@@ -260,7 +266,7 @@ export class ConsentFlow {
     await store.endChallenge(challenge, end.as, atMs)
   }
 
-  /** Gives the reference that the credential has from now on. */
+  /** Returns the reference of the stored credential. */
   async #keep(challenge: ChallengeRecord, tokens: TokenSet): Promise<string> {
     const { tenant, principal, user, provider } = challenge
     const ref = newCredentialRef()
@@ -276,7 +282,7 @@ export class ConsentFlow {
     return ref
   }
 
-  /** What the tool needs and what was given before: a new consent never takes away from other tools. */
+  /** Scopes of the tool and of earlier consents, so that a new consent removes none. */
   async #scopesToAsk(challenge: ChallengeRecord): Promise<readonly string[]> {
     const settings = this.#options.broker.provider(challenge.provider)?.settings
     const before = (await this.#tokenOf(challenge))?.scopes ?? []
@@ -309,8 +315,8 @@ export function newCredentialRef(): string {
 }
 
 /**
- * Rule 25: whether who signed in is the (principal, user id) of the ticket. A ticket for a user is for that user; one
- * without is for the principal itself, which is the subject of a JWT of the same issuer or the user the config names.
+ * True if the signed-in person is the (principal, user id) of the ticket (rule 25). A ticket without a user is for the
+ * principal itself: the subject of a JWT of the same issuer, or the user that the config names.
  */
 function isConsenter(
   store: Pick<Store, 'digest'>,
@@ -328,7 +334,7 @@ function isConsenter(
   return isPrincipal || (owners?.includes(userId) ?? false)
 }
 
-/** Whom the sign-in service says it is. An address that it says it has not verified names nobody: anybody can type one. */
+/** The name of the signed-in person. An unverified mail address is not used, because every user can enter one. */
 export function signedInName(
   { userClaim }: Pick<SignInSettings, 'userClaim'>,
   claims: Readonly<Record<string, unknown>>,
@@ -346,7 +352,7 @@ function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): str
 
 type Headers = Readonly<Record<string, string>>
 
-/** Before every consent: its reader must see for whom the authorization would be (rule 25). */
+/** Shown before every consent, with the caller that would get the authorization (rule 25). */
 function askingPage(
   challenge: ChallengeRecord,
   asked: { readonly scopes: readonly string[]; readonly startUrl: string },
@@ -394,7 +400,7 @@ function tooLittlePage({ provider }: ChallengeRecord, headers: Headers): HttpRep
   )
 }
 
-/** One text for every return that cannot be placed: who guesses learns nothing from it. */
+/** One text for every unknown return, so that guessing reveals nothing. */
 function unknownReturnPage(): HttpReply {
   return textPage(
     400,

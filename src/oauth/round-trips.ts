@@ -8,6 +8,12 @@ import type { Store } from '#store/collet-store'
 import type { Consent } from '#store/consents'
 import type { Departure, OAuthClient, Return } from './client.ts'
 
+/*
+ * Redirects of browsers to authorization servers and back, and the cookies that bind them to one browser.
+ * Used by consents and by the sign-in of approvers.
+ * Invariant: a return is accepted once, in time, and from the browser that left.
+ */
+
 const LIFETIME_MS = 10 * 60_000
 /** Opening a link many times must not fill the store. */
 const MAX_OPEN = 10
@@ -20,7 +26,7 @@ interface RoundTripOptions {
   publicUrl(): string
 }
 
-/** What a way out is for; `note` is sealed and comes back with the person. */
+/** The purpose of a redirect; `note` is sealed and returns with the user. */
 interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
   readonly note?: string
 }
@@ -31,16 +37,16 @@ export interface Destination {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** A user came back, in the browser that left. */
+/** A user returned in the same browser. */
 export interface Arrival {
   readonly consent: Consent
   readonly back: Return
   readonly note: string | undefined
-  /** Takes the cookie of the way out away again. */
+  /** Removes the cookie of the redirect. */
   readonly clear: Readonly<Record<string, string>>
 }
 
-/** Ways out to authorization servers, and back. All that `state` stands for stays here. */
+/** Redirects to authorization servers and back. The content of `state` stays on the server. */
 export class RoundTrips {
   readonly #options: RoundTripOptions
 
@@ -48,7 +54,7 @@ export class RoundTrips {
     this.#options = options
   }
 
-  /** Sends the browser there; `undefined` when the server cannot be asked for its endpoints. */
+  /** Redirects the browser; `undefined` if the server's endpoints cannot be discovered. */
   async depart({ note, ...trip }: Trip, to: Destination): Promise<HttpReply | undefined> {
     const { store, clock } = this.#options
     const departure: Departure = {
@@ -74,7 +80,7 @@ export class RoundTrips {
     return { status: 302, headers, body: undefined }
   }
 
-  /** `undefined` for every return that is not one of ours, came before, took too long, or left from another browser. */
+  /** `undefined` for a return that is unknown, repeated, expired or from another browser. */
   async arrive(request: HttpRequest): Promise<Arrival | undefined> {
     const { store, clock } = this.#options
     const state = request.query.get('state') ?? ''
@@ -123,19 +129,19 @@ function flowName(consentId: string): string {
 
 const SECRET_BYTES = 32
 
-/** Nobody can guess it; a code verifier of RFC 7636 §4.1 is made of the same characters. */
+/** Unguessable, in the characters of a code verifier (RFC 7636 §4.1). */
 function randomText(): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }
 
-/** Names what a cookie is about in its name, so that several flows in one browser never meet. */
+/** The name of a cookie contains its subject, so that several flows in one browser do not collide. */
 interface CookieJarOptions {
-  /** Whether browsers reach us by https; only then can a cookie be kept to this very host. */
+  /** True if browsers use https; only then can a cookie be bound to this host. */
   readonly isSecure: boolean
   readonly maxAgeSeconds: number
 }
 
-/** The cookies of consent: one per way out, unreadable for scripts, gone within minutes (rule 25). */
+/** The cookies of consents: one per redirect, unreadable for scripts, valid for minutes (rule 25). */
 export class FlowCookies {
   readonly #options: CookieJarOptions
 
@@ -147,7 +153,7 @@ export class FlowCookies {
     return randomText()
   }
 
-  /** `Strict` cookies come only with clicks on our own pages, `Lax` ones also when another site sends the browser back. */
+  /** Browsers send `Strict` cookies only from our own pages, `Lax` ones also on a redirect from another site. */
   set(name: string, value: string, sameSite: 'Lax' | 'Strict'): Readonly<Record<string, string>> {
     const { isSecure, maxAgeSeconds } = this.#options
     const secure = isSecure ? '; Secure' : ''
@@ -159,7 +165,7 @@ export class FlowCookies {
     return { 'set-cookie': this.clearing(name) }
   }
 
-  /** Takes it away beside another cookie that is set. */
+  /** Removes it in an answer that sets another cookie. */
   clearing(name: string): string {
     const secure = this.#options.isSecure ? '; Secure' : ''
     return `${this.#nameOf(name)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure}`
@@ -169,7 +175,7 @@ export class FlowCookies {
     return readCookie(header, this.#nameOf(name))
   }
 
-  /** The names that begin like this, in the order in which the browser sent them: the oldest first. */
+  /** Cookie names with this prefix, in the order of the browser: the oldest first. */
   names(header: string | undefined, start: string): readonly string[] {
     const written = this.#nameOf(start)
     return (header ?? '')
