@@ -151,7 +151,7 @@ function print(modules: readonly Module[]): void {
 }
 
 /** Folders whose modules do not all open with a comment yet. */
-const WITHOUT_OPENINGS = /^(?:console\/|src\/(?:auth|config|egress|oauth|schema|server|sources|store)\/)/
+const WITHOUT_OPENINGS = /^(?:console\/|src\/(?:egress|schema|server|sources|store)\/)/
 
 function lacksOpening({ path, lines, hasOpening }: Module): boolean {
   return lines > MIN_LINES && !hasOpening && !WITHOUT_OPENINGS.test(path)
@@ -166,7 +166,7 @@ const ODD_NAMES =
 const COMMENT = /\/\*[\s\S]*?\*\/|(?<![:'"`])\/\/[^\n]*/g
 /** Folders and files that still have such words. */
 const WITH_ODD_WORDS =
-  /^(?:console\/|src\/(?:auth|cli|client|config|egress|kernel|oauth|schema|server|sources|store)\/|test\/(?:cli|client|console|contracts|sources|store)\/|test\/server\/approvals-http)/
+  /^(?:console\/|src\/(?:cli|client|egress|kernel|schema|server|sources|store)\/|test\/(?:cli|client|console|contracts|sources|store)\/|test\/server\/approvals-http)/
 
 /** Lines of comments with odd words, and lines with odd names, as `path: text`. */
 export function findOddWords(files: readonly SourceFile[]): readonly string[] {

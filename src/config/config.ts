@@ -7,7 +7,13 @@ import type { ProtocolConfigs } from '#protocols/list'
 import type { SOURCE_OPTIONS } from '#sources/source-types'
 import type { CONFIG_SCHEMA } from './schema.ts'
 
-/** Everything `collet.config.{ts,js,mjs,json}` may say. All keys are optional. */
+/*
+ * The type of a config as users write it, and `defineConfig`.
+ * Users import it from `collet`; the loader checks configs against `schema.ts`.
+ * Invariant: the types come from the schema, so each setting is declared once.
+ */
+
+/** The content of `collet.config.{ts,js,mjs,json}`. All keys are optional. */
 export interface ColletConfig<
   Tools extends readonly ToolEntry[] = readonly ToolEntry[],
   Names extends string = string,
@@ -25,7 +31,7 @@ export interface ColletConfig<
   readonly hooks?: Hooks
 }
 
-/** Gives the config back unchanged; it is there for the types: `approvals.perTool` knows the inputs of `tools`. */
+/** Returns the config unchanged; it exists for the types: `approvals.perTool` gets the inputs of `tools`. */
 export function defineConfig<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
 ): ColletConfig<Tools, Names> {
@@ -47,16 +53,16 @@ interface ApprovalsConfig<Tools extends readonly ToolEntry[], Names extends stri
   readonly perTool?: { readonly [Name in Names]: ToolApprovalConfig<InputNamed<Tools[number], Name>> }
 }
 
-/** What an approval takes for one tool, and when it is needed. */
+/** Terms of an approval for one tool. */
 interface ToolApprovalConfig<Input> extends Omit<WrittenTerms, 'when'> {
   /** As `approvals.when`, instead of it; only for a tool with `policy.approval: 'conditional'`. Not in a JSON config. */
   readonly when?: ApprovalPredicate<Input>
 }
 
-/** A tool, or where files are that export some. */
+/** A tool, or a path or glob of files that export tools. */
 export type ToolEntry = DefinedTool | string
 
-/** The input of the tools with this id, or of all versions with this name; JSON for what the config only names. */
+/** The input of the tools with this id, or of all versions with this name; JSON for tools that the config only names. */
 type InputNamed<Entry, Name> = [SchemaNamed<Entry, Name>] extends [never]
   ? JsonObject
   : InputOf<SchemaNamed<Entry, Name>>
@@ -71,7 +77,7 @@ type SchemaNamed<Entry, Name> = Entry extends { readonly id: infer Id; readonly 
 
 type BaseOf<Id> = Id extends `${infer Base}@${string}` ? Base : never
 
-/** What a schema reads, as a person writes it. The comments of the schema stay, which `z.input` would lose. */
+/** The input type of a schema. Keeps the comments of the schema, which `z.input` would lose. */
 type Written<Schema> = Schema extends Absent
   ? Written<ReturnType<Schema['unwrap']>>
   : Schema extends z.ZodPipe<infer Input>
@@ -86,7 +92,7 @@ type Written<Schema> = Schema extends Absent
             ? Written<Options[number]>
             : z.input<Schema>
 
-/** What may be left out. */
+/** Schemas of optional members. */
 type Absent = z.ZodOptional | z.ZodDefault | z.ZodPrefault
 type AbsentIn<Shape> = {
   [Name in keyof Shape]: undefined extends z.input<Shape[Name]> ? Name : never

@@ -2,16 +2,22 @@ import { readFileSync } from 'node:fs'
 import { Secret } from '#kernel/base/secret'
 import { ConfigError } from './load.ts'
 
-/** What the process's environment says. */
+/*
+ * The environment variables that Collet reads.
+ * The command line reads them once and hands them on.
+ * Invariant: no other module reads `process.env`, and secrets are never printed.
+ */
+
+/** The environment variables of the process. */
 export interface Environment {
-  /** `COLLET_KEY`, or what is in the file that `COLLET_KEY_FILE` names, as written; `decodeMasterKey` reads it. */
+  /** `COLLET_KEY`, or the content of the file that `COLLET_KEY_FILE` names, undecoded; `decodeMasterKey` reads it. */
   readonly masterKey: Secret | undefined
-  /** `COLLET_KEY_OLD`, or `COLLET_KEY_OLD_FILE`: the key before, while `collet store rekey` changes it. */
+  /** `COLLET_KEY_OLD`, or `COLLET_KEY_OLD_FILE`: the previous key, while `collet store rekey` changes it. */
   readonly oldMasterKey: Secret | undefined
   /** `COLLET_CONFIG`: the config file when no `--config` is given. */
   readonly configFile: string | undefined
   readonly logLevel: string | undefined
-  /** `NO_COLOR` is set, to anything but nothing. */
+  /** `NO_COLOR` is set and not empty. */
   readonly noColor: boolean
   readonly otlpEndpoint: string | undefined
   /** `COLLET_URL`: the server that client commands talk to. */
@@ -20,7 +26,7 @@ export interface Environment {
   readonly apiKey: Secret | undefined
   /** `COLLET_OPENTOOL_KEYS`: the keys of `collet opentool start`, joined with commas (OTS-76). */
   readonly opentoolKeys: Secret | undefined
-  /** All of it, for programs that sources start; each gets only what its options name. Asked for, so that it is never printed. */
+  /** All variables, for programs that sources start; each gets only what its options name. A function, so that they are never printed. */
   variables(): Readonly<Record<string, string | undefined>>
 }
 
@@ -40,7 +46,7 @@ export function readEnvironment(
     throw problemWith(`${name}_FILE`, `${name} is set too. Set one of the two.`)
   }
   return {
-    // Read when a command asks, so that a file that cannot be read is reported like any other problem of the configuration.
+    // Read on demand, so that an unreadable file is reported like any other problem of the configuration.
     get masterKey() {
       return secretOrFile('COLLET_KEY')
     },
@@ -76,7 +82,7 @@ function problemWith(where: string, message: string): ConfigError {
 const KEY_BYTES = 32
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
 
-/** What a store is opened with; without `COLLET_KEY` it reads its key file. */
+/** The keys that a store is opened with; without `COLLET_KEY` it reads its key file. */
 export function decodeMasterKeys({
   masterKey,
   oldMasterKey,

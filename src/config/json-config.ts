@@ -1,9 +1,15 @@
 import { z } from 'zod'
 import { CONFIG_SCHEMA } from './schema.ts'
 
+/*
+ * JSON configs: placeholders for environment variables, and the JSON Schema for editors.
+ * Used by the loader and by the build.
+ * Invariant: a placeholder is filled before the config is checked, and a missing variable is a problem, not an empty text.
+ */
+
 type Variables = Readonly<Record<string, string | undefined>>
 
-/** What a JSON config says, and what is wrong with its placeholders. */
+/** A JSON config, and the problems of its placeholders. */
 interface JsonConfig {
   readonly config: unknown
   readonly problems: readonly { readonly where: string; readonly message: string }[]
@@ -49,13 +55,13 @@ export function readJsonConfig(text: string, variables: Variables): JsonConfig {
   return { config, problems }
 }
 
-/** Where a placeholder alone was. */
+/** A value that was a placeholder and nothing else. */
 interface FilledText {
   readonly holder: object
   readonly key: string
 }
 
-/** What the schema wants as a number or as a truth is made one, where the text reads as one. */
+/** Converts filled texts to numbers or booleans where the schema expects one. */
 function giveKinds(config: unknown, filled: readonly FilledText[]): void {
   if (filled.length === 0) return
   for (const issue of CONFIG_SCHEMA.safeParse(config).error?.issues ?? []) {
@@ -78,7 +84,7 @@ function kindOf(expected: string, text: unknown): number | boolean | undefined {
   return /^(?:number|int)$/.test(expected) && /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined
 }
 
-/** `$${`, `${env:NAME}`, `${env:NAME:-other}`, and whatever else begins so and is none of them. */
+/** `$${`, `${env:NAME}`, `${env:NAME:-other}`, and malformed placeholders. */
 const PLACEHOLDER = /(\$\$\{)|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?/g
 
 const HOW = `Write \${env:NAME} for an environment variable, and $\${ where the text itself has \${.`
@@ -97,12 +103,12 @@ function withoutSchema(config: unknown): unknown {
   return rest
 }
 
-/** What only a module can say. */
+/** Settings that only a module can have. */
 const FUNCTIONS = ['hooks', 'approvals.when', 'approvals.perTool.when']
 
 type Schema = { -readonly [Key in keyof z.core.JSONSchema.JSONSchema]: z.core.JSONSchema.JSONSchema[Key] }
 
-/** A JSON Schema of JSON configs, for editors. `describe` has the words for a setting such as `server.port`. */
+/** A JSON Schema of JSON configs, for editors. `describe` returns the text of a setting, for example `server.port`. */
 export function jsonConfigSchema(describe: (setting: string) => string | undefined): Schema {
   const schema: Schema = z.toJSONSchema(CONFIG_SCHEMA, { io: 'input', unrepresentable: 'any' })
   complete(schema, '', describe)
@@ -111,7 +117,7 @@ export function jsonConfigSchema(describe: (setting: string) => string | undefin
   return schema
 }
 
-/** Goes through a schema with the name of the setting that each part is about. */
+/** Adds descriptions to a schema, recursively. */
 function complete(schema: Schema, setting: string, describe: (setting: string) => string | undefined): void {
   const said = describe(setting)
   if (said !== undefined) schema.description = said
@@ -122,7 +128,7 @@ function complete(schema: Schema, setting: string, describe: (setting: string) =
   }
   const { items, additionalProperties, anyOf = [], oneOf = [] } = schema
   for (const part of [items, additionalProperties, ...anyOf, ...oneOf].flat()) {
-    // The words are with the whole; only what is inside of a part has words of its own.
+    // The whole has the description; parts of a union have none, only their members.
     if (typeof part === 'object')
       complete(part, setting, (path) => (path === setting ? undefined : describe(path)))
   }

@@ -9,10 +9,16 @@ import type { Tool } from '#kernel/tool/tool'
 import { ConfigError, type ConfigProblem, type ImportModule, importFile, type LoadedConfig } from './load.ts'
 import { isImported } from './to-settings.ts'
 
+/*
+ * Loads the tools that a config names, and prepares them.
+ * Used by every command that needs tools.
+ * Invariant: all problems of all files are reported together.
+ */
+
 interface LoadedTools {
   /** In the order of the config; files of a glob and exports of a file by name (a module keeps no other order). */
   readonly tools: readonly Tool[]
-  /** Everything wrong with the tools and their files. Errors mean that the server must not start. */
+  /** Problems of the tools and their files. With an error the server must not start. */
   readonly problems: readonly ConfigProblem[]
 }
 
@@ -21,7 +27,7 @@ interface Found {
   readonly file: string
 }
 
-/** Collects the tools a config names and prepares them; goes on after a bad one, so that all problems are seen. */
+/** Loads and prepares the tools of a config; continues after a bad one, so that all problems are reported. */
 export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Promise<LoadedTools> {
   const problems: ConfigProblem[] = []
   const found = new Map<DefinedTool, Found>()
@@ -31,7 +37,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
     else if (isDefinedTool(entry)) add(entry, loaded.file)
     else problems.push({ severity: 'error', file: loaded.file, where, message: notATool(entry) })
   }
-  // A line of the config that is about something else changes no tool: there a tool is its own functions.
+  // For tools of the config itself only their functions are hashed, so that other lines of the file change no tool.
   const modules = [...found.values()].map(({ file }) => file).filter((file) => file !== loaded.file)
   const hashes = await hashFiles(modules)
   const definitions = [...found.values()].map((one) => {
@@ -120,7 +126,7 @@ function toProblem({ toolId, file, where, problem, fix }: Finding): ConfigProble
 }
 
 const GLOB_CHARACTERS = /[*?[\]{}!]/
-/** Files a glob takes in by accident: they hold no tools and cannot be imported here. */
+/** Files that a glob may match and that contain no tools. */
 const NOT_TOOLS = /\.(d\.[cm]?ts|(test|spec)\.[cm]?[jt]s|map)$/
 
 /** The files a `tools` entry names, absolute and sorted; empty when there are none. */

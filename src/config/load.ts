@@ -8,6 +8,12 @@ import { readJsonConfig } from './json-config.ts'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
 
+/*
+ * Finds, imports and checks a config file.
+ * Used by the command line and by reloads.
+ * Invariant: a config that cannot be used gives one `ConfigError` with every problem, and no message repeats a value.
+ */
+
 const CONFIG_NAMES = [
   'collet.config.ts',
   'collet.config.js',
@@ -30,7 +36,7 @@ export function findConfig(folder: string, named?: string): string {
   return join(folder, first)
 }
 
-/** Whether a folder has a config, or several. */
+/** True if a folder has at least one config. */
 export function hasConfig(folder: string): boolean {
   return CONFIG_NAMES.some((name) => existsSync(join(folder, name)))
 }
@@ -47,7 +53,7 @@ function notFound(message: string): ConfigError {
 export interface LoadedConfig {
   /** Absolute. */
   readonly file: string
-  /** What relative paths in the config are relative to. */
+  /** Base of relative paths in the config. */
   readonly folder: string
   readonly config: ParsedConfig
 }
@@ -55,7 +61,7 @@ export interface LoadedConfig {
 interface LoadOptions {
   /** Default: Node's own import. */
   readonly load?: ImportModule | undefined
-  /** The environment, which a JSON config can name. */
+  /** Environment variables for placeholders of a JSON config. */
   readonly variables?: Readonly<Record<string, string | undefined>>
 }
 
@@ -111,7 +117,7 @@ function pathText(path: readonly PropertyKey[]): string {
   }, '')
 }
 
-/** Words for the issues that the schema itself does not explain. Values are never repeated: they may be secrets. */
+/** Texts for issues that the schema does not explain. Values are never repeated: they may be secrets. */
 function issueText(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -123,7 +129,7 @@ function issueText(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value':
       return `expected one of ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`
     case 'invalid_key':
-      // Each kind of name has a rule of its own.
+      // Each kind of name has its own rule.
       return issue.issues[0]?.message
     default:
       return undefined
@@ -155,7 +161,7 @@ function kindOf(input: unknown): string {
   return TYPE_NAMES[typeof input] ?? `a ${typeof input}`
 }
 
-/** Frames from here on are the loader's, not the user's. The file that this code is in, which need not be its own. */
+/** Stack frames from this file on belong to the loader. In a build this code may be in another file. */
 const OWN_FILE = pathToFileURL(import.meta.filename).href
 
 export type ImportModule = (url: string) => Promise<Readonly<Record<string, unknown>>>
@@ -163,13 +169,13 @@ export type ImportModule = (url: string) => Promise<Readonly<Record<string, unkn
 /** Node's own import: `.ts` files load by type stripping. */
 const importModule: ImportModule = (url) => import(url)
 
-/** The same without what Node remembers of the file itself; what that imports is remembered all the same. */
+/** Imports a file again, past the module cache of Node; its own imports stay cached. */
 export function importAgain(): ImportModule {
   const stamp = performance.now()
   return (url) => import(`${url}?read=${stamp}`)
 }
 
-/** The exports of a file of the user's; whatever goes wrong becomes one problem that names the file. */
+/** The exports of a user's file; every failure becomes one problem that names the file. */
 export async function importFile(
   file: string,
   load: ImportModule = importModule,
@@ -192,7 +198,7 @@ export async function importFile(
   }
 }
 
-/** What Node's codes mean for the author of the file. */
+/** Explanations of Node's error codes for the author of the file. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX:
     'Node runs TypeScript by removing types, so syntax that needs code (enum, namespace, parameter properties) cannot be used here; write plain objects and fields instead.',
@@ -214,7 +220,7 @@ function importProblem(error: unknown): string {
   return advice === undefined ? `failed while loading: ${text}` : `${text}. ${advice}`
 }
 
-/** Collet itself is not on npm: what runs now, a checkout or an installed copy, is a folder that npm can install. */
+/** Collet itself is not on npm: the running checkout or installed copy is a folder that npm can install. */
 const OWN_NAME = 'collet'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url)).replace(/[/\\]$/, '')
 
@@ -235,14 +241,14 @@ function placeOfImport(error: unknown): string | undefined {
   return / imported from (.+)$/.exec(error.message)?.[1]
 }
 
-/** One thing to put right before the server can start, or (a warning) one to know. */
+/** A problem that prevents the start, or a warning. */
 export interface ConfigProblem {
   readonly severity: 'error' | 'warning'
   /** Absolute path of the file to edit; absent for flags and environment variables. */
   readonly file?: string
-  /** Where in it: `server.port`, a tool id, `COLLET_KEY`, or a line such as `12:5`. */
+  /** Position: `server.port`, a tool id, `COLLET_KEY`, or a line, for example `12:5`. */
   readonly where?: string
-  /** What was expected, what came, what to do. Never holds a key or secret. */
+  /** What was expected, what was found, what to do. Never contains a key or secret. */
   readonly message: string
 }
 

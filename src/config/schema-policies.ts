@@ -8,8 +8,14 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { Secret } from '#kernel/base/secret'
 import { NO_LIMIT } from '#stages/limits/budgets'
 
+/*
+ * The config sections of OAuth, approvals, limits and budgets.
+ * `schema.ts` puts them into the schema of a config.
+ * Invariant: the comments are the hover texts of editors, so they are written for users.
+ */
+
 const TEXT = z.string().min(1)
-/** Where plain http goes no further than this machine. */
+/** Hosts for which plain http does not leave this machine. */
 export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Kept as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http only to this machine. */
@@ -35,7 +41,7 @@ const CLIENT = {
   clientAuth: z.enum(['basic', 'post', 'none']).optional(),
 }
 
-/** What the flow itself sets, and nobody else may. */
+/** Parameters that only the flow itself sets. */
 const RESERVED = [
   'client_id',
   'code_challenge',
@@ -250,7 +256,7 @@ function hasRateForBurst({ callsPerMinute, burst }: WrittenRate): boolean {
 const CALL_LIMIT = closed(LIMIT).refine(hasRateForBurst, BURST_ALONE)
 const TOOL_LIMIT = closed({
   ...LIMIT,
-  /** The same for each principal with the tool. */
+  /** Limit of each principal for the tool. */
   perPrincipal: CALL_LIMIT.prefault({}),
 }).refine(hasRateForBurst, BURST_ALONE)
 

@@ -2,6 +2,12 @@ import { z } from 'zod'
 import { Secret } from '#kernel/base/secret'
 import { closed, LOOPBACK } from './schema-policies.ts'
 
+/*
+ * The config section of webhooks.
+ * `schema.ts` puts it into the schema of a config.
+ * Invariant: the comments are the hover texts of editors, so they are written for users.
+ */
+
 /** How a receiver wants its messages: signed JSON as Standard Webhooks has it, or as a chat shows them. */
 const WEBHOOK_FORMATS = ['json', 'slack', 'teams'] as const
 
@@ -20,7 +26,7 @@ export function webhooksSchema({ url, name }: Words) {
     /** What commands and the log call it. Default the host of its address. */
     name: name.optional(),
     ...receiver({ url, name }),
-    /** What it is told of: `approval.requested`, `approval.*`, `source.added`, `pin.held`, `call.ambiguous`, `budget.80`, `budget.100`; `*` for everything, which is the default. */
+    /** Events that are sent: `approval.requested`, `approval.*`, `source.added`, `pin.held`, `call.ambiguous`, `budget.80`, `budget.100`; `*` for everything, which is the default. */
     events: z.array(z.string().min(1)).min(1).default(['*']),
     /** The shape of the messages: `json` is signed JSON, `slack` and `teams` are for their incoming webhooks. Default `json`. */
     format: z.enum(WEBHOOK_FORMATS).default('json'),
@@ -66,7 +72,7 @@ function receiver({ url, name }: Words) {
   }
 }
 
-/** Whether nobody on the way can read what is sent there, where that matters. */
+/** False for an address over which others could read a confidential message. */
 function isKeptPrivate({
   url: text,
   approver,

@@ -21,6 +21,12 @@ import {
 import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
+/*
+ * The schema of a config: types, defaults, checks and hover texts.
+ * The loader parses with it; `config.ts` and `settings.ts` derive their types from it.
+ * Invariant: every setting and its default is declared here, or in a section that this module includes.
+ */
+
 /** The key is the toolkit of the source's tools. */
 const SOURCE_KEY = z
   .string()
@@ -90,7 +96,7 @@ const TOOLSETS = z
       description: TEXT.optional(),
       /** Names, patterns such as `Crm.*`, `source:KEY` and `tag:NAME`. Default every tool. */
       include: z.array(SELECTOR).default(['*']),
-      /** The same, for tools that are not in it. Default none. */
+      /** Selectors of tools that are left out. Default none. */
       exclude: z.array(SELECTOR).default([]),
       /** The most that its tools may do: `pure`, `read`, `write` or `exec`. Default anything. */
       tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
@@ -109,7 +115,7 @@ const ROLE = z
       z.array(z.string()),
       closed({
         scopes: z.array(SCOPE).default([]),
-        /** Whoever holds the role sees only tools of these, or of those of another role. Default: it bounds nothing. */
+        /** Holders of the role see only tools of these toolsets, or of those of another role. Default: no limit. */
         toolsets: z.array(TEXT).optional(),
       }),
     ],
@@ -200,7 +206,7 @@ const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
 /** A member name, or the path of one. */
 const CLAIM = z.union([TEXT.transform((name) => [name]), z.array(TEXT).min(1)])
 
-/** Keys in the clear could be anybody's, except on this machine. */
+/** Keys over plain http could be forged, except on this machine. */
 const ISSUER_URL = TEXT.refine(
   (text) => {
     const url = URL.parse(text)
@@ -229,7 +235,7 @@ const ISSUER = closed({
   tenant: NAME.default(DEFAULT_TENANT),
   /** Whether `claims.tenant` of a token may be `default`, the tenant of the server's operator. Default `false`. */
   allowDefaultTenant: z.boolean().default(false),
-  /** Scopes that clients are told to ask it for. Default: none are named. */
+  /** Scopes that clients should request from it. Default: none are named. */
   scopes: z
     .array(TEXT.regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'expected a scope: no spaces, quotes or backslashes.'))
     .default([]),
@@ -385,7 +391,7 @@ export const CONFIG_SCHEMA = closed({
     /** Receives every new request for approval and nothing else; `webhooks` tells of more. */
     webhooks: approvalWebhooksSchema({ url: WEBHOOK_URL, name: NAME }),
   }).prefault({}),
-  /** Who is told when something waits for an operator: approvals, changed definitions, calls to settle, budgets. */
+  /** Receivers of notices that need an operator: approvals, changed definitions, calls to settle, budgets. */
   webhooks: webhooksSchema({ url: WEBHOOK_URL, name: NAME }),
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   acknowledgeLaxerVersions: z.array(TEXT).default([]),

@@ -11,6 +11,12 @@ import type { LimitSettings } from '#stages/limits/settings'
 import type { ParsedConfig } from './schema.ts'
 import type { Webhook } from './webhooks.ts'
 
+/*
+ * The settings of a server: a checked config with flags, environment and defaults applied.
+ * The composition root and all parts read it.
+ * Invariant: settings are immutable, and code that gets them reads neither files nor the environment.
+ */
+
 /** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
 export const ISSUER_ALGORITHMS = [
   'RS256',
@@ -26,7 +32,7 @@ export const ISSUER_ALGORITHMS = [
   'Ed25519',
 ] as const
 
-/** Nobody changes settings. */
+/** Makes a type deeply readonly. */
 type Fixed<Value> = Value extends Secret
   ? Value
   : Value extends readonly (infer Item)[]
@@ -36,17 +42,17 @@ type Fixed<Value> = Value extends Secret
       : Value
 type MayLack<Value, Name extends keyof Value> = Omit<Value, Name> & Partial<Pick<Value, Name>>
 
-/** A section of the config with every default filled in; what its members mean stands in the schema. */
+/** A section of the config with every default filled in; the schema describes its members. */
 type Section<Name extends keyof ParsedConfig> = Fixed<ParsedConfig[Name]>
 type Auth = Section<'auth'>
 type OAuth = Section<'oauth'>
 
 export type ApiKeySettings = MayLack<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
-/** An OpenID Connect issuer whose access tokens are taken. */
+/** An OpenID Connect issuer whose access tokens are accepted. */
 export type IssuerSettings = MayLack<Auth['issuers'][number], 'allowDefaultTenant' | 'scopes'>
 export type JwtSettings = NonNullable<Auth['jwt']> & { readonly tenant: string }
 
-/** A client of one authorization server: where that is, and who we are there. */
+/** Our client at one authorization server. */
 export interface OAuthClientSettings
   extends Pick<
     OAuth['providers'][string],
@@ -83,31 +89,31 @@ export interface Settings extends ProtocolSettings {
   /** Descriptions by toolkit name. */
   readonly toolkits: ReadonlyMap<string, string>
   readonly toolsets?: Toolsets
-  /** Where further tools come from, by key; more may be in the store. */
+  /** Sources of imported tools by key; the store may have more. */
   readonly sources: ReadonlyMap<string, SourceOptions>
-  /** What relative paths in the sources' options are relative to. */
+  /** Base of relative paths in the options of sources. */
   readonly folder: string
   /** Variables of this process, for programs that sources start; each gets only what its options name. */
   readonly variables?: () => Readonly<Record<string, string | undefined>>
-  /** `drainMs`: the config has a default; settings made by code drain for no time unless they say so. */
+  /** `drainMs`: the config has a default; settings from code have 0 unless they set it. */
   readonly server: MayLack<Section<'server'>, 'drainMs'>
   /** `sqlite:PATH` (absolute), `postgres://…` or `memory:`. */
   readonly store: string
-  /** Whether the server makes and changes the tables of its store; without it that is `collet migrate`'s. Default true. */
+  /** True if the server creates and changes the tables of its store; otherwise `collet migrate` does. Default true. */
   readonly migrates?: boolean
   /** Folder for the key file and the start token, absolute. */
   readonly dataFolder: string
   /** `COLLET_KEY`, decoded to 32 bytes; `undefined` = the key file in `dataFolder`. */
   readonly masterKey: Uint8Array | undefined
-  /** The key before, while it is being changed. */
+  /** The previous key, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
   readonly auth: {
     readonly apiKeys: readonly ApiKeySettings[]
     readonly jwt: JwtSettings | undefined
     readonly issuers?: readonly IssuerSettings[]
-    /** What each role grants. */
+    /** Grants of each role. */
     readonly roles?: RoleTable
-    /** Nobody without a credential, also before there is any. */
+    /** True if callers need a credential even before there is one. */
     readonly required?: boolean
   }
   readonly oauth: OAuthSettings
@@ -118,7 +124,7 @@ export interface Settings extends ProtocolSettings {
   readonly limits: LimitSettings
   readonly budgets: readonly BudgetRule[]
   readonly approvals: ApprovalRules
-  /** Who is told when something waits for an operator. Default nobody. */
+  /** Receivers of notices that need an operator. Default none. */
   readonly webhooks?: readonly Webhook[]
   readonly hooks: Hooks
   readonly logLevel: ParsedConfig['log']['level']
@@ -126,6 +132,6 @@ export interface Settings extends ProtocolSettings {
   readonly logStyle?: { readonly format: ParsedConfig['log']['format']; readonly isColored: boolean }
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */
   readonly otlpEndpoint: string | undefined
-  /** Whether `/metrics` counts calls for each tenant. Default not. */
+  /** True if `/metrics` counts calls for each tenant. Default false. */
   readonly tenantLabel?: boolean
 }

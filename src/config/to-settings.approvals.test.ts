@@ -54,7 +54,7 @@ describe('approvals.perTool', () => {
       // @ts-expect-error: the tool has no such member
       approvals: { perTool: { 'Bank.Pay': { when: ({ input }) => input.path > 100 } } },
     })
-    // @ts-expect-error: nobody said that all tools have an amount
+    // @ts-expect-error: not all tools have an amount
     const all = defineConfig({ approvals: { when: ({ input }) => input.amount > 100 } })
     expect([config, wrong, all].map((one) => one.approvals !== undefined)).toEqual([true, true, true])
   })

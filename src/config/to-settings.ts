@@ -16,20 +16,26 @@ import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
 import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
 import { toWebhooks } from './webhooks.ts'
 
-/** The generated master key, when `COLLET_KEY` is not set (rule 14). */
+/*
+ * Turns a checked config, flags and the environment into `Settings`.
+ * Used by `collet serve`, `collet mcp`, reloads and the embedded gateway.
+ * Invariant: flags win over environment variables, these over the config, and the config over defaults.
+ */
+
+/** File of the generated master key, used without `COLLET_KEY` (rule 14). */
 export function keyFileIn(dataFolder: string): string {
   return join(dataFolder, 'key')
 }
 
 /**
- * The credential of any user who can read this machine's data folder (rule 29), for the server at this address: several may
- * share one folder, each on a port of its own.
+ * File of the start token, the credential of any user who can read this machine's data folder (rule 29). It is named by
+ * the address, because several servers may share one folder, each with its own port.
  */
 export function startTokenFileIn(dataFolder: string, serverUrl: string): string {
   return join(dataFolder, `start-token-${portOf(new URL(serverUrl))}`)
 }
 
-/** The same of a process that has only the pages of approvals: no command takes it for a server. */
+/** File of the token of a process with only the approval pages, named so that no command takes it for a server. */
 export function pagesTokenFileIn(dataFolder: string, pagesUrl: string): string {
   return join(dataFolder, `pages-token-${portOf(new URL(pagesUrl))}`)
 }
@@ -39,17 +45,17 @@ export function portOf({ port, protocol }: URL): number {
   return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)
 }
 
-/** Below which path of its host a server with this address is seen; empty for all of it. */
+/** Path of a server behind a proxy; empty at the root. */
 export function basePath(publicUrl: string): string {
   return new URL(publicUrl).pathname.replace(/\/$/, '')
 }
 
-/** Where callers of a server with these settings find it, before it says so itself. */
+/** Expected address of a server with these settings, before it listens. */
 export function plannedUrl({ publicUrl, host, port, tls }: Settings['server']): string {
   return publicUrl ?? `${tls === undefined ? 'http' : 'https'}://${host}:${port}`
 }
 
-/** What the command line may overrule. */
+/** Settings that flags override. */
 export interface SettingsFlags {
   readonly host?: string
   readonly port?: number
@@ -114,7 +120,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   }
 }
 
-/** What a config can only be checked for once its tools are known. */
+/** Checks that need the loaded tools. */
 export function checkAgainstTools({ config, file }: LoadedConfig, tools: readonly Tool[]): void {
   checkLimits(config, tools, file)
   checkApprovals(config, tools, file)
@@ -162,7 +168,7 @@ function otlpEndpoint(text: string | undefined): string | undefined {
   throw new ConfigError([{ severity: 'error', where: 'OTEL_EXPORTER_OTLP_ENDPOINT', message }])
 }
 
-/** Throws when a tool needs what its provider is not set up for (OWP-79). */
+/** Throws if a tool needs scopes that its provider does not allow (OWP-79). */
 export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], file: string): OAuthSettings {
   const problems = tools.flatMap((tool) => findProblems(parsed, tool, file))
   if (problems.length > 0) throw new ConfigError(problems)
@@ -192,7 +198,7 @@ function clientAuth({
   return said ?? (clientSecret === undefined ? 'none' : 'basic')
 }
 
-/** A provider without an entry is fine: callers then bring its tokens. One that is nearly the name of an entry is a slip. */
+/** A provider without an entry is allowed: callers then send its tokens. A near match of an entry is a misspelling. */
 function findProblems({ providers }: ParsedOAuth, tool: Tool, file: string): readonly ConfigProblem[] {
   const names = Object.keys(providers)
   return (tool.requirements?.authorization ?? []).flatMap(({ id, oauth2 }) => {
@@ -212,15 +218,15 @@ function findProblems({ providers }: ParsedOAuth, tool: Tool, file: string): rea
   })
 }
 
-/** Where calls live, and a folder of this machine for the key file and the start token; paths are absolute. */
+/** The store, and the folder of the key file and the start token; paths are absolute. */
 export interface StoreLocation {
   /** `sqlite:PATH` with an absolute path, `postgres://…` as written, or `memory:`. */
   readonly store: string
-  /** Only a store in memory is seen by nobody but its server. */
+  /** Only a `memory` store cannot be read by other processes. */
   readonly kind: 'file' | 'server' | 'memory'
   /** The database file, where there is one. */
   readonly file: string | undefined
-  /** The key belongs to its database, so it lies next to its file. */
+  /** The key belongs to its database, so it is next to its file. */
   readonly dataFolder: string
 }
 
@@ -240,7 +246,7 @@ type WrittenToolLimit = WrittenLimits['perTool']
 
 const MINUTE_MS = 60_000
 
-/** Limits with every default filled in: an entry of its own leaves the rest as the general one says. */
+/** Limits with every default filled in: a specific entry inherits from the general one. */
 function toLimitSettings({
   perPrincipal,
   byPrincipal,
@@ -284,7 +290,7 @@ function toRate({
   return { perMs: callsPerMinute / MINUTE_MS, burst: burst ?? Math.max(1, Math.floor(callsPerMinute / 10)) }
 }
 
-/** What only the tools can tell: a limit of a tool that is not there protects nothing, nor does a budget that no call fits in. */
+/** Refuses limits of unknown tools, which protect nothing, and budgets that are too small for any call. */
 function checkLimits(
   { limits, budgets, sources }: Pick<ParsedConfig, 'limits' | 'budgets' | 'sources'>,
   tools: readonly Tool[],
@@ -322,7 +328,7 @@ function checkLimits(
   if (problems.length > 0) throw new ConfigError(problems)
 }
 
-/** Every name of every tool, with the base name that it stands for. */
+/** Every name of every tool, with its base name. */
 function namesWithoutVersion(tools: readonly Tool[]): ReadonlyMap<string, string> {
   return new Map(
     tools.flatMap(({ parts: { base }, name, catalogId }) =>
@@ -336,8 +342,8 @@ function isSameTool(known: ReadonlyMap<string, string>, left: string, right: str
 }
 
 /**
- * Terms of a tool that is not there would leave the one that was meant with weaker ones, and a predicate that nobody
- * asks would leave it with none.
+ * Terms of a misspelled tool would leave the intended tool with weaker terms, and an unused predicate would leave it
+ * with none.
  */
 export function checkApprovals(
   { approvals, sources }: Pick<ParsedConfig, 'approvals' | 'sources'>,
@@ -366,7 +372,7 @@ export function checkApprovals(
   if (problems.length > 0) throw new ConfigError(problems)
 }
 
-/** Two entries for one tool by two of its names would leave one of them without a say, and nobody would see which. */
+/** Refuses two entries for one tool under two of its names: one of them would silently have no effect. */
 function checkTwice(
   written: readonly string[],
   tools: readonly Tool[],
@@ -395,7 +401,7 @@ export function keepsIds(options: unknown): boolean {
   return typeof options === 'object' && options !== null && 'ids' in options && options.ids === 'keep'
 }
 
-/** Whether a tool may come from a source, by whichever of its names: what that offers is not known before it is asked. */
+/** True if a tool of this name may come from a source, whose tools are not known before it is read. */
 export function isImported(name: string, sources: Iterable<readonly [string, unknown]>): boolean {
   const { base } = parseToolName(name) ?? { base: name }
   const bare = base.replace(KEYSPACE, '')

@@ -5,20 +5,26 @@ import type { NoticeListener } from '#store/notices'
 import { ConfigError } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 
-/** A receiver of what operators are to be told of. */
+/*
+ * The receivers of webhooks, from a config.
+ * The server sends notices to them, and `collet webhooks` tests them.
+ * Invariant: every receiver has a unique name, by which its messages are kept.
+ */
+
+/** A receiver of notices for operators. */
 export interface Webhook extends NoticeListener {
   readonly name: string
   readonly url: string
-  /** Without one its messages are not signed. */
+  /** Without it messages are not signed. */
   readonly secret: { reveal(): string } | undefined
   readonly format: ParsedConfig['webhooks'][number]['format']
-  /** Whom the one-time link in its questions is for; without one there is no link. */
+  /** Approver of the one-time link in its messages; without it there is no link. */
   readonly approver: string | undefined
-  /** As it is written in the config. */
+  /** Entries of `events` in the config. */
   readonly events: readonly string[]
 }
 
-/** Every receiver of a config, with a name of its own. */
+/** All receivers of a config, each with a unique name. */
 export function toWebhooks(
   { approvals, webhooks }: Pick<ParsedConfig, 'approvals' | 'webhooks'>,
   file?: string,
@@ -59,7 +65,7 @@ function freeName(wanted: string, taken: ReadonlySet<string>): string {
   return name
 }
 
-/** What a word of `events` is about: one kind, all that begin like it (`budget.*`), or everything (`*`). */
+/** Kinds that an entry of `events` selects: one, all with a prefix (`budget.*`), or all (`*`). */
 function kindsOf(event: string): readonly NoticeKind[] {
   if (event === '*') return NOTICE_KINDS
   return NOTICE_KINDS.filter((kind) =>
@@ -67,7 +73,7 @@ function kindsOf(event: string): readonly NoticeKind[] {
   )
 }
 
-/** Words of `events` that are about nothing, with what was probably meant. */
+/** Entries of `events` that select nothing, each with a suggestion. */
 export function idleEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]): readonly string[] {
   const known = [...new Set(NOTICE_KINDS.flatMap((kind) => [kind, `${kind.split('.')[0]}.*`]))]
   return webhooks.flatMap(({ name, events }) =>
@@ -77,7 +83,7 @@ export function idleEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]
   )
 }
 
-/** A receiver that nobody has written down yet: it gets everything, unsigned. */
+/** A receiver that is not configured: it gets everything, unsigned. */
 export function adHocWebhook(url: string, format: Webhook['format']): Webhook {
   return {
     ...{ name: URL.parse(url)?.hostname ?? url, target: '', url, format, events: ['*'] },
@@ -85,7 +91,7 @@ export function adHocWebhook(url: string, format: Webhook['format']): Webhook {
   }
 }
 
-/** What the host of an address takes. */
+/** The message format that the host of an address expects. */
 export function guessFormat(url: string): Webhook['format'] {
   const host = URL.parse(url)?.hostname ?? ''
   if (host === 'hooks.slack.com') return 'slack'

@@ -216,7 +216,7 @@ function mcpMessage({ code }: Observation, error: JsonObject, functionName: stri
     ...(Array.isArray(secrets) ? secrets : []).map(
       (one) => `Missing secret: ${isJsonObject(one) ? one.id : ''}`,
     ),
-    ...(user === true ? ['Missing: the user the call is for.'] : []),
+    ...(user === true ? ['Missing: the user of the call.'] : []),
     ...(pages.length === 0
       ? []
       : [`Ask the user to open the address.${approval === undefined ? ' Then call the tool again.' : ''}`]),

@@ -163,7 +163,7 @@ describe('challenges', () => {
     expect(await ask('GET', '/challenges/none')).toMatchObject({ status: 404 })
   })
 
-  it('the page runs nothing and escapes everything', async () => {
+  it('the page runs only the script of the server and escapes everything', async () => {
     const hostile = `<script>alert("1")</script>'&`
     const evil: FixtureTool = {
       id: 'Evil.Tool@1.0.0',
@@ -175,7 +175,8 @@ describe('challenges', () => {
     }
     const { ask, challenge } = await challenged({ tools: [evil] })
     const { headers, text } = await ask('GET', `/challenges/${challenge.id}`)
-    expect(text).not.toContain('<script')
+    expect(text.match(/<script/g)).toHaveLength(1)
+    expect(text).not.toContain('<script>alert')
     expect(headers['content-security-policy']).toMatch(
       /^default-src 'none'; style-src 'sha256-[\w+/]{43}='; /,
     )
