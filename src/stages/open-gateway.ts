@@ -60,10 +60,10 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     ...options,
     openStages(kernelContext) {
       const context: Context = { ...kernelContext, store }
-      limits = openLimits(options, context, onRefused)
+      limits = openLimits(options, budgets, context, onRefused)
       consents = new ConsentEvents(context)
       return {
-        limits: limitStage(limits, budgets, context),
+        limits,
         sessions: sessionStage(options, limits, context),
         credentials: credentialStage(options, consents, context),
         workflows: workflowStage(context),
@@ -84,36 +84,23 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
 
 function openLimits(
   options: RunningGatewayOptions,
-  { store, clock, running }: Context,
+  budgets: Budgets,
+  context: Context,
   onRefused: (name: LimitName) => void,
 ): CallLimits {
+  const { store, clock, running } = context
+  context.every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
   return new CallLimits({
     settings: options.limits ?? NO_LIMITS,
     clock,
-    signs: {
-      runs: () => running.slots,
-      pendingWrites: () => store.pendingWrites,
-      delayMs: options.delayMs ?? (() => 0),
-    },
+    running,
+    store,
+    delayMs: options.delayMs ?? (() => 0),
     sharedRates: store.isShared ? store.rates : undefined,
+    budgets,
+    refusals: new RefusalEvents(context),
     onRefused,
   })
-}
-
-function limitStage(limits: CallLimits, budgets: Budgets, context: Context): CallStages['limits'] {
-  const refusals = new RefusalEvents(context)
-  context.every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
-  return {
-    checkCaller: (principal) => limits.checkCaller(principal),
-    checkTool: (principal, tool) => limits.checkTool(principal, tool),
-    enter: (principal, tool, isStep) => limits.enter(principal, tool, isStep),
-    reserve: (principal, tool) => budgets.reserve(principal, tool),
-    enterWaiting: (principal) => limits.enterWaiting(principal),
-    tryEnterWaiting: (principal) => limits.tryEnterWaiting(principal),
-    shortenWait: (waitMs) => limits.shortenWait(waitMs),
-    noteRefusal: (refused, error) => refusals.add(refused, error),
-    close: () => budgets.close(),
-  }
 }
 
 function sessionStage(

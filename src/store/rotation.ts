@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JournalHead } from '#kernel/journal/events'
-import { generationOfTag } from '#kernel/store/encryption'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import { generationOfTag } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from '#kernel/store/rows'
 

@@ -83,7 +83,7 @@ const STORE_TYPES: readonly StoreType[] = [
     },
     describe: (path) => path,
     async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, port, ...observers }) {
-      const { readKeyFile, readOrCreateKeyFile } = await import('#kernel/store/encryption')
+      const { readKeyFile, readOrCreateKeyFile } = await import('#kernel/store/key-file')
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
       const file = join(dataFolder, KEY_FILE)
       const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
@@ -92,9 +92,9 @@ const STORE_TYPES: readonly StoreType[] = [
       return openSqliteStore({ path, ...keys, schema, place: placeOf(port), ...observers })
     },
     async migrate(path, { dataFolder, masterKey, oldMasterKey }, mode) {
-      const { readKeyFile } = await import('#kernel/store/encryption')
+      const { readKeyFile } = await import('#kernel/store/key-file')
       const { KeyRing } = await import('#kernel/store/key-ring')
-      const { migrateDatabase } = await import('#kernel/store/sqlite/database')
+      const { migrateDatabase } = await import('#kernel/store/sqlite/engine')
       const keys =
         masterKey === undefined ? readKeyFile(join(dataFolder, KEY_FILE)) : { masterKey, oldMasterKey }
       const { DEFINITION: definition } = await import('./collet-store.ts')
@@ -106,11 +106,11 @@ const STORE_TYPES: readonly StoreType[] = [
       return openSqliteTables(path)
     },
     async findDamage(path) {
-      const { findDamage } = await import('#kernel/store/sqlite/database')
+      const { findDamage } = await import('#kernel/store/sqlite/files')
       return findDamage(path)
     },
     async backUp(path, target) {
-      const { backUpDatabase } = await import('#kernel/store/sqlite/database')
+      const { backUpDatabase } = await import('#kernel/store/sqlite/files')
       backUpDatabase(path, target)
     },
   },
@@ -259,7 +259,7 @@ export async function copyStore(
 
 async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolder }: StoreKey) {
   if (masterKey !== undefined || kind !== 'file') return { masterKey: needed(masterKey), oldMasterKey }
-  const { readKeyFile } = await import('#kernel/store/encryption')
+  const { readKeyFile } = await import('#kernel/store/key-file')
   return readKeyFile(join(dataFolder, KEY_FILE))
 }
 

@@ -1,9 +1,9 @@
 import { StoreError } from '#kernel/base/errors'
 import { Secret } from '#kernel/base/secret'
 import type { CredentialKind, VaultChanged } from '#kernel/journal/events'
-import { newDataKey, sealOnce, unseal } from '#kernel/store/encryption'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import { newDataKey, sealOnce, unseal } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#kernel/store/rows'
 

@@ -1,4 +1,4 @@
-import { recordOf } from '#kernel/call/identity'
+import { recordOf } from '#kernel/call/look-up'
 import type { JournalEvent } from '#kernel/journal/events'
 import type { RunEvent } from '#kernel/run/events'
 import { namedScope } from '#kernel/run/runs'

@@ -10,6 +10,6 @@ export interface Clock {
 }
 
 export const SYSTEM_CLOCK: Clock = {
-  nowMs: () => Date.now(),
-  monotonicMs: () => performance.now(),
+  nowMs: Date.now,
+  monotonicMs: performance.now.bind(performance),
 }

@@ -1,9 +1,10 @@
-import type { Principal } from './principal.ts'
+import { fault } from './errors.ts'
+import { mayNameUser, type Principal } from './principal.ts'
 import type { Secret } from './secret.ts'
 
 /**
  * Functions of the operator's config that add to the server's own checks. The HTTP server, the credentials stage and
- * `users.ts` call them. A hook can only refuse a request or vouch for a user; it never widens a grant.
+ * `proveUser` call them. A hook can only refuse a request or vouch for a user; it never widens a grant.
  */
 
 /** The client of a request, before it is authenticated. */
@@ -34,4 +35,20 @@ export interface Hooks {
    * it as `ctx.userId`. It does not open that user's part of the vault.
    */
   readonly bindUser?: (principal: Principal, userId: string) => boolean | Promise<boolean>
+}
+
+/**
+ * OTC/T-27: a named user is proven if it is the subject of the caller's own token, if the credential may assert
+ * users, or if the operator's hook vouches for it. The hook's `false` refuses; without a hook any other user is an
+ * unproven claim.
+ */
+export async function proveUser(
+  { bindUser }: Hooks,
+  principal: Principal,
+  userId: string | undefined,
+): Promise<boolean> {
+  if (userId === undefined || userId === '') return false
+  if (bindUser === undefined) return mayNameUser(principal, userId)
+  if (await bindUser(principal, userId)) return true
+  throw fault('not_authorized', 'This credential may not act for that user id.')
 }

@@ -3,7 +3,8 @@ import { hasControlCharacter } from './json.ts'
 
 /**
  * Ids of runs, calls and tools: their grammar, their parsing and their order. Protocols parse with it, the catalog compares with
- * it, and the store sorts records by it. Ids that pass the checks here travel unchanged in headers, paths and events.
+ * it, and the store sorts records by it. Ids that pass the checks here travel unchanged in headers, paths and events. Clients in
+ * browsers load it.
  */
 
 const MAX_RUN_ID_LENGTH = 128

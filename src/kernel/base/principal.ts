@@ -1,6 +1,7 @@
 /**
- * The caller of a request: its id, its tenant and its grants. Authentication makes principals, and every check of access reads
- * them. A principal is frozen and comes only from a credential, never from the request itself.
+ * The caller of a request: its id, its tenant and its grants, and which user it acts for (OTC/T-27). Authentication makes
+ * principals, and every check of access reads them. A principal is frozen and comes only from a credential, never from the
+ * request itself. A user id that is not proven never opens that user's vault.
  */
 
 /** A subject may be a mail address; readers of runs and audits get a digest that only distinguishes principals. */
@@ -142,3 +143,43 @@ export const ANONYMOUS: Principal = { id: 'anonymous', tenant: DEFAULT_TENANT, s
 
 /** The person at this machine, who is also called `anonymous` but has a vault and may name users (rule 28). */
 export const LOCAL_CALLER: Principal = makePrincipal({ ...ANONYMOUS, isLocal: true })
+
+/** Acting for users other than the credential's own subject. */
+export const ASSERT_USERS_SCOPE = 'users:assert'
+
+/** Whether an operator runs this caller's calls: the credentials were given to the caller, not to the operator (rule 24). */
+export function isRunAs({ isLocal, operatedBy }: Principal): boolean {
+  return operatedBy !== undefined && isLocal !== true
+}
+
+/** Whether this credential can prove any user without a hook (OTC/T-27). */
+export function canProveUsers(principal: Principal): boolean {
+  return subjectOf(principal.id) !== undefined || mayAssertUsers(principal)
+}
+
+/** Whether the credential itself proves the user: its own subject, or it may assert users (OTC/T-27). */
+export function mayNameUser(principal: Principal, userId: string): boolean {
+  return subjectOf(principal.id) === userId || mayAssertUsers(principal)
+}
+
+function mayAssertUsers({ isLocal, scopes }: Principal): boolean {
+  return isLocal === true || coversScope(scopes, ASSERT_USERS_SCOPE)
+}
+
+/** The user of a call: the one it names, if that one is proven; else the subject of the caller's own token (OTC/T-27). */
+export function userOf(call: {
+  readonly principal: Principal
+  readonly request: { readonly userId?: string | undefined }
+  readonly isUserProven?: boolean | undefined
+}): string | undefined {
+  const { userId } = call.request
+  if (userId === undefined || userId === '') return subjectOf(call.principal.id)
+  return call.isUserProven === true ? userId : undefined
+}
+
+/** The subject of `jwt:<issuer>#<sub>`; an issuer's own `#` is escaped, so the first one ends it. */
+export function subjectOf(principalId: string): string | undefined {
+  if (!principalId.startsWith('jwt:')) return undefined
+  const at = principalId.indexOf('#')
+  return at === -1 ? undefined : principalId.slice(at + 1)
+}

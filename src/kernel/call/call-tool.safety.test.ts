@@ -15,7 +15,7 @@ import {
 } from '#testing/test-gateway'
 import { sampleTool } from '../../../test/contracts/samples.ts'
 import { StoreFolder } from '../../../test/store/store-folder.ts'
-import { identifyCall } from './identity.ts'
+import { identifyCall } from './look-up.ts'
 import { RunningCalls } from './running.ts'
 
 let folder: StoreFolder

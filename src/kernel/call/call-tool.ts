@@ -6,11 +6,19 @@ import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import { hasUntrustedOutput, type Tool } from '#kernel/tool/tool'
 import { type ApprovalNeeds, checkApproval, type Grant } from './approval.ts'
-import { type CallReply, type CallRequest, hasLeft } from './call.ts'
+import type { CallReply, CallRequest } from './call.ts'
 import type { CallRecord } from './call-record.ts'
 import { refusalOutcome } from './execute.ts'
-import { adaptInput, type IdentifiedCall, identifyCall } from './identity.ts'
-import { type Found, keyConflict, type LookUpNeeds, lookUp, type StartingCalls } from './look-up.ts'
+import {
+  adaptInput,
+  type Found,
+  type IdentifiedCall,
+  identifyCall,
+  keyConflict,
+  type LookUpNeeds,
+  lookUp,
+  type StartingCalls,
+} from './look-up.ts'
 import {
   type CheckedCall,
   checkExactInput,
@@ -21,7 +29,8 @@ import {
   validateInput,
 } from './resolve.ts'
 import { type RunNeeds, type RunResult, runCall } from './run.ts'
-import { type CallStages, type Reservation, UNRESERVED } from './stages.ts'
+import { hasLeft } from './running.ts'
+import type { CallStages, Reservation } from './stages.ts'
 import type { StepOrigin } from './step-origin.ts'
 import { type Blocked, type BlockedNeeds, isStillBlocked } from './suspend.ts'
 
@@ -162,7 +171,9 @@ async function startCall(
     const adapted = adaptInput(needs.store, call, tool)
     const validating = validateInput(tool, adapted.input)
     const input = validating instanceof Promise ? await validating : validating
-    const checking = needs.credentials.check({ tool, call: adapted, scope })
+    const checking = needsCredentials(tool, call.request)
+      ? needs.credentials.check({ tool, call: adapted, scope })
+      : adapted
     const withCredentials = checking instanceof Promise ? await checking : checking
     return await runIfApproved(needs, { call: withCredentials, tool, scope, input, previous })
   } catch (error) {
@@ -173,6 +184,11 @@ async function startCall(
       )
     throw error
   }
+}
+
+/** Most tools declare no credentials, and most calls neither bring any nor name a user. */
+function needsCredentials({ requirements }: Tool, { userId, tokens, secrets }: CallRequest): boolean {
+  return requirements !== undefined || userId !== undefined || tokens.size > 0 || secrets.size > 0
 }
 
 /** Most tools need no approval: their calls do not wait here, not even for a turn of the event loop. */
@@ -200,14 +216,12 @@ async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Sta
 
 /**
  * The most that a run may spend is reserved before it starts; a request that joins another run, or does not run,
- * spends nothing.
- * Each step of a workflow reserves for itself.
+ * spends nothing. Each step of a workflow reserves for itself.
  */
 function runWithinBudget(needs: CallNeeds, checked: CheckedCall, grant?: Grant): Promise<RunResult> {
   const { call, tool } = checked
-  const isWorkflow = tool.workflow !== undefined
-  const reserved = isWorkflow ? UNRESERVED : needs.limits.reserve(call.principal, tool)
-  if (reserved === UNRESERVED) return runCall(needs, checked, { grant, reservation: UNRESERVED })
+  const reserved = tool.workflow === undefined ? needs.limits.reserve(call.principal, tool) : undefined
+  if (reserved === undefined) return runCall(needs, checked, { grant, reservation: undefined })
   return runReserved(needs, checked, grant, reserved)
 }
 
@@ -217,7 +231,7 @@ async function runReserved(
   grant: Grant | undefined,
   reserved: MaybePromise<Reservation>,
 ): Promise<RunResult> {
-  const reservation = reserved instanceof Promise ? await reserved : reserved
+  const reservation = await reserved
   try {
     return await runCall(needs, checked, { grant, reservation })
   } finally {

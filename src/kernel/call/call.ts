@@ -67,7 +67,7 @@ export interface CallRequest {
   readonly protocol?: CallProtocol
   /** W3C trace context of the request, for requests that the tool makes. */
   readonly traceparent?: string | undefined
-  /** The user the caller claims to act for; `users.ts` decides whether that is proven (OTC/T-27). */
+  /** The user the caller claims to act for; `proveUser` decides whether that is proven (OTC/T-27). */
   readonly userId: string | undefined
   /** What the caller states about that user. Neither stored nor part of the fingerprint. */
   readonly userInfo?: JsonValue | undefined
@@ -101,10 +101,6 @@ export interface Leaving {
   readonly left?: AbortSignal | undefined
   /** Set where this is known without the signal. */
   readonly isGone?: boolean
-}
-
-export function hasLeft(leaving: Leaving | undefined): boolean {
-  return leaving?.isGone ?? leaving?.left?.aborted ?? false
 }
 
 export interface Progress {

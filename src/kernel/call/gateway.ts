@@ -4,8 +4,16 @@ import type { Hooks } from '#kernel/base/hooks'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
-import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#kernel/run/feed'
-import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#kernel/run/runs'
+import {
+  ApprovalWaits,
+  endOwnRun,
+  noteEnded,
+  RunFeed,
+  type RunPage,
+  type RunQuery,
+  readOwnRun,
+  StoreChanges,
+} from '#kernel/run/runs'
 import type { NotifyChange } from '#kernel/store/engine'
 import type { KernelStore } from '#kernel/store/store'
 import { type Catalog, CatalogChanges, type ToolSet } from '#kernel/tool/catalog'

@@ -10,7 +10,7 @@ import type { Catalog, ToolSet } from '#kernel/tool/catalog'
 import { sharedNameHint } from '#kernel/tool/shared-names'
 import { hasEffects, type ParsedInput, type Tool, transportOf } from '#kernel/tool/tool'
 import type { CallRecord, CallSession, NewCall, RunScope } from './call-record.ts'
-import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './identity.ts'
+import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './look-up.ts'
 import type { CallStages, LiveSession, NamedCall, UnstartedCall } from './stages.ts'
 
 /**

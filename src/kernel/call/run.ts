@@ -1,17 +1,24 @@
 import { BY_CALL_ID, fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
-import type { RunFeed } from '#kernel/run/feed'
-import { runEnded } from '#kernel/run/runs'
+import { type RunFeed, runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
 import { hasEffects } from '#kernel/tool/tool'
 import type { Grant } from './approval.ts'
-import { hasLeft, type Outcome } from './call.ts'
+import type { Outcome } from './call.ts'
 import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from './call-record.ts'
 import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
-import { type IdentifiedCall, isSameRequest } from './identity.ts'
-import { answerRecorded, join, keyConflict, type LookUpNeeds, lastFailure, MAX_ATTEMPTS } from './look-up.ts'
+import {
+  answerRecorded,
+  type IdentifiedCall,
+  isSameRequest,
+  join,
+  keyConflict,
+  type LookUpNeeds,
+  lastFailure,
+  MAX_ATTEMPTS,
+} from './look-up.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
-import { attemptOf, LOST, type RunningCall } from './running.ts'
+import { attemptOf, hasLeft, LOST, type RunningCall } from './running.ts'
 import type { CallStages, Reservation, Slot } from './stages.ts'
 import { type Blocked, blockedBy, type Suspension } from './suspend.ts'
 
@@ -26,10 +33,10 @@ export type RunNeeds = LookUpNeeds &
   RefusalNeeds &
   Pick<CallStages, 'limits' | 'workflows'> & { readonly feed: RunFeed }
 
-/** The approval and the budget that a checked call runs with; `grant` is absent when none was needed. */
+/** The approval and the budget that a checked call runs with; absent where none is needed. */
 interface Allowance {
   readonly grant: Grant | undefined
-  readonly reservation: Reservation
+  readonly reservation: Reservation | undefined
 }
 
 export type RunResult =
@@ -103,7 +110,7 @@ async function claimAndRun(
       return { kind: 'waiting', waits, runId: runIdOf(call, scope) }
     }
     const { outcome: ran, late } = end
-    if (ran.ok || ran.neverStarted !== true) allowance.reservation.settle(ran.durationMs ?? 0)
+    if (ran.ok || ran.neverStarted !== true) allowance.reservation?.settle(ran.durationMs ?? 0)
     const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
     if (late !== undefined) keepLate(needs, slot, { run: attemptOf(running, attempt), late })
     if (outcome === LOST) return { kind: 'lost' }

@@ -1,9 +1,8 @@
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
 import { boundLogger, type Logger, type WriteLine } from '#kernel/base/logger'
-import type { Principal } from '#kernel/base/principal'
+import { type Principal, userOf } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
-import { userOf } from '#kernel/base/users'
 import type { KernelStore } from '#kernel/store/store'
 import {
   hasEffects,
@@ -12,9 +11,9 @@ import {
   type Tool,
   type ToolContext,
 } from '#kernel/tool/tool'
-import type { CallRequest, Outcome, Progress } from './call.ts'
+import type { CallRequest, Leaving, Outcome, Progress } from './call.ts'
 import type { Attempt } from './call-record.ts'
-import type { IdentifiedCall } from './identity.ts'
+import type { IdentifiedCall } from './look-up.ts'
 import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
 
@@ -187,6 +186,11 @@ export class RunningCall {
     this.interruption = why
     this.#interrupt?.(why)
   }
+}
+
+/** Whether the caller has disconnected, where that cancels its call (MCP-84). */
+export function hasLeft(leaving: Leaving | undefined): boolean {
+  return leaving?.isGone ?? leaving?.left?.aborted ?? false
 }
 
 /** The store's name for one attempt of a run. A first attempt outside of runs and sessions has only its record. */

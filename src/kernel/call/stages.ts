@@ -6,7 +6,7 @@ import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallLabel } from '#kernel/run/events'
-import type { ApprovalWaits, RunFeed } from '#kernel/run/feed'
+import type { ApprovalWaits, RunFeed } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
 import type { KernelStore } from '#kernel/store/store'
 import type { ToolSet } from '#kernel/tool/catalog'
@@ -21,7 +21,7 @@ import type {
   RefusedCall,
   RunScope,
 } from './call-record.ts'
-import type { IdentifiedCall } from './identity.ts'
+import type { IdentifiedCall } from './look-up.ts'
 import type { CallScope } from './resolve.ts'
 import type { RunContext, RunningCall, RunningCalls } from './running.ts'
 import type { StepOrigin } from './step-origin.ts'
@@ -70,13 +70,13 @@ export type Release = () => void
 /**
  * How many calls, runs and waiting requests a caller may have, and what they may spend. Refusals are `ToolError`s.
  */
-interface LimitStage {
+export interface LimitStage {
   checkCaller(principal: Principal): MaybePromise<void>
   checkTool(principal: Principal, tool: Tool): MaybePromise<void>
   /** Takes a slot for a run; a step runs within the slot of its workflow. */
   enter(principal: Principal, tool: Tool, isStep: boolean): Slot
-  /** Reserves the most that the run may spend. */
-  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation>
+  /** Reserves the most that the run may spend; `undefined` at once for calls that no budget counts. */
+  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> | undefined
   /** Counts a request that is held open until it is released. */
   enterWaiting(principal: Principal): Release
   /** Like `enterWaiting`; `undefined` instead of a refusal. */
@@ -232,9 +232,6 @@ export interface WorkflowStore {
   expire(nowMs: number): MaybePromise<readonly EndedParked[]>
 }
 
-/** For calls that no budget counts. The ladder compares with it, so that such calls await nothing. */
-export const UNRESERVED: Reservation = { settle: () => undefined, cancel: () => undefined }
-
 const FREE_SLOT: Slot = { leave: () => undefined, extend: () => undefined }
 
 const unavailable = (what: string): ToolError => fault('request_invalid', `This gateway has no ${what}.`)
@@ -246,7 +243,7 @@ export const NO_STAGES: OpenStages = ({ callTool }) => ({
     checkCaller: () => undefined,
     checkTool: () => undefined,
     enter: () => FREE_SLOT,
-    reserve: () => UNRESERVED,
+    reserve: () => undefined,
     enterWaiting: () => () => undefined,
     tryEnterWaiting: () => () => undefined,
     shortenWait: (waitMs) => waitMs,

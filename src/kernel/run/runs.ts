@@ -5,13 +5,15 @@ import { ownRunId, recordOfRunId } from '#kernel/base/ids'
 import { opaquePrincipal, type Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallAddress, CallRecord, RunAddress, RunRecord, RunScope } from '#kernel/call/call-record'
+import type { NotifyChange, StoreWatcher } from '#kernel/store/engine'
 import type { KernelStore } from '#kernel/store/store'
 import { ownRunEvents, type RunEvent } from './events.ts'
-import { type Followers, noteEnded, type ReadPage, type RunFeed } from './feed.ts'
 
 /**
- * Runs of a principal: where their events go, reading them, ending them. The gateway offers it to protocols; the ladder resolves
- * the run of each call here. Runs of other principals do not exist for a caller (rule 2, OWP-49).
+ * Runs of a principal: their names, their end, reading their events, and requests that wait for changes of calls (readers of runs,
+ * callers that wait for a decision, look-ups that joined a call of another process). The gateway offers it to protocols; the
+ * ladder resolves the run of each call here. Runs of other principals do not exist for a caller (rule 2, OWP-49). Between two
+ * looks nothing is held, and one watcher of the store serves all waiting requests.
  */
 
 /** The run that a caller named. The run of a single call cannot be joined: it ends with its call. */
@@ -167,4 +169,270 @@ export function isRunEnded({ open, touchedAtMs, endedAtMs }: Life, nowMs: number
 /** Whether no event will follow: it ended, and so did everything that began in it. */
 function isRunOver(life: Life, nowMs: number): boolean {
   return life.open === 0 && isRunEnded(life, nowMs)
+}
+
+export interface Followers {
+  readonly feed: RunFeed
+  readonly waits: ApprovalWaits
+}
+
+/** Notifies readers of runs and waiting callers that parked calls have ended. */
+export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParked[]): void {
+  for (const { record, run } of ended) {
+    feed.notify(run)
+    waits.notify(record)
+  }
+}
+
+/** Requests that wait for a decision. All of them end when it closes. */
+export class ApprovalWaits {
+  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #changes: StoreChanges
+  #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
+
+  /** Called when an approver decided about this call, or it ended. */
+  notify(record: string): void {
+    for (const wake of this.#waiting.get(record) ?? []) wake()
+  }
+
+  /** Resolves with true once `isDecided`, or with false when the time is up. */
+  async until(
+    record: string,
+    { waitMs, gone }: { readonly waitMs: number; readonly gone: AbortSignal | undefined },
+    isDecided: () => Promise<boolean>,
+  ): Promise<boolean> {
+    const endsAtMs = performance.now() + waitMs
+    for (;;) {
+      if (await isDecided()) return true
+      const leftMs = endsAtMs - performance.now()
+      if (leftMs <= 0 || this.#isClosed || gone?.aborted === true) return false
+      await this.#next(record, leftMs, gone)
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#look(undefined)
+  }
+
+  readonly #look: NotifyChange = (names = [...this.#waiting.keys()]) => {
+    for (const record of names) this.notify(record)
+    if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
+  }
+
+  #next(record: string, maxMs: number, gone: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(record) ?? new Set()
+      const wake = (): void => {
+        clearTimeout(timer)
+        gone?.removeEventListener('abort', wake)
+        waiting.delete(wake)
+        if (waiting.size === 0) this.#waiting.delete(record)
+        resolve()
+      }
+      const timer = setTimeout(wake, maxMs)
+      gone?.addEventListener('abort', wake, { once: true })
+      waiting.add(wake)
+      this.#waiting.set(record, waiting)
+      this.#changes.listen(this.#look)
+    })
+  }
+}
+
+type Page = Promise<RunPage | undefined>
+
+export type ReadPage = (after: number, run: string) => Page
+
+interface Watch {
+  readonly run: string
+  readonly wake: Set<() => void>
+  readonly pages: Map<number, Page>
+  /** Readers that have asked and are not answered yet. */
+  readers: number
+}
+
+/**
+ * Lets any number of readers follow a run at the cost of one: readers at the same sequence share one page, and one look at the
+ * store shows for all runs whether another process wrote.
+ */
+export class RunFeed {
+  readonly #watched = new Map<string, Watch>()
+  readonly #changes: StoreChanges
+  #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
+
+  /** Called after a commit in this run. */
+  notify(run: string): void {
+    const watch = this.#watched.get(run)
+    if (watch !== undefined) renew(watch)
+  }
+
+  /** Called after a commit in unknown runs. */
+  notifyAll(): void {
+    for (const watch of this.#watched.values()) renew(watch)
+  }
+
+  /** The next page, as soon as it has events or the reader's wait is over. */
+  read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
+    const { after, waitMs } = query
+    const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
+    if (watch === undefined) return readPage(after, run).then((page) => this.#unlessWaiting(page, waitMs))
+    return this.#follow(watch, query, readPage)
+  }
+
+  /** Waiting readers get `not_ready`, and no reader waits from then on. */
+  close(): void {
+    this.#isClosed = true
+    this.notifyAll()
+    this.#watched.clear()
+    this.#changes.ignore(this.#look)
+  }
+
+  async #follow(
+    watch: Watch,
+    { after, waitMs, signal }: Omit<RunQuery, 'runId'>,
+    readPage: ReadPage,
+  ): Promise<RunPage | undefined> {
+    const endsAtMs = performance.now() + waitMs
+    watch.readers += 1
+    try {
+      for (;;) {
+        const shared = sharedPage(watch, after, readPage)
+        const page = await shared
+        if (page === undefined || page.events.length > 0 || page.isComplete) return page
+        const leftMs = endsAtMs - performance.now()
+        if (leftMs <= 0 || signal?.aborted === true) return page
+        this.#unlessWaiting(page, leftMs)
+        // A page that was invalidated while it was read may lack newer events.
+        if (watch.pages.get(after) !== shared) continue
+        await nextChange(watch, leftMs, signal)
+        this.#unlessWaiting(page, leftMs)
+      }
+    } finally {
+      watch.readers -= 1
+    }
+  }
+
+  /** An empty page is no answer for a reader that can wait, once this feed is closed. */
+  #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
+    const isNews = page === undefined || page.events.length > 0 || page.isComplete
+    if (isNews || waitMs <= 0 || !this.#isClosed) return page
+    throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+  }
+
+  #watch(run: string): Watch {
+    const known = this.#watched.get(run)
+    if (known !== undefined) return known
+    const watch: Watch = { run, wake: new Set(), pages: new Map(), readers: 0 }
+    this.#watched.set(run, watch)
+    this.#changes.listen(this.#look)
+    this.#changes.want(run)
+    return watch
+  }
+
+  readonly #look: NotifyChange = (names) => {
+    for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
+    for (const run of names ?? this.#watched.keys()) {
+      this.notify(run)
+      if (this.#watched.has(run)) this.#changes.want(run)
+    }
+    if (this.#watched.size === 0) this.#changes.ignore(this.#look)
+  }
+}
+
+/** Drops the pages that were read; waiting readers read again. */
+function renew({ wake, pages }: Watch): void {
+  pages.clear()
+  const waiting = [...wake]
+  wake.clear()
+  for (const look of waiting) look()
+}
+
+/** Failures are shared by their waiters, and not cached. */
+function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): Page {
+  const known = pages.get(after)
+  if (known !== undefined) return known
+  const page = readPage(after, run)
+  pages.set(after, page)
+  page.catch(() => {
+    if (pages.get(after) === page) pages.delete(after)
+  })
+  return page
+}
+
+function nextChange({ wake }: Watch, maxMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', done)
+      wake.delete(done)
+      resolve()
+    }
+    const timer = setTimeout(done, maxMs)
+    signal?.addEventListener('abort', done, { once: true })
+    wake.add(done)
+  })
+}
+
+/** Some things end by time alone, and a notice may be lost, so all listeners look again this often. */
+const LOOK_MS = 5_000
+
+/** One watcher of the store for all listeners of this process. */
+export class StoreChanges {
+  readonly #store: Pick<KernelStore, 'watch'>
+  readonly #listeners = new Set<NotifyChange>()
+  #watcher: StoreWatcher | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(store: Pick<KernelStore, 'watch'>) {
+    this.#store = store
+  }
+
+  listen(onChange: NotifyChange): void {
+    this.#listeners.add(onChange)
+    this.#watcher ??= this.#store.watch((names) => this.#notify(names))
+    this.#timer ??= setInterval(() => this.#notify(undefined), LOOK_MS).unref()
+  }
+
+  /** A listener waits for this run or call. It repeats this after each notification while it still waits. */
+  want(name: string): void {
+    this.#watcher?.want(name)
+  }
+
+  ignore(onChange: NotifyChange): void {
+    this.#listeners.delete(onChange)
+    if (this.#listeners.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#watcher?.end()
+    this.#watcher = undefined
+  }
+
+  /** Resolves when this run or call may have changed, or after `maxMs`. */
+  next(name: string, maxMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer)
+        this.ignore(look)
+        resolve()
+      }
+      const look: NotifyChange = (names) => {
+        if (names === undefined || names.includes(name)) done()
+      }
+      const timer = setTimeout(done, maxMs)
+      this.listen(look)
+      this.want(name)
+    })
+  }
+
+  #notify(names: readonly string[] | undefined): void {
+    for (const notify of [...this.#listeners]) notify(names)
+  }
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { StoreError } from '#kernel/base/errors'
 import type { JournalHead } from '#kernel/journal/events'
-import { generationOfTag, newDataKey, Sealer, tagOf } from './encryption.ts'
 import { all, answered, CommitGroup, get, type Notify, type Row, type Steps, write } from './engine.ts'
 import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import { generationOfTag, newDataKey, Sealer, tagOf } from './key-ring.ts'
 import { bytes, integer, text } from './rows.ts'
 
 /**

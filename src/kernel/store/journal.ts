@@ -2,9 +2,8 @@ import { BoundedMap } from '#kernel/base/bounded-map'
 import { StoreError } from '#kernel/base/errors'
 import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
 import { dataKeyContext, type Segment, sealContext } from './chain.ts'
-import { type GroupKey, groupGeneration, groupKeyOf, unseal } from './encryption.ts'
 import { all, get, type Row, type Steps } from './engine.ts'
-import { type KeyRing, openReasonIn } from './key-ring.ts'
+import { type GroupKey, groupGeneration, groupKeyOf, type KeyRing, SEALED, unseal } from './key-ring.ts'
 import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
 
 /**
@@ -145,6 +144,44 @@ export function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGr
     atMs: integer(row, 'at'),
     events: events.map((event) => openReasonIn(keys, event)),
   }
+}
+
+const UNREADABLE = '[unreadable]'
+
+/**
+ * Reasons of approvers mention people and customers, so they are sealed wherever they are stored: with the decision, in the
+ * events of a run and in the journal. Each is sealed on its own and deleted with what holds it.
+ */
+export function sealReason(keys: KeyRing, approval: string, reason: string): string {
+  return keys.sealText('reasons', reason, reasonContext(approval))
+}
+
+/** A reason that cannot be read is left as it is. */
+export function resealReason(keys: KeyRing, approval: string, stored: string): string {
+  const reason = openReason(keys, approval, stored)
+  return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
+}
+
+/** A tampered reason is shown as unreadable, so that the others can still be read. */
+export function openReason(keys: KeyRing, approval: string, stored: string): string {
+  if (!stored.startsWith(SEALED)) return stored
+  try {
+    return keys.openText('reasons', stored, reasonContext(approval))
+  } catch {
+    return UNREADABLE
+  }
+}
+
+/** An event or a fact about an approval with its reason opened; most have none. */
+export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
+  if (!('approval' in event && 'reason' in event)) return event
+  const { approval, reason } = event
+  if (typeof approval !== 'string' || typeof reason !== 'string') return event
+  return { ...event, reason: openReason(keys, approval, reason) }
+}
+
+function reasonContext(approval: string): string {
+  return JSON.stringify(['approval reason', approval])
 }
 
 export const queries = {

@@ -1,13 +1,23 @@
-import { createHmac, createSecretKey, hash, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hash,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
 import { StoreError } from '#kernel/base/errors'
-import { sealOnce, unseal } from './encryption.ts'
 import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
 import { bytes, integer, text, word } from './rows.ts'
 
 /**
- * The keys of one store: the generations that seal, sign and authenticate its data, and their rotation. Every store module seals
- * through the ring. `COLLET_KEY` seals only random secrets that the store holds: one that never changes, and the root of each
- * generation. Everything sealed or signed names its generation, so that several can be in use while the key is changed.
+ * The keys of one store, and everything that is sealed or signed with them: the generations of keys and their rotation, sealing of
+ * groups and single values, tags (HMACs). Every store module seals through the ring. `COLLET_KEY` seals only random secrets that
+ * the store holds: one that never changes, and the root of each generation. Everything sealed or signed names its generation, so
+ * that several can be in use while the key is changed. A nonce is never used twice with one key, and sealed bytes open only in
+ * the context they were sealed for (rule 14).
  */
 
 /** `COLLET_KEY` and `COLLET_KEY_OLD`. The old key is present while the key is being changed, and only opens. */
@@ -64,6 +74,9 @@ interface Identity {
 
 /** Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27). */
 const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
+
+/** Marks sealed texts in columns and events that may also hold plain words of the server. */
+export const SEALED = 'sealed:'
 
 const IDENTITY = 'identity'
 const ROOT_BYTES = 32
@@ -272,46 +285,6 @@ export class KeyRing {
   }
 }
 
-/** Marks sealed texts: the reason of an event may also be a plain word of the server, such as a timeout. */
-const SEALED = 'sealed:'
-const UNREADABLE = '[unreadable]'
-
-/**
- * Reasons of approvers mention people and customers, so they are sealed wherever they are stored: with the decision, in the
- * events of a run and in the journal. Each is sealed on its own and deleted with what holds it.
- */
-export function sealReason(keys: KeyRing, approval: string, reason: string): string {
-  return keys.sealText('reasons', reason, reasonContext(approval))
-}
-
-/** A reason that cannot be read is left as it is. */
-export function resealReason(keys: KeyRing, approval: string, stored: string): string {
-  const reason = openReason(keys, approval, stored)
-  return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
-}
-
-/** A tampered reason is shown as unreadable, so that the others can still be read. */
-export function openReason(keys: KeyRing, approval: string, stored: string): string {
-  if (!stored.startsWith(SEALED)) return stored
-  try {
-    return keys.openText('reasons', stored, reasonContext(approval))
-  } catch {
-    return UNREADABLE
-  }
-}
-
-/** An event or a fact about an approval with its reason opened; most have none. */
-export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
-  if (!('approval' in event && 'reason' in event)) return event
-  const { approval, reason } = event
-  if (typeof approval !== 'string' || typeof reason !== 'string') return event
-  return { ...event, reason: openReason(keys, approval, reason) }
-}
-
-function reasonContext(approval: string): string {
-  return JSON.stringify(['approval reason', approval])
-}
-
 function generationIn(sealed: Uint8Array): number {
   const { buffer, byteOffset, byteLength } = sealed
   return byteLength < NUMBER_BYTES ? 0 : new DataView(buffer, byteOffset, byteLength).getUint32(0)
@@ -363,6 +336,112 @@ function derive(secret: Uint8Array, purpose: string): Buffer {
 
 function unloaded(): never {
   throw new StoreError('unreadable', 'the keys of the store are not read yet')
+}
+
+const ALGORITHM = 'aes-256-gcm'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** A key that seals groups, and the number of its generation. */
+export interface GroupKey {
+  readonly generation: number
+  readonly key: KeyObject
+}
+
+/** Derived from one writer's data key and one generation: neither opens anything without the other. */
+export function groupKeyOf(
+  { no, groups }: { readonly no: number; readonly groups: Buffer },
+  dataKey: Buffer,
+): GroupKey {
+  const key = hkdfSync('sha256', dataKey, groups, 'collet/group/v1', 32)
+  return { generation: no, key: createSecretKey(Buffer.from(key)) }
+}
+
+/** The generation that a group was sealed under. */
+export function groupGeneration(sealed: Uint8Array): number {
+  return Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength).readUInt32BE(0)
+}
+
+/** Encrypts a writer's groups. The nonce is the generation and a counter, so that a key never sees one twice. */
+export class Sealer {
+  readonly #dataKey: Buffer
+  #groupKey: GroupKey | undefined
+  #counter = 0
+
+  constructor(dataKey: Buffer) {
+    this.#dataKey = dataKey
+  }
+
+  seal(plain: string, context: string, generation: { readonly no: number; readonly groups: Buffer }): Buffer {
+    if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
+    const nonce = Buffer.alloc(NONCE_BYTES)
+    nonce.writeUInt32BE(generation.no, 0)
+    // Two halves: exact for every counter, and far cheaper than a BigInt.
+    nonce.writeUInt32BE(Math.floor(this.#counter / 2 ** 32), NONCE_BYTES - 8)
+    nonce.writeUInt32BE(this.#counter % 2 ** 32, NONCE_BYTES - 4)
+    this.#counter += 1
+    return encrypt({ key: this.#groupKey.key, nonce, plain, context })
+  }
+}
+
+export function newDataKey(): Buffer {
+  return randomBytes(32)
+}
+
+/** Uses a random nonce: for keys that seal few values. */
+export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
+  return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, context })
+}
+
+/** Throws `unreadable` when bytes, key and context do not belong together (rule 14). */
+export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: string): Buffer {
+  try {
+    const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
+    const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), {
+      authTagLength: TAG_BYTES,
+    })
+    decipher.setAAD(Buffer.from(context))
+    decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
+    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
+  } catch (cause) {
+    throw new StoreError(
+      'unreadable',
+      `stored data of ${context} cannot be decrypted: it was changed or the key is wrong`,
+      {
+        cause,
+      },
+    )
+  }
+}
+
+function encrypt(sealing: {
+  readonly key: Buffer | KeyObject
+  readonly nonce: Buffer
+  readonly plain: string | Buffer
+  readonly context: string
+}): Buffer {
+  const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
+  cipher.setAAD(Buffer.from(sealing.context))
+  const { nonce, plain } = sealing
+  // A string is passed as it is; a buffer of it would be one more copy.
+  const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
+  return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
+}
+
+/** An HMAC, prefixed with the generation of its key. */
+export function tagOf(
+  generation: number,
+  key: KeyObject,
+  ...parts: readonly (string | Uint8Array)[]
+): string {
+  const hmac = createHmac('sha256', key)
+  for (const part of parts) hmac.update(part)
+  return `${generation}.${hmac.digest('base64url')}`
+}
+
+/** The generation that made a tag; 0, which no generation has, for any other text. */
+export function generationOfTag(tag: string): number {
+  return Number(/^(\d{1,9})\./.exec(tag)?.[1] ?? 0)
 }
 
 export const queries = {

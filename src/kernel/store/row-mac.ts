@@ -1,8 +1,8 @@
 import { StoreError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
-import { generationOfTag, tagOf } from './encryption.ts'
 import { type Ask, all, type Row, type Steps, statements } from './engine.ts'
 import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import { generationOfTag, tagOf } from './key-ring.ts'
 import type { GuardedTable } from './module.ts'
 import { text } from './rows.ts'
 
@@ -40,7 +40,8 @@ export function nameOfRow({ table, names }: Pick<GuardedTable, 'table' | 'names'
 export class RowGuard {
   readonly tables: readonly GuardedTable[]
   readonly #keys: KeyRing
-  readonly #tableOf: ReadonlyMap<string, GuardedTable>
+  /** The statements whose answers `check` must see, with their tables. */
+  readonly checkedReads: ReadonlyMap<string, GuardedTable>
   readonly #reported = new Set<string>()
   readonly #onForeign: (row: string, table: string) => void
 
@@ -51,19 +52,19 @@ export class RowGuard {
   ) {
     this.#keys = keys
     this.tables = tables
-    this.#tableOf = new Map(
+    this.checkedReads = new Map(
       tables.flatMap((table) => table.checkedReads.map((query) => [query, table] as const)),
     )
     this.#onForeign = onForeign
   }
 
   /**
-   * Called by the engine with every answer. A single foreign row is an error for the operator, never "not found" (rule 14). In
+   * Called by the engine with the answers of `checkedReads`. A single foreign row is an error for the operator, never "not found" (rule 14). In
    * a list it is left out and reported, so that it does not block the other rows.
    */
   check(ask: Ask): void {
     if (ask.way === 'write') return
-    const table = this.#tableOf.get(ask.query)
+    const table = this.checkedReads.get(ask.query)
     if (table === undefined) return
     if (ask.way === 'all') {
       ask.answer = ask.answer.filter((row) => this.isOwn(table, row))

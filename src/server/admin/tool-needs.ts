@@ -3,9 +3,8 @@
  * and the page of a tool use it. Values of credentials are never read.
  */
 import type { ToolDetails } from '#admin-api/tools'
-import { ANONYMOUS, type Principal } from '#kernel/base/principal'
+import { ANONYMOUS, canProveUsers, type Principal, subjectOf } from '#kernel/base/principal'
 import type { TokenBroker } from '#kernel/base/token-broker'
-import { canProveUsers, subjectOf } from '#kernel/base/users'
 import { needsOf } from '#kernel/tool/facts'
 import type { ListedRequirement } from '#kernel/tool/listing'
 import type { Tool } from '#kernel/tool/tool'

@@ -1,10 +1,16 @@
 import type { Clock } from '#kernel/base/clock'
 import { fault, StoreError, type ToolError } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
-import { ANONYMOUS, type Principal, WHOLE_TENANT } from '#kernel/base/principal'
+import {
+  ANONYMOUS,
+  ASSERT_USERS_SCOPE,
+  isRunAs,
+  mayNameUser,
+  type Principal,
+  WHOLE_TENANT,
+} from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
 import type { TokenBroker } from '#kernel/base/token-broker'
-import { ASSERT_USERS_SCOPE, isRunAs, mayNameUser } from '#kernel/base/users'
 import type { Tool } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
 import type { VaultEntry, VaultOwner } from '#store/vault'

@@ -4,12 +4,12 @@ import {
   type MissingRequirements,
   type ToolError,
 } from '#kernel/base/errors'
-import type { Hooks } from '#kernel/base/hooks'
+import { type Hooks, proveUser } from '#kernel/base/hooks'
+import { isRunAs, subjectOf } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
-import { isRunAs, proveUser, subjectOf } from '#kernel/base/users'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallRequest } from '#kernel/call/call'
-import type { IdentifiedCall } from '#kernel/call/identity'
+import type { IdentifiedCall } from '#kernel/call/look-up'
 import { unstarted } from '#kernel/call/resolve'
 import type { ChallengeNeed, RequiringCall } from '#kernel/call/stages'
 import type { AuthorizationRequirement, Tool } from '#kernel/tool/tool'

@@ -122,7 +122,7 @@ class Model {
       const ask = async () => {
         if (tool === undefined) throw new Error('no tool')
         const reservation = await budgets.reserve(ALICE, tool)
-        reservation.settle(1)
+        reservation?.settle(1)
         calls += 1
       }
       ask()
@@ -182,7 +182,8 @@ class Model {
     const { budgets } = at
     const { timeoutMs, cost = 1 } = tool.policy
     const need = { calls: 1, milliseconds: timeoutMs, cost: cost * 1_000 }
-    const begin = (reservation: Reservation) => {
+    const begin = (reservation: Reservation | undefined) => {
+      if (reservation === undefined) throw new Error('no budget applies')
       const run = { reservation, need, window: this.#window() }
       // A process that died meanwhile starts nothing.
       if (at.budgets === budgets) at.runs.push(run)

@@ -201,7 +201,7 @@ describe('budgets', () => {
     expect((await store.budgets.read(window)).calls).toBe(2)
     for (let time = 0; time < 3; time += 1) await first.tidy()
     expect((await store.budgets.read(window)).calls).toBe(2)
-    reservation.settle(1)
+    reservation?.settle(1)
     await first.tidy()
     expect([(await store.budgets.read(window)).calls, first.size]).toEqual([1, 0])
   })

@@ -1,7 +1,7 @@
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
-import { type Reservation, UNRESERVED } from '#kernel/call/stages'
+import type { Reservation } from '#kernel/call/stages'
 import type { BudgetWindow, Spending } from '#kernel/journal/notices'
 import type { Tool } from '#kernel/tool/tool'
 import type { BudgetStore } from '#store/limits'
@@ -260,16 +260,16 @@ export class Budgets {
   readonly #accounts = new Map<string, BudgetAccount>()
   /** By principal object, which all calls with one credential share. */
   #refs = new WeakMap<Principal, readonly BudgetRef[]>()
-  #rules: BudgetsOptions['rules']
+  rules: BudgetsOptions['rules']
 
   constructor(options: BudgetsOptions) {
     this.#options = options
-    this.#rules = options.rules
+    this.rules = options.rules
   }
 
   /** Applies to later calls; what was spent stays spent. */
   change(rules: BudgetsOptions['rules']): void {
-    this.#rules = rules
+    this.rules = rules
     this.#refs = new WeakMap()
     // Accounts hold the limits they were opened with. What cannot be given back is lost until the window ends.
     this.#closeAll(() => true).catch(() => undefined)
@@ -280,11 +280,10 @@ export class Budgets {
     return this.#accounts.size
   }
 
-  /** Throws `budget_exceeded`, or rejects with it after asking the store. */
-  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
-    if (this.#rules.length === 0) return UNRESERVED
+  /** Throws `budget_exceeded`, or rejects with it after asking the store; `undefined` when no budget applies. */
+  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> | undefined {
     const refs = this.#refsOf(principal)
-    if (refs.length === 0) return UNRESERVED
+    if (refs.length === 0) return undefined
     const need = needOf(tool)
     return this.#take(principal, refs, need) ?? this.#leaseAndTake(principal, refs, need)
   }
@@ -301,7 +300,7 @@ export class Budgets {
   #refsOf(principal: Principal): readonly BudgetRef[] {
     const known = this.#refs.get(principal)
     if (known !== undefined) return known
-    const refs = budgetsFor(principal, this.#rules).map((budget) => {
+    const refs = budgetsFor(principal, this.rules).map((budget) => {
       const whose = budget.for === 'principal' ? subjectKey(principal) : principal.tenant
       return { budget, key: `${budget.for} ${budget.windowMs} ${whose}`, account: undefined }
     })

@@ -1,9 +1,11 @@
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type { Release, Slot } from '#kernel/call/stages'
+import type { LimitStage, Release, Reservation, Slot } from '#kernel/call/stages'
 import type { Tool } from '#kernel/tool/tool'
+import type { RefusalEvents } from '#stages/unstarted-events'
 import type { RateStore } from '#store/limits'
+import type { Budgets } from './budgets.ts'
 import { type RateBook, SharedBuckets, TokenBuckets, type Tokens } from './rates.ts'
 import {
   type CallLimit,
@@ -30,24 +32,22 @@ const FEW_RUNS = 10
 /** No tool has this name. */
 const ALL_TOOLS = '*'
 
-interface LoadSigns {
-  /** Runs that have not settled. */
-  runs(): number
-  pendingWrites(): number
-  /** How late the event loop has recently been. */
-  delayMs(): number
-}
-
 interface CallLimitsOptions {
   readonly settings: LimitSettings
   readonly clock: Clock
-  readonly signs: LoadSigns
+  /** Runs that have not settled. */
+  readonly running: { readonly slots: number }
+  readonly store: { readonly pendingWrites: number }
+  /** How late the event loop has recently been. */
+  delayMs(): number
   /** For processes that share their rates; absent = this one counts for itself. */
   readonly sharedRates?: RateStore | undefined
+  readonly budgets: Pick<Budgets, 'rules' | 'reserve' | 'close'>
+  readonly refusals: Pick<RefusalEvents, 'add'>
   onRefused(name: LimitName): void
 }
 
-export class CallLimits {
+export class CallLimits implements LimitStage {
   readonly #options: CallLimitsOptions
   #settings: LimitSettings
   readonly #principals: RateBook
@@ -74,6 +74,20 @@ export class CallLimits {
   change(settings: LimitSettings): void {
     this.#settings = settings
     this.#byTool = new WeakMap()
+  }
+
+  /** A gateway without budgets asks for none. */
+  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> | undefined {
+    const { budgets } = this.#options
+    return budgets.rules.length === 0 ? undefined : budgets.reserve(principal, tool)
+  }
+
+  noteRefusal(refused: Parameters<LimitStage['noteRefusal']>[0], error: unknown): Promise<void> {
+    return this.#options.refusals.add(refused, error)
+  }
+
+  close(): Promise<void> {
+    return this.#options.budgets.close()
   }
 
   /** Before the tool is resolved: load, then the caller's own rate. Calls of unknown tools count too. */
@@ -159,18 +173,18 @@ export class CallLimits {
 
   #checkLoad(): void {
     const { delayMs, pendingWrites } = this.#settings.total
-    const { signs } = this.#options
+    const { running, store } = this.#options
     this.#checkTotal()
-    if (pendingWrites !== undefined && signs.pendingWrites() >= pendingWrites) {
+    if (pendingWrites !== undefined && store.pendingWrites >= pendingWrites) {
       this.#refuse('pending_writes', OVERLOAD_RETRY_MS)
     }
-    if (delayMs === undefined || signs.runs() < FEW_RUNS || signs.delayMs() <= delayMs) return
+    if (delayMs === undefined || running.slots < FEW_RUNS || this.#options.delayMs() <= delayMs) return
     this.#refuse('delay', OVERLOAD_RETRY_MS)
   }
 
   #checkTotal(): void {
     const { concurrent } = this.#settings.total
-    if (concurrent !== undefined && this.#options.signs.runs() >= concurrent) {
+    if (concurrent !== undefined && this.#options.running.slots >= concurrent) {
       this.#refuse('total_concurrency', SLOT_RETRY_MS)
     }
   }

@@ -10,8 +10,16 @@ const ALICE: Principal = { id: 'alice', tenant: 'default', scopes: [] }
 const WHO: readonly Principal[] = [ALICE, { ...ALICE, id: 'bob' }, { ...ALICE, tenant: 'other' }]
 
 function limitsOf(waiting: WaitLimit, onRefused: (name: LimitName) => void): CallLimits {
-  const signs = { runs: () => 0, pendingWrites: () => 0, delayMs: () => 0 }
-  return new CallLimits({ settings: { ...NO_LIMITS, waiting }, clock: SYSTEM_CLOCK, signs, onRefused })
+  return new CallLimits({
+    settings: { ...NO_LIMITS, waiting },
+    clock: SYSTEM_CLOCK,
+    running: { slots: 0 },
+    store: { pendingWrites: 0 },
+    delayMs: () => 0,
+    budgets: { rules: [], reserve: () => undefined, close: async () => undefined },
+    refusals: { add: async () => undefined },
+    onRefused,
+  })
 }
 
 describe('requests that are held open', () => {

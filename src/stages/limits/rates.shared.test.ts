@@ -159,7 +159,11 @@ describe('CallLimits of processes that share their rates', () => {
         total: { ...NO_LIMITS.total, rate: { ...RATE, burst: 100 } },
       },
       clock,
-      signs: { runs: () => 0, pendingWrites: () => 0, delayMs: () => 0 },
+      running: { slots: 0 },
+      store: { pendingWrites: 0 },
+      delayMs: () => 0,
+      budgets: { rules: [], reserve: () => undefined, close: async () => undefined },
+      refusals: { add: async () => undefined },
       sharedRates: store.rates,
       onRefused: (name) => refused.push(name),
     })

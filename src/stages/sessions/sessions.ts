@@ -1,9 +1,8 @@
 import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, StoreError, type ToolError } from '#kernel/base/errors'
-import type { Hooks } from '#kernel/base/hooks'
+import { type Hooks, proveUser } from '#kernel/base/hooks'
 import { boundLogger, type Logger } from '#kernel/base/logger'
-import type { Principal } from '#kernel/base/principal'
-import { proveUser, userOf } from '#kernel/base/users'
+import { type Principal, userOf } from '#kernel/base/principal'
 import { withDeadline } from '#kernel/base/waiting'
 import type { RunScope } from '#kernel/call/call-record'
 import type {
@@ -13,8 +12,7 @@ import type {
   UnsavedEnds,
 } from '#kernel/call/stages'
 import type { SessionOutcome } from '#kernel/run/events'
-import type { RunFeed } from '#kernel/run/feed'
-import { isRunEnded, namedRun, namedScope, runEnded } from '#kernel/run/runs'
+import { isRunEnded, namedRun, namedScope, type RunFeed, runEnded } from '#kernel/run/runs'
 import { closeState, heldElsewhere, sessionEnded, sessionLost } from '#kernel/run/session-ends'
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { SessionContext, Tool } from '#kernel/tool/tool'

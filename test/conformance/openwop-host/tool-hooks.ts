@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { Principal } from '#kernel/base/principal'
 import { isSecretName, Secret } from '#kernel/base/secret'
 import { type CallRequest, NO_SECRETS } from '#kernel/call/call'
-import { argsHash, identifyCall } from '#kernel/call/identity'
+import { argsHash, identifyCall } from '#kernel/call/look-up'
 import { namedScope } from '#kernel/run/runs'
 import { Registry } from '#kernel/tool/catalog'
 import { tool } from '#kernel/tool/define'

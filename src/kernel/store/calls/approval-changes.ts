@@ -28,7 +28,7 @@ import type { ApprovalChanged } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/journal/notices'
 import { labelOf, type RunFact } from '#kernel/run/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#kernel/store/engine'
-import { sealReason } from '#kernel/store/key-ring'
+import { sealReason } from '#kernel/store/journal'
 import type { GuardedTable } from '#kernel/store/module'
 import { sealRow } from '#kernel/store/row-mac'
 import {
@@ -44,15 +44,8 @@ import {
   text,
   word,
 } from '#kernel/store/rows'
-import {
-  type Ended,
-  keepsSession,
-  type Parked,
-  parkCall,
-  parkCallAgain,
-  SESSION_ENDED,
-  TAKEN,
-} from './call-changes.ts'
+import { type Ended, keepsSession, type Parked, parkCallAgain, SESSION_ENDED, TAKEN } from './call-changes.ts'
+import { parkCall } from './calls.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
 
 /**
@@ -142,7 +135,7 @@ export function* resume(
   const { writer } = group
   const ownSession = optionalText(row, 'own_session')
   const session = sessionId === undefined ? undefined : { sessionId, isOwn: ownSession !== undefined }
-  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
   if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
   yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
   yield* sealRow(group.keys, GUARDED.approvals, approvalId)

@@ -24,7 +24,8 @@ import {
   type StoreContext,
   write,
 } from '#kernel/store/engine'
-import { openReason, type Resealing, resealReason } from '#kernel/store/key-ring'
+import { openReason, resealReason } from '#kernel/store/journal'
+import type { Resealing } from '#kernel/store/key-ring'
 import { resealingOf } from '#kernel/store/row-mac'
 import { integer, text } from '#kernel/store/rows'
 import {

@@ -5,8 +5,6 @@ import type {
   CallRecord,
   CallSession,
   ClaimResult,
-  FinishedRun,
-  FinishResult,
   NewCall,
   NextAttempt,
   Settlement,
@@ -18,7 +16,6 @@ import {
   correctedEvent,
   cutEvent,
   endedEvent,
-  operatorOf,
   settledEvent,
 } from '#kernel/journal/append'
 import type { RunPosition } from '#kernel/journal/events'
@@ -35,21 +32,11 @@ import {
   subjectFromRow,
   text,
 } from '#kernel/store/rows'
-import {
-  beginAttempt,
-  closeSession,
-  cutAttempt,
-  endAttempt,
-  endOwnSession,
-  keepInRun,
-  openRun,
-  removeRuns,
-  runOf,
-} from './runs.ts'
+import { beginAttempt, closeSession, cutAttempt, keepInRun, openRun, removeRuns } from './runs.ts'
 
 /**
- * Changes of calls: claim, reclaim, park, finish, settle. `calls.ts` turns them into the store's port, `approval-changes.ts`
- * builds on them. Every change is conditional on state, attempt and writer, and is committed with its journal and run events.
+ * The rarer changes of calls: the next attempt, late results, cancellation, settlement. `calls.ts` makes methods of them,
+ * `approval-changes.ts` builds on them. Every change is conditional on state, attempt and writer, and is committed with its journal and run events.
  */
 
 /**
@@ -57,13 +44,12 @@ import {
  * not sealed yet (rule 19).
  */
 export const TAKEN = 'taken'
-const RUN_ENDED = { kind: 'run_ended' } as const
+export const RUN_ENDED = { kind: 'run_ended' } as const
 export const SESSION_ENDED = { kind: 'session_ended' } as const
 /** Why a call does not start although its key is free. */
 export type Ended = typeof RUN_ENDED | typeof SESSION_ENDED
 
 type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
-type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
 
 /** An attempt that waits, with its position in its run. */
 export interface Parked {
@@ -81,43 +67,6 @@ interface CorrectedCall {
   readonly atMs: number
 }
 
-interface InsertedCall {
-  readonly call: NewCall
-  readonly run: string | undefined
-  readonly state: CallRecord['state']
-  readonly finished?: Omit<FinishedRun, 'run'>
-}
-
-export function* claim(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
-  const { tenant, principal, session, atMs } = call
-  const run = runOf(call)
-  if (run !== undefined) {
-    // The key comes first (rule 1): a claim that loses neither creates a run nor checks whether it has ended.
-    if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
-    if (!(yield* keepsSession(group, session))) return SESSION_ENDED
-    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
-  }
-  const caller = yield* insertCall(group, { call, run, state: 'running' })
-  if (caller === undefined) return TAKEN
-  const position =
-    run === undefined
-      ? undefined
-      : yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
-  group.append({ ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }), ...position })
-  return { kind: 'claimed', attempt: 1 }
-}
-
-export function* insertFinished(
-  group: CommitGroup,
-  call: NewCall,
-  finished: Omit<FinishedRun, 'run'>,
-): Steps<Recorded | typeof TAKEN> {
-  const { state } = finished
-  if ((yield* insertCall(group, { call, run: runOf(call), state, finished })) === undefined) return TAKEN
-  group.append({ ...endedEvent(call, 1, finished), ...operatorOf(call) })
-  return { kind: 'recorded' }
-}
-
 export function* reclaim(
   group: CommitGroup,
   previous: CallRecord,
@@ -131,19 +80,6 @@ export function* reclaim(
     ...position,
   })
   return { kind: 'claimed', attempt }
-}
-
-/** A call that waits for approval: its row and the first event of its run, which it always has (rule 20). */
-export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | Ended | typeof TAKEN> {
-  const { tenant, principal, session, atMs } = call
-  const run = runOf(call) ?? call.record
-  if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
-  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
-  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
-  const caller = yield* insertCall(group, { call, run, state: 'parked' })
-  if (caller === undefined) return TAKEN
-  const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
-  return { kind: 'parked', attempt: 1, run, caller, position }
 }
 
 /** Parks the next attempt of a call. */
@@ -162,12 +98,8 @@ export function* parkCallAgain(
  * closes the sessions of the previous one: a call that began in the meantime would end in a closed session. It is checked
  * before the run, which may have ended with the session, so that the caller gets the error of an ended session.
  */
-export function* keepsSession(group: CommitGroup, session: CallSession | undefined): Steps<boolean> {
-  return (
-    session === undefined ||
-    session.isOwn ||
-    (yield* write('keepSession', session.sessionId, group.writer)) > 0
-  )
+export function* keepsSession(group: CommitGroup, { isOwn, sessionId }: CallSession): Steps<boolean> {
+  return isOwn || (yield* write('keepSession', sessionId, group.writer)) > 0
 }
 
 function* beginNext(
@@ -181,7 +113,7 @@ function* beginNext(
   const run = previous.run ?? record
   const before = yield* get('findCall', record)
   if (before === undefined || !isStillFree(before, previous)) return TAKEN
-  if (!(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
   if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
   if ((yield* write('reclaimCall', ...values)) === 0) return TAKEN
@@ -214,29 +146,6 @@ function* correct(group: CommitGroup, { before, previous, corrected, atMs }: Cor
   group.addReference()
   group.append(correctedEvent(previous, corrected, atMs))
   return caller
-}
-
-export function* finish(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
-  const { run, state, outcome, atMs } = finished
-  const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
-  const changed = yield* write(
-    'finishCall',
-    state,
-    atMs,
-    slice.group,
-    slice.at,
-    slice.length,
-    ranMs(outcome),
-    run.record,
-    run.attempt,
-    group.writer,
-  )
-  if (changed === 0) return TAKEN
-  group.addReference()
-  const position = yield* endAttempt(run, outcome, atMs)
-  group.append({ ...endedEvent(run, run.attempt, { state, outcome, atMs }), ...position })
-  yield* endOwnSession(group, run, outcome, atMs)
-  return { kind: 'recorded' }
 }
 
 export function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
@@ -293,59 +202,6 @@ function* dropOutcome(row: Row): Steps<void> {
   if (group !== undefined) yield* write('dropReference', group)
 }
 
-/** Returns the place of the caller text; `undefined` when the key is taken. */
-function* insertCall(
-  group: CommitGroup,
-  { call, run, state, finished }: InsertedCall,
-): Steps<Slice | undefined> {
-  const caller = group.addCaller(boundText(call.record, callerToText(call)))
-  const input = group.addPayload(boundText(call.record, call.inputJson))
-  const outcome =
-    finished === undefined
-      ? NO_SLICE
-      : group.addPayload(boundText(call.record, outcomeToText(finished.outcome)))
-  const inserted = yield* write(
-    'insertCall',
-    call.record,
-    call.tenant,
-    call.principal,
-    call.tool,
-    call.definitionHash,
-    call.tier,
-    call.replay,
-    call.rerunUntilMs,
-    call.fingerprint,
-    state,
-    group.writer,
-    call.atMs,
-    finished?.atMs ?? null,
-    group.id,
-    caller.at,
-    caller.length,
-    input.at,
-    input.length,
-    outcome.group,
-    outcome.at,
-    outcome.length,
-    run ?? null,
-    call.session?.sessionId ?? null,
-    call.step?.parent ?? null,
-    call.step?.root ?? null,
-    call.resumable === true ? 1 : 0,
-    ranMs(finished?.outcome),
-  )
-  if (inserted === 0) return undefined
-  group.addReference()
-  if (finished !== undefined) group.addReference()
-  return caller
-}
-
-/** Tools that ended before they ran have no run time. */
-function ranMs(outcome: Outcome | undefined): number | null {
-  if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return null
-  return Math.round(outcome.durationMs)
-}
-
 /** Whether the call waits for its next attempt and was not taken since it was read. */
 function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
   const isSame =
@@ -390,10 +246,6 @@ export const APPROVALS_OF_CALL =
   '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
 
 export const queries = {
-  insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
-      state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
-      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable, ran_ms)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
   reclaimCall: `UPDATE calls SET state = ?, attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, ran_ms = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
@@ -401,8 +253,6 @@ export const queries = {
   /** Runs after `reclaimCall` in the same transaction (rule 9). */
   correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
       input_length = ? WHERE record = ?`,
-  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?,
-      ran_ms = ? WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
   lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
     WHERE record = ? AND attempt = ? AND late_group IS NULL AND expired = 0`,
   requestCancel:

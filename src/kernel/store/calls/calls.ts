@@ -1,4 +1,5 @@
 import { StoreError } from '#kernel/base/errors'
+import type { Outcome } from '#kernel/call/call'
 import type {
   CallAddress,
   CallPage,
@@ -12,25 +13,57 @@ import type {
   Settlement,
   SettleResult,
 } from '#kernel/call/call-record'
-import { all, get, type Row, type Steps, type StoreContext } from '#kernel/store/engine'
-import { callFromRow, integer, type SealedText, text, unreadableText } from '#kernel/store/rows'
+import { claimedEvent, endedEvent, operatorOf } from '#kernel/journal/append'
 import {
-  claim,
+  all,
+  type CommitGroup,
+  get,
+  type Row,
+  type Steps,
+  type StoreContext,
+  write,
+} from '#kernel/store/engine'
+import {
+  boundText,
+  callerToText,
+  callFromRow,
+  integer,
+  NO_SLICE,
+  outcomeToText,
+  type SealedText,
+  type Slice,
+  text,
+  unreadableText,
+} from '#kernel/store/rows'
+import {
+  type Ended,
   findUnsettled,
-  finish,
-  insertFinished,
+  keepsSession,
+  type Parked,
+  RUN_ENDED,
   reclaim,
   recordLate,
   requestCancel,
+  SESSION_ENDED,
   settle,
   TAKEN,
 } from './call-changes.ts'
-import { runOf } from './runs.ts'
+import { beginAttempt, endAttempt, endOwnSession, openRun } from './runs.ts'
 
 /**
  * The store's module of calls, with its statements and tables: find, claim, finish, settle and list. The ladder and recovery use
  * it. Claims and outcomes run in lanes, so that calls of different records do not wait for each other.
  */
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
+
+interface InsertedCall {
+  readonly call: NewCall
+  readonly run: string | undefined
+  readonly state: CallRecord['state']
+  readonly finished?: Omit<FinishedRun, 'run'>
+}
 
 export function openCalls(context: StoreContext) {
   const { careful, lane, read, snapshot, sealed, chain } = context
@@ -91,6 +124,130 @@ export function openCalls(context: StoreContext) {
      */
     listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
   }
+}
+
+function* claim(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
+  const { tenant, principal, session, atMs } = call
+  const run = runOf(call)
+  if (run !== undefined) {
+    // The key comes first (rule 1): a claim that loses neither creates a run nor checks whether it has ended.
+    if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+    if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
+    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  }
+  const caller = yield* insertCall(group, { call, run, state: 'running' })
+  if (caller === undefined) return TAKEN
+  const position =
+    run === undefined
+      ? undefined
+      : yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
+  group.append({ ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }), ...position })
+  return { kind: 'claimed', attempt: 1 }
+}
+
+function* insertFinished(
+  group: CommitGroup,
+  call: NewCall,
+  finished: Omit<FinishedRun, 'run'>,
+): Steps<Recorded | typeof TAKEN> {
+  const { state } = finished
+  if ((yield* insertCall(group, { call, run: runOf(call), state, finished })) === undefined) return TAKEN
+  group.append({ ...endedEvent(call, 1, finished), ...operatorOf(call) })
+  return { kind: 'recorded' }
+}
+
+/** A call that waits for approval: its row and the first event of its run, which it always has (rule 20). */
+export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | Ended | typeof TAKEN> {
+  const { tenant, principal, session, atMs } = call
+  const run = runOf(call) ?? call.record
+  if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+  if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  const caller = yield* insertCall(group, { call, run, state: 'parked' })
+  if (caller === undefined) return TAKEN
+  const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
+  return { kind: 'parked', attempt: 1, run, caller, position }
+}
+
+function* finish(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+  const { run, state, outcome, atMs } = finished
+  const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+  const changed = yield* write(
+    'finishCall',
+    state,
+    atMs,
+    slice.group,
+    slice.at,
+    slice.length,
+    ranMs(outcome),
+    run.record,
+    run.attempt,
+    group.writer,
+  )
+  if (changed === 0) return TAKEN
+  group.addReference()
+  const position = run.run === undefined ? undefined : yield* endAttempt(run, outcome, atMs)
+  group.append({ ...endedEvent(run, run.attempt, { state, outcome, atMs }), ...position })
+  if (run.session?.isOwn === true) yield* endOwnSession(group, run, outcome, atMs)
+  return { kind: 'recorded' }
+}
+
+/** Returns the place of the caller text; `undefined` when the key is taken. */
+function* insertCall(
+  group: CommitGroup,
+  { call, run, state, finished }: InsertedCall,
+): Steps<Slice | undefined> {
+  const caller = group.addCaller(boundText(call.record, callerToText(call)))
+  const input = group.addPayload(boundText(call.record, call.inputJson))
+  const outcome =
+    finished === undefined
+      ? NO_SLICE
+      : group.addPayload(boundText(call.record, outcomeToText(finished.outcome)))
+  const inserted = yield* write(
+    'insertCall',
+    call.record,
+    call.tenant,
+    call.principal,
+    call.tool,
+    call.definitionHash,
+    call.tier,
+    call.replay,
+    call.rerunUntilMs,
+    call.fingerprint,
+    state,
+    group.writer,
+    call.atMs,
+    finished?.atMs ?? null,
+    group.id,
+    caller.at,
+    caller.length,
+    input.at,
+    input.length,
+    outcome.group,
+    outcome.at,
+    outcome.length,
+    run ?? null,
+    call.session?.sessionId ?? null,
+    call.step?.parent ?? null,
+    call.step?.root ?? null,
+    call.resumable === true ? 1 : 0,
+    ranMs(finished?.outcome),
+  )
+  if (inserted === 0) return undefined
+  group.addReference()
+  if (finished !== undefined) group.addReference()
+  return caller
+}
+
+/** Tools that ended before they ran have no run time. */
+function ranMs(outcome: Outcome | undefined): number | null {
+  if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return null
+  return Math.round(outcome.durationMs)
+}
+
+/** The run of a new call's events; `undefined` when its record alone describes them. */
+function runOf({ scope, session, record }: NewCall): string | undefined {
+  return scope?.run ?? (session === undefined ? undefined : record)
 }
 
 function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<CallRecord | undefined> {
@@ -164,6 +321,12 @@ function* readCall(sealed: SealedText, record: string): Steps<CallRecord | undef
 }
 
 export const queries = {
+  insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
+      state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
+      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable, ran_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?,
+      ran_ms = ? WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
   findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
   callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
   cancelRequests:

@@ -4,7 +4,6 @@ import type {
   Attempt,
   CallRecord,
   CallSession,
-  NewCall,
   NewSession,
   RefusedCall,
   RunAddress,
@@ -40,7 +39,7 @@ import {
   type StoreContext,
   write,
 } from '#kernel/store/engine'
-import { openReasonIn } from '#kernel/store/key-ring'
+import { openReasonIn } from '#kernel/store/journal'
 import {
   boundText,
   callerSlice,
@@ -335,11 +334,6 @@ interface CutAttempt {
   readonly attempt: number
   readonly sessionId: string | undefined
   readonly atMs: number
-}
-
-/** The run of a new call's events; `undefined` when its record alone describes them. */
-export function runOf({ scope, session, record }: NewCall): string | undefined {
-  return scope?.run ?? (session === undefined ? undefined : record)
 }
 
 /** One pair of events per attempt, inside the brackets of its own session if it has one. */

@@ -1,7 +1,6 @@
-import { closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, rmSync, statSync } from 'node:fs'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { Worker } from 'node:worker_threads'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError } from '#kernel/base/errors'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import type { Chain, ChainHead } from '#kernel/store/chain'
@@ -11,19 +10,33 @@ import {
   type Engine,
   type NotifyChange,
   type PendingChange,
+  type Row,
+  type SqlValue,
   type Steps,
   type StoreWatcher,
 } from '#kernel/store/engine'
+import type { KeyRing } from '#kernel/store/key-ring'
 import type { StoreDefinition } from '#kernel/store/module'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'
-import type { SchemaMode } from '#kernel/store/schema'
-import { Database, IN_MEMORY, isBusy, isFull, isStoreWide, openDatabase, storeErrorOf } from './database.ts'
+import { type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
+import {
+  Checkpointer,
+  COMMITS_PER_LOOK,
+  isBusy,
+  isFull,
+  isStoreWide,
+  lockFolderOf,
+  removeLockFile,
+  storeErrorOf,
+  WriterLiveness,
+  WriterLock,
+} from './files.ts'
 
 /**
- * The SQLite engine: steps are answered synchronously, and a commit blocks its thread until it is on the disk. Also here: locks
- * that show which writers live (rule 17), and checkpoints of the write-ahead log on another thread.
- * A database in memory has no locks, because no other process can reach it, and no log.
+ * The SQLite engine and its connection: opening and migrating the file, prepared statements, transactions. Steps are answered
+ * synchronously, and a commit blocks its thread until it is on the disk. After opening, no statement waits for another process's
+ * lock on this thread.
  */
 
 interface SqliteEngineOptions {
@@ -44,14 +57,17 @@ export class SqliteEngine implements Engine {
   readonly waitingReads = 0
   readonly #options: SqliteEngineOptions
   readonly #database: Database
+  readonly #checked: ReadonlyMap<string, unknown>
   readonly #checkpointer: Checkpointer | undefined
   readonly #lockFolder: string | undefined
   readonly #liveness: WriterLiveness | undefined
   #lock: WriterLock | undefined
   #headKnown = true
+  #commits = 0
 
   constructor(options: SqliteEngineOptions) {
     this.#options = options
+    this.#checked = options.guard.checkedReads
     this.#database = openDatabase(options.path, options.chain.keys, {
       definition: options.definition,
       mode: options.schema,
@@ -120,7 +136,8 @@ export class SqliteEngine implements Engine {
       if (!this.#isCommitted(head)) throw this.#failed(error)
     }
     if (head !== undefined) chain.head = head
-    this.#checkpointer?.noteCommit()
+    this.#commits += 1
+    if (this.#commits % COMMITS_PER_LOOK === 0) this.#checkpointer?.look()
     onCommit?.(changes.length, performance.now() - startedMs)
     return 'committed'
   }
@@ -265,7 +282,7 @@ export class SqliteEngine implements Engine {
 
   #answerFrom(database: Database, ask: Ask): void {
     database.answer(ask)
-    this.#options.guard.check(ask)
+    if (this.#checked.has(ask.query)) this.#options.guard.check(ask)
   }
 }
 
@@ -282,202 +299,184 @@ async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Pr
   return step.value
 }
 
-/**
- * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's, on an empty database: the
- * operating system releases it however the process ends.
- */
-class WriterLock {
-  readonly #file: string
+/** The path of a database that ends with its connection. */
+export const IN_MEMORY = ':memory:'
+/** SQLite's default. */
+const PAGE_BYTES = 4_096
+
+/** How long opening waits for another process that opens or migrates too. */
+const OPEN_WAIT_MS = 5_000
+
+/** One connection; statements are prepared on first use. */
+export class Database {
+  readonly path: string
   readonly #connection: DatabaseSync
+  readonly #queries: StoreDefinition['queries']
+  readonly #statements = new Map<string, StatementSync>()
+  readonly #begin: StatementSync
+  readonly #commit: StatementSync
+  readonly #rollback: StatementSync
 
-  constructor(folder: string, writer: string) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    this.#file = lockFile(folder, writer)
-    this.#connection = lockedConnection(this.#file)
+  constructor(path: string, connection: DatabaseSync, queries: StoreDefinition['queries']) {
+    this.path = path
+    this.#queries = queries
+    this.#connection = connection
+    this.#begin = connection.prepare('BEGIN IMMEDIATE')
+    this.#commit = connection.prepare('COMMIT')
+    this.#rollback = connection.prepare('ROLLBACK')
   }
 
-  /** False when the file was removed: other processes cannot see the lock then. */
-  get isInPlace(): boolean {
-    return existsSync(this.#file)
+  /** Sets the answer of the ask. */
+  answer(ask: Ask): void {
+    const statement = this.#statement(ask.query)
+    if (ask.way === 'write') ask.answer = Number(statement.run(...ask.values).changes)
+    else if (ask.way === 'get') ask.answer = statement.get(...ask.values)
+    else ask.answer = statement.all(...ask.values)
   }
 
-  /** The file of a writer with running calls stays, unlocked, as the sign that it is dead. */
-  release(hasEnded: boolean): void {
-    this.#connection.close()
-    if (hasEnded) rmSync(this.#file, { force: true })
-  }
-}
-
-/** `missing` proves nothing: a living writer restores its file within seconds. */
-type LockState = 'locked' | 'free' | 'missing'
-
-function lockStateOf(folder: string, writer: string): LockState {
-  const file = lockFile(folder, writer)
-  if (!existsSync(file)) return 'missing'
-  try {
-    lockedConnection(file).close()
-    return 'free'
-  } catch (error) {
-    if (isBusy(error)) return 'locked'
-    throw error
-  }
-}
-
-/** Whether a process holds the lock of this writer. */
-export function isLocked(path: string, writer: string): boolean {
-  return lockStateOf(lockFolderOf(path), writer) === 'locked'
-}
-
-/** A database under another name must have the same locks. */
-function lockFolderOf(path: string): string {
-  return `${realpathSync(path)}-writers`
-}
-
-function removeLockFile(folder: string, writer: string): void {
-  rmSync(lockFile(folder, writer), { force: true })
-}
-
-function lockFile(folder: string, writer: string): string {
-  return join(folder, `${writer}.lock`)
-}
-
-function lockedConnection(file: string): DatabaseSync {
-  const connection = new DatabaseSync(file, { timeout: 0 })
-  try {
-    connection.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-    return connection
-  } catch (error) {
-    connection.close()
-    throw error
-  }
-}
-
-/** A living writer restores a removed lock file well within this time. */
-const MISSING_LOCK_GRACE_MS = 15_000
-
-/** Which other writers live: only one whose lock can be taken is dead (rule 17). */
-class WriterLiveness {
-  readonly #folder: string
-  readonly #hasEnded: (writer: string) => boolean
-  readonly #missingSinceMs = new Map<string, number>()
-
-  constructor(folder: string, hasEnded: (writer: string) => boolean) {
-    this.#folder = folder
-    this.#hasEnded = hasEnded
+  run(name: string, ...values: SqlValue[]): number {
+    return Number(this.#statement(name).run(...values).changes)
   }
 
-  isAlive(writer: string): boolean {
-    const lock = lockStateOf(this.#folder, writer)
-    if (lock !== 'missing') {
-      this.#missingSinceMs.delete(writer)
-      return lock === 'locked'
-    }
-    if (this.#hasEnded(writer)) return false
-    const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
-    this.#missingSinceMs.set(writer, sinceMs)
-    return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
-  }
-}
-
-/** Commits between two checks of the log's size. */
-const COMMITS_PER_LOOK = 64
-const CHECKPOINT_BYTES = 16 * 1024 * 1024
-/** With several writers one of them always reads the log's end: from this size on it is truncated. */
-const TRUNCATE_BYTES = 64 * 1024 * 1024
-const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
-
-/**
- * Moves the write-ahead log into the database on another thread, because a checkpoint on the committing thread would dominate
- * p99. The little that arrives in the meantime is moved by this thread, so that the log starts over.
- */
-export class Checkpointer {
-  readonly #database: Database
-  readonly #log: LogSize
-  #worker: Worker | undefined
-  #commits = 0
-  #isWorking = false
-
-  constructor(database: Database) {
-    this.#database = database
-    this.#log = new LogSize(database.path)
+  get(name: string, ...values: SqlValue[]): Row | undefined {
+    return this.#statement(name).get(...values)
   }
 
-  noteCommit(): void {
-    this.#commits += 1
-    if (this.#commits < COMMITS_PER_LOOK || this.#isWorking) return
-    this.#commits = 0
-    const bytes = this.#log.bytes()
-    if (bytes < CHECKPOINT_BYTES) return
-    this.#isWorking = true
-    this.#start().postMessage(bytes < TRUNCATE_BYTES ? 'PASSIVE' : 'TRUNCATE')
+  begin(): void {
+    this.#begin.run()
   }
 
-  async close(): Promise<void> {
-    const worker = this.#worker
-    this.#worker = undefined
-    this.#log.close()
-    await worker?.terminate()
+  commit(): void {
+    this.#commit.run()
   }
 
-  #start(): Worker {
-    if (this.#worker !== undefined) return this.#worker
-    const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
-      workerData: { path: this.#database.path },
-    })
-    worker.unref()
-    worker.on('message', () => this.#finish(worker))
-    worker.on('error', () => this.#fallBack(worker))
-    this.#worker = worker
-    return worker
+  rollback(): void {
+    if (this.#connection.isTransaction) this.#rollback.run()
   }
 
-  /** A failed checkpoint is tried again later; until then the log keeps everything. */
-  #finish(worker: Worker): void {
-    this.#isWorking = false
-    if (this.#worker !== worker) return
+  /** Reads that all see the same state of the database. */
+  snapshot<T>(read: () => T): T {
+    this.#connection.exec('BEGIN')
     try {
-      this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
-    } catch {
-      // A full disk: the log keeps everything, commits report it themselves, and the next checkpoint tries again (rule 11).
+      return read()
+    } finally {
+      this.#connection.exec('COMMIT')
     }
   }
 
-  /** Without the worker SQLite moves the log itself, which is slower for one commit but never forgotten. */
-  #fallBack(worker: Worker): void {
-    if (this.#worker === worker) this.#database.exec('PRAGMA wal_autocheckpoint = 1000')
-  }
-}
-
-/** Offset in the log's index of its last valid frame, fixed by SQLite's file format. */
-const LAST_FRAME_OFFSET = 16
-const FRAME_BYTES = 4096 + 24
-
-/**
- * How much of the write-ahead log is in use. Its file never shrinks when the log starts over, so the index beside it is read
- * instead.
- */
-export class LogSize {
-  readonly #path: string
-  readonly #word = new Uint32Array(1)
-  #index: number | undefined
-
-  constructor(databasePath: string) {
-    this.#path = databasePath
-  }
-
-  bytes(): number {
+  /** Takes and releases the write lock: fails where a change would fail, and changes nothing. */
+  checkWritable(waitMs: number): void {
+    this.exec(`PRAGMA busy_timeout = ${waitMs}`)
     try {
-      this.#index ??= openSync(`${this.#path}-shm`, 'r')
-      const read = readSync(this.#index, this.#word, 0, this.#word.byteLength, LAST_FRAME_OFFSET)
-      if (read === this.#word.byteLength) return (this.#word[0] ?? 0) * FRAME_BYTES
-    } catch {
-      // Without an index, the file's size is the next best answer.
+      this.begin()
+      this.rollback()
+    } finally {
+      this.exec('PRAGMA busy_timeout = 0')
     }
-    return statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+  }
+
+  /** A change that needs more space is then refused as on a full disk; freed pages are used again. */
+  limitTo(bytes: number): void {
+    this.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(bytes / PAGE_BYTES))}`)
+  }
+
+  exec(sql: string): void {
+    this.#connection.exec(sql)
+  }
+
+  /** Answer of a pragma with one row. */
+  pragma(name: string): Row | undefined {
+    return this.#connection.prepare(`PRAGMA ${name}`).get()
   }
 
   close(): void {
-    if (this.#index !== undefined) closeSync(this.#index)
-    this.#index = undefined
+    this.#connection.close()
+  }
+
+  #statement(name: string): StatementSync {
+    const known = this.#statements.get(name)
+    if (known !== undefined) return known
+    const prepared = this.#connection.prepare(this.#queries[name] ?? unknownStatement(name))
+    this.#statements.set(name, prepared)
+    return prepared
+  }
+}
+
+function unknownStatement(name: string): never {
+  throw new StoreError('unreadable', `no module of this store has the statement ${name}`)
+}
+
+interface Preparation {
+  readonly definition: Pick<StoreDefinition, 'queries' | 'migrations'>
+  /** Default `migrate`. */
+  readonly mode?: SchemaMode | undefined
+}
+
+export function migrateDatabase(path: string, keys: KeyRing, preparation: Preparation): Migration {
+  let database: Database | undefined
+  try {
+    database = connect(path, preparation.definition)
+    return migrate(database, keys, preparation)
+  } catch (error) {
+    throw storeErrorOf(error, `cannot open ${path}`)
+  } finally {
+    database?.close()
+  }
+}
+
+/** Opens the file, creates the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
+export function openDatabase(path: string, keys: KeyRing, preparation: Preparation): Database {
+  if (path !== IN_MEMORY) {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    closeSync(openSync(path, 'a', 0o600))
+  }
+  let database: Database | undefined
+  try {
+    database = connect(path, preparation.definition)
+    migrate(database, keys, preparation)
+    // From here on this thread never waits for a lock: the commit queue tries again later.
+    database.exec('PRAGMA busy_timeout = 0')
+    return database
+  } catch (error) {
+    database?.close()
+    throw storeErrorOf(error, `cannot open ${path}`)
+  }
+}
+
+function connect(path: string, { queries }: Pick<StoreDefinition, 'queries'>): Database {
+  const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
+  connection.exec(`
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA cache_size = -65536;
+    PRAGMA temp_store = MEMORY;
+  `)
+  return new Database(path, connection, queries)
+}
+
+function migrate(
+  database: Database,
+  keys: KeyRing,
+  { mode = 'migrate', definition: { migrations } }: Preparation,
+): Migration {
+  database.begin()
+  try {
+    const version = Number(database.pragma('user_version')?.user_version ?? 0)
+    const steps = drive(missingSteps(version, keys, migrations), (ask) => database.answer(ask))
+    const migration = { from: version, to: migrations.length }
+    refuseOutdated(migration, mode)
+    if (mode !== 'migrate') {
+      database.rollback()
+      return migration
+    }
+    for (const step of steps) database.exec(step)
+    if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
+    if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
+    database.commit()
+    return migration
+  } catch (error) {
+    database.rollback()
+    throw error
   }
 }

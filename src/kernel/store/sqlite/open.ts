@@ -6,8 +6,7 @@ import type { StoreDefinition } from '#kernel/store/module'
 import { RowGuard } from '#kernel/store/row-mac'
 import type { SchemaMode } from '#kernel/store/schema'
 import type { StoreParts } from '#kernel/store/store'
-import { IN_MEMORY } from './database.ts'
-import { SqliteEngine } from './engine.ts'
+import { IN_MEMORY, SqliteEngine } from './engine.ts'
 
 /**
  * Opens a SQLite file, or a database in memory, with the modules of a store definition. The composition root and tests pass the

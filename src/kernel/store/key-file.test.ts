@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { readOrCreateKeyFile } from './encryption.ts'
+import { readOrCreateKeyFile } from './key-file.ts'
 
 let folder: string
 let path: string

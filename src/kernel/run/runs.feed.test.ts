@@ -2,8 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { NotifyChange } from '#kernel/store/engine'
 import type { Store } from '#store/collet-store'
 import type { RunEvent } from './events.ts'
-import { RunFeed, StoreChanges } from './feed.ts'
-import type { RunPage } from './runs.ts'
+import { RunFeed, type RunPage, StoreChanges } from './runs.ts'
 
 const RUN = 'run-1'
 const LOOK_MS = 5_000

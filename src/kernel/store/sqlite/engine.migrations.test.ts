@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { KeyRing } from '#kernel/store/key-ring'
 import { DEFINITION } from '#store/collet-store'
-import { openDatabase } from './database.ts'
+import { openDatabase } from './engine.ts'
 
 const { migrations: MIGRATIONS } = DEFINITION
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { groupKeyOf, newDataKey, Sealer, sealOnce, unseal } from './encryption.ts'
-import { KeyRing } from './key-ring.ts'
+import { groupKeyOf, KeyRing, newDataKey, Sealer, sealOnce, unseal } from './key-ring.ts'
 
 const generation = KeyRing.fresh({ current: newDataKey() }).current
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { LogSize } from './engine.ts'
+import { LogSize } from './files.ts'
 
 let folder: string
 beforeEach(() => {

@@ -3,11 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Database } from './database.ts'
-import { Checkpointer } from './engine.ts'
-
-/** Enough for the log's size to be looked at. */
-const COMMITS = 64
+import { Database } from './engine.ts'
+import { Checkpointer } from './files.ts'
 
 /** A database on a disk that is full: whatever moves the log into it fails. */
 class FullDatabase extends Database {
@@ -33,7 +30,7 @@ describe('Checkpointer', () => {
     connection.exec('INSERT INTO t VALUES (zeroblob(20000000))')
     const database = new FullDatabase(path, connection, {})
     const checkpointer = new Checkpointer(database)
-    for (let commit = 0; commit < COMMITS; commit += 1) checkpointer.noteCommit()
+    checkpointer.look()
     expect(await database.tried.promise).toContain('wal_checkpoint')
     await new Promise(setImmediate)
     await checkpointer.close()
