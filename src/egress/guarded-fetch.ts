@@ -313,15 +313,23 @@ interface Deadline {
   clear(): void
 }
 
+/** `AbortSignal.any` would do the same with weak references, which cost more than the rest of a small request. */
 function startDeadline(timeoutMs: number, caller: AbortSignal): Deadline {
-  const passed = new AbortController()
-  const timer = setTimeout(() => passed.abort(new Error('the time is over')), timeoutMs)
+  const ending = new AbortController()
+  const { signal } = ending
+  let hasPassed = false
+  const leave = (): void => ending.abort(caller.reason)
+  const timer = setTimeout(() => {
+    hasPassed = true
+    ending.abort(new Error('the time is over'))
+  }, timeoutMs)
   timer.unref()
-  const signal = AbortSignal.any([caller, passed.signal])
+  if (caller.aborted) leave()
+  else caller.addEventListener('abort', leave, { once: true })
   return {
     signal,
     get hasPassed() {
-      return passed.signal.aborted && !caller.aborted
+      return hasPassed && !caller.aborted
     },
     async race(work, discard) {
       const aborted = Promise.withResolvers<never>()
@@ -338,6 +346,9 @@ function startDeadline(timeoutMs: number, caller: AbortSignal): Deadline {
         aborted.promise.catch(() => undefined)
       }
     },
-    clear: () => clearTimeout(timer),
+    clear: () => {
+      clearTimeout(timer)
+      caller.removeEventListener('abort', leave)
+    },
   }
 }

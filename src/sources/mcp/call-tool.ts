@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { fault, isToolError } from '#kernel/base/errors'
+import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
 import { untilAborted } from '#kernel/base/waiting'
 import { ShownValue, type ToolContext } from '#kernel/tool/tool'
@@ -42,12 +42,19 @@ const MAX_WAIT_MS = 5000
 const MAX_VISIT_MS = 30_000
 
 export function createInvoke(setting: CallSetting): Source['invoke'] {
-  const { upstream } = setting
+  const { upstream, endpoint } = setting
+  /** Bindings that were found to belong to this server. */
+  const bound = new WeakSet<JsonObject>()
   return async (invocation) => {
+    const { binding } = invocation
     try {
+      if (!bound.has(binding)) {
+        if (!isAt(binding, endpoint)) throw movedAway()
+        bound.add(binding)
+      }
       const result = await invoke(setting, invocation)
       upstream.succeeded()
-      return readOutput(result, invocation.binding.isStructured === true)
+      return readOutput(result, binding.isStructured === true)
     } catch (error) {
       if (isToolError(error)) upstream.failed(error)
       throw error
@@ -58,11 +65,6 @@ export function createInvoke(setting: CallSetting): Source['invoke'] {
 async function invoke(setting: CallSetting, invocation: Invocation): Promise<JsonObject> {
   const { upstream } = setting
   const { binding, context } = invocation
-  if (!isAt(binding, setting.endpoint))
-    throw unreachable({
-      developerMessage:
-        'The address of the source has changed since this definition was accepted: accept the change (collet pins).',
-    })
   const credentials = readCredentials(binding, context)
   const { session, signal } = context
   if (session instanceof SessionConnection) {
@@ -87,6 +89,13 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
       release()
     }
   }
+}
+
+function movedAway(): ToolError {
+  return unreachable({
+    developerMessage:
+      'The address of the source has changed since this definition was accepted: accept the change (collet pins).',
+  })
 }
 
 async function sendCall(
