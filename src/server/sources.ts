@@ -64,8 +64,9 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   const sources = new Sources({
     ...{ registry, pins, clock, log },
     own: { tools: settings.tools, toolkits: settings.toolkits },
-    project: (source, pinned) =>
+    project: (source, pinned, invoke) =>
       projectTools(source, pinned, {
+        invoke,
         defaultTimeoutMs: settings.calls.defaultTimeoutMs,
         vendor: settings.openwop.vendor,
       }),

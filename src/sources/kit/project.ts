@@ -103,6 +103,8 @@ interface ProjectOptions {
   readonly defaultTimeoutMs: number
   /** `openwop.vendor`: in catalog ids of tier `exec`, where the source names no vendor of its own. */
   readonly vendor: string
+  /** Runs the calls of the tools; by default the source does. */
+  readonly invoke?: Source['invoke']
 }
 
 /** What the names of a tool are made of. */
@@ -199,7 +201,7 @@ function markOf(source: Source, pin: PinnedTool, local: string, options: Project
 function projectTool(
   source: Source,
   pin: PinnedTool,
-  { defaultTimeoutMs, vendor, local }: ProjectOptions & Pick<Naming, 'local'>,
+  { defaultTimeoutMs, local, ...options }: ProjectOptions & Pick<Naming, 'local'>,
 ): Omit<Projection, 'mark'> {
   const { nativeName } = pin.offered
   const naming = namingOf(
@@ -211,7 +213,7 @@ function projectTool(
   const warnings: Finding[] = []
   const onWarning: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
   try {
-    const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, vendor }), {
+    const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, ...options }), {
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs,
@@ -235,7 +237,7 @@ function projectTool(
 function toDefinition(
   source: Source,
   pin: PinnedTool,
-  { vendor, ...naming }: Naming & Pick<ProjectOptions, 'vendor'>,
+  { vendor, invoke, ...naming }: Naming & Pick<ProjectOptions, 'vendor' | 'invoke'>,
 ) {
   const { toolkit, local } = naming
   const { offered, suspended } = pin
@@ -243,8 +245,10 @@ function toDefinition(
   const invocation = { nativeName, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
   const policy = source.policyFor?.(offered) ?? offered.policy
-  const run = (input: unknown, context: StatefulContext<unknown>) =>
-    source.invoke({ ...invocation, input: asInput(input), context })
+  const run = (input: unknown, context: StatefulContext<unknown>) => {
+    const call = { ...invocation, input: asInput(input), context }
+    return invoke === undefined ? source.invoke(call) : invoke(call)
+  }
   // The definition stays the same while it is suspended, so that a call of before can go on after it.
   const refuse = () => {
     throw refusal(suspended ?? '')

@@ -5,6 +5,7 @@ import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import { CatalogChanges, LiveRegistry } from '#kernel/tool/catalog'
 import { sampleTool } from '../../../test/contracts/samples.ts'
+import { callContext } from '../../../test/sources/call-context.ts'
 import type { Discovery, OfferedTool, Source } from './source.ts'
 import type { DefinitionPins, PinnedTool } from './source-runner.ts'
 import { Sources, type WantedSource } from './sources.ts'
@@ -66,19 +67,19 @@ function openSources(wanted: () => readonly WantedSource[], pins: DefinitionPins
   const own = [sampleTool('Calc.Add@1.0.0', () => 1)]
   const changes = new CatalogChanges()
   const registry = new LiveRegistry(own, new Map(), changes)
-  const state = { epoch: 0 }
+  const state: { epoch: number; invoke?: Source['invoke'] } = { epoch: 0 }
   const sources = new Sources({
     ...{ registry, pins, clock: SYSTEM_CLOCK, log: SILENT_LOGGER },
     own: { tools: own, toolkits: new Map() },
     wanted: async () => wanted(),
     epoch: async () => state.epoch,
-    project: async ({ key, kind }, pinned) => ({
-      tools: pinned.map((pin) =>
+    project: async ({ key, kind }, pinned, invoke) => {
+      state.invoke ??= invoke
+      const tools = pinned.map((pin) =>
         sampleTool(`${key}.${pin.offered.nativeName}@1.0.0`, () => null, { source: kind }),
-      ),
-      findings: [],
-      warnings: [],
-    }),
+      )
+      return { tools, findings: [], warnings: [] }
+    },
   })
   closing.push(sources)
   const listed = (): string[] => registry.catalogFor(ALICE).tools.map(({ id }) => id)
@@ -97,6 +98,26 @@ function wantedOf(source: Source, revision = '1'): WantedSource {
 }
 
 describe('Sources', () => {
+  it('closes a replaced source when its calls have ended, and not before', async () => {
+    const answer = Promise.withResolvers<null>()
+    const old = { ...sourceOf('Up', async () => ['a']), invoke: () => answer.promise }
+    let wanted = [wantedOf(old)]
+    const { sources, state } = openSources(() => wanted)
+    await sources.start()
+    const calling = state.invoke?.({ nativeName: 'a', binding: {}, input: {}, context: callContext() })
+    wanted = [
+      wantedOf(
+        sourceOf('Up', async () => ['a']),
+        '2',
+      ),
+    ]
+    await sources.sync()
+    expect(old.log).not.toContain('close')
+    answer.resolve(null)
+    await calling
+    await vi.waitFor(() => expect(old.log).toContain('close'))
+  })
+
   it('serves what a source offers, beside the tools written as code', async () => {
     const { sources, listed, registry } = openSources(() => [
       wantedOf(sourceOf('Web', async () => ['Get', 'Put'])),

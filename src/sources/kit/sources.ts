@@ -13,68 +13,75 @@ import { joinTools, type ProjectedTools } from './project.ts'
 import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
 import { type DefinitionPins, type PinnedTool, SourceRunner, type SourceStatus } from './source-runner.ts'
 
+/**
+ * All sources of the server: opens and closes them as the configuration and the store ask, and serves the accepted
+ * definitions. Invariant: agents see projections of accepted pins, so no upstream can delay or empty the catalog.
+ */
+
 /** A source as it was asked for, before it is opened. */
 export interface WantedSource {
   readonly key: string
   readonly type: string
   readonly kind: SourceKind
-  /** The toolkit's text. */
   readonly description?: string
-  /** Changes when the options do: the source is then opened anew. */
+  /** Changes when the options do; the source is then opened again. */
   readonly revision: string
-  /** What the operator wrote about single tools of it. */
   readonly overrides?: readonly SourceOverride[]
   open(): Source | Promise<Source>
 }
 
 interface SourcesOptions {
   readonly registry: LiveRegistry
-  /** Tools written as code, and their toolkits' texts. */
+  /** Tools written as code, and the descriptions of their toolkits. */
   readonly own: { readonly tools: readonly Tool[]; readonly toolkits: ReadonlyMap<string, string> }
   readonly pins: DefinitionPins
-  /** Everything that should be open now: of the configuration and of the store. */
+  /** The sources of the configuration and of the store that should be open now. */
   wanted(): Promise<readonly WantedSource[]>
-  /** Another number when sources or pins changed in the store, no matter which process changed them. */
+  /** Changes when any process changes sources or pins in the store. */
   epoch(): Promise<number | string>
-  project(source: Source, pinned: readonly PinnedTool[]): Promise<ProjectedTools>
+  /** `invoke` runs the calls of the tools. */
+  project(source: Source, pinned: readonly PinnedTool[], invoke: Source['invoke']): Promise<ProjectedTools>
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** How long a start waits for sources that were never read before; the others are served from their pins. */
+/** How long a start waits for sources that have no pins yet. */
 const FIRST_READING_MS = 3_000
 /** Replicas see a change of the store within a second. */
 const EPOCH_POLL_MS = 500
-/** How long calls may go on in a source that was replaced or taken away. */
+/** How long calls may go on in a source that was replaced or removed. */
 const MAX_FINISH_MS = 120_000
 
 interface OpenSource {
   wanted: WantedSource
   readonly runner: SourceRunner
-  readonly calls: RunningInvocations
-  tools: readonly Tool[]
-  findings: readonly Finding[]
-  oddities: readonly Finding[]
-  /** What `tools` were made of. */
-  pinned: string
-  offered: readonly OfferedTool[]
+  readonly calls: RunningCalls
+  served: ServedTools
   /** Native names as of the last reading; `undefined` before it. */
   read: readonly string[] | undefined
-  /** What the operator wrote that does nothing. */
+  /** Overrides of the operator that have no effect. */
   idle: readonly IdleOverride[]
 }
+
+/** The projection of a source's accepted definitions. */
+interface ServedTools extends ProjectedTools {
+  /** Digest of the pins that were projected. */
+  readonly pinned: string
+  readonly offered: readonly OfferedTool[]
+}
+
+const NOTHING: ServedTools = { tools: [], findings: [], warnings: [], pinned: '', offered: [] }
 
 export interface SourceView extends SourceStatus {
   /** Tools that agents can see. */
   readonly tools: number
   readonly findings: readonly Finding[]
-  /** What is odd about tools that are served all the same. */
+  /** Problems of tools that are served all the same. */
   readonly oddities: readonly Finding[]
-  /** What the operator wrote about tools of it that does nothing; also among the warnings. */
+  /** Overrides of the operator that have no effect; also among the warnings. */
   readonly idle: readonly IdleOverride[]
 }
 
-/** All sources of the server. Agents see projections of accepted pins, so no upstream can delay or empty the catalog. */
 export class Sources {
   readonly #options: SourcesOptions
   readonly #open = new Map<string, OpenSource>()
@@ -91,29 +98,29 @@ export class Sources {
     this.#options = options
   }
 
-  /** Opens what is wanted and serves what is pinned; waits a moment for sources nothing is known of. */
+  /** Opens the sources and serves what is pinned; waits a moment for sources without pins. */
   async start(): Promise<void> {
     await this.sync()
-    const unknown = [...this.#open.values()].filter(({ tools }) => tools.length === 0)
+    const unknown = [...this.#open.values()].filter(({ served }) => served.tools.length === 0)
     const readings = Promise.all(unknown.map(({ runner }) => runner.firstReading()))
-    const { promise: patience, resolve } = Promise.withResolvers<void>()
+    const { promise: late, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, FIRST_READING_MS)
-    await Promise.race([readings, patience])
+    await Promise.race([readings, late])
     clearTimeout(timer)
     this.#poll()
   }
 
   status(): readonly SourceView[] {
-    return [...this.#open.values()].map(({ runner, tools, findings, oddities, wanted, idle }) => ({
+    return [...this.#open.values()].map(({ runner, served, wanted, idle }) => ({
       ...withIdle(runner.status(), idle),
       idle,
-      oddities,
-      tools: isWithheld({ idle }) ? 0 : tools.length,
-      findings: [...findings, ...(this.#clashes.get(wanted.key) ?? [])],
+      oddities: served.warnings,
+      tools: isWithheld({ idle }) ? 0 : served.tools.length,
+      findings: [...served.findings, ...(this.#clashes.get(wanted.key) ?? [])],
     }))
   }
 
-  /** Reads the definitions of one source anew, now; `false` when there is no such source. */
+  /** Reads the definitions of one source again, now; `false` if there is no such source. */
   async refresh(key: string): Promise<boolean> {
     const open = this.#open.get(key)
     if (open === undefined) return false
@@ -126,7 +133,7 @@ export class Sources {
     return this.#open.get(key)?.read
   }
 
-  /** Waits until a source has been read once, or could not be; gives how it is then, if it is still there. */
+  /** Waits until a source has been read once, or could not be; returns its state, if it is still open. */
   async firstReading(key: string): Promise<SourceView | undefined> {
     await this.#open.get(key)?.runner.firstReading()
     return this.status().find((source) => source.key === key)
@@ -137,13 +144,13 @@ export class Sources {
     this.#onAdded = listener
   }
 
-  /** Opens, reopens and closes sources so that what is wanted is open; then serves what is accepted. One at a time. */
+  /** Opens, reopens and closes sources as wanted, then serves what is accepted. One run at a time. */
   sync(): Promise<void> {
     this.#syncing = this.#syncing
       .catch(() => undefined)
       .then(() => this.#sync())
       .catch((error: unknown) => {
-        // The next look tries again.
+        // The next poll tries again.
         this.#epoch = undefined
         throw error
       })
@@ -167,7 +174,7 @@ export class Sources {
     for (const [key, open] of this.#open) {
       const same = wanted.get(key)
       if (same?.revision === open.wanted.revision) {
-        // What is said of single tools may have changed elsewhere in the configuration.
+        // Overrides of single tools may have changed elsewhere in the configuration.
         open.wanted = same
         continue
       }
@@ -181,7 +188,7 @@ export class Sources {
       for (const source of missing) await this.#openOne(source)
       await this.#serve()
     } finally {
-      // Not before: until its successor is served, calls go on coming to it.
+      // Until its successor is served, a source still gets calls.
       for (const open of replaced) this.#retire(open)
     }
     for (const { runner } of this.#open.values()) void runner.firstReading()
@@ -194,7 +201,7 @@ export class Sources {
     if (source !== undefined) listener?.(source)
   }
 
-  /** Its calls end on their own; new ones go to whatever takes its place. */
+  /** Closes a source when its calls have ended; new calls go to its successor. */
   #retire({ runner, calls }: OpenSource): void {
     this.#retired.add(runner)
     void calls
@@ -207,7 +214,6 @@ export class Sources {
   async #openOne(wanted: WantedSource): Promise<void> {
     const { clock, log, pins } = this.#options
     const source = await openOrFail(wanted)
-    const calls = new RunningInvocations(source)
     const runner = new SourceRunner({
       ...{ source, clock, log },
       observe: async (discovery) => {
@@ -217,21 +223,11 @@ export class Sources {
         return observed
       },
     })
-    this.#open.set(wanted.key, {
-      wanted,
-      runner,
-      calls,
-      tools: [],
-      findings: [],
-      oddities: [],
-      pinned: '',
-      offered: [],
-      read: undefined,
-      idle: [],
-    })
+    const calls = new RunningCalls(source)
+    this.#open.set(wanted.key, { wanted, runner, calls, served: NOTHING, read: undefined, idle: [] })
   }
 
-  /** Keeps the names of a reading; whether they may change what the operator's overrides are for. */
+  /** Keeps the names of a reading; true if they may change what the operator's overrides match. */
   #noteRead(key: string, { tools, leftOut = [] }: Discovery): boolean {
     const open = this.#open.get(key)
     if (open?.wanted.overrides === undefined) return false
@@ -241,13 +237,13 @@ export class Sources {
     return isNews
   }
 
-  /** Some filters of operators look at what only a reading tells. */
+  /** True if a served tool is excluded now: some filters depend on what only a reading shows. */
   #servesUnwanted(key: string): boolean {
     const open = this.#open.get(key)
-    return open?.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
+    return open?.served.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
-  /** Puts what is accepted now before agents. One at a time, so that the last to begin is the last to end. */
+  /** Serves what is accepted now. One run at a time, so that the last to begin is the last to end. */
   #serve(): Promise<void> {
     this.#serving = this.#serving.catch(() => undefined).then(() => this.#serveAccepted())
     return this.#serving
@@ -258,26 +254,24 @@ export class Sources {
     for (const [key, open] of this.#open) {
       const { source } = open.runner
       const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
-      const made = await digestOf(pinned)
-      if (made !== open.pinned) {
-        const { tools, findings, warnings } = await this.#options.project(source, pinned)
-        const offered = pinned.map((pin) => pin.offered)
-        Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
-        for (const finding of findings)
-          log.warn({ source: key, finding }, 'an imported tool cannot be served')
-      }
+      const digest = await digestOf(pinned)
+      if (digest === open.served.pinned) continue
+      const projected = await this.#options.project(source, pinned, open.calls.invoke)
+      open.served = { ...projected, pinned: digest, offered: pinned.map(({ offered }) => offered) }
+      for (const finding of projected.findings)
+        log.warn({ source: key, finding }, 'an imported tool cannot be served')
     }
-    // A rule may be about a tool of any of several sources, so the tools of all of them are there first.
+    // A rule may apply to a tool of any of several sources, so all of them are projected first.
     for (const [key, open] of this.#open) await this.#judgeOverrides(key, open)
     const { tools, findings } = await joinTools(
       own.tools,
-      [...this.#open].map(([key, open]) => ({ key, tools: isWithheld(open) ? [] : open.tools })),
+      [...this.#open].map(([key, open]) => ({ key, tools: isWithheld(open) ? [] : open.served.tools })),
     )
     this.#clashes = findings
     await registry.replace(tools, this.#toolkits())
   }
 
-  /** A guard that is for no tool is for the wrong one: until it is put right nothing of the source is served. */
+  /** An approval override that matches no tool is probably misspelled, so its source is not served until it is fixed. */
   async #judgeOverrides(key: string, open: OpenSource): Promise<void> {
     const { overrides = [] } = open.wanted
     if (overrides.length === 0) return
@@ -285,7 +279,7 @@ export class Sources {
     const before = open.idle.map(({ text }) => text).join('\n')
     open.idle = idleOverrides(overrides, {
       native: new Set([...(open.read ?? []), ...(await pins.names(key))].flatMap(operatorNames)),
-      tools: open.tools.map((tool) => ({
+      tools: open.served.tools.map((tool) => ({
         id: tool.id,
         names: namesFor(tool),
         approval: tool.policy.approval,
@@ -301,15 +295,15 @@ export class Sources {
           { source: key, problem: text },
           'the tools of a source are not served: a rule matches none of them',
         )
-      else log.warn({ source: key, problem: text }, 'something said about a tool of a source does nothing')
+      else log.warn({ source: key, problem: text }, 'an override of a tool of this source has no effect')
     }
   }
 
   /** All names of the tools of a source; `undefined` while nothing is known of them. */
   #namesOf(key: string): ReadonlySet<string> | undefined {
     const open = this.#open.get(key)
-    if (open === undefined || (open.tools.length === 0 && open.read === undefined)) return undefined
-    return new Set(open.tools.flatMap(namesFor))
+    if (open === undefined || (open.served.tools.length === 0 && open.read === undefined)) return undefined
+    return new Set(open.served.tools.flatMap(namesFor))
   }
 
   #toolkits(): ReadonlyMap<string, string> {
@@ -332,25 +326,27 @@ export class Sources {
   }
 }
 
-/** Counts the calls that run on a source, from now on. */
-class RunningInvocations {
-  #count = 0
+/** Runs the calls of a source and counts them, so that it is closed after the last one. */
+class RunningCalls {
+  readonly #source: Source
   readonly #waiting = new Set<() => void>()
+  #count = 0
 
   constructor(source: Source) {
-    const invoke = source.invoke.bind(source)
-    source.invoke = async (invocation) => {
-      this.#count += 1
-      try {
-        return await invoke(invocation)
-      } finally {
-        this.#count -= 1
-        if (this.#count === 0) for (const tell of this.#waiting) tell()
-      }
+    this.#source = source
+  }
+
+  readonly invoke: Source['invoke'] = async (invocation) => {
+    this.#count += 1
+    try {
+      return await this.#source.invoke(invocation)
+    } finally {
+      this.#count -= 1
+      if (this.#count === 0) for (const resolve of this.#waiting) resolve()
     }
   }
 
-  /** Waits until none runs, and no longer than so. */
+  /** Waits until no call runs, and at most `limitMs`. */
   async idle(limitMs: number): Promise<void> {
     if (this.#count === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -366,22 +362,22 @@ function isWithheld({ idle }: Pick<OpenSource, 'idle'>): boolean {
   return idle.some(({ guards }) => guards)
 }
 
-/** What does nothing makes a source that answers `degraded`: its operator believes something that is not so. */
+/** An override without effect makes a working source `degraded`, because its operator relies on the override. */
 function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceStatus {
   const [first] = idle
   if (first === undefined) return status
-  const said = idle.map(({ text }) => text)
+  const texts = idle.map(({ text }) => text)
   const guards = idle.flatMap(({ guards, text }) => (guards ? [text.replace(/^The /, 'the ')] : []))
   const reason = guards.length > 0 ? `Not served: ${guards.join(' Also, ')}` : first.text
   const isWell = status.state === 'ready' || status.state === 'starting'
   return {
     ...status,
     ...(isWell ? { state: 'degraded' as const, reason } : {}),
-    warnings: [...said, ...status.warnings],
+    warnings: [...texts, ...status.warnings],
   }
 }
 
-/** Tells whether the same would be projected again. */
+/** Equal for pins that would be projected to the same tools. */
 async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
   const digest = createHash('sha256')
   const yielder = new EventLoopYielder()
@@ -393,7 +389,7 @@ async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
   return digest.digest('base64url')
 }
 
-/** What cannot be opened is one source down, not a server that does not start. */
+/** A source that cannot be opened is down; the server starts all the same. */
 async function openOrFail(wanted: WantedSource): Promise<Source> {
   try {
     return await wanted.open()
@@ -402,7 +398,7 @@ async function openOrFail(wanted: WantedSource): Promise<Source> {
   }
 }
 
-/** In the place of a source that could not be opened; its pinned tools stay listed and say why they do not run. */
+/** Replaces a source that could not be opened; its pinned tools stay listed, and calls fail with the reason. */
 export class FailedSource implements Source {
   readonly key: string
   readonly type: string

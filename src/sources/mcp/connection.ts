@@ -63,7 +63,9 @@ interface ConnectionOptions {
   readonly handlers: Handlers
   readonly openedMs: number
   readonly log: Logger
-  callsAtOnce(): number
+  readonly callsAtOnce: number
+  /** `asks`: the server has asked a question at some time. */
+  readonly traits: { readonly asks: boolean }
   /** The server is gone. */
   onLost(): void
 }
@@ -115,7 +117,10 @@ export class McpConnection implements Receiver {
     this.#options = options
     this.#transport = options.transport
     this.openedMs = options.openedMs
-    this.#running = new Semaphore(options.callsAtOnce)
+    const { transport, traits, callsAtOnce } = options
+    // Ledger §3: a question on stdio names no call, so a server that asks gets one call at a time.
+    const isOrdered = (): boolean => transport.kind === 'stdio' && traits.asks && !this.isModern
+    this.#running = new Semaphore(() => (isOrdered() ? 1 : callsAtOnce))
   }
 
   get isModern(): boolean {

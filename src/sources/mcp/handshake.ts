@@ -118,9 +118,8 @@ async function attempt(
     handlers: handlersFor(setting, () => connection),
     openedMs: services.clock.monotonicMs(),
     log: services.log,
-    // Ledger §3: a question on stdio names no call, so a server that asks gets one call at a time.
-    callsAtOnce: () =>
-      transport.kind === 'stdio' && setting.traits.asks && !connection.isModern ? 1 : options.callsAtOnce,
+    callsAtOnce: options.callsAtOnce,
+    traits: setting.traits,
     onLost: () => {
       if (!isEstablished) return
       setting.onLost(connection, transport instanceof StdioTransport ? transport.ending : undefined)

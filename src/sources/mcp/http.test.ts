@@ -45,7 +45,8 @@ async function call(answers: readonly PlainAnswer[], revision?: string) {
     },
     openedMs: 0,
     log: SILENT_LOGGER,
-    callsAtOnce: () => 10,
+    callsAtOnce: 10,
+    traits: { asks: false },
     onLost: () => undefined,
   })
   await transport.start(connection)
