@@ -239,7 +239,7 @@ describe('parseConfig', () => {
     expect(problemsOf({ egress }).sort()).toEqual([
       'egress.allow[1]: expected a range such as "10.1.0.0/16" or "fd00:1::/32", without bits after its prefix.',
       'egress.allow[2]: expected text, got a number.',
-      'egress.allow[3]: is metadata: such an address is never reached.',
+      'egress.allow[3]: is metadata: such an address is never allowed.',
       'egress.maxRedirects: must be at least 0.',
       'egress.timeoutMs: must be at least 1.',
     ])

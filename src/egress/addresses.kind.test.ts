@@ -77,7 +77,7 @@ function kindOfText(text: string): AddressKind {
   return kindOf(address)
 }
 
-/** The same rows, held by Node. */
+/** The rows of the registry, as one list of Node. */
 function specialIPv4(): BlockList {
   const list = new BlockList()
   for (const row of [

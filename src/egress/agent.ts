@@ -12,20 +12,24 @@ import {
   NotConnected,
 } from './policy.ts'
 
+/**
+ * Connections of one egress policy, on undici. `guarded-fetch.ts` loads it with the first request.
+ * A connection is made only to an address that was checked for this request, and is never shared between policies.
+ */
+
 const MAX_CONNECT_MS = 10_000
 
-/** Connections of one policy. They are made to checked addresses only, and no other policy can use them. */
 export class EgressAgent {
   readonly #rules: EgressRules
   readonly #agent: Agent
-  /** What may be connected to now, by host and port; nothing else can be. */
+  /** The targets of running requests, by host and port; nothing else can be connected to. */
   readonly #pins = new Map<string, { target: CheckedTarget; users: number }>()
 
   constructor(rules: EgressRules) {
     this.#rules = rules
     this.#agent = new Agent({
       connect: (options, callback) => this.#connect(options, callback),
-      // Requests of HTTP/2 may be sent again by the transport, and waits are ended by our own deadline.
+      // A transport may send an HTTP/2 request again. Waits end by the deadline of the request.
       allowH2: false,
       pipelining: 1,
       headersTimeout: 0,
@@ -33,7 +37,6 @@ export class EgressAgent {
     })
   }
 
-  /** Sends one request, once. */
   async request(target: CheckedTarget, options: Parameters<Agent['request']>[0]) {
     const key = pinKey(target.host, target.port)
     const pin = this.#pins.get(key) ?? { target, users: 0 }
@@ -52,12 +55,12 @@ export class EgressAgent {
     await this.#agent.destroy()
   }
 
-  /** The second check: between the first and now, time has passed and listeners may have come. */
+  /** Checks again: since the first check, a listener of this server may have been opened. */
   #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
     const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80)
     const pin = this.#pins.get(pinKey(hostNameOf(options.hostname), port))
     if (pin === undefined) {
-      callback(denied('A connection was asked for without a check.'), null)
+      callback(denied('A connection was requested without a check.'), null)
       return
     }
     const { target } = pin
@@ -85,10 +88,7 @@ export class EgressAgent {
   }
 }
 
-/**
- * The way to a server, one step after the other, for a person who wants to know where it ends: the name, the connection, and the
- * certificate. Guarded like a request; nothing is sent.
- */
+/** Connects to a checked target and reports each step, for diagnosis: the connection and the certificate. Sends nothing. */
 export async function* reachTarget(
   url: URL,
   { addresses, port }: CheckedTarget,
@@ -96,24 +96,24 @@ export async function* reachTarget(
 ): AsyncGenerator<string> {
   const [address = ''] = addresses
   const socket = connect({ host: address, port })
-  const leave = (): void => void socket.destroy()
-  signal.addEventListener('abort', leave)
+  const disconnect = (): void => void socket.destroy()
+  signal.addEventListener('abort', disconnect)
   try {
-    await happens(socket, 'connect')
+    await waitFor(socket, 'connect')
     yield `Port ${port} of ${address} is open`
     if (url.protocol !== 'https:') return
     const servername =
       isIPv6(url.hostname) || parseAddress(url.hostname) !== undefined ? {} : { servername: url.hostname }
     const tls = secure({ socket, ...servername })
-    await happens(tls, 'secureConnect')
+    await waitFor(tls, 'secureConnect')
     yield `The certificate is good until ${new Date(tls.getPeerCertificate().valid_to).toISOString().slice(0, 10)}`
   } finally {
-    signal.removeEventListener('abort', leave)
+    signal.removeEventListener('abort', disconnect)
     socket.destroy()
   }
 }
 
-function happens(socket: Socket, event: 'connect' | 'secureConnect'): Promise<void> {
+function waitFor(socket: Socket, event: 'connect' | 'secureConnect'): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once(event, resolve)
     socket.once('error', reject)
@@ -126,7 +126,7 @@ function pinKey(host: string, port: number): string {
   return `${host} ${port}`
 }
 
-/** Answers with the checked addresses, whatever the name system says by now. Not asked for literal addresses. */
+/** Resolves to the checked addresses, whatever DNS answers by now. Node does not call it for literal addresses. */
 function pinnedLookup(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
   return (_hostname, options, callback) => {

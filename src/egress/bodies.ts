@@ -3,6 +3,12 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import { fault, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
 import { denied, upstreamFailed } from './policy.ts'
 
+/**
+ * Bodies and headers of guarded requests: decoding with a limit on the size, and the headers that may be sent or seen.
+ * `guarded-fetch.ts` uses it.
+ * No reader gets more bytes than the policy allows, and no credential goes to another origin (rule 33).
+ */
+
 const MAX_ENCODINGS = 3
 
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
@@ -13,7 +19,7 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['zstd', createZstdDecompress],
 ])
 
-/** The decoders of a `content-encoding`, in the order they apply; none if one of them is unknown, as in `fetch`. */
+/** In the order in which they apply; none if one of the encodings is unknown, as in `fetch`. */
 function decodersFor(contentEncoding: string | null): readonly Transform[] {
   const names = (contentEncoding ?? '').toLowerCase().split(',')
   const makers = names
@@ -32,20 +38,20 @@ interface BodyLimits {
 }
 
 interface BodyEnd {
-  /** What the reader gets for an error of the connection or of a decoder. */
+  /** The error that the reader gets for one of the connection or of a decoder. */
   toFailure(error: unknown): unknown
-  /** Called once, when there is nothing more to read. */
+  /** Called once, when the body has ended or failed. */
   settled(): void
 }
 
-/** The decoded body; it errors past the limit, counted before and after each decoder. */
+/** The decoded body. It fails beyond the limit, which counts before and after each decoder. */
 export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): ReadableStream<Uint8Array> {
   const { maxResponseBytes } = limits
   const decoders = decodersFor(limits.contentEncoding)
   const first = countTo(maxResponseBytes)
   const stages = [first, ...decoders.flatMap((decoder) => [decoder, countTo(maxResponseBytes)])]
   const last = stages.at(-1) ?? first
-  // Errors reach the reader, who may come late or never.
+  // Errors reach the reader, which may start late or never.
   for (const stream of [source, ...stages]) stream.on('error', () => undefined)
   let failure: unknown
   pipeline([source, ...stages], (error) => {
@@ -74,26 +80,26 @@ export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): R
   )
 }
 
-function countTo(most: number): Transform {
+function countTo(maxBytes: number): Transform {
   let count = 0
   return new Transform({
     transform(chunk: Uint8Array, _encoding, done) {
       count += chunk.length
-      if (count > most) done(tooLarge(most))
+      if (count > maxBytes) done(tooLarge(maxBytes))
       else done(null, chunk)
     },
   })
 }
 
-export function tooLarge(most: number): ToolError {
+export function tooLarge(maxBytes: number): ToolError {
   return fault(
     'upstream_failed',
-    `The service behind the tool answered, but with more than ${most} bytes, so the answer is not shown. ${NOT_SHOWN_ADVICE} An operator can raise \`egress.maxResponseBytes\`.`,
-    { developerMessage: `The response is larger than ${most} bytes (egress.maxResponseBytes).` },
+    `The service behind the tool answered, but with more than ${maxBytes} bytes, so the answer is not shown. ${NOT_SHOWN_ADVICE} An operator can raise \`egress.maxResponseBytes\`.`,
+    { developerMessage: `The response is larger than ${maxBytes} bytes (egress.maxResponseBytes).` },
   )
 }
 
-/** They speak to the next hop, not to the service; `Host` is the URL's alone. */
+/** Headers for the next hop, and `Host`, which comes from the URL. */
 const NOT_SENT: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -119,7 +125,7 @@ const NOT_SHOWN: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** What another origin may see. Any other header may be a credential, under whatever name a service gave it. */
+/** The headers that another origin may get. Any other may be a credential. */
 const SENT_ANYWHERE: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',
@@ -135,7 +141,7 @@ const SENT_ANYWHERE: ReadonlySet<string> = new Set([
 
 const DEFAULTS = { accept: '*/*', 'accept-encoding': 'gzip, deflate, br', 'user-agent': 'collet' }
 
-/** The headers that leave; a wish to leave HTTP is refused (OWP-81). */
+/** Connection upgrades are refused (OWP-81). */
 export function outgoingHeaders(given: Headers): Headers {
   const named = connectionOptions(given.get('connection'))
   if (given.has('upgrade') || named.includes('upgrade')) throw denied('Connection upgrades are refused.')
@@ -146,7 +152,7 @@ export function outgoingHeaders(given: Headers): Headers {
   return headers
 }
 
-/** The same for headers that are no object of `fetch`. No encoding is asked for: what is small gains nothing by it. */
+/** `outgoingHeaders` for plain objects. No encoding is requested: small bodies gain nothing by it. */
 export function plainHeaders(given: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'user-agent': DEFAULTS['user-agent'] }
   for (const name of Object.keys(given)) {
@@ -162,7 +168,7 @@ export function headersForOtherOrigin(headers: Headers): Headers {
   return new Headers([...headers].filter(([name]) => SENT_ANYWHERE.has(name)))
 }
 
-/** Response headers as the caller sees them. */
+/** Without the headers of the last hop. */
 export function incomingHeaders(
   received: Readonly<Record<string, string | readonly string[] | undefined>>,
 ): Headers {
@@ -180,7 +186,7 @@ function connectionOptions(value: string | null): readonly string[] {
   return (value ?? '').split(',').map((option) => option.trim().toLowerCase())
 }
 
-/** `Headers` take bytes as characters. */
+/** `Headers` takes only characters of one byte. */
 function toByteString(text: string): string {
   return /^[\0-\xff]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1')
 }

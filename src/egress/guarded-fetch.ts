@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isToolError } from '#kernel/base/errors'
-import type { PlainAnswer, SendRequest } from '#sources/kit/source'
+import type { SendRequest } from '#sources/kit/source'
 import type { EgressAgent } from './agent.ts'
 import {
   headersForOtherOrigin,
@@ -17,67 +17,64 @@ import {
   denied,
   type EgressPolicy,
   type EgressRules,
+  errorCodeOf,
   NotConnected,
   readPolicy,
-  reasonOf,
   systemLookup,
   targetOf,
   upstreamFailed,
 } from './policy.ts'
 
-/** `fetch` that reaches only what its policy lets it reach, and never sends a request twice. */
+/**
+ * The only way out of the process (rule 33): a `fetch` that reaches only the addresses that its policy allows. Sources, tools,
+ * authentication and webhooks get it from the server.
+ * A request is never sent twice. Refusals are `egress_denied`; failures of the network, of time and of size are
+ * `upstream_failed`, with `canRetry` only if no connection was made.
+ */
+
 export interface GuardedFetch {
   (input: FetchInput, init?: FetchInit): Promise<Response>
-  /** The same guard without the objects of `fetch`. */
+  /** Sends a request without the objects of `fetch`, and follows no redirects. */
   readonly send: SendRequest
-  /**
-   * The way to an address, step by step: what each found, in words. Throws where it ends, as a request would be refused or as the
-   * network says it.
-   */
+  /** Tries to connect and reports each step in words. Throws where it fails, as a request would. */
   reach(url: URL, signal: AbortSignal): AsyncGenerator<string>
-  /** Cuts every connection. */
   close(): Promise<void>
 }
 
-/**
- * The only way out (rule 33). Refusals are `egress_denied`; failures of the network, of time and of size are
- * `upstream_failed`, with `canRetry` only when no connection was made. Connections are never shared between policies.
- */
 export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   const rules = readPolicy(policy, systemLookup)
   let opened: Promise<EgressAgent> | undefined
   let isClosed = false
   // Loaded with the first request: many servers have no tool that makes one.
   const openAgent = (): Promise<EgressAgent> => {
-    if (isClosed) throw upstreamFailed({ developerMessage: 'The server has closed its way out.' })
-    opened ??= import('./agent.ts').then((room) => new room.EgressAgent(rules))
+    if (isClosed) throw upstreamFailed({ developerMessage: 'The server has closed its connections.' })
+    opened ??= import('./agent.ts').then(({ EgressAgent }) => new EgressAgent(rules))
     return opened
+  }
+  /** Runs one exchange with its deadline, which ends with the body of the answer. */
+  const within = async <Result>(caller: AbortSignal, run: (exchange: Exchange) => Promise<Result>) => {
+    const deadline = startDeadline(rules.timeoutMs, caller)
+    const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
+    try {
+      return await run(exchange)
+    } catch (error) {
+      deadline.clear()
+      throw toFailure(error, caller, exchange)
+    }
   }
   const guardedFetch = async (input: FetchInput, init?: FetchInit): Promise<Response> => {
     const { request, head } = readRequest(input, init)
-    const deadline = startDeadline(rules.timeoutMs, head.signal)
-    const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
-    try {
-      // Looked at before the body is read, so that a refused request costs nothing.
-      targetOf(head.url)
-      const body = await deadline.race(readRequestBody(request, init))
+    return await within(head.signal, async (exchange) => {
+      const body = await exchange.deadline.race(readRequestBody(request, init))
       return await follow({ ...head, body }, exchange)
-    } catch (error) {
-      deadline.clear()
-      throw toFailure(error, head.signal, exchange)
-    }
+    })
   }
-  const sendPlain: SendRequest = async ({ url, method, headers, body = null, signal }) => {
-    const deadline = startDeadline(rules.timeoutMs, signal)
-    const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
-    try {
-      const answer = await send({ url, method, headers: plainHeaders(headers), body }, exchange)
-      return toPlainAnswer(answer, exchange, signal)
-    } catch (error) {
-      deadline.clear()
-      throw toFailure(error, signal, exchange)
-    }
-  }
+  const sendPlain: SendRequest = ({ url, method, headers: given, body = null, signal }) =>
+    within(signal, async (exchange) => {
+      const answer = await send({ url, method, headers: plainHeaders(given), body }, exchange)
+      const { statusCode: status, headers } = answer
+      return { status, headers, body: plainBody(answer, exchange, signal) }
+    })
   const reach = async function* (url: URL, signal: AbortSignal): AsyncGenerator<string> {
     const target = await checkTarget(url, rules)
     yield `${url.hostname} is ${target.addresses.join(', ')}`
@@ -96,7 +93,7 @@ interface Exchange {
   readonly rules: EgressRules
   openAgent(): Promise<EgressAgent>
   readonly deadline: Deadline
-  /** Redirects followed so far. */
+  /** Redirects followed. */
   hops: number
 }
 
@@ -172,24 +169,19 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
   }
 }
 
-function toPlainAnswer(answer: Answer, exchange: Exchange, caller: AbortSignal): PlainAnswer {
-  const { statusCode: status, headers } = answer
-  return { status, headers, body: plainBody(answer, exchange, caller) }
-}
-
-/** Within the limits of `limitBody`, which also knows the encodings that nobody asked for here. */
+/** The body within the size limit. `limitBody` decodes encodings, which were not requested. */
 async function* plainBody(
   { headers, body }: Answer,
   exchange: Exchange,
   caller: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const { deadline, rules } = exchange
-  const toReaders = (error: unknown): unknown => toFailure(error, caller, { ...exchange, hops: 1 })
+  const toReaderFailure = (error: unknown): unknown => toFailure(error, caller, { ...exchange, hops: 1 })
   try {
     const contentEncoding = String(headers['content-encoding'] ?? '')
     if (contentEncoding !== '') {
       const limits = { contentEncoding, maxResponseBytes: rules.maxResponseBytes }
-      yield* limitBody(body, limits, { toFailure: toReaders, settled: deadline.clear })
+      yield* limitBody(body, limits, { toFailure: toReaderFailure, settled: deadline.clear })
       return
     }
     let bytes = 0
@@ -200,7 +192,7 @@ async function* plainBody(
       yield chunk
     }
   } catch (error) {
-    throw toReaders(error)
+    throw toReaderFailure(error)
   } finally {
     deadline.clear()
   }
@@ -210,7 +202,7 @@ function withoutFragment(url: URL): string {
   return url.href.slice(0, url.href.length - url.hash.length)
 }
 
-/** What the caller gets for an error: its own abort reason, our faults as they are, everything else as one. */
+/** The error for the caller: its own abort reason, a fault of ours unchanged, or `upstream_failed`. */
 function toFailure(error: unknown, caller: AbortSignal, { deadline, hops, rules }: Exchange): unknown {
   if (isToolError(error)) return error
   if (caller.aborted) return caller.reason
@@ -221,26 +213,25 @@ function toFailure(error: unknown, caller: AbortSignal, { deadline, hops, rules 
   if (error instanceof NotConnected) {
     const { cause } = error
     return upstreamFailed({
-      developerMessage: `Not connected: ${reasonOf(cause)}.`,
+      developerMessage: `Not connected: ${errorCodeOf(cause)}.`,
       canRetry: hops === 0,
       cause,
     })
   }
-  return upstreamFailed({ developerMessage: `The exchange broke off: ${reasonOf(error)}.`, cause: error })
+  return upstreamFailed({ developerMessage: `The exchange broke off: ${errorCodeOf(error)}.`, cause: error })
 }
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const FOLLOWED_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
-/** The part of an answer that says where to go on. */
 interface RedirectAnswer {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
 }
 
 /**
- * The request that a redirect asks for; `undefined` when the answer is the caller's. An unsafe method is
- * not sent again, so its redirect is an answer like any other (rule 33).
+ * The request that a redirect leads to; `undefined` if the caller gets the answer. An unsafe method is not sent again, so
+ * its redirect is an answer like any other (rule 33).
  */
 export function nextRequest(request: OutgoingRequest, answer: RedirectAnswer): OutgoingRequest | undefined {
   const { location } = answer.headers
@@ -254,7 +245,6 @@ export function nextRequest(request: OutgoingRequest, answer: RedirectAnswer): O
   return { ...request, url, headers }
 }
 
-/** A request as it leaves. */
 export interface OutgoingRequest {
   readonly url: URL
   readonly method: string
@@ -268,20 +258,21 @@ type FetchInput = Parameters<typeof fetch>[0]
 type FetchInit = Parameters<typeof fetch>[1]
 
 interface ReadRequest {
-  /** Its body is still to be read. */
+  /** Its body has not been read. */
   readonly request: Request
   readonly head: Omit<OutgoingRequest, 'body'>
 }
 
-/** Reads what `fetch` takes. Texts of its errors would repeat URLs and headers, so they get our own. */
+/** Reads the arguments of `fetch`. Its own error texts would repeat URLs and headers. */
 function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
   const url = URL.parse(input instanceof Request ? input.url : String(input))
   if (url === null) throw denied('The URL cannot be read; it must be absolute.')
-  if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
+  // Before the request is made, which a URL with credentials would fail.
+  targetOf(url)
   const request = makeRequest(input, init)
   if (request.integrity !== '') throw new TypeError('fetch: `integrity` is not supported here.')
   const { method, redirect } = request
-  // The caller's own signal: one derived from it lives no longer than the request object.
+  // The caller's signal: the one of the request object ends with that object.
   const signal = init?.signal ?? (input instanceof Request ? input : request).signal
   return { request, head: { url, method, headers: outgoingHeaders(request.headers), redirect, signal } }
 }
@@ -294,7 +285,7 @@ function makeRequest(input: FetchInput, init: FetchInit): Request {
   }
 }
 
-/** A stream is sent as it comes; anything else is read first, so that its length can be said. */
+/** A stream is passed on; any other body is read first, so that its length is known. */
 async function readRequestBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
   if (request.body === null) return null
   const given: unknown = init?.body
@@ -304,11 +295,11 @@ async function readRequestBody(request: Request, init: FetchInit): Promise<Buffe
   return isStream ? Readable.from(request.body) : Buffer.from(await request.arrayBuffer())
 }
 
-/** One end for everything that belongs to a request: the caller's abort, or the time limit. */
+/** Ends everything that belongs to a request, by the caller's abort or by the time limit. */
 interface Deadline {
   readonly signal: AbortSignal
   readonly hasPassed: boolean
-  /** Gives the value, or rejects as soon as the signal does; late values are handed to `discard`. */
+  /** Resolves with the work, or rejects when the signal aborts; a late value goes to `discard`. */
   race<Value>(work: Promise<Value>, discard?: (late: Value) => void): Promise<Value>
   clear(): void
 }

@@ -53,7 +53,7 @@ describe('an entry of the allow-list', () => {
     ['::/0', 'would open every address'],
     ['127.1', 'is an unusual spelling of 127.0.0.1'],
     ['0x7f000001', 'is an unusual spelling of 127.0.0.1'],
-    ['169.254.169.254', 'is metadata: such an address is never reached'],
+    ['169.254.169.254', 'is metadata: such an address is never allowed'],
     ['0.0.0.0', 'is unspecified'],
     ['[::ffff:127.0.0.1]:80', 'is translated'],
   ])('%j is a finding: %s', (text, problem) => {

@@ -13,24 +13,28 @@ import {
   rangeOf,
 } from './addresses.ts'
 
-/** Every address that the system's resolver knows for a name. */
+/**
+ * The egress policy: which addresses and ports requests may reach (rule 33, OWP-80), and the operator's allow-list. The
+ * guarded fetch checks every request with it, and the config reads the allow-list with it.
+ * A target is refused if any of its addresses is, because a connection may go to any of them.
+ */
+
 export async function systemLookup(hostname: string): Promise<readonly string[]> {
   const found = await lookup(hostname, { all: true })
   return found.map(({ address }) => address)
 }
 
-/** A target and the addresses that were found good for it: the only ones to connect to. */
+/** A target with its addresses, all of which are allowed. */
 export interface CheckedTarget extends Target {
   readonly addresses: readonly string[]
 }
 
-/** What a URL of these schemes leaves out. */
 export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const satisfies Readonly<
   Record<string, number>
 >
 const MAX_ADDRESSES = 64
 
-/** The target of a URL; throws for what is not plain HTTP. The URL parser has made odd spellings plain. */
+/** Throws unless the URL is plain HTTP. The URL parser has normalised odd spellings of addresses. */
 export function targetOf(url: URL): Target {
   const { protocol } = url
   if (protocol !== 'http:' && protocol !== 'https:')
@@ -42,7 +46,6 @@ export function targetOf(url: URL): Target {
   }
 }
 
-/** Finds every address of the target; one bad address refuses all, because any may be connected to (OWP-80). */
 export async function checkTarget(url: URL, rules: EgressRules): Promise<CheckedTarget> {
   const target = targetOf(url)
   const addresses = await addressesOf(withoutBrackets(url.hostname), rules)
@@ -70,7 +73,7 @@ async function addressesOf(host: string, rules: EgressRules): Promise<readonly s
   return [...new Set(found)]
 }
 
-/** Why an address may not be reached, for developers; `undefined` when it may (rule 33, OWP-80). */
+/** Why an address is refused, for developers; `undefined` if it is allowed. */
 export function findRefusal(address: string, target: Target, rules: EgressRules): string | undefined {
   const bytes = parseAddress(address)
   if (bytes === undefined) return 'the resolver gave something that is no address'
@@ -89,7 +92,7 @@ function howToAllow({ host, port }: Target): string {
   return `. To allow it, write in the config: egress: { allow: ['${written}:${port}'] }`
 }
 
-/** Any address of this machine counts: a listener on one may answer on others, by wildcard or forwarding. */
+/** Any address of this machine counts: a listener on one may answer on others, by a wildcard or forwarding. */
 function isOwnListener(address: IpAddress, port: number, listener: Listener): boolean {
   if (port !== listener.port) return false
   const kind = kindOf(address)
@@ -101,7 +104,7 @@ function isOwnListener(address: IpAddress, port: number, listener: Listener): bo
   return [...own, ...(bound === undefined ? [] : [bound])].some((mine) => isSameAddress(mine, address))
 }
 
-/** Ports of other protocols that an HTTP request could be made to speak: the list of the Fetch standard. */
+/** Ports of protocols that an HTTP request could be abused for: the list of the Fetch standard. */
 const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -109,7 +112,7 @@ const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
 ])
 
-/** A refusal by policy. Callers learn nothing of what was found where; that is for developers. */
+/** A refusal by policy. The caller is not shown which addresses were found. */
 export function denied(developerMessage: string): ToolError {
   return fault('egress_denied', 'The tool tried to reach an address that this server does not allow.', {
     developerMessage,
@@ -119,7 +122,7 @@ export function denied(developerMessage: string): ToolError {
 interface UpstreamFailure {
   readonly developerMessage: string
   readonly cause?: unknown
-  /** Only when nothing can have been processed (rule 9). */
+  /** Only if no request can have been processed (rule 9). */
   readonly canRetry?: boolean
 }
 
@@ -131,7 +134,7 @@ export function upstreamFailed(failure: UpstreamFailure): ToolError {
   return fault('upstream_failed', message, failure)
 }
 
-/** The connection was never made, so that nothing was sent. */
+/** No connection was made, so nothing was sent. */
 export class NotConnected extends Error {
   override readonly name = 'NotConnected'
 
@@ -140,34 +143,33 @@ export class NotConnected extends Error {
   }
 }
 
-/** Short and without contents: the code of a system error, or its class. */
-export function reasonOf(error: unknown): string {
+/** The code of a system error, or its class: no text that could hold contents. */
+export function errorCodeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
 }
 
-/** An address we listen on ourselves. */
+/** An address that this server listens on. */
 export interface Listener {
   readonly host: string
   readonly port: number
 }
 
-/** Gives every address of a name. */
+/** Finds every address of a name. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
 interface EgressLimits {
-  /** Largest response, before and after decoding. */
+  /** Counted before and after decoding. */
   readonly maxResponseBytes: number
-  /** For everything: look-up, connection, redirects and the last byte of the body. */
+  /** For a whole exchange: DNS, connection, redirects and the last byte of the body. */
   readonly timeoutMs: number
   readonly maxRedirects: number
 }
 
-/** What may be reached, and how much of it. */
 export interface EgressPolicy extends Partial<EgressLimits> {
-  /** Local hosts and ranges that may be reached all the same: `host`, `host:port`, `[v6]:port`, CIDR. */
+  /** Local hosts and ranges that may be reached: `host`, `host:port`, `[v6]:port`, CIDR. */
   readonly allow?: readonly string[]
-  /** What we listen on; refused whatever `allow` says. Asked anew for every request. */
+  /** Refused even if `allow` has them. Called for every request. */
   ownListeners?(): readonly Listener[]
   /** Default: the system's resolver. */
   readonly lookup?: Lookup
@@ -176,22 +178,22 @@ export interface EgressPolicy extends Partial<EgressLimits> {
 const MIB = 1_048_576
 export const EGRESS_LIMITS: EgressLimits = { maxResponseBytes: 10 * MIB, timeoutMs: 30_000, maxRedirects: 5 }
 
-/** The same, read once. */
+/** A parsed policy with all defaults. */
 export interface EgressRules extends EgressLimits {
   readonly allow: readonly AllowEntry[]
   ownListeners(): readonly Listener[]
   readonly lookup: Lookup
 }
 
-/** Throws when an allow-list entry cannot be read: half a policy is none. */
+/** Throws if an entry of the allow-list cannot be read. */
 export function readPolicy(policy: EgressPolicy, systemLookup: Lookup): EgressRules {
+  const { allow = [], lookup = systemLookup, ...limits } = policy
   return {
-    allow: (policy.allow ?? []).map(readEntry),
+    ...EGRESS_LIMITS,
+    ...limits,
+    allow: allow.map(readEntry),
     ownListeners: () => policy.ownListeners?.() ?? [],
-    lookup: policy.lookup ?? systemLookup,
-    maxResponseBytes: policy.maxResponseBytes ?? EGRESS_LIMITS.maxResponseBytes,
-    timeoutMs: policy.timeoutMs ?? EGRESS_LIMITS.timeoutMs,
-    maxRedirects: policy.maxRedirects ?? EGRESS_LIMITS.maxRedirects,
+    lookup,
   }
 }
 
@@ -201,7 +203,7 @@ function readEntry(text: string): AllowEntry {
   throw new TypeError(`egress.allow: "${text}" ${parsed.problem}`)
 }
 
-/** One line of the operator's allow-list: an address or range, or a name whose addresses may be local. */
+/** An entry of the allow-list: an address or range, or a name whose addresses may be local. */
 type AllowEntry =
   | { readonly kind: 'range'; readonly range: AddressRange; readonly port: number | undefined }
   | { readonly kind: 'name'; readonly name: string; readonly port: number | undefined }
@@ -213,7 +215,6 @@ type ParsedAllowEntry =
 const FORMS =
   'expected a host name or address with or without a port, or a range: "crm.internal:8080", "127.0.0.1:9000", "[::1]:9000" or "10.1.0.0/16".'
 
-/** Reads `host`, `host:port`, `[v6]:port` or a CIDR range; says what is wrong otherwise. */
 export function parseAllowEntry(text: string): ParsedAllowEntry {
   if (text.includes('/')) return parseRangeEntry(text)
   const whole = parseAddress(text)
@@ -240,7 +241,7 @@ function parseRangeEntry(text: string): ParsedAllowEntry {
 
 function addressEntry(address: IpAddress, port: number | undefined): ParsedAllowEntry {
   const kind = kindOf(address)
-  if (!IS_ALLOWABLE[kind]) return refuse(`is ${kind}: such an address is never reached.`)
+  if (!IS_ALLOWABLE[kind]) return refuse(`is ${kind}: such an address is never allowed.`)
   return { ok: true, entry: { kind: 'range', range: rangeOf(address), port } }
 }
 
@@ -248,7 +249,6 @@ function refuse(problem: string): ParsedAllowEntry {
   return { ok: false, problem }
 }
 
-/** Where a request goes: the name or address of its URL, and its port. */
 interface Target {
   /** Lower case, without brackets and without a trailing dot. */
   readonly host: string
