@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import type { ApiKeySettings, JwtSettings } from '#config/settings'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import type { Clock } from '#kernel/base/clock'
-import { fault, type ToolError } from '#kernel/base/errors'
+import { fault } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
 import type { Logger } from '#kernel/base/logger'
 import {
@@ -17,24 +17,23 @@ import { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/keys'
 
-/*
- * API keys: those of the configuration and those of the store, and how a key is made and verified.
- * Used by the authenticator, the admin API and the command line.
- * Invariant: a revoked key is refused within a second in every process, and no key is stored or compared in the clear (rule 26).
+/**
+ * API keys: their form, their strength, those of the configuration (`ApiKeys`) and those of the store (`StoredKeys`). The
+ * authenticator uses both; the commands and routes of keys use the rest.
+ * Only digests are stored. A revoked key is refused within a second (rule 26), and a key that cannot be checked opens nothing.
  */
 
 const MIN_CHARACTERS = 32
 const MIN_DISTINCT = 12
 
-/** The configured credentials, without principals and scopes. */
 export interface Credentials {
   readonly apiKeys: readonly Pick<ApiKeySettings, 'id' | 'key' | 'tools'>[]
   readonly jwt?: Pick<JwtSettings, 'secret'> | undefined
 }
 
 /**
- * One sentence for each credential that is easy to guess (OTC-103). A warning on loopback, a reason not to
- * start elsewhere. Never contains the credential.
+ * One sentence for each credential that is easy to guess (OTC-103): a warning on loopback, a reason not to start elsewhere.
+ * It never contains the credential.
  */
 export function findWeakCredentials(auth: Credentials): readonly string[] {
   const weak: string[] = []
@@ -67,8 +66,8 @@ export class ApiKeys {
   readonly #byDigest: ReadonlyMap<string, KnownKey>
   readonly #clock: Pick<Clock, 'nowMs'>
   /**
-   * Keys that were valid once, so never more than there are. Saves a digest per request and reveals nothing to an
-   * attacker: a map compares texts only if their hashes, seeded at random, are equal.
+   * Keys that were valid once. It saves a digest per request and gives a guesser no timing: a map compares texts only if
+   * their hashes, seeded at random, are equal.
    */
   readonly #verified = new Map<string, KnownKey>()
 
@@ -96,29 +95,29 @@ export class ApiKeys {
     return this.#byDigest.size
   }
 
-  /** Compared in constant time, so that timing reveals nothing about a key (OTC-100). */
+  /** Compares in constant time, so that timing reveals nothing about a key (OTC-100). */
   find(presented: string): Principal | undefined {
     const verified = this.#verified.get(presented)
-    if (verified !== undefined) return this.#whileGood(verified)
+    if (verified !== undefined) return this.#unlessExpired(verified)
     const digest = digestOfKey(presented)
     const known = this.#byDigest.get(digest)
     if (known === undefined || !isSameSecret(digest, known.digest)) return undefined
     this.#verified.set(presented, known)
-    return this.#whileGood(known)
+    return this.#unlessExpired(known)
   }
 
-  /** The principal of this name, while one of its keys is valid. */
-  named({ tenant, name }: KeyOwner): Principal | undefined {
+  /** The principal of this name, if one of its keys is valid. */
+  findNamed({ tenant, name }: KeyOwner): Principal | undefined {
     const id = principalIdOf(name)
     for (const known of this.#byDigest.values()) {
       const { principal } = known
-      if (principal.id === id && principal.tenant === tenant && this.#whileGood(known) !== undefined)
+      if (principal.id === id && principal.tenant === tenant && this.#unlessExpired(known) !== undefined)
         return principal
     }
     return undefined
   }
 
-  #whileGood({ principal, endsAtMs }: KnownKey): Principal | undefined {
+  #unlessExpired({ principal, endsAtMs }: KnownKey): Principal | undefined {
     return endsAtMs === Number.POSITIVE_INFINITY || this.#clock.nowMs() < endsAtMs ? principal : undefined
   }
 }
@@ -127,27 +126,26 @@ export const KEY_PREFIX = 'clt_'
 const RANDOM_ID_BYTES = 6
 const TAG_CHARACTERS = 12
 const SECRET_BYTES = 32
-/** `clt_`, the public id, `_`, 32 random bytes. */
 const KEY = /^clt_([0-9a-f]{24})_[A-Za-z0-9_-]{43}$/
 
-/** True for a text in the form of a key from `collet keys create`. */
+/** The form of keys that `collet keys create` makes. */
 export function isKeyShaped(text: string): boolean {
   return KEY.test(text)
 }
 
-/** A keyed digest that only the store's owner can compute. */
+/** The store's keyed digest. */
 type KeyedDigest = (text: string) => string
 
 export interface MadeKey {
   readonly keyId: string
   readonly key: Secret
-  /** The digest that is stored instead of the key. */
+  /** Stored instead of the key. */
   readonly digest: string
 }
 
 /**
- * A new API key. Half of its public id is a keyed tag of the other half, so that an invented id is refused without
- * reading the store: a million wrong keys cost a million hashes and nothing else.
+ * Half of the public id is a keyed tag of the other half, so that an invented id is refused without reading the store: a
+ * wrong key costs one hash.
  */
 export function makeKey(digest: KeyedDigest): MadeKey {
   const random = randomBytes(RANDOM_ID_BYTES).toString('hex')
@@ -156,7 +154,7 @@ export function makeKey(digest: KeyedDigest): MadeKey {
   return { keyId, key: new Secret(text), digest: digestOfKey(text) }
 }
 
-/** The public id inside a key of ours; `undefined` for any other text, and for an id that we did not create. */
+/** `undefined` for any text that is not a key of this store. */
 export function readKeyId(presented: string, digest: KeyedDigest): string | undefined {
   const keyId = KEY.exec(presented)?.[1]
   if (keyId === undefined) return undefined
@@ -164,7 +162,7 @@ export function readKeyId(presented: string, digest: KeyedDigest): string | unde
   return isSameSecret(keyId.slice(-TAG_CHARACTERS), tagOf(random, digest)) ? keyId : undefined
 }
 
-/** SHA-256 is enough for 256 random bits: they cannot be guessed, so a slow hash would only cost time. */
+/** SHA-256 is enough for 256 random bits, which cannot be guessed: a slow hash would add nothing. */
 export function digestOfKey(key: string): string {
   return hash('sha256', key)
 }
@@ -176,7 +174,7 @@ function tagOf(random: string, digest: KeyedDigest): string {
 
 const MAX_VERIFIED = 10_000
 const MAX_LOOKED_UP = 10_000
-/** Last uses are written together and late, never during a call. */
+/** Last uses are written together, outside of calls. */
 const WRITE_USES_MS = 60_000
 
 interface VerifiedKey {
@@ -187,22 +185,21 @@ interface VerifiedKey {
 
 interface StoredKeysOptions {
   readonly keys: KeyStore
-  /** The keyed digest of the store. */
   readonly digest: KeyedDigest
   readonly roles: RoleTable
   readonly clock: Clock
   readonly log: Logger
-  /** Called when the first key was created after this process had read that there was none. */
+  /** Called when the first key of the store is made while this process runs. */
   readonly onFirstKey?: () => void
 }
 
-/** The keys of the store. A verified key is cached until any key changes, which is noticed within a second (rule 26). */
+/** Verified keys are remembered until any key changes, which is seen within a second (rule 26). */
 export class StoredKeys {
   readonly #options: StoredKeysOptions
   readonly #epoch: KeyEpoch
-  /** By the presented text, which a map compares only if hashes that are seeded at random are equal. */
+  /** By the presented text; see `ApiKeys` about timing. */
   readonly #verified = new BoundedMap<string, VerifiedKey>({ entries: MAX_VERIFIED })
-  /** By public id, so that wrong secrets for a known id read nothing either. */
+  /** By public id, so that wrong secrets for a known id do not read the store. */
   readonly #lookedUp = new BoundedMap<string, StoredKey | undefined>({ entries: MAX_LOOKED_UP })
   #uses = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
@@ -217,17 +214,17 @@ export class StoredKeys {
     this.#timer = setInterval(() => void this.#writeUses(), WRITE_USES_MS).unref()
   }
 
-  /** True once there has been a key: from then on every caller needs a credential. */
+  /** Whether the store ever had a key: from then on every caller needs a credential. */
   get hasAny(): boolean {
     return this.#epoch.value > 0
   }
 
-  /** Refreshes `hasAny` and the verified keys; throws `not_ready` if the store cannot be read. */
+  /** Brings `hasAny` and the verified keys up to date; throws `not_ready` if the store cannot be read. */
   refresh(): MaybePromise<void> {
     return this.#epoch.refresh()
   }
 
-  /** `undefined` unless the key is valid now. Throws `not_ready` if the store cannot be read. */
+  /** `undefined` for anything but a valid key. Throws `not_ready` if the store cannot be read. */
   find(presented: string): MaybePromise<Principal | undefined> {
     const refreshed = this.#epoch.refresh()
     if (refreshed instanceof Promise) return refreshed.then(() => this.#findNow(presented))
@@ -253,7 +250,7 @@ export class StoredKeys {
     if (this.#lookedUp.has(keyId)) return this.#lookedUp.get(keyId)
     const epoch = this.#epoch.value
     const keep = (key: StoredKey | undefined): StoredKey | undefined => {
-      // A result that was read before a change must not be cached after it.
+      // A result that was read before a change must not be kept after it.
       if (epoch === this.#epoch.value) this.#lookedUp.set(keyId, key)
       return key
     }
@@ -277,8 +274,8 @@ export class StoredKeys {
     return this.#use(verified)
   }
 
-  /** The principal of this name, from its newest valid key. */
-  async named(owner: KeyOwner): Promise<Principal | undefined> {
+  /** The principal of this name, as its newest valid key defines it. */
+  async findNamed(owner: KeyOwner): Promise<Principal | undefined> {
     const nowMs = this.#options.clock.nowMs()
     const [newest] = (await this.#options.keys.keysOf(owner))
       .filter(
@@ -308,28 +305,29 @@ export class StoredKeys {
       await this.#options.keys.noteUses([...uses].map(([keyId, atMs]) => ({ keyId, atMs })))
     } catch (err) {
       for (const [keyId, atMs] of uses) if (!this.#uses.has(keyId)) this.#uses.set(keyId, atMs)
-      this.#options.log.warn({ err }, 'when API keys were last used could not be written yet')
+      this.#options.log.warn({ err }, 'the last uses of API keys could not be written yet')
     }
   }
 }
 
-/** A key that cannot be read is not wrong, but is not accepted either (rule 14). */
+/** A key that cannot be read is neither wrong nor valid (rule 14). */
 function failClosed(cause: unknown): never {
-  throw keysUnknown(cause)
+  const message = 'API keys cannot be checked right now. Try again shortly.'
+  throw fault('not_ready', message, { retryAfterMs: 1_000, cause })
 }
 
-/** How long verified keys stay valid after the last successful read of the epoch (rule 26). */
+/** Rule 26: how long verified keys count after the last successful read of the epoch. */
 const MAX_TRUST_MS = 1_000
-/** The epoch is read again after this time, so that one failed read is not yet an outage. */
+/** The epoch is read again at this age, so that one failed read is not yet an outage. */
 const READ_AGAIN_MS = 500
 
-/** The number that every change of a key increments, as last read, and the reaction to its change. */
+/** The number that every change of a key raises, as last read. */
 class KeyEpoch {
   readonly #keys: Pick<KeyStore, 'epoch'>
   readonly #clock: Clock
   readonly #onChange: (isFirst: boolean) => void
   #epoch = 0
-  /** Time at which the last successful read was sent, not answered. */
+  /** When the last successful read was sent. */
   #readAtMs = Number.NEGATIVE_INFINITY
   #reading: Promise<void> | undefined
 
@@ -339,12 +337,11 @@ class KeyEpoch {
     this.#onChange = onChange
   }
 
-  /** Value of the last read; 0 before the first key. */
+  /** 0 until the first key was made. */
   get value(): number {
     return this.#epoch
   }
 
-  /** Refreshes the epoch; throws `not_ready` if it cannot be read. */
   refresh(): MaybePromise<void> {
     const nowMs = this.#clock.monotonicMs()
     if (nowMs - this.#readAtMs < READ_AGAIN_MS) return
@@ -379,11 +376,6 @@ class KeyEpoch {
 
   #failClosed(cause: unknown): void {
     if (this.#clock.monotonicMs() - this.#readAtMs < MAX_TRUST_MS) return
-    throw keysUnknown(cause)
+    failClosed(cause)
   }
-}
-
-function keysUnknown(cause: unknown): ToolError {
-  const message = 'API keys cannot be checked right now. Try again shortly.'
-  return fault('not_ready', message, { retryAfterMs: 1_000, cause })
 }

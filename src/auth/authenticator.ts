@@ -10,35 +10,33 @@ import { ApiKeys, isKeyShaped, KEY_PREFIX, StoredKeys } from './api-keys.ts'
 import { OidcIssuer } from './oidc.ts'
 import { JwtVerifier, Tokens } from './tokens.ts'
 
-/*
- * Finds the principal of a request from its bearer token or API key headers.
- * The HTTP server calls it for every route that needs a credential.
- * Invariant: every credential that is present must be valid; nothing falls back to a weaker one (OTC/T-28).
+/**
+ * Finds out who sends a request: by API keys of the configuration and of the store, by JWTs, or as the anonymous or local
+ * caller while no credential exists. Every HTTP route and the MCP server on stdio use it.
+ * Every credential that is present must be valid, and nothing falls back to a weaker one (OTC/T-28).
  */
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
 export interface Authenticator {
-  /** False while there is no credential at all: every caller is then `anonymous` (OTC-98). */
+  /** False while no credential exists: every caller is then `anonymous` (OTC-98). */
   readonly isConfigured: boolean
-  /** The principal of callers without a credential; `undefined` if every caller needs one. */
+  /** The caller without a credential; `undefined` if every caller needs one. */
   readonly openCaller: Principal | undefined
-  /** The principal of a request; throws `unauthenticated`, or `not_ready` if it cannot be determined. */
+  /** Throws `unauthenticated`, or `not_ready` if keys or tokens cannot be checked. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
-  /** The principal with a valid API key of this name, for an operator who acts as it; `undefined` if there is none. */
+  /** The principal of a valid API key with this name, for an operator who acts as it. */
   callerNamed(owner: KeyOwner): Promise<Principal | undefined>
-  /** Refreshes `isConfigured`. */
+  /** Brings `isConfigured` up to date. */
   refresh(): MaybePromise<void>
-  /** Writes pending last uses. */
   close(): Promise<void>
 }
 
-/** Dependencies: the keys of the store, and `fetch` for issuers. */
 interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch
   readonly log?: Logger
-  /** True if only this machine reaches the server; a caller without a credential is then its user (rule 28). */
+  /** Only this machine reaches the server, so a caller without a credential is its user (rule 28). */
   readonly isPrivate?: boolean
 }
 
@@ -69,7 +67,7 @@ export function createAuthenticator(
     return andThen(stored.find(presented), (found) => found ?? keys.find(presented))
   }
 
-  /** The principal of the key headers: all that are present must be valid and name the same caller (OTC/T-28). */
+  /** All key headers must be valid and belong to one caller (OTC/T-28). */
   const byKeyHeaders = (headers: RequestHeaders): MaybePromise<Principal | undefined> => {
     let caller: MaybePromise<Principal | undefined>
     for (const name of API_KEY_HEADERS) {
@@ -97,20 +95,20 @@ export function createAuthenticator(
   }
 
   const byToken = (token: string): MaybePromise<Principal> => {
-    // The error of a wrong key reveals nothing about tokens.
+    // A caller with a wrong key gets no message about tokens.
     if (tokens !== undefined && (!takesKeys || isJwtShaped(token))) return tokens.verify(token)
     throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
   }
 
   /**
-   * Before there is any credential, tokens for other servers are ignored (OTC-98). A key in the form of
-   * `collet keys create` is for this server, and no such key exists here.
+   * While no credential exists, unknown tokens are ignored (OTC-98). A key in the form that `collet keys create` prints is
+   * refused, because the caller expects it to be known here.
    */
   const withoutKeys = ({ authorization = '', ...headers }: RequestHeaders): MaybePromise<Principal> => {
     const presented = [readBearer(authorization), ...API_KEY_HEADERS.map((name) => headers[name])]
     const ours = presented.find((text) => text !== undefined && isKeyShaped(text))
     if (ours === undefined) return openCaller
-    // It may be the first key, created a moment ago.
+    // It may be the first key, made just now.
     return andThen(findKey(ours), (found) => {
       if (found !== undefined) return found
       throw fault(
@@ -120,7 +118,6 @@ export function createAuthenticator(
     })
   }
 
-  /** Bearer first, then the key headers; whatever is present must be valid, nothing falls back (OTC/T-28). */
   const check = (headers: RequestHeaders): MaybePromise<Principal> => {
     if (!isConfigured()) return withoutKeys(headers)
     return andThen(byKeyHeaders(headers), (byHeader) => {
@@ -142,7 +139,7 @@ export function createAuthenticator(
       if (isClosed || stored === undefined) return check(headers)
       return andThen(stored.refresh(), () => check(headers))
     },
-    callerNamed: async (owner) => keys.named(owner) ?? (await stored?.named(owner)),
+    callerNamed: async (owner) => keys.findNamed(owner) ?? (await stored?.findNamed(owner)),
     refresh: () => stored?.refresh(),
     async close() {
       await stored?.close()
@@ -153,18 +150,18 @@ export function createAuthenticator(
 const FIRST_KEY_NOTE =
   'The first key was created. From now on every caller needs a key, those on this machine as well.'
 
-/** Nearly every request is decided synchronously, and then needs no turn of the event loop. */
+/** Nearly every request is decided synchronously, without a turn of the event loop. */
 function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
-/** Issuers are reached only through the `fetch` of the server (rule 33). */
-const noFetch = (): Promise<Response> => Promise.reject(new Error('there is no way to the issuer'))
+/** Without the server's guarded fetch no issuer is reached (rule 33). */
+const refuseFetch = (): Promise<Response> => Promise.reject(new Error('no fetch was passed in'))
 
 function createTokens(
   settings: Settings['auth'],
   clock: Clock,
-  { fetch: send = noFetch, log = SILENT_LOGGER }: AuthenticatorParts,
+  { fetch: send = refuseFetch, log = SILENT_LOGGER }: AuthenticatorParts,
 ): Tokens | undefined {
   const { jwt, issuers = [], roles = NO_ROLES } = settings
   if (jwt === undefined && issuers.length === 0) return undefined
@@ -189,7 +186,7 @@ function describeMethods(byKey: boolean, byJwt: boolean): string {
 
 const SCHEME = 'bearer '
 
-/** The credential of an `Authorization: Bearer` header; `undefined` for any other scheme or an empty one. */
+/** `undefined` for another scheme or an empty credential. */
 export function readBearer(authorization: string): string | undefined {
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
   const credential = authorization.slice(SCHEME.length).trim()

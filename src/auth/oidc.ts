@@ -11,18 +11,18 @@ import {
   claimAt,
   principalOfToken,
   refusedToken,
-  SKEW_SECONDS,
   type VerifiedToken,
+  verifySignature,
   wordsOf,
 } from './tokens.ts'
 
-/*
- * Verifies access tokens of OpenID Connect issuers, and keeps their signing keys.
- * Used by `tokens.ts`.
- * Invariant: keys come only from the configured issuer, and the number of requests to it is bounded.
+/**
+ * Verifies access tokens of OpenID Connect issuers: JWTs signed with a key that the issuer publishes. `tokens.ts` picks the
+ * issuer by the `iss` claim.
+ * An issuer is asked at most once in a pause, whatever tokens arrive. While it does not answer, known keys are used for hours.
  */
 
-/** Other kinds of signed tokens (logout tokens, DPoP proofs …) are no access tokens (RFC 8725 §3.11). */
+/** Other signed tokens (logout tokens, DPoP proofs …) are not access tokens (RFC 8725 §3.11). */
 const TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/at+jwt'])
 const TENANT = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/
 
@@ -33,7 +33,6 @@ interface OidcIssuerOptions {
   readonly log: Logger
 }
 
-/** Access tokens of one OpenID Connect issuer: JWTs signed with one of its published keys. */
 export class OidcIssuer {
   readonly #settings: IssuerSettings
   readonly #options: OidcIssuerOptions
@@ -45,12 +44,12 @@ export class OidcIssuer {
     this.#keys = new IssuerKeySet(settings, options)
   }
 
-  /** Throws `unauthenticated`, or `not_ready` if the issuer's keys cannot be fetched. */
+  /** Throws `unauthenticated`, or `not_ready` if the issuer's keys cannot be read. */
   async verify(token: string): Promise<VerifiedToken> {
     const header = await readHeader(token)
     const allowed: readonly string[] = this.#settings.algorithms ?? ISSUER_ALGORITHMS
     if (!allowed.includes(header.alg))
-      throw refusedToken(`The token is signed with an algorithm that is not taken here.`)
+      throw refusedToken('The token is signed with an algorithm that is not accepted here.')
     if (header.typ !== undefined && !TYPES.has(header.typ.toLowerCase()))
       throw refusedToken('The token is not an access token.')
     const claims = await this.#checkSignature(token, header.alg, await this.#keys.candidates(header))
@@ -65,41 +64,29 @@ export class OidcIssuer {
   }
 
   async #checkSignature(token: string, alg: string, keys: readonly CryptoKey[]): Promise<JWTPayload> {
-    const { errors, jwtVerify } = await import('jose')
+    const { issuer, audiences } = this.#settings
+    const expected = { algorithms: [alg], issuer, audience: [...audiences], requiredClaims: ['exp'] }
     for (const key of keys) {
-      try {
-        const { payload } = await jwtVerify(token, key, {
-          algorithms: [alg],
-          issuer: this.#settings.issuer,
-          audience: [...this.#settings.audiences],
-          requiredClaims: ['exp'],
-          clockTolerance: SKEW_SECONDS,
-          currentDate: new Date(this.#options.clock.nowMs()),
-        })
-        return payload
-      } catch (cause) {
-        if (cause instanceof errors.JWTExpired) throw refusedToken('The token has expired; get a new one.')
-        if (cause instanceof errors.JWTClaimValidationFailed)
-          throw refusedToken(`The token's \`${cause.claim}\` claim is not acceptable.`)
-      }
+      const claims = await verifySignature(token, key, this.#options.clock, expected)
+      if (claims !== undefined) return claims
     }
     throw refusedToken('The token is not signed with a key of its issuer.')
   }
 
-  /** Only from the claim that is configured for it (rule 3). */
+  /** From the configured claim and from nowhere else (rule 3). */
   #tenantOf(claims: JWTPayload): string {
     const path = this.#settings.claims.tenant
     if (path === undefined) return this.#settings.tenant
     const tenant = claimAt(claims, path)
     if (typeof tenant !== 'string' || !TENANT.test(tenant))
       throw refusedToken('The token names no tenant that this server can use.')
-    // Credentials of this tenant manage the whole server, so a tenant of an issuer must not get it by having its name.
+    // Credentials of this tenant operate the whole server; a customer of the issuer may have the name by chance.
     if (tenant === DEFAULT_TENANT && this.#settings.allowDefaultTenant !== true)
       throw refusedToken('The token names the tenant `default`, which is not for tokens of this issuer.')
     return tenant
   }
 
-  /** Without wildcards: only the operator grants those, by a role. */
+  /** Only the operator grants wildcards, by a role; scopes of a token have none. */
   #grantedTo(claims: JWTPayload): Pick<Principal, 'scopes' | 'toolsets'> {
     const { scopes: scopePath, roles: rolePath } = this.#settings.claims
     const scopes = wordsOf(claimAt(claims, scopePath ?? ['scope']), 'scopes').filter(
@@ -120,16 +107,15 @@ async function readHeader(token: string): Promise<JWTHeaderParameters> {
   }
 }
 
-/** Keys are fetched again at this age … */
+/** Older keys are read again … */
 const FRESH_MS = 10 * 60_000
-/** … and used until this age while the issuer does not answer. */
+/** … and are used up to this age while the issuer does not answer. */
 const MAX_STALE_MS = 4 * 3_600_000
-/** At most one request in this time, whatever `kid`s are presented … */
+/** Time between two requests, whatever `kid`s are presented … */
 const PAUSE_MS = 30_000
-/** … and after one that failed, so that an outage ends soon after its cause. */
+/** … and after a failed one, so that an outage here ends soon after that of the issuer. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
 
-/** The signing keys of one issuer: found by discovery, kept, refreshed, rotated. */
 class IssuerKeySet {
   readonly #settings: IssuerSettings
   readonly #options: OidcIssuerOptions
@@ -144,8 +130,8 @@ class IssuerKeySet {
   }
 
   /**
-   * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so the keys are fetched
-   * once more; a known one never waits.
+   * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so the issuer is asked again;
+   * a known one never waits for the issuer.
    */
   async candidates(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
@@ -168,7 +154,7 @@ class IssuerKeySet {
     }
   }
 
-  /** One request at a time, and one per pause. Never throws; a failure leaves the keys as they are. */
+  /** One request at a time, and one per pause. Never throws: without an answer the keys stay as they are. */
   #ask(): Promise<void> {
     if (this.#asking !== undefined) return this.#asking
     const nowMs = this.#options.clock.monotonicMs()
@@ -193,12 +179,12 @@ class IssuerKeySet {
       this.#askAgainAtMs = sentAtMs + PAUSE_AFTER_FAILURE_MS
       log.warn(
         { err, issuer },
-        'the keys of a token issuer could not be read; known ones are used for a while',
+        'the keys of a token issuer could not be read; known keys are used for a while',
       )
     }
   }
 
-  /** OpenID Connect Discovery §4. The document must name the issuer itself, or foreign keys could be injected. */
+  /** OpenID Connect Discovery §4. The document must name the issuer, so that no other issuer can supply keys. */
   async #discover(): Promise<string> {
     const { issuer } = this.#settings
     const { fetch: send } = this.#options
@@ -206,7 +192,7 @@ class IssuerKeySet {
     const document = await fetchJson(url, send)
     if (document.issuer !== issuer) throw new Error(`${url} is the document of another issuer`)
     const uri = typeof document.jwks_uri === 'string' ? URL.parse(document.jwks_uri) : null
-    // An issuer with https must not lead to keys over plain http.
+    // An issuer that is reached over TLS must not refer to keys on plain http.
     if (uri === null || (uri.protocol !== 'https:' && uri.protocol !== new URL(issuer).protocol))
       throw new Error(`${url} names no usable jwks_uri`)
     return uri.href
@@ -219,7 +205,7 @@ class IssuerKeySet {
   }
 }
 
-/** Without a `kid` several keys may have signed; no real issuer has more than `MAX_TRIED`. */
+/** Without a `kid` several keys may have signed; real issuers have no more than these. */
 async function firstOf(keys: AsyncIterable<CryptoKey>): Promise<readonly CryptoKey[]> {
   const found: CryptoKey[] = []
   for await (const key of keys) if (found.push(key) === MAX_TRIED) break
@@ -229,14 +215,14 @@ async function firstOf(keys: AsyncIterable<CryptoKey>): Promise<readonly CryptoK
 const MAX_TRIED = 4
 const MAX_KEYS = 100
 
-/** The public keys of a set; those we cannot use are left out, as RFC 7517 §5 asks. */
+/** Keys that cannot be used are left out, as RFC 7517 §5 requires. */
 function readKeySet({ keys }: Readonly<Record<string, unknown>>): readonly JWK[] {
   if (!Array.isArray(keys)) throw new Error('the key set has no `keys`')
   if (keys.length > MAX_KEYS) throw new Error(`the key set has more than ${MAX_KEYS} keys`)
   return keys.flatMap((jwk: unknown) => readKey(jwk) ?? [])
 }
 
-/** Reads only the public members and the purpose of a key; other members of a hostile set are ignored. */
+/** Reads only the public members and the use of the key, whatever else a hostile set contains. */
 function readKey(jwk: unknown): JWK | undefined {
   if (!isRecord(jwk)) return undefined
   const { kty, crv, x, y, n, e, kid, alg, use, key_ops } = jwk
@@ -247,22 +233,22 @@ function readKey(jwk: unknown): JWK | undefined {
   } catch {
     return undefined
   }
-  // One algorithm has two names (RFC 9864); the curve determines it.
+  // One algorithm with two names (RFC 9864); the curve identifies it.
   const isEdwards = alg === 'EdDSA' || alg === 'Ed25519'
   const limits = Object.entries({ kid, alg: isEdwards ? undefined : alg, use, key_ops })
   return { ...key, ...Object.fromEntries(limits.filter(([, value]) => value !== undefined)) }
 }
 
 const MAX_BYTES = 512 * 1_024
-const PATIENCE_MS = 5_000
+const REQUEST_TIMEOUT_MS = 5_000
 
-/** One JSON object from an issuer: no redirects, bounded in size and time. Throws on anything else. */
+/** Reads a JSON object without redirects, bounded in size and time. Throws for anything else. */
 async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Record<string, unknown>>> {
   const response = await send(url, {
     headers: { accept: 'application/json' },
-    // A redirect would lead to an address that the operator did not configure.
+    // A redirect leads to a place that the operator has not configured.
     redirect: 'error',
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
   })
   if (!response.ok) {
     await response.body?.cancel()

@@ -5,19 +5,20 @@ import { isSameSecret } from '#kernel/base/hash'
 import { Secret } from '#kernel/base/secret'
 
 /**
- * The credential of any user who can read the data folder, required for settling and other decisions even on
- * loopback (rule 29). Valid as long as the server that created it.
+ * The start token: the credential of every user who can read the data folder, which decisions need even on loopback (rule
+ * 29). The server makes and publishes it; the commands on the same machine read it.
+ * It is valid as long as the server that made it runs.
  */
 export interface StartToken {
   readonly token: Secret
   matches(presented: string): boolean
-  /** Writes the file for operators. Called when the server listens: until then another server may use the file. */
+  /** Writes the file that commands read. Called once the server listens: until then another server may use the file. */
   publish(file: string): Promise<void>
   /** Removes the file, unless another server has replaced it. */
   close(): Promise<void>
 }
 
-/** `shared` is the token of several workers; the process that created it removes its file. */
+/** `shared` is a token of several servers; the one that made it removes its file. */
 export function createStartToken(shared?: Secret): StartToken {
   const text = shared?.reveal() ?? randomBytes(32).toString('base64url')
   const matches = (presented: string): boolean => isSameSecret(presented, text)
@@ -38,7 +39,6 @@ export function createStartToken(shared?: Secret): StartToken {
   }
 }
 
-/** The token in this file; `undefined` when there is none. */
 export async function readStartToken(file: string): Promise<Secret | undefined> {
   try {
     return new Secret((await readFile(file, 'utf8')).trim())
@@ -48,7 +48,7 @@ export async function readStartToken(file: string): Promise<Secret | undefined> 
   }
 }
 
-/** Renames a new file into place: readers see a whole token or none, and a planted link is replaced, not followed. */
+/** Moves a new file into place: readers see a whole token or none, and a planted link is replaced, not followed. */
 async function writePrivately(file: string, text: string): Promise<void> {
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   const handle = await open(draft, 'wx', 0o600)

@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import type { JWTPayload } from 'jose'
+import type { CryptoKey, JWTPayload, JWTVerifyOptions } from 'jose'
 import type { JwtSettings } from '#config/settings'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import type { Clock } from '#kernel/base/clock'
@@ -9,31 +9,29 @@ import { ANONYMOUS, makePrincipal, type Principal } from '#kernel/base/principal
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { OidcIssuer } from './oidc.ts'
 
-/*
- * Verifies JWTs: of the shared secret here, of issuers in `oidc.ts`.
- * Used by the authenticator.
- * Invariant: the claimed issuer decides alone which verifier judges a token, and errors never contain a token.
+/**
+ * Verifies JWTs: each by the one verifier that is responsible for it, an OpenID Connect issuer or the shared secret (OTC-104…110,
+ * OTC/T-15). The authenticator calls `Tokens`; the verifiers share the rest.
+ * A verified token is remembered for a minute. Messages contain nothing of a token.
  */
 
 /** Longer tokens are refused unread. */
 const MAX_TOKEN_LENGTH = 8_192
 const MAX_CACHED = 10_000
 const MAX_CACHED_CHARACTERS = 8 * 1_024 * 1_024
-/** How long a verified token is cached; a key that its issuer revokes stays valid no longer than this. */
+/** A signing key that its issuer withdraws counts no longer than this. */
 const REMEMBERED_MS = 60_000
 
 interface TokensOptions {
-  /** For tokens of the shared secret. */
   readonly jwt: JwtVerifier | undefined
   /** By the exact `iss` of their tokens. */
   readonly issuers: ReadonlyMap<string, OidcIssuer>
   readonly clock: Clock
 }
 
-/** Sends every JWT to the one verifier that may judge it, and caches the result. */
 export class Tokens {
   readonly #options: TokensOptions
-  /** By the token, which a map compares only if hashes that are seeded at random are equal. */
+  /** By the token; see `ApiKeys` about timing. */
   readonly #verified = new BoundedMap<string, { readonly principal: Principal; readonly untilMs: number }>({
     entries: MAX_CACHED,
     weight: MAX_CACHED_CHARACTERS,
@@ -43,7 +41,7 @@ export class Tokens {
     this.#options = options
   }
 
-  /** The principal of a recently verified token. */
+  /** The principal of a token that was verified within the last minute. */
   recall(token: string): Principal | undefined {
     const known = this.#verified.get(token)
     if (known === undefined) return undefined
@@ -60,7 +58,7 @@ export class Tokens {
   async #verifyNew(token: string): Promise<Principal> {
     if (token.length > MAX_TOKEN_LENGTH)
       throw refusedToken(`The token is longer than ${MAX_TOKEN_LENGTH} characters.`)
-    const { principal, expiresAt } = await this.#judge(token)
+    const { principal, expiresAt } = await this.#verifyBy(token)
     const nowMs = this.#options.clock.nowMs()
     const untilMs = Math.min((expiresAt + SKEW_SECONDS) * 1_000, nowMs + REMEMBERED_MS)
     this.#verified.set(token, { principal, untilMs }, token.length)
@@ -68,10 +66,10 @@ export class Tokens {
   }
 
   /**
-   * A token that names a configured issuer is verified by that issuer alone: a holder of the shared secret must not
-   * impersonate the issuer's subjects.
+   * A token that names a configured issuer is verified by that issuer alone: a holder of the shared secret must not sign for
+   * the issuer's subjects.
    */
-  async #judge(token: string): Promise<VerifiedToken> {
+  async #verifyBy(token: string): Promise<VerifiedToken> {
     const { jwt, issuers } = this.#options
     const issuer = issuers.size === 0 ? undefined : issuers.get(await issuerOf(token))
     if (issuer !== undefined) return issuer.verify(token)
@@ -80,7 +78,7 @@ export class Tokens {
   }
 }
 
-/** `jose` is loaded by the first token: most servers never see one. */
+/** `jose` is loaded with the first token: most servers get none. */
 async function issuerOf(token: string): Promise<string> {
   const { decodeJwt } = await import('jose')
   try {
@@ -90,7 +88,7 @@ async function issuerOf(token: string): Promise<string> {
   }
 }
 
-/** HS256 tokens signed with a shared secret (OTC-104…110, OTC/T-15). */
+/** HS256 tokens signed with a shared secret. */
 export class JwtVerifier {
   readonly #settings: JwtSettings
   readonly #clock: Clock
@@ -102,7 +100,7 @@ export class JwtVerifier {
     this.#key = createSecretKey(settings.secret.reveal(), 'utf8')
   }
 
-  /** Throws `unauthenticated`. Why a token fails is revealed only once its signature is good. */
+  /** Throws `unauthenticated`. The message is precise only for a token with a valid signature. */
   async verify(token: string): Promise<VerifiedToken> {
     const claims = await this.#checkSignature(token)
     const { exp, iat, aud, iss, sub } = claims
@@ -119,21 +117,9 @@ export class JwtVerifier {
   }
 
   async #checkSignature(token: string): Promise<JWTPayload> {
-    const { errors, jwtVerify } = await import('jose')
-    try {
-      const { payload } = await jwtVerify(token, this.#key, {
-        algorithms: ['HS256'],
-        clockTolerance: SKEW_SECONDS,
-        currentDate: new Date(this.#clock.nowMs()),
-      })
-      return payload
-    } catch (cause) {
-      if (cause instanceof errors.JWTExpired) throw refusedToken('The token has expired; get a new one.')
-      if (cause instanceof errors.JWTClaimValidationFailed) {
-        throw refusedToken(`The token's \`${cause.claim}\` claim is not acceptable.`)
-      }
-      throw refusedToken('The token is not a JWT signed with HS256 and the shared secret of this server.')
-    }
+    const claims = await verifySignature(token, this.#key, this.#clock, { algorithms: ['HS256'] })
+    if (claims !== undefined) return claims
+    throw refusedToken('The token is not a JWT signed with HS256 and the shared secret of this server.')
   }
 
   #checkLifetime(exp: number, iat: number | undefined): void {
@@ -147,25 +133,44 @@ export class JwtVerifier {
     )
   }
 
-  /** Optional, but checked when present (OTC-109). */
+  /** Optional, but checked if present (OTC-109). */
   #checkAudience(aud: string | string[] | undefined): void {
     if (aud === undefined) return
     const given = Array.isArray(aud) ? aud : [aud]
     if (given.some((audience) => this.#settings.audiences.includes(audience))) return
-    throw refusedToken('The token is meant for another audience than this server.')
+    throw refusedToken('The token is for another audience than this server.')
+  }
+}
+
+/** The claims of a token with a valid signature and valid dates; `undefined` if the key did not sign it. */
+export async function verifySignature(
+  token: string,
+  key: CryptoKey | KeyObject,
+  clock: Clock,
+  expected: Pick<JWTVerifyOptions, 'algorithms' | 'issuer' | 'audience' | 'requiredClaims'>,
+): Promise<JWTPayload | undefined> {
+  const { errors, jwtVerify } = await import('jose')
+  try {
+    const currentDate = new Date(clock.nowMs())
+    const options = { ...expected, clockTolerance: SKEW_SECONDS, currentDate }
+    return (await jwtVerify(token, key, options)).payload
+  } catch (cause) {
+    if (cause instanceof errors.JWTExpired) throw refusedToken('The token has expired; get a new one.')
+    if (cause instanceof errors.JWTClaimValidationFailed)
+      throw refusedToken(`The token's \`${cause.claim}\` claim is not acceptable.`)
+    return undefined
   }
 }
 
 const MAX_SUBJECT_LENGTH = 512
 
-/** A verified token. */
 export interface VerifiedToken {
   readonly principal: Principal
-  /** `exp` in seconds, skew not counted. */
+  /** `exp` in seconds, without the tolerance for clocks. */
   readonly expiresAt: number
 }
 
-/** The principal of a verified token. Tokens without a subject share one principal that may decide nothing (rule 3). */
+/** Tokens without a subject share the anonymous principal, which decides nothing (rule 3). */
 export function principalOfToken(
   token: { readonly issuer: string; readonly subject: unknown },
   granted: Pick<Principal, 'tenant' | 'scopes' | 'toolsets'>,
@@ -183,12 +188,12 @@ export function principalOfToken(
   return makePrincipal({ id: `jwt:${withoutHash(issuer)}#${subject}`, ...granted })
 }
 
-/** Keeps two (issuer, subject) pairs from ever giving one principal. */
+/** Keeps two pairs of issuer and subject from having one principal. */
 function withoutHash(issuer: string): string {
   return issuer.replaceAll('%', '%25').replaceAll('#', '%23')
 }
 
-/** A list of words, written as one text or as an array. */
+/** A claim that is one text with spaces, or an array of texts. */
 export function wordsOf(claim: unknown, what: string): readonly string[] {
   if (claim === undefined) return []
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
@@ -196,7 +201,7 @@ export function wordsOf(claim: unknown, what: string): readonly string[] {
   throw refusedToken(`The token's ${what} are neither a string nor an array of strings.`)
 }
 
-/** The claim at a path of own members; `undefined` when there is none. */
+/** The claim at a path of own members. */
 export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
   let value: unknown = claims
   for (const name of path) {
@@ -206,10 +211,10 @@ export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
   return value
 }
 
-/** Why a token is refused. Has no `cause`, because errors of `jose` carry the claims of the token. */
+/** Has no cause: errors of `jose` hold claims of the token. */
 export function refusedToken(message: string): ToolError {
   return fault('unauthenticated', message)
 }
 
-/** How far clocks may differ (OTC/T-15). */
-export const SKEW_SECONDS = 60
+/** Tolerated difference between clocks (OTC/T-15). */
+const SKEW_SECONDS = 60
