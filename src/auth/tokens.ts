@@ -185,12 +185,12 @@ export function principalOfToken(
     throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
   if (hasControlCharacter(issuer))
     throw refusedToken("The token's `iss` claim has characters that no name has.")
-  return makePrincipal({ id: `jwt:${withoutHash(issuer)}#${subject}`, ...granted })
+  return makePrincipal({ id: jwtPrincipalId(issuer, subject), ...granted })
 }
 
-/** Keeps two pairs of issuer and subject from having one principal. */
-function withoutHash(issuer: string): string {
-  return issuer.replaceAll('%', '%25').replaceAll('#', '%23')
+/** Unique for each pair of issuer and subject, because no `#` of an issuer is left (rule 3). */
+export function jwtPrincipalId(issuer: string, subject: string): string {
+  return `jwt:${issuer.replaceAll('%', '%25').replaceAll('#', '%23')}#${subject}`
 }
 
 /** A claim that is one text with spaces, or an array of texts. */

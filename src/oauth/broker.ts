@@ -4,30 +4,28 @@ import type { Logger } from '#kernel/base/logger'
 import type { BrokerObstacle, TokenBroker } from '#kernel/base/token-broker'
 import { boundedFetch, OAuthClient } from './client.ts'
 
-/*
- * The authorization servers of the config, each with a client.
- * The consent pages and the refresh of tokens use it.
- * Invariant: every request to a provider is limited in time and size.
+/**
+ * The authorization servers of the config, each with this server as its client. The credentials stage refreshes and revokes
+ * tokens through it, and the consent pages send people to it.
+ * Every request to a provider is bounded in time and size.
  */
 
 const BOUNDS = { timeoutMs: 10_000, maxBytes: 256 * 1_024 }
 
 interface OAuthBrokerOptions {
   readonly settings: OAuthSettings
-  /** True if users can be sent to a provider: they sign in, or the server runs on their own machine (rule 25). */
+  /** Whether a consent can be bound to its user: by a sign-in, or because this is the user's own machine (rule 25). */
   readonly canBind: boolean
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** A provider and its settings. */
 interface BrokeredProvider {
   readonly settings: OAuthProviderSettings
   readonly client: OAuthClient
 }
 
-/** Every authorization server of the config. */
 export class OAuthBroker implements TokenBroker {
   readonly signIn: OAuthClient | undefined
   readonly #providers: ReadonlyMap<string, BrokeredProvider>
@@ -49,7 +47,7 @@ export class OAuthBroker implements TokenBroker {
     )
   }
 
-  /** A client for one more authorization server, with the same limits. */
+  /** A client of another authorization server, with the same bounds. */
   clientOf(settings: OAuthClientSettings): OAuthClient {
     return new OAuthClient(settings, this.#parts)
   }
@@ -76,7 +74,7 @@ export class OAuthBroker implements TokenBroker {
   }
 }
 
-/** Why users cannot be asked for these scopes of a provider. */
+/** Why people cannot consent to these scopes of a provider. */
 export function consentObstacle(
   provider: Pick<OAuthProviderSettings, 'scopes'> | undefined,
   scopes: readonly string[],

@@ -22,7 +22,7 @@ const SETTINGS = {
 } as const
 
 describe('a sign-in', () => {
-  /** A provider whose id tokens can be signed with another key than the published one. */
+  /** A provider whose published key is one, and whose id tokens are signed with another on request. */
   async function signIn(isForged: boolean) {
     const [own, other] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')])
     const idToken = await new SignJWT({ nonce: 'n' })

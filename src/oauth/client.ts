@@ -29,10 +29,10 @@ import type { Clock } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
 import type { RefreshAnswer, TokenSet } from '#kernel/base/token-broker'
 
-/*
- * An OAuth 2 client of one authorization server: code flow with PKCE, refresh, revocation and discovery.
- * Used by the broker and by the sign-ins of consents and the console.
- * Invariant: no error or log line contains text of the provider.
+/**
+ * A client of one authorization server: the code flow with PKCE, refresh and revocation, on oauth4webapi. The broker, the
+ * consent pages and the console's sign-in use it.
+ * Texts of a provider reach neither callers nor logs; only codes do.
  */
 
 interface FetchBounds {
@@ -40,7 +40,7 @@ interface FetchBounds {
   readonly maxBytes: number
 }
 
-/** Limits the size and time of answers, and follows no redirects. */
+/** Answers of authorization servers are small and quick; others fail. Redirects are not followed. */
 export function boundedFetch(send: typeof fetch, { timeoutMs, maxBytes }: FetchBounds): typeof fetch {
   return async (resource, init) => {
     const limit = AbortSignal.timeout(timeoutMs)
@@ -68,7 +68,7 @@ function mayHaveBody(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304
 }
 
-/** One redirect to the provider. */
+/** The values of one authorization request. */
 export interface Departure {
   readonly state: string
   readonly verifier: string
@@ -86,19 +86,17 @@ export type Exchanged =
       readonly kind: 'tokens'
       readonly tokens: TokenSet
       readonly claims: Readonly<Record<string, unknown>> | undefined
-      /** The unparsed token; its content is in the claims. */
       readonly idToken: Secret | undefined
     }
-  /** The user refused. */
+  /** The person refused. */
   | { readonly kind: 'denied' }
-  /** `reason` is a code, never text of the provider. */
+  /** `reason` is a code, never a text of the provider. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** For discovery and request together: shorter than the lease of a refresh, so that a token is never sent twice (rule 26). */
+/** For discovery and request together: less than the lease of a refresh, so that no token is sent twice (rule 26). */
 const REFRESH_MS = 10_000
 const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
 
-/** A client of one authorization server: the code flow with PKCE, refresh and revocation. */
 export class OAuthClient {
   readonly #finder: PeerFinder
   readonly #clock: Clock
@@ -110,7 +108,7 @@ export class OAuthClient {
     this.#resource = settings.resource
   }
 
-  /** The URL for the browser; `undefined` if the server's endpoints cannot be discovered. */
+  /** `undefined` if the endpoints of the server cannot be found. */
   async authorizationUrl(
     departure: Departure,
     asked: { readonly scopes: readonly string[]; readonly parameters: Readonly<Record<string, string>> },
@@ -131,7 +129,7 @@ export class OAuthClient {
     return url.href
   }
 
-  /** Exchanges the code. With `identify` the answer must have an id token with a valid signature. */
+  /** Exchanges the code for tokens. With `identify` the answer must have an id token with a valid signature. */
   async exchange(
     back: Return,
     wanted: { readonly scopes: readonly string[]; readonly identify: boolean },
@@ -163,7 +161,7 @@ export class OAuthClient {
     } catch (error) {
       if (error instanceof AuthorizationResponseError && error.error === 'access_denied')
         return { kind: 'denied' }
-      return { kind: 'failed', reason: reasonOf(error) }
+      return { kind: 'failed', reason: errorCodeOf(error) }
     }
   }
 
@@ -181,7 +179,7 @@ export class OAuthClient {
       return { kind: 'tokens', tokens: this.#tokensOf(answer, scopes) }
     } catch (error) {
       const refused = error instanceof ResponseBodyError && error.error === 'invalid_grant'
-      return refused ? { kind: 'refused' } : { kind: 'unavailable', reason: reasonOf(error) }
+      return refused ? { kind: 'refused' } : { kind: 'unavailable', reason: errorCodeOf(error) }
     }
   }
 
@@ -210,20 +208,20 @@ export class OAuthClient {
     return {
       accessToken: new Secret(access_token),
       refreshToken: refresh_token === undefined ? undefined : new Secret(refresh_token),
-      // Absent means as requested (RFC 6749 §5.1); some providers separate with commas.
+      // Absent means as requested (RFC 6749 §5.1); some servers separate by commas.
       scopes: scope === undefined ? asked : scope.split(/[ ,]+/).filter((each) => each !== ''),
       expiresAtMs: seconds === undefined ? undefined : Math.floor(this.#clock.nowMs() + seconds * 1_000),
     }
   }
 }
 
-/** Discovered URLs are untrusted: a browser is never sent to a script, or from https to http. */
+/** A discovered address must lead neither to a script nor from https to http. */
 function isUsable({ protocol }: URL, { options }: OAuthPeer): boolean {
   return protocol === 'https:' || (protocol === 'http:' && options[allowInsecureRequests])
 }
 
-/** A code for the log: messages and causes of these errors quote the provider, including tokens. */
-function reasonOf(error: unknown): string {
+/** Messages and causes of these errors quote the provider's answer, tokens included. */
+function errorCodeOf(error: unknown): string {
   if (error instanceof ResponseBodyError || error instanceof AuthorizationResponseError) {
     return /^[a-z_]{1,40}$/.test(error.error) ? error.error : 'refused'
   }
@@ -234,7 +232,6 @@ function reasonOf(error: unknown): string {
 const METADATA_LIFETIME_MS = 3_600_000
 const SKEW_SECONDS = 60
 
-/** One authorization server and our client at it. */
 interface OAuthPeer {
   readonly as: AuthorizationServer
   readonly client: Client
@@ -242,19 +239,18 @@ interface OAuthPeer {
   readonly options: PeerOptions
 }
 
-/** The request that the library gives to `fetch`. */
+/** The options that the library passes to `fetch`. */
 interface PeerRequest extends Omit<RequestInit, 'body'> {
   readonly body?: RequestInit['body'] | undefined
 }
 
 interface PeerOptions {
-  /** Aborts every request with these options. */
   readonly signal?: AbortSignal
   readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
   readonly [allowInsecureRequests]: boolean
 }
 
-/** Discovers the endpoints of one provider; they are cached for an hour, and longer while discovery fails. */
+/** Finds the endpoints of a provider; discovered ones are kept for an hour, and longer while discovery fails. */
 class PeerFinder {
   readonly #settings: OAuthClientSettings
   readonly #clock: Clock
@@ -264,7 +260,7 @@ class PeerFinder {
   constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
     this.#settings = settings
     this.#clock = parts.clock
-    // The config allows plain http only on this machine.
+    // The config allows plain http only to this machine.
     const first = settings.issuer ?? settings.tokenEndpoint ?? ''
     this.#options = {
       [customFetch]: (url, { body, ...rest }) =>
@@ -311,7 +307,7 @@ class PeerFinder {
     const url = new URL(issuer)
     const response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
     if (response.status !== 404) return await processDiscoveryResponse(url, response)
-    // Not an OpenID provider: discovery by RFC 8414.
+    // Not an OpenID provider: RFC 8414.
     return await processDiscoveryResponse(
       url,
       await discoveryRequest(url, { algorithm: 'oauth2', ...options }),
@@ -326,8 +322,8 @@ function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): Client
 }
 
 /**
- * RFC 6749 §2.3.1. The library also encodes `-` and `_`, which is allowed, but servers that forget to decode then do not
- * find a client whose id is a UUID.
+ * RFC 6749 §2.3.1. The library also encodes every `-` and `_`, which is allowed, but a server that does not decode them
+ * then finds no client whose id is a UUID.
  */
 function basicAuth(secret: string): ClientAuth {
   return (_as, { client_id }, _body, headers) => {

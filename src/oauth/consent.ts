@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { jwtPrincipalId } from '#auth/tokens'
 import type { OAuthSettings, SignInSettings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { isSameSecret } from '#kernel/base/hash'
@@ -13,32 +14,33 @@ import type { Store } from '#store/collet-store'
 import type { ConsentEnd } from '#store/consents'
 import type { VaultEntry } from '#store/vault'
 import type { OAuthBroker } from './broker.ts'
-import type { Exchanged } from './client.ts'
+import type { Exchanged, Return } from './client.ts'
 import type { Arrival, Destination, RoundTrips } from './round-trips.ts'
 
-/*
- * The consent of a user for a tool's authorization: sign-in, question, redirect to the provider, and the stored token.
- * The pages of challenges and the sign-in of approvers use it.
- * Invariant: only the user of the ticket can complete or refuse its consent (rule 25).
+/**
+ * The pages on which people consent that a caller uses their account at a provider, and the sign-in of people before that and
+ * before approvals. The server adds its routes and opens `/challenges/:id` through `ConsentFlow`.
+ * A token is stored only after its user has read and confirmed for whom it is (rule 25).
  */
 
-interface ApproverSignInOptions {
-  readonly store: Pick<Store, 'digest'>
+interface SignInParts {
   readonly broker: OAuthBroker
   readonly settings: OAuthSettings
   readonly trips: RoundTrips
   readonly log: Logger
 }
 
-/** The result of a sign-in. */
+interface ApproverSignInOptions extends SignInParts {
+  readonly store: Pick<Store, 'digest'>
+}
+
 type SignedIn =
   | {
       readonly kind: 'signed_in'
       /** Token of the opened link. */
       readonly token: string
-      /** Name of the approver, as links have it. */
+      /** The name of the approver in links. */
       readonly name: string
-      /** The principal of the same person with a token (rule 3). */
       readonly principal: string
     }
   | { readonly kind: 'failed'; readonly token: string }
@@ -51,48 +53,55 @@ export class ApproverSignIn {
     this.#options = options
   }
 
-  /** True if the config has a sign-in. */
   get isConfigured(): boolean {
     return this.#options.broker.signIn !== undefined
   }
 
-  /** Redirects to the sign-in; `undefined` if there is none, or it does not answer. */
+  /** Sends the browser to the sign-in; `undefined` if there is none, or it does not answer. */
   async start(
-    link: { readonly tenant: string; readonly token: string },
+    { tenant, token }: { readonly tenant: string; readonly token: string },
     { asOther }: { readonly asOther: boolean },
   ): Promise<HttpReply | undefined> {
-    const { broker, settings, trips, store } = this.#options
-    if (broker.signIn === undefined || settings.signIn === undefined) return undefined
-    const { tenant, token } = link
-    const parameters: Record<string, string> = asOther ? { prompt: 'login' } : {}
-    return await trips.depart(
-      { tenant, challenge: store.digest(`approver link:${token}`), stage: 'approver', note: token },
-      { client: broker.signIn, scopes: settings.signIn.scopes, parameters },
-    )
+    const { trips, store } = this.#options
+    const to = signInDestination(this.#options, asOther)
+    const challenge = store.digest(`approver link:${token}`)
+    return to && (await trips.depart({ tenant, challenge, stage: 'approver', note: token }, to))
   }
 
   async finish({ back, note: token = '' }: Pick<Arrival, 'back' | 'note'>): Promise<SignedIn> {
-    const { broker, settings, log } = this.#options
-    const { signIn } = settings
-    if (broker.signIn === undefined || signIn === undefined) return { kind: 'failed', token }
-    const answer = await broker.signIn.exchange(back, { scopes: signIn.scopes, identify: true })
-    if (answer.kind === 'failed') log.warn({ reason: answer.reason }, 'a sign-in failed')
-    const claims = answer.kind === 'tokens' ? (answer.claims ?? {}) : {}
-    const name = signedInName(signIn, claims)
+    const { signIn } = this.#options.settings
+    const claims = (await exchangeSignIn(this.#options, back)) ?? {}
+    const name = signIn && signedInName(signIn, claims)
     const principal = signedInPrincipal(claims)
     if (name === undefined || principal === undefined) return { kind: 'failed', token }
     return { kind: 'signed_in', token, name, principal }
   }
 }
 
+function signInDestination({ broker, settings }: SignInParts, asOther: boolean): Destination | undefined {
+  if (broker.signIn === undefined || settings.signIn === undefined) return undefined
+  const parameters: Record<string, string> = asOther ? { prompt: 'login' } : {}
+  return { client: broker.signIn, scopes: settings.signIn.scopes, parameters }
+}
+
+/** The claims of the person who signed in; `undefined` if the sign-in failed. */
+async function exchangeSignIn(parts: SignInParts, back: Return): Promise<Claims | undefined> {
+  const to = signInDestination(parts, false)
+  const answer = await to?.client.exchange(back, { scopes: to.scopes, identify: true })
+  if (answer?.kind === 'failed') parts.log.warn({ reason: answer.reason }, 'a sign-in failed')
+  return answer?.kind === 'tokens' ? (answer.claims ?? {}) : undefined
+}
+
+type Claims = Readonly<Record<string, unknown>>
+
 interface ConsentRoutesOptions {
   readonly consents: ConsentFlow
   readonly trips: RoundTrips
-  /** Handles approvers who return from the sign-in. */
+  /** For approvers who return from the sign-in. */
   finishApprover(arrival: Arrival): Promise<HttpReply>
 }
 
-/** The pages of a consent besides `/challenges/:id`. They need a ticket, a cookie and a sign-in instead of an API key. */
+/** Access needs no API key: a ticket, a cookie and a sign-in decide. */
 export function consentRoutes(options: ConsentRoutesOptions): readonly HttpRoute[] {
   return [
     pageRoute('/challenges/:id/start', (request) => options.consents.start(request)),
@@ -123,21 +132,16 @@ function pageRoute(path: string, handle: HttpRoute['handle']): HttpRoute {
 
 const COOKIE_NAME_CHARACTERS = 16
 
-interface ConsentFlowOptions {
+interface ConsentFlowOptions extends SignInParts {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
-  readonly broker: OAuthBroker
-  /** Notifies runs that wait for a consent of its end. */
+  /** The runs that wait for a consent. */
   readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
-  readonly settings: OAuthSettings
-  readonly trips: RoundTrips
   readonly clock: Clock
-  readonly log: Logger
   publicUrl(): string
-  /** True while callers without a credential are the user of this machine (rule 28); false once there is a key. */
+  /** Whether callers without a credential are the user of this machine (rule 28); not once there is a key. */
   hasLocalCaller(): boolean
 }
 
-/** Asks users for their consent and stores the tokens of the provider. */
 export class ConsentFlow {
   readonly #options: ConsentFlowOptions
 
@@ -151,19 +155,13 @@ export class ConsentFlow {
     return obstacleOf(challenge, { ofProvider, hasLocalCaller: hasLocalCaller() })
   }
 
-  /** `GET /challenges/:id`: to the sign-in if there is one, then the page that names the caller (rule 25). */
+  /** `GET /challenges/:id`: the sign-in if there is one, then the page that names the caller (rule 25). */
   async open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply> {
-    const { broker, settings } = this.#options
-    if (broker.signIn === undefined || settings.signIn === undefined) return await this.#showAsking(challenge)
-    const parameters: Record<string, string> = request.query.get('as') === 'other' ? { prompt: 'login' } : {}
-    return await this.#depart(challenge, 'sign_in', {
-      client: broker.signIn,
-      scopes: settings.signIn.scopes,
-      parameters,
-    })
+    const to = signInDestination(this.#options, request.query.get('as') === 'other')
+    return to === undefined ? await this.#showAsking(challenge) : await this.#depart(challenge, 'sign_in', to)
   }
 
-  /** `GET /challenges/:id/start`, reached only by a click on our own page. */
+  /** `GET /challenges/:id/start`, which only a click on the page of this server reaches. */
   async start(request: HttpRequest): Promise<HttpReply> {
     const challenge = await this.#pending(request.params.id ?? '')
     if (challenge === undefined) return unknownReturnPage()
@@ -172,7 +170,7 @@ export class ConsentFlow {
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
 
-  /** Handles the return from the sign-in or from the provider. */
+  /** The return from the sign-in or from the provider. */
   async finish(arrival: Arrival): Promise<HttpReply> {
     const challenge = await this.#pending(arrival.consent.challenge)
     if (challenge === undefined) return unknownReturnPage()
@@ -182,8 +180,8 @@ export class ConsentFlow {
   }
 
   /**
-   * Providers often grant access without a prompt, and a link may come from an attacker: so the user reads which caller
-   * would get the access, and clicks. The cookie proves the click and the sign-in.
+   * Providers often grant access without a question, and a link may come from an attacker: so a person first reads which caller
+   * would get the access, and clicks. The cookie proves that, and the sign-in before it.
    */
   async #showAsking(challenge: ChallengeRecord): Promise<HttpReply> {
     const cookie = this.#options.trips.cookies().set(seenName(challenge), this.#seenMark(challenge), 'Strict')
@@ -192,15 +190,13 @@ export class ConsentFlow {
   }
 
   async #finishSignIn(challenge: ChallengeRecord, { back, clear }: Arrival): Promise<HttpReply> {
-    const { broker, settings, store, log } = this.#options
+    const { settings, store, log } = this.#options
     const { signIn } = settings
-    if (broker.signIn === undefined || signIn === undefined) return unknownReturnPage()
-    const answer = await broker.signIn.exchange(back, { scopes: signIn.scopes, identify: true })
-    if (answer.kind === 'failed') log.warn({ reason: answer.reason }, 'a sign-in failed')
-    // A visitor with only the link cannot end the challenge; it stays open for its user.
-    if (answer.kind !== 'tokens') return providerFailedPage('The sign-in', clear)
-    if (isConsenter(store, signIn, { challenge, claims: answer.claims ?? {} }))
-      return await this.#showAsking(challenge)
+    if (signIn === undefined) return unknownReturnPage()
+    const claims = await exchangeSignIn(this.#options, back)
+    // The challenge stays open for its user: a visitor with the link cannot end it.
+    if (claims === undefined) return providerFailedPage('The sign-in', clear)
+    if (isConsenter(store, signIn, { challenge, claims })) return await this.#showAsking(challenge)
     const { principal, provider } = challenge
     log.warn({ principal, provider }, 'a consent was opened by someone other than its user')
     return wrongUserPage(`${this.#options.publicUrl()}/challenges/${challenge.id}?as=other`, clear)
@@ -231,7 +227,7 @@ export class ConsentFlow {
     const answer: Exchanged = await found.client.exchange(back, { scopes, identify: false })
     if (answer.kind === 'denied') {
       await this.#end(challenge, { as: 'failed', reason: 'denied' })
-      return deniedPage(challenge, clear)
+      return outcomePage('denied', challenge, clear)
     }
     if (answer.kind === 'failed') {
       log.warn({ provider: challenge.provider, reason: answer.reason }, 'a consent could not be completed')
@@ -241,14 +237,14 @@ export class ConsentFlow {
     const covers = challenge.scopes.every((scope) => given.includes(scope))
     if (!covers && (await this.#takesAway(challenge, given))) {
       await this.#end(challenge, { as: 'failed', reason: 'scopes' })
-      return tooLittlePage(challenge, clear)
+      return outcomePage('tooLittle', challenge, clear)
     }
     const credential = { ref: await this.#keep(challenge, answer.tokens), scopes: given }
     await this.#end(challenge, covers ? { as: 'completed', credential } : { as: 'failed', reason: 'scopes' })
-    return covers ? completedPage(challenge, clear) : tooLittlePage(challenge, clear)
+    return outcomePage(covers ? 'completed' : 'tooLittle', challenge, clear)
   }
 
-  /** True if other tools would lose scopes for a token that does not help the requesting tool. */
+  /** Whether other tools would lose scopes, for a token that is of no use to the tool of this challenge. */
   async #takesAway(challenge: ChallengeRecord, given: readonly string[]): Promise<boolean> {
     const before = await this.#tokenOf(challenge)
     return before?.value !== undefined && before.scopes.some((scope) => !given.includes(scope))
@@ -258,7 +254,7 @@ export class ConsentFlow {
     return await this.#options.store.vault.find({ tenant, principal, user, provider, kind: 'token' })
   }
 
-  /** Notifies the runs first: after a crash, the next call that finds the token reports it. */
+  /** Runs are resolved first: after a crash between the two, the next call that finds the token reports the rest. */
   async #end(challenge: ChallengeRecord, end: Omit<ConsentEnd, 'atMs'>): Promise<void> {
     const { store, clock, runs } = this.#options
     const atMs = clock.nowMs()
@@ -282,7 +278,7 @@ export class ConsentFlow {
     return ref
   }
 
-  /** Scopes of the tool and of earlier consents, so that a new consent removes none. */
+  /** The scopes of the tool and those granted before: a new consent takes none away from other tools. */
   async #scopesToAsk(challenge: ChallengeRecord): Promise<readonly string[]> {
     const settings = this.#options.broker.provider(challenge.provider)?.settings
     const before = (await this.#tokenOf(challenge))?.scopes ?? []
@@ -309,19 +305,19 @@ function seenName({ id }: ChallengeRecord): string {
   return `seen-${id.slice(0, COOKIE_NAME_CHARACTERS)}`
 }
 
-/** An opaque name: nothing about the credential can be read from it (OWP-74). */
+/** Opaque: it reveals nothing about the credential (OWP-74). */
 export function newCredentialRef(): string {
   return `cred_${randomBytes(18).toString('base64url')}`
 }
 
 /**
- * True if the signed-in person is the (principal, user id) of the ticket (rule 25). A ticket without a user is for the
- * principal itself: the subject of a JWT of the same issuer, or the user that the config names.
+ * Rule 25: whether the person who signed in is the (principal, user id) of the ticket. A ticket without a user is for the
+ * principal itself: the subject of a JWT of the same issuer, or a user that the config names.
  */
 function isConsenter(
   store: Pick<Store, 'digest'>,
   signIn: SignInSettings,
-  opened: { readonly challenge: ChallengeRecord; readonly claims: Readonly<Record<string, unknown>> },
+  opened: { readonly challenge: ChallengeRecord; readonly claims: Claims },
 ): boolean {
   const { challenge, claims } = opened
   const userId = signedInName(signIn, claims)
@@ -334,10 +330,10 @@ function isConsenter(
   return isPrincipal || (owners?.includes(userId) ?? false)
 }
 
-/** The name of the signed-in person. An unverified mail address is not used, because every user can enter one. */
+/** The user id that the sign-in service states. An email address that it has not verified is none. */
 export function signedInName(
   { userClaim }: Pick<SignInSettings, 'userClaim'>,
-  claims: Readonly<Record<string, unknown>>,
+  claims: Claims,
 ): string | undefined {
   const name = claims[userClaim]
   const isUnverified = userClaim === 'email' && String(claims.email_verified) === 'false'
@@ -345,14 +341,13 @@ export function signedInName(
 }
 
 /** The principal that a JWT of the same issuer and subject would be (rule 3). */
-function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): string | undefined {
-  if (typeof iss !== 'string' || typeof sub !== 'string') return undefined
-  return `jwt:${iss.replaceAll('%', '%25').replaceAll('#', '%23')}#${sub}`
+function signedInPrincipal({ iss, sub }: Claims): string | undefined {
+  return typeof iss === 'string' && typeof sub === 'string' ? jwtPrincipalId(iss, sub) : undefined
 }
 
 type Headers = Readonly<Record<string, string>>
 
-/** Shown before every consent, with the caller that would get the authorization (rule 25). */
+/** Shown before every consent: it names the caller that would get the access (rule 25). */
 function askingPage(
   challenge: ChallengeRecord,
   asked: { readonly scopes: readonly string[]; readonly startUrl: string },
@@ -373,34 +368,28 @@ ${facts}
   return pageReply(200, { title: `Authorization for ${provider}`, content }, headers)
 }
 
-function completedPage({ provider }: ChallengeRecord, headers: Headers): HttpReply {
-  return textPage(
-    200,
-    `Authorization for ${provider}`,
-    'Access has been granted. You can go back to your agent.',
-    headers,
-  )
+const OUTCOMES = {
+  completed: { status: 200, text: 'Access has been granted. You can go back to your agent.' },
+  denied: {
+    status: 403,
+    text: 'Access was not granted. Nothing was stored. To try again, ask your agent to call the tool again.',
+  },
+  tooLittle: {
+    status: 403,
+    text: 'The provider granted less than the tool needs. To try again, ask your agent to call the tool again.',
+  },
 }
 
-function deniedPage({ provider }: ChallengeRecord, headers: Headers): HttpReply {
-  return textPage(
-    403,
-    `Authorization for ${provider}`,
-    'Access was not granted. Nothing was stored. To try again, ask your agent to call the tool again.',
-    headers,
-  )
+function outcomePage(
+  outcome: keyof typeof OUTCOMES,
+  { provider }: ChallengeRecord,
+  headers: Headers,
+): HttpReply {
+  const { status, text } = OUTCOMES[outcome]
+  return textPage(status, `Authorization for ${provider}`, text, headers)
 }
 
-function tooLittlePage({ provider }: ChallengeRecord, headers: Headers): HttpReply {
-  return textPage(
-    403,
-    `Authorization for ${provider}`,
-    'The provider granted less than the tool needs. To try again, ask your agent to call the tool again.',
-    headers,
-  )
-}
-
-/** One text for every unknown return, so that guessing reveals nothing. */
+/** One text for every unknown return: it reveals nothing to a guesser. */
 function unknownReturnPage(): HttpReply {
   return textPage(
     400,

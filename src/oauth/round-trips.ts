@@ -8,14 +8,14 @@ import type { Store } from '#store/collet-store'
 import type { Consent } from '#store/consents'
 import type { Departure, OAuthClient, Return } from './client.ts'
 
-/*
- * Redirects of browsers to authorization servers and back, and the cookies that bind them to one browser.
- * Used by consents and by the sign-in of approvers.
- * Invariant: a return is accepted once, in time, and from the browser that left.
+/**
+ * Round trips of a browser to an authorization server and back, with their cookies. Consents, approvals and the console's
+ * sign-in use it.
+ * A return counts once, within minutes, and only in the browser that left; all that `state` stands for is in the store.
  */
 
 const LIFETIME_MS = 10 * 60_000
-/** Opening a link many times must not fill the store. */
+/** Opening a link again and again must not fill the store. */
 const MAX_OPEN = 10
 const MAX_STATE_LENGTH = 200
 const COOKIE_NAME_CHARACTERS = 16
@@ -26,7 +26,7 @@ interface RoundTripOptions {
   publicUrl(): string
 }
 
-/** The purpose of a redirect; `note` is sealed and returns with the user. */
+/** The purpose of a round trip; `note` is sealed and returned with the arrival. */
 interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
   readonly note?: string
 }
@@ -37,16 +37,14 @@ export interface Destination {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** A user returned in the same browser. */
 export interface Arrival {
   readonly consent: Consent
   readonly back: Return
   readonly note: string | undefined
-  /** Removes the cookie of the redirect. */
+  /** Headers that remove the cookie of the round trip. */
   readonly clear: Readonly<Record<string, string>>
 }
 
-/** Redirects to authorization servers and back. The content of `state` stays on the server. */
 export class RoundTrips {
   readonly #options: RoundTripOptions
 
@@ -54,7 +52,7 @@ export class RoundTrips {
     this.#options = options
   }
 
-  /** Redirects the browser; `undefined` if the server's endpoints cannot be discovered. */
+  /** Redirects the browser; `undefined` if the endpoints of the server cannot be found. */
   async depart({ note, ...trip }: Trip, to: Destination): Promise<HttpReply | undefined> {
     const { store, clock } = this.#options
     const departure: Departure = {
@@ -80,7 +78,7 @@ export class RoundTrips {
     return { status: 302, headers, body: undefined }
   }
 
-  /** `undefined` for a return that is unknown, repeated, expired or from another browser. */
+  /** `undefined` for a return that is unknown, repeated or late, or that left from another browser. */
   async arrive(request: HttpRequest): Promise<Arrival | undefined> {
     const { store, clock } = this.#options
     const state = request.query.get('state') ?? ''
@@ -129,19 +127,18 @@ function flowName(consentId: string): string {
 
 const SECRET_BYTES = 32
 
-/** Unguessable, in the characters of a code verifier (RFC 7636 §4.1). */
+/** Also fit for a code verifier (RFC 7636 §4.1). */
 function randomText(): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }
 
-/** The name of a cookie contains its subject, so that several flows in one browser do not collide. */
 interface CookieJarOptions {
-  /** True if browsers use https; only then can a cookie be bound to this host. */
+  /** Whether browsers use https; only then can a cookie be bound to this host. */
   readonly isSecure: boolean
   readonly maxAgeSeconds: number
 }
 
-/** The cookies of consents: one per redirect, unreadable for scripts, valid for minutes (rule 25). */
+/** One cookie per flow, with its own name, unreadable for scripts, and valid for minutes (rule 25). */
 export class FlowCookies {
   readonly #options: CookieJarOptions
 
@@ -153,7 +150,7 @@ export class FlowCookies {
     return randomText()
   }
 
-  /** Browsers send `Strict` cookies only from our own pages, `Lax` ones also on a redirect from another site. */
+  /** Browsers send `Strict` cookies only for clicks on pages of this server, `Lax` ones also for a return from another site. */
   set(name: string, value: string, sameSite: 'Lax' | 'Strict'): Readonly<Record<string, string>> {
     const { isSecure, maxAgeSeconds } = this.#options
     const secure = isSecure ? '; Secure' : ''
@@ -165,7 +162,7 @@ export class FlowCookies {
     return { 'set-cookie': this.clearing(name) }
   }
 
-  /** Removes it in an answer that sets another cookie. */
+  /** For a reply that also sets another cookie. */
   clearing(name: string): string {
     const secure = this.#options.isSecure ? '; Secure' : ''
     return `${this.#nameOf(name)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure}`
@@ -175,7 +172,7 @@ export class FlowCookies {
     return readCookie(header, this.#nameOf(name))
   }
 
-  /** Cookie names with this prefix, in the order of the browser: the oldest first. */
+  /** The names that begin with `start`, the oldest first, as browsers send them. */
   names(header: string | undefined, start: string): readonly string[] {
     const written = this.#nameOf(start)
     return (header ?? '')
