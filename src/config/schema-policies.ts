@@ -4,18 +4,19 @@ import {
   type ApprovalRules,
   DEFAULT_APPROVAL_RULES,
 } from '#kernel/approval/approvals'
+import { defined } from '#kernel/base/defined'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { Secret } from '#kernel/base/secret'
 import { NO_LIMIT } from '#stages/limits/budgets'
 
-/*
- * The config sections of OAuth, approvals, limits and budgets.
- * `schema.ts` puts them into the schema of a config.
- * Invariant: the comments are the hover texts of editors, so they are written for users.
+/**
+ * The parts of the config schema about OAuth, approvals, limits and budgets, and `closed`, the object that every part is made of.
+ * `schema.ts` puts them in.
+ * An unknown key is an error that suggests the right one.
  */
 
 const TEXT = z.string().min(1)
-/** Hosts for which plain http does not leave this machine. */
+/** Hosts to which plain http stays on this machine. */
 export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Kept as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http only to this machine. */
@@ -41,7 +42,7 @@ const CLIENT = {
   clientAuth: z.enum(['basic', 'post', 'none']).optional(),
 }
 
-/** Parameters that only the flow itself sets. */
+/** Parameters that the flow sets itself. */
 const RESERVED = [
   'client_id',
   'code_challenge',
@@ -64,13 +65,13 @@ const PROVIDER = closed({
   authorizationEndpoint: ENDPOINT.optional(),
   tokenEndpoint: ENDPOINT.optional(),
   revocationEndpoint: ENDPOINT.optional(),
-  /** All that may be asked for; a tool that needs another scope is refused at the start. Default: any. */
+  /** The scopes that may be requested; a tool that needs another one is refused at the start. Default: any. */
   scopes: z.array(SCOPE).optional(),
-  /** Asked for every time, such as `offline_access`. */
+  /** Requested every time, for example `offline_access`. */
   alwaysScopes: z.array(SCOPE).default([]),
-  /** Whom the tokens are for (RFC 8707), such as the URL of an MCP server; sent with every request for one. */
+  /** The resource that the tokens are for (RFC 8707), for example the URL of an MCP server; sent with every request. */
   resource: ENDPOINT.optional(),
-  /** More parameters of the authorization request, such as `access_type: 'offline'`. */
+  /** Further parameters of the authorization request, for example `access_type: 'offline'`. */
   parameters: z
     .record(
       TEXT.refine((name) => !RESERVED.includes(name), { error: 'is set by the server itself.' }),
@@ -89,32 +90,30 @@ const PROVIDER = closed({
   )
   .refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
 
+const OPENID_SCOPES = z
+  .array(SCOPE)
+  .default(['openid'])
+  .transform((scopes) => [...new Set(['openid', ...scopes])])
+
 const SIGN_IN = closed({
   ...CLIENT,
   /** OpenID Connect issuer where users sign in. */
   issuer: ENDPOINT,
   /** Default `['openid']`. */
-  scopes: z
-    .array(SCOPE)
-    .default(['openid'])
-    .transform((scopes) => [...new Set(['openid', ...scopes])]),
+  scopes: OPENID_SCOPES,
   /** The claim that is the user id of calls. Default `sub`. */
   userClaim: TEXT.default('sub'),
   /** Who may consent for a principal itself, by principal: user ids. */
   owners: z.record(TEXT, z.array(TEXT)).default({}),
 }).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
 
-/** `console.signIn` of a config. */
 export const CONSOLE_SIGN_IN = closed({
   ...CLIENT,
   /** OpenID Connect issuer where people sign in; one of `auth.issuers`, which says who they are and what they may do. */
   issuer: ENDPOINT,
-  /** What is asked for besides `openid`. Default nothing. */
-  scopes: z
-    .array(SCOPE)
-    .default(['openid'])
-    .transform((scopes) => [...new Set(['openid', ...scopes])]),
-  /** Whom the access token is for (RFC 8707), where the issuer wants to be told. Default not said. */
+  /** The scopes to request besides `openid`. Default none. */
+  scopes: OPENID_SCOPES,
+  /** The resource that the access token is for (RFC 8707), if the issuer needs it. Default none. */
   resource: ENDPOINT.optional(),
 }).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
 
@@ -128,7 +127,6 @@ function hasSecretItNeeds({
   return clientSecret !== undefined || clientAuth === undefined || clientAuth === 'none'
 }
 
-/** `oauth` of a config. */
 export const OAUTH = closed({
   /** By the id that tools name in `requirements.authorization`. */
   providers: z.record(TEXT, PROVIDER).default({}),
@@ -140,21 +138,20 @@ export const OAUTH = closed({
 
 export type ParsedOAuth = z.output<typeof OAUTH>
 
-/** The longest a question may stay open: 30 days. */
-const MAX_MS = 30 * 24 * 3_600_000
+/** 30 days. */
+const MAX_EXPIRY_MS = 30 * 24 * 3_600_000
 
-/** The members of `approvals` that decide, in the words of the other keys. */
 export function approvalTerms(scope: z.ZodType<string, string>) {
   const terms = {
     /** How long a question stays open. Default 1 800 000, half an hour. */
-    expiresAfterMs: z.int().min(1_000).max(MAX_MS).optional(),
-    /** How many distinct approvers must say yes. Default 1. */
+    expiresAfterMs: z.int().min(1_000).max(MAX_EXPIRY_MS).optional(),
+    /** How many distinct approvers must approve. Default 1. */
     quorum: z.int().min(1).max(100).optional(),
     /** What approvers must hold besides `approvals:respond`. Default nothing more. */
     requiredScope: scope.optional(),
     /** Let a caller approve its own call. Default false. */
     selfApproval: z.boolean().optional(),
-    /** Let one override, with the scope `approvals:override` and a reason, be enough whatever the quorum. Default false. */
+    /** Let one override, with the scope `approvals:override` and a reason, replace the quorum. Default false. */
     overrideBypassesQuorum: z.boolean().optional(),
   }
   const when = z
@@ -173,39 +170,19 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
 
 type ParsedApprovals = z.output<z.ZodObject<ReturnType<typeof approvalTerms>>>
 
-/** With every default filled in. */
 export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
   const { when, perTool, maxParkedPerPrincipal, ...terms } = parsed
+  const own = Object.entries(perTool)
   return {
     ...DEFAULT_APPROVAL_RULES,
-    ...given(terms),
+    ...defined(terms),
     when,
     whenPerTool: new Map(
-      Object.entries(perTool).flatMap(([tool, own]) => (own.when === undefined ? [] : [[tool, own.when]])),
+      own.flatMap(([tool, rules]) => (rules.when === undefined ? [] : [[tool, rules.when]])),
     ),
-    perTool: new Map(Object.entries(perTool).map(([tool, own]) => [tool, given(own)])),
+    perTool: new Map(own.map(([tool, { when: _when, ...rules }]) => [tool, defined(rules)])),
     maxParkedPerPrincipal,
   }
-}
-
-/** Without members that were left out, so that they do not hide defaults. */
-function given<Terms extends object>(terms: Terms) {
-  const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum }: OptionalTerms = terms
-  return {
-    ...(expiresAfterMs === undefined ? {} : { expiresAfterMs }),
-    ...(quorum === undefined ? {} : { quorum }),
-    ...(requiredScope === undefined ? {} : { requiredScope }),
-    ...(selfApproval === undefined ? {} : { selfApproval }),
-    ...(overrideBypassesQuorum === undefined ? {} : { overrideBypassesQuorum }),
-  }
-}
-
-interface OptionalTerms {
-  readonly expiresAfterMs?: number | undefined
-  readonly quorum?: number | undefined
-  readonly requiredScope?: string | undefined
-  readonly selfApproval?: boolean | undefined
-  readonly overrideBypassesQuorum?: boolean | undefined
 }
 
 const MINUTE_MS = 60_000
@@ -216,9 +193,9 @@ const WINDOW_UNITS: Readonly<Record<string, number>> = {
 }
 const MAX_WINDOW_MS = 31 * 1_440 * MINUTE_MS
 const MIB = 1_024 * 1_024
-/** OWP-98 knows no longer poll. */
+/** The longest poll of OWP-98. */
 const MAX_WAIT_S = 60
-/** So that sums of thousandths stay exact. */
+/** Sums of thousandths stay exact. */
 const MAX = 1_000_000_000
 
 const COUNT = z.int().min(1).max(MAX)
@@ -230,12 +207,12 @@ const AMOUNT = z
 const RATE = {
   /** New runs per minute; fractions are fine. */
   callsPerMinute: AMOUNT.optional(),
-  /** How many may come at once before the rate counts. Default a tenth of `callsPerMinute`, at least 1. */
+  /** How many may start at once before the rate applies. Default a tenth of `callsPerMinute`, at least 1. */
   burst: COUNT.optional(),
 }
 const LIMIT = {
   ...RATE,
-  /** Runs at once; one that was ended but has not settled counts too. */
+  /** Concurrent runs; one that was ended but has not settled counts, too. */
   concurrent: COUNT.optional(),
 }
 
@@ -256,7 +233,7 @@ function hasRateForBurst({ callsPerMinute, burst }: WrittenRate): boolean {
 const CALL_LIMIT = closed(LIMIT).refine(hasRateForBurst, BURST_ALONE)
 const TOOL_LIMIT = closed({
   ...LIMIT,
-  /** Limit of each principal for the tool. */
+  /** For each principal that uses the tool. */
   perPrincipal: CALL_LIMIT.prefault({}),
 }).refine(hasRateForBurst, BURST_ALONE)
 
@@ -268,9 +245,9 @@ export const LIMITS = closed({
   perPrincipal: CALL_LIMIT.prefault({}),
   /** For each tool, over all principals and all its versions. */
   perTool: TOOL_LIMIT.prefault({}),
-  /** By principal id, such as `key:alice`: what is said here counts instead of `perPrincipal`. */
+  /** By principal id, for example `key:alice`: overrides `perPrincipal`. */
   byPrincipal: z.record(z.string(), CALL_LIMIT).default({}),
-  /** By any name of a tool without a version, such as `Mail.Send` or `mcp:github.create_issue`: what is said here counts instead of `perTool`. */
+  /** By any name of a tool without a version, for example `Mail.Send` or `mcp:github.create_issue`: overrides `perTool`. */
   byTool: z.record(z.string(), TOOL_LIMIT).default({}),
   /** For the whole server. */
   total: closed({
@@ -279,7 +256,7 @@ export const LIMITS = closed({
     concurrent: COUNT.default(1_000),
     /** Changes that wait to be written before new calls are refused. Default 5 000. */
     pendingWrites: COUNT.default(5_000),
-    /** How late the event loop may be, for more than a moment, before new calls are refused. Default 500. */
+    /** How long the event loop may lag, for more than a moment, before new calls are refused. Default 500. */
     delayMs: COUNT.default(500),
     /** Bytes of request bodies held at once. Default 64 MiB. */
     bodyBytes: COUNT.default(64 * MIB),
@@ -292,7 +269,7 @@ export const LIMITS = closed({
     perPrincipal: COUNT.default(100),
     /** Default 1 000. */
     total: COUNT.default(1_000),
-    /** The longest that a poll or `Prefer: wait` waits, at most 60. Default 60. */
+    /** The longest wait of a poll or `Prefer: wait`, at most 60. Default 60. */
     longestSeconds: z.int().min(1).max(MAX_WAIT_S).default(MAX_WAIT_S),
   }).prefault({}),
 })
@@ -315,12 +292,12 @@ const WINDOW = z.string().transform((text, context) => {
 const BUDGET = closed({
   /** Each principal, or each tenant as a whole. */
   for: z.enum(['principal', 'tenant']),
-  /** Only these: ids of principals, or names of tenants. */
+  /** Only these principal ids or tenant names. */
   of: z.array(z.string().min(1)).optional(),
   /** `15m`, `1h`, `1d` …: whole multiples since 1970, in UTC. */
   window: WINDOW,
   calls: COUNT.optional(),
-  /** Run time. A call's `timeoutMs` is set aside while it runs. */
+  /** Run time. A call reserves its `timeoutMs` while it runs. */
   seconds: AMOUNT.optional(),
   /** Cost units: the sum of the tools' `policy.cost`. */
   cost: AMOUNT.optional(),
@@ -348,9 +325,10 @@ const BUDGET = closed({
 
 export const BUDGETS = z.array(BUDGET).default([])
 
-/** Separates the unknown keys of one object, which zod reports as one issue. */
+/** Separates the messages about unknown keys of one object, which zod reports as one issue. */
 export const LINE = '\n'
 
+/** Keys that are often written at the top level, with their place. */
 const HOME_OF: ReadonlyMap<string, string> = new Map(
   [
     ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'maxConnections', 'metricsPort'].map(
@@ -368,7 +346,7 @@ const HOME_OF: ReadonlyMap<string, string> = new Map(
   ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
 )
 
-/** An object that refuses keys it does not know, and says which one was probably meant. */
+/** An object that refuses unknown keys and suggests known ones. */
 export function closed<Shape extends z.ZodRawShape>(shape: Shape) {
   const known = Object.keys(shape)
   return z.strictObject(shape, {
