@@ -98,7 +98,6 @@ const READERS =
 const APPROVERS = 'Needs the start token of the server, or a credential with the scope `approvals:respond`.'
 
 export const LIST_APPROVALS = operation({
-  id: 'listApprovals',
   route: 'GET /admin/approvals',
   summary: 'Calls that wait for approval, or did.',
   description: READERS,
@@ -107,7 +106,6 @@ export const LIST_APPROVALS = operation({
 })
 
 export const SHOW_APPROVAL = operation({
-  id: 'showApproval',
   route: 'GET /admin/approvals/:id',
   summary: 'One of them, with its arguments.',
   description: READERS,
@@ -133,7 +131,6 @@ export const DECISION_BODY = () =>
     .prefault({})
 
 export const APPROVE_CALL = operation({
-  id: 'approveCall',
   route: 'POST /admin/approvals/:id/approve',
   summary: 'Approves a call.',
   description: APPROVERS,
@@ -143,7 +140,6 @@ export const APPROVE_CALL = operation({
 })
 
 export const REJECT_CALL = operation({
-  id: 'rejectCall',
   route: 'POST /admin/approvals/:id/reject',
   summary: 'Rejects a call.',
   description: APPROVERS,
@@ -152,8 +148,7 @@ export const REJECT_CALL = operation({
   errors: [404, 409, 410, 422],
 })
 
-export const LINK_APPROVAL = operation({
-  id: 'makeApprovalLink',
+export const MAKE_APPROVAL_LINK = operation({
   route: 'POST /admin/approvals/:id/link',
   summary: 'Makes a one-time link for one approver.',
   description: APPROVERS,
@@ -181,4 +176,4 @@ export const LINK_APPROVAL = operation({
   errors: [404, 409, 410, 422],
 })
 /** A link for one approver. */
-export type ApprovalLink = AnswerOf<typeof LINK_APPROVAL>
+export type ApprovalLink = AnswerOf<typeof MAKE_APPROVAL_LINK>

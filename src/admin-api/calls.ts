@@ -165,8 +165,7 @@ const page = () => ({
   limit: numberInQuery(1_000, 1).default(100),
 })
 
-export const LIST_CALLS = operation({
-  id: 'listAllCalls',
+export const LIST_ALL_CALLS = operation({
   route: 'GET /admin/calls',
   scope: 'admin:calls',
   summary: 'Calls of the tenant, newest first; the operator sees every tenant.',
@@ -178,10 +177,9 @@ export const LIST_CALLS = operation({
       next: z.int().nullable().describe('Send it as `before` for the next page; null at the end.'),
     }),
 })
-export type CallPage = AnswerOf<typeof LIST_CALLS>
+export type CallPage = AnswerOf<typeof LIST_ALL_CALLS>
 
-export const LIST_REJECTED = operation({
-  id: 'listRejectedRequests',
+export const LIST_REJECTED_REQUESTS = operation({
   route: 'GET /admin/calls/rejected',
   scope: 'admin:calls',
   summary:
@@ -213,10 +211,9 @@ export const LIST_REJECTED = operation({
       next: z.int().nullable().describe('Send it as `before` for the next page; null at the end.'),
     }),
 })
-export type RejectedRequest = AnswerOf<typeof LIST_REJECTED>['rejected'][number]
+export type RejectedRequest = AnswerOf<typeof LIST_REJECTED_REQUESTS>['rejected'][number]
 
-export const COUNT_CALLS = operation({
-  id: 'countAllCalls',
+export const COUNT_ALL_CALLS = operation({
   route: 'GET /admin/calls/stats',
   scope: 'admin:calls',
   summary:
@@ -242,10 +239,9 @@ export const COUNT_CALLS = operation({
         .describe('False when there are more calls than are counted; the older ones are left out.'),
     }),
 })
-export type CallStats = AnswerOf<typeof COUNT_CALLS>
+export type CallStats = AnswerOf<typeof COUNT_ALL_CALLS>
 
-export const FOLLOW_CALLS = operation({
-  id: 'followAllCalls',
+export const FOLLOW_ALL_CALLS = operation({
   route: 'GET /admin/calls/events',
   scope: 'admin:calls',
   summary: 'Calls as they begin, wait, end and are settled, on every server of the store.',
@@ -263,7 +259,6 @@ export const FOLLOW_CALLS = operation({
 })
 
 export const SHOW_CALL = operation({
-  id: 'showCall',
   route: 'GET /admin/calls/:record',
   scope: 'admin:calls',
   summary:
@@ -280,7 +275,6 @@ export const SHOW_CALL = operation({
 })
 
 export const SETTLE_CALL = operation({
-  id: 'settleCall',
   route: 'POST /admin/calls/:record/settle',
   scope: 'calls:settle',
   summary: 'Records how an ambiguous call ended.',

@@ -41,9 +41,12 @@ export function createAdminDocument(version: string): Part {
     },
   }
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const operation of MODULES.flatMap((module) => Object.values(module).filter(isOperation))) {
+  for (const [name, operation] of MODULES.flatMap((module) => Object.entries(module))) {
+    if (!isOperation(operation)) continue
     const path = operation.path.replace(/:(\w+)/, '{$1}')
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation, schemas) }
+    const operationId = name.toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase())
+    const described = { operationId, ...describe(operation, schemas) }
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described }
   }
   const message = { 'application/json': { schema: { $ref: '#/components/schemas/AdminMessage' } } }
   return {
@@ -78,7 +81,7 @@ function isOperation(exported: unknown): exported is Operation {
 }
 
 function describe(operation: Operation, schemas: Record<string, unknown>): Part {
-  const { id, path, summary, access, parameter, query, body, answer, status = 200 } = operation
+  const { path, summary, access, parameter, query, body, answer, status = 200 } = operation
   const [, name] = /:(\w+)/.exec(path) ?? []
   const inQuery = query() === UNDECLARED() ? {} : toJsonSchema(query(), 'input', schemas)
   const parameters = [
@@ -99,7 +102,6 @@ function describe(operation: Operation, schemas: Record<string, unknown>): Part 
       ? { 'text/event-stream': { schema: { type: 'string' } } }
       : { 'application/json': { schema: toJsonSchema(answer(), 'output', schemas) } }
   return {
-    operationId: id,
     tags: ['admin'],
     summary,
     description: descriptionOf(operation),
@@ -128,8 +130,9 @@ function statusesOf({ access, errors = [] }: Operation): readonly (keyof typeof 
 }
 
 /** Who may use it, before what else there is to know. */
-function descriptionOf({ scope, isServerWide, access, description }: Operation): string | undefined {
-  const whose = isServerWide === true ? 'a credential of the default tenant' : 'a credential'
+function descriptionOf(operation: Operation): string | undefined {
+  const { serverScope, scope = serverScope, access, description } = operation
+  const whose = serverScope === undefined ? 'a credential' : 'a credential of the default tenant'
   const needs =
     scope === undefined
       ? []

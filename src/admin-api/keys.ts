@@ -41,7 +41,6 @@ const NEW_KEY = named('AdminNewKey', () =>
 export type NewKey = Shape<typeof NEW_KEY>
 
 export const LIST_KEYS = operation({
-  id: 'listKeys',
   route: 'GET /admin/keys',
   scope: 'admin:keys',
   summary: 'API keys, without the keys themselves.',
@@ -72,7 +71,6 @@ const terms = () => ({
 })
 
 export const CREATE_KEY = operation({
-  id: 'createKey',
   route: 'POST /admin/keys',
   scope: 'admin:keys',
   summary: 'Makes a principal with its first key.',
@@ -94,7 +92,6 @@ export const CREATE_KEY = operation({
 })
 
 export const REVOKE_KEY = operation({
-  id: 'revokeKey',
   route: 'DELETE /admin/keys/:key_id',
   scope: 'admin:keys',
   summary: 'Ends one key.',
@@ -103,7 +100,6 @@ export const REVOKE_KEY = operation({
 })
 
 export const ROTATE_KEY = operation({
-  id: 'rotateKey',
   route: 'POST /admin/principals/:principal/keys',
   scope: 'admin:keys',
   summary: 'Makes another key of a principal; the old one may end later.',
@@ -125,7 +121,6 @@ export const ROTATE_KEY = operation({
 })
 
 export const END_PRINCIPAL = operation({
-  id: 'endPrincipal',
   route: 'DELETE /admin/principals/:principal',
   scope: 'admin:keys',
   summary: 'Ends a principal for good: its name is never given again.',

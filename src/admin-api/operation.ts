@@ -34,16 +34,14 @@ const METHODS = ['GET', 'POST', 'DELETE'] as const
 type Method = (typeof METHODS)[number]
 
 interface Declaration<Query extends z.ZodType, Body extends z.ZodType, Answer extends object> {
-  /** `operationId` of the document. */
-  readonly id: string
   /** Method and path, which has at most one parameter: `DELETE /admin/keys/:key_id`. */
   readonly route: `${Method} /admin/${string}`
   readonly summary: string
   readonly description?: string
-  /** The server checks it before it reads the request. Absent: the handler decides who may do what. */
+  /** The server checks it before it reads the request. Without a scope the handler decides who may do what. */
   readonly scope?: ServerScope
-  /** It concerns all tenants, so that a credential has to be of the default tenant. */
-  readonly isServerWide?: true
+  /** For what concerns all tenants: a scope that counts only in the default tenant. */
+  readonly serverScope?: ServerScope
   /** `callers`: where tools can be called without a credential, no credential is needed. `open`: never. Default: a credential. */
   readonly access?: 'callers' | 'open'
   /** Explains the parameter of the path. */

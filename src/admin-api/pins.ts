@@ -61,30 +61,24 @@ export const PIN_DIFF = named('AdminPinDiff', () =>
 export type PinDiff = Shape<typeof PIN_DIFF>
 
 export const LIST_PINS = operation({
-  id: 'listPins',
   route: 'GET /admin/pins',
-  scope: 'admin:pins',
-  isServerWide: true,
+  serverScope: 'admin:pins',
   summary: 'Pinned definitions of imported tools.',
   query: () => z.object({ source: z.string().optional(), waiting: z.enum(['true', 'false']).optional() }),
   answer: () => z.object({ pins: z.array(PIN()) }),
 })
 
 export const SHOW_PIN = operation({
-  id: 'showPin',
   route: 'GET /admin/pins/:tool',
-  scope: 'admin:pins',
-  isServerWide: true,
+  serverScope: 'admin:pins',
   summary: 'What accepting the change of a tool would change.',
   answer: PIN_DIFF,
   errors: [404],
 })
 
 export const ACCEPT_PINS = operation({
-  id: 'acceptPins',
   route: 'POST /admin/pins/accept',
-  scope: 'admin:pins',
-  isServerWide: true,
+  serverScope: 'admin:pins',
   summary: 'Accepts all changes of a source that wait.',
   body: () =>
     z.strictObject({
@@ -108,10 +102,8 @@ const decision = () =>
     .prefault({})
 
 export const ACCEPT_PIN = operation({
-  id: 'acceptPin',
   route: 'POST /admin/pins/:tool/accept',
-  scope: 'admin:pins',
-  isServerWide: true,
+  serverScope: 'admin:pins',
   summary: 'Accepts the change of a tool that waits.',
   body: decision,
   answer: PIN_DIFF,
@@ -119,10 +111,8 @@ export const ACCEPT_PIN = operation({
 })
 
 export const REJECT_PIN = operation({
-  id: 'rejectPin',
   route: 'POST /admin/pins/:tool/reject',
-  scope: 'admin:pins',
-  isServerWide: true,
+  serverScope: 'admin:pins',
   summary: 'Rejects the change of a tool that waits.',
   body: decision,
   answer: PIN_DIFF,

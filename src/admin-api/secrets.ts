@@ -39,7 +39,6 @@ const name = () =>
 const scopes = () => z.array(z.string().min(1))
 
 export const LIST_SECRETS = operation({
-  id: 'listSecrets',
   route: 'GET /admin/secrets',
   scope: 'admin:secrets',
   summary: 'Credentials in the vault, never their values.',
@@ -47,7 +46,6 @@ export const LIST_SECRETS = operation({
 })
 
 export const SET_SECRET = operation({
-  id: 'setSecret',
   route: 'POST /admin/secrets',
   scope: 'admin:secrets',
   summary: 'Puts a credential into the vault, in the place of the one that is there.',
@@ -84,7 +82,6 @@ export const SET_SECRET = operation({
 })
 
 export const REMOVE_SECRET = operation({
-  id: 'removeSecret',
   route: 'DELETE /admin/secrets/:ref',
   scope: 'admin:secrets',
   summary: 'Removes a credential, and has its provider revoke it.',
@@ -94,7 +91,6 @@ export const REMOVE_SECRET = operation({
 })
 
 export const LIST_PROVIDERS = operation({
-  id: 'listProviders',
   route: 'GET /admin/providers',
   summary: 'OAuth providers of the config, and who is connected.',
   description:
@@ -126,7 +122,6 @@ export const LIST_PROVIDERS = operation({
 export type Provider = AnswerOf<typeof LIST_PROVIDERS>['providers'][number]
 
 export const CONNECT_PROVIDER = operation({
-  id: 'connectProvider',
   route: 'POST /admin/providers/:id/connect',
   summary: 'A link where a person grants access, for every tool that needs it.',
   description:

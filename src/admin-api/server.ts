@@ -30,7 +30,6 @@ const CLIENT_CONFIG = named('AdminClientConfig', () =>
 export type ClientConfig = Shape<typeof CLIENT_CONFIG>
 
 export const DESCRIBE_SERVER = operation({
-  id: 'describeServer',
   route: 'GET /admin/server',
   access: 'callers',
   summary: 'Addresses of the protocols and toolsets, and what to paste into which client.',
@@ -52,7 +51,6 @@ export const DESCRIBE_SERVER = operation({
 export type ServerAbout = AnswerOf<typeof DESCRIBE_SERVER>
 
 export const READ_BEGINNING = operation({
-  id: 'readBeginning',
   route: 'GET /admin/server/beginning',
   access: 'callers',
   summary: 'Whether a tool has been called, and the latest call that came over MCP.',
@@ -88,20 +86,16 @@ const JOURNAL_CHECK = named('AdminJournalCheck', () =>
 export type JournalCheck = Shape<typeof JOURNAL_CHECK>
 
 export const READ_JOURNAL_STATE = operation({
-  id: 'readJournalState',
   route: 'GET /admin/journal',
-  scope: 'audit:read',
-  isServerWide: true,
+  serverScope: 'audit:read',
   summary: 'The result of the last check of the journal in this process, and whether one runs now.',
   answer: () => z.object({ last: JOURNAL_CHECK().nullable(), chains: z.int(), checking: z.boolean() }),
 })
 export type JournalState = AnswerOf<typeof READ_JOURNAL_STATE>
 
 export const VERIFY_JOURNAL = operation({
-  id: 'verifyJournal',
   route: 'POST /admin/journal/verify',
-  scope: 'audit:read',
-  isServerWide: true,
+  serverScope: 'audit:read',
   summary: 'Checks the whole journal and every guarded row, beside running calls.',
   description:
     'The answer is a stream of events: `progress` (`checked` of about `groups`), at the end `verified` (AdminJournalCheck) or `stopped` with a `message`. Closing the connection ends the check. It ends by itself after two minutes; `collet journal verify` has no such bound.',
@@ -109,7 +103,6 @@ export const VERIFY_JOURNAL = operation({
 })
 
 export const READ_AUDIT = operation({
-  id: 'readAudit',
   route: 'GET /admin/audit',
   scope: 'audit:read',
   summary: 'Who was refused what, oldest first.',
@@ -149,10 +142,8 @@ export const READ_AUDIT = operation({
 export type Refusal = AnswerOf<typeof READ_AUDIT>['events'][number]
 
 export const LIST_WEBHOOKS = operation({
-  id: 'listWebhooks',
   route: 'GET /admin/webhooks',
-  scope: 'admin:webhooks',
-  isServerWide: true,
+  serverScope: 'admin:webhooks',
   summary: 'Receivers of notices, what each of them gets, and how deliveries went lately.',
   answer: () =>
     z.object({
@@ -179,10 +170,8 @@ export const LIST_WEBHOOKS = operation({
 export type Webhooks = AnswerOf<typeof LIST_WEBHOOKS>
 
 export const TEST_WEBHOOKS = operation({
-  id: 'testWebhooks',
   route: 'POST /admin/webhooks/test',
-  scope: 'admin:webhooks',
-  isServerWide: true,
+  serverScope: 'admin:webhooks',
   summary: 'Sends samples to webhooks of the config, and reports what they answered.',
   body: () =>
     z
@@ -197,10 +186,8 @@ export const TEST_WEBHOOKS = operation({
 })
 
 export const RELOAD_CONFIG = operation({
-  id: 'reloadConfig',
   route: 'POST /admin/reload',
-  scope: 'admin:reload',
-  isServerWide: true,
+  serverScope: 'admin:reload',
   summary: 'Has the config read again by all servers of the store.',
   answer: () =>
     z.object({
@@ -215,7 +202,6 @@ export type Reloaded = AnswerOf<typeof RELOAD_CONFIG>
 export const APPROVAL_ID = /^[\w-]{1,64}$/
 
 export const SIGN_IN_BROWSER = operation({
-  id: 'signInBrowser',
   route: 'POST /admin/sign-in',
   summary: 'Makes a one-time address that signs a browser on this machine in as the operator.',
   description: 'Needs the start token of the server.',
@@ -224,8 +210,7 @@ export const SIGN_IN_BROWSER = operation({
   errors: [409],
 })
 
-export const READ_DOCUMENT = operation({
-  id: 'readAdminDocument',
+export const READ_ADMIN_DOCUMENT = operation({
   route: 'GET /admin/openapi.json',
   access: 'open',
   summary: 'This document, in OpenAPI 3.1.',

@@ -43,12 +43,10 @@ const SOURCE = named('AdminSource', () =>
 )
 export type Source = Shape<typeof SOURCE>
 
-const shared = { scope: 'admin:sources', isServerWide: true } as const
 const options = () => z.record(z.string(), json())
 
 export const LIST_SOURCES = operation({
-  ...shared,
-  id: 'listSources',
+  serverScope: 'admin:sources',
   route: 'GET /admin/sources',
   summary: 'Sources with their state.',
   answer: () =>
@@ -73,8 +71,7 @@ export const LIST_SOURCES = operation({
 export type SourceList = AnswerOf<typeof LIST_SOURCES>
 
 export const ADD_SOURCE = operation({
-  ...shared,
-  id: 'addSource',
+  serverScope: 'admin:sources',
   route: 'POST /admin/sources',
   summary: 'Adds a source; all servers of the store take it up.',
   body: () =>
@@ -88,8 +85,7 @@ export const ADD_SOURCE = operation({
 })
 
 export const FIND_SOURCES = operation({
-  ...shared,
-  id: 'findSources',
+  serverScope: 'admin:sources',
   route: 'POST /admin/sources/find',
   summary: 'Which of these upstreams are sources already, and which keys are taken.',
   body: () => z.strictObject({ options: z.array(options()) }),
@@ -105,8 +101,7 @@ export const FIND_SOURCES = operation({
 })
 
 export const CHANGE_SOURCE = operation({
-  ...shared,
-  id: 'changeSource',
+  serverScope: 'admin:sources',
   route: 'POST /admin/sources/:key/set',
   summary:
     'Changes what is done with the tools of an imported source, or gives it new values of its credentials.',
@@ -118,24 +113,21 @@ export const CHANGE_SOURCE = operation({
 })
 
 export const REMOVE_SOURCE = operation({
-  ...shared,
-  id: 'removeSource',
+  serverScope: 'admin:sources',
   route: 'DELETE /admin/sources/:key',
   summary: 'Removes an imported source.',
   answer: () => z.object({ key: z.string(), removed: z.boolean() }),
 })
 
 export const REFRESH_SOURCE = operation({
-  ...shared,
-  id: 'refreshSource',
+  serverScope: 'admin:sources',
   route: 'POST /admin/sources/:key/refresh',
   summary: 'Reads the tools of a source again now.',
   answer: () => z.object({ source: SOURCE().nullable() }),
 })
 
 export const CHECK_SOURCE = operation({
-  ...shared,
-  id: 'checkSource',
+  serverScope: 'admin:sources',
   route: 'POST /admin/sources/:key/check',
   summary: 'Takes every step to a source and reports which one fails.',
   answer: () =>
@@ -156,8 +148,7 @@ export const CHECK_SOURCE = operation({
 export type CheckedSource = AnswerOf<typeof CHECK_SOURCE>
 
 export const PROBE_SOURCE = operation({
-  ...shared,
-  id: 'probeSource',
+  serverScope: 'admin:sources',
   route: 'POST /admin/sources/probe',
   summary:
     'Says what a URL, a file or a command is, and which tools it has, before it is added. A command is started for it.',

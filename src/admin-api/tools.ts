@@ -73,7 +73,6 @@ const LISTED_TOOL = named('AdminListedTool', () =>
 )
 
 export const COUNT_TOOLS = operation({
-  id: 'countTools',
   route: 'GET /admin/tool-count',
   access: 'callers',
   summary: 'How many tools the list has.',
@@ -84,8 +83,7 @@ export const COUNT_TOOLS = operation({
 })
 
 /** Its static type is `ToolListing` of the kernel, which the console and `collet tools` search. */
-export const LIST_TOOLS = operation({
-  id: 'listAllTools',
+export const LIST_ALL_TOOLS = operation({
   route: 'GET /admin/tools',
   access: 'callers',
   summary: 'All tools in one compact answer, with what is wrong with each.',
@@ -196,7 +194,6 @@ const TOOL = named('AdminTool', () =>
 export type ToolDetails = Shape<typeof TOOL>
 
 export const SHOW_TOOL = operation({
-  id: 'showTool',
   route: 'GET /admin/tools/:tool',
   access: 'callers',
   summary: 'One tool: schemas, policy, needs, names, history, and what models are given of it.',
@@ -219,7 +216,6 @@ const COUNTED = () => ({
 })
 
 export const READ_TOOL_USAGE = operation({
-  id: 'readToolUsage',
   route: 'GET /admin/tools/:tool/usage',
   access: 'callers',
   scope: 'admin:calls',
@@ -264,7 +260,6 @@ const TOOLSET = named('AdminToolset', () =>
 export type Toolset = Shape<typeof TOOLSET>
 
 export const LIST_TOOLSETS = operation({
-  id: 'listToolsets',
   route: 'GET /admin/toolsets',
   scope: 'admin:keys',
   summary: 'Toolsets with the tools in them and who has them.',

@@ -8,7 +8,6 @@ import { type AnswerOf, operation, time, timeInQuery } from './operation.ts'
 const tenant = () => z.string().optional()
 
 export const READ_USAGE = operation({
-  id: 'readUsage',
   route: 'GET /admin/usage',
   scope: 'admin:calls',
   summary: 'Calls, errors, time and cost of tenants, principals and tools.',
@@ -39,7 +38,6 @@ export const READ_USAGE = operation({
 export type Usage = AnswerOf<typeof READ_USAGE>['usage'][number]
 
 export const READ_BUDGETS = operation({
-  id: 'readBudgets',
   route: 'GET /admin/budgets',
   scope: 'admin:calls',
   summary: 'What is left of each budget, and when it starts anew.',
@@ -71,7 +69,6 @@ export const READ_BUDGETS = operation({
 export type Budget = AnswerOf<typeof READ_BUDGETS>['budgets'][number]
 
 export const READ_LIMITS = operation({
-  id: 'readLimits',
   route: 'GET /admin/limits',
   scope: 'admin:calls',
   summary: 'How many calls may run at once and how often, and how many run in this process now.',

@@ -105,8 +105,11 @@ export function approverOf(principal: Principal): Approver {
 }
 
 /** For what belongs to the whole server: a credential of one tenant may not decide about the tools of the others. */
-export function requireServerScope(principal: Principal, scope: ServerScope, access: OperatorAccess): void {
-  access.requireScope(principal, scope)
+export function requireDefaultTenant(
+  principal: Principal,
+  scope: ServerScope,
+  access: Pick<OperatorAccess, 'noteDenied'>,
+): void {
   if (isOperator(principal) || principal.tenant === DEFAULT_TENANT) return
   access.noteDenied(principal, scope)
   throw fault('not_authorized', 'This concerns the whole server, and this credential is for one tenant.')

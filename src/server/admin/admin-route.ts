@@ -11,7 +11,7 @@ import type { Principal } from '#kernel/base/principal'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { type OperatorAccess, requireServerScope } from './access.ts'
+import { type OperatorAccess, requireDefaultTenant } from './access.ts'
 
 /** A request for an operation, as its handler gets it. */
 interface OperationRequest<Query, Body> {
@@ -41,7 +41,7 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
   operation: Operation<Query, Body>,
   handle: (request: OperationRequest<z.output<Query>, z.output<Body>>) => Promise<HttpReply>,
 ): ServerRoute {
-  const { method, path, scope } = operation
+  const { method, path, serverScope, scope = serverScope } = operation
   return {
     ...{ access: 'authenticated', method, path },
     authenticate: operation.access === 'callers' ? access.admit : access.authenticate,
@@ -50,8 +50,8 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
     async handle(http) {
       const { principal, params } = http
       if (hasNul(http.body)) throw badRequest('A text in the body holds the character NUL.')
-      if (scope !== undefined && operation.isServerWide === true) requireServerScope(principal, scope, access)
-      else if (scope !== undefined) access.requireScope(principal, scope)
+      if (scope !== undefined) access.requireScope(principal, scope)
+      if (serverScope !== undefined) requireDefaultTenant(principal, serverScope, access)
       const [id = ''] = Object.values(params)
       const query = parse(operation.query, queryMembers(http.query), 'The query')
       const body = parse(operation.body, http.body, 'The body')

@@ -6,9 +6,9 @@ import {
   APPROVE_CALL,
   type Approval,
   DECISION_BODY,
-  LINK_APPROVAL,
   LIST_APPROVALS,
   type ListedApproval,
+  MAKE_APPROVAL_LINK,
   REJECT_CALL,
   SHOW_APPROVAL,
 } from '#admin-api/approvals'
@@ -81,16 +81,20 @@ export function createApprovalRoutes(
     }),
     serveOperation(access, APPROVE_CALL, decide('approve')),
     serveOperation(access, REJECT_CALL, decide('reject')),
-    serveOperation(access, LINK_APPROVAL, async ({ principal, id, body: { approver, power: wanted } }) => {
-      const found = await findApproval(approvals, principal, id)
-      const power = mayLinkDecide(found) ? wanted : 'inspect'
-      const made = await approvals.mint(approverOf(principal), found, { approver, power })
-      if (made.kind === 'forbidden') throw lacksScope(made.scope)
-      if (made.kind !== 'minted') throw refusalOf(made.kind)
-      const { token } = made
-      const needsSignIn = approvals.needsSignIn(found) && power === 'decide'
-      return { url: `${publicUrl()}/approve/${token}`, token, approver, power, needs_sign_in: needsSignIn }
-    }),
+    serveOperation(
+      access,
+      MAKE_APPROVAL_LINK,
+      async ({ principal, id, body: { approver, power: wanted } }) => {
+        const found = await findApproval(approvals, principal, id)
+        const power = mayLinkDecide(found) ? wanted : 'inspect'
+        const made = await approvals.mint(approverOf(principal), found, { approver, power })
+        if (made.kind === 'forbidden') throw lacksScope(made.scope)
+        if (made.kind !== 'minted') throw refusalOf(made.kind)
+        const { token } = made
+        const needsSignIn = approvals.needsSignIn(found) && power === 'decide'
+        return { url: `${publicUrl()}/approve/${token}`, token, approver, power, needs_sign_in: needsSignIn }
+      },
+    ),
   ]
 }
 

@@ -3,7 +3,7 @@
  * `Last-Event-ID` continues where a reader stopped, on any server of the store. First comes `ready`, then `calls`; `end` says why there
  * is no more. A stream ends when its credential does.
  */
-import { FOLLOW_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
+import { FOLLOW_ALL_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
 import type { RequestHeaders } from '#auth/authenticator'
 import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
@@ -39,7 +39,7 @@ export function createCallEventRoutes(
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
-    serveReply(access, FOLLOW_CALLS, async ({ principal, query: { after, ...query }, http }) => {
+    serveReply(access, FOLLOW_ALL_CALLS, async ({ principal, query: { after, ...query }, http }) => {
       const asked = toCallFilter(query, clock.nowMs(), baseOf)
       const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
       const reply = {

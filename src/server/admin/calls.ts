@@ -6,8 +6,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type CallDetails,
   type CallOutcome,
-  COUNT_CALLS,
-  LIST_CALLS,
+  COUNT_ALL_CALLS,
+  LIST_ALL_CALLS,
   type ListedCall,
   SETTLE_CALL,
   SHOW_CALL,
@@ -65,17 +65,21 @@ export function createCallRoutes(
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
-    serveOperation(access, LIST_CALLS, async ({ principal, query: { record, before, limit, ...query } }) => {
-      const filter = toCallFilter(query, clock.nowMs(), baseOf)
-      const tenant = tenantWithin(principal)
-      const page =
-        record === undefined
-          ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
-          : { calls: await calls.findByPrefix(record, limit) }
-      const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
-      return { calls: found, next: page.next ?? null }
-    }),
-    serveOperation(access, COUNT_CALLS, async ({ principal, query: { buckets, ...query } }) => {
+    serveOperation(
+      access,
+      LIST_ALL_CALLS,
+      async ({ principal, query: { record, before, limit, ...query } }) => {
+        const filter = toCallFilter(query, clock.nowMs(), baseOf)
+        const tenant = tenantWithin(principal)
+        const page =
+          record === undefined
+            ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
+            : { calls: await calls.findByPrefix(record, limit) }
+        const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
+        return { calls: found, next: page.next ?? null }
+      },
+    ),
+    serveOperation(access, COUNT_ALL_CALLS, async ({ principal, query: { buckets, ...query } }) => {
       const nowMs = clock.nowMs()
       const filter = toCallFilter(query, nowMs, baseOf)
       const tenant = tenantWithin(principal) ?? filter.tenant

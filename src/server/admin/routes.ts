@@ -1,4 +1,4 @@
-import { READ_DOCUMENT } from '#admin-api/server'
+import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { NO_ROLES, type Principal } from '#kernel/base/principal'
@@ -156,8 +156,8 @@ export function adminRoutes(
 function documentRoute(): ServerRoute {
   let document: object | undefined
   return {
-    method: READ_DOCUMENT.method,
-    path: READ_DOCUMENT.path,
+    method: READ_ADMIN_DOCUMENT.method,
+    path: READ_ADMIN_DOCUMENT.path,
     access: 'open',
     body: 'never',
     handle: async () => {

@@ -5,7 +5,7 @@
  */
 import {
   COUNT_TOOLS,
-  LIST_TOOLS,
+  LIST_ALL_TOOLS,
   LIST_TOOLSETS,
   READ_TOOL_USAGE,
   SHOW_TOOL,
@@ -109,7 +109,7 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
     serveOperation(access, COUNT_TOOLS, async ({ principal, query }) => ({
       count: viewerOf(principal, query.toolset).catalog.bases().length,
     })),
-    serveReply(access, LIST_TOOLS, async ({ principal, query, http }) =>
+    serveReply(access, LIST_ALL_TOOLS, async ({ principal, query, http }) =>
       replyPrepared(http, await listings.of(viewerOf(principal, query.toolset)), PRIVATE),
     ),
     serveOperation(access, SHOW_TOOL, async ({ principal, id, query }) => {

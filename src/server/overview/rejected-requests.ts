@@ -1,6 +1,6 @@
 /** Rejected requests as operators see them: `GET /admin/calls/rejected`, and their counts for statistics and usage. */
 
-import { LIST_REJECTED, type RejectedRequest } from '#admin-api/calls'
+import { LIST_REJECTED_REQUESTS, type RejectedRequest } from '#admin-api/calls'
 import type { Clock } from '#kernel/base/clock'
 import { REFUSAL_CODES, type RefusalCode } from '#kernel/base/errors'
 import { type OperatorAccess, tenantWithin } from '#server/admin/access'
@@ -20,15 +20,19 @@ export function createRejectionRoutes(
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
-    serveOperation(access, LIST_REJECTED, async ({ principal, query: { code, before, limit, ...query } }) => {
-      const { tenant, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
-      const found = await rejections.list({
-        ...{ tenant: tenantWithin(principal) ?? tenant, principal: filter.principal, tool: filter.tool },
-        ...{ sinceMs: filter.sinceMs, untilMs: filter.untilMs, before, limit, code: readCode(code) },
-      })
-      const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
-      return { rejected: found.map(renderRejection), next }
-    }),
+    serveOperation(
+      access,
+      LIST_REJECTED_REQUESTS,
+      async ({ principal, query: { code, before, limit, ...query } }) => {
+        const { tenant, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
+        const found = await rejections.list({
+          ...{ tenant: tenantWithin(principal) ?? tenant, principal: filter.principal, tool: filter.tool },
+          ...{ sinceMs: filter.sinceMs, untilMs: filter.untilMs, before, limit, code: readCode(code) },
+        })
+        const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
+        return { rejected: found.map(renderRejection), next }
+      },
+    ),
   ]
 }
 

@@ -2,8 +2,8 @@ import { queryOptions, useMutation, useQueryClient } from '@tanstack/react-query
 import type {
   APPROVE_CALL,
   ApprovalLink,
-  LINK_APPROVAL,
   LIST_APPROVALS,
+  MAKE_APPROVAL_LINK,
   SHOW_APPROVAL,
 } from '../../../../src/admin-api/approvals.ts'
 import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
@@ -66,7 +66,7 @@ export function useDecide(id: string) {
   })
 }
 
-export function makeLink(id: string, body: BodyOf<typeof LINK_APPROVAL>): Promise<ApprovalLink> {
+export function makeLink(id: string, body: BodyOf<typeof MAKE_APPROVAL_LINK>): Promise<ApprovalLink> {
   return request<ApprovalLink>(`${pathOf(id)}/link`, { method: 'POST', body })
 }
 

@@ -3,7 +3,7 @@ import type {
   CallDetails,
   CallStats,
   ChangedCall,
-  LIST_REJECTED,
+  LIST_REJECTED_REQUESTS,
   SHOW_CALL,
 } from '../../../../src/admin-api/calls.ts'
 import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
@@ -66,7 +66,7 @@ export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive:
     queryKey: ['calls', 'rejected', filters],
     queryFn: async ({ signal }) =>
       (
-        await request<AnswerOf<typeof LIST_REJECTED>>(
+        await request<AnswerOf<typeof LIST_REJECTED_REQUESTS>>(
           `/admin/calls/rejected?${paramsOf(filters, { limit: '500' })}`,
           { signal },
         )
