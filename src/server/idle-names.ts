@@ -12,7 +12,7 @@ import {
   closedEntries,
   describeClosed,
   selectedBy,
-  unaskedScope,
+  unusedScope,
 } from '#server/admin/key-grants'
 import type { BudgetRule } from '#stages/limits/budgets'
 import type { KeyOwner, KeyRecord } from '#store/keys'
@@ -71,7 +71,7 @@ function idleScopes(
   { tools }: NamedThings,
 ): readonly string[] {
   const idle = (where: string, held: readonly string[]): readonly string[] =>
-    held.flatMap((scope) => unaskedScope(scope, { tools, scopes }).map((text) => `${where}: ${text}`))
+    held.flatMap((scope) => unusedScope(scope, { tools, scopes }).map((text) => `${where}: ${text}`))
   return [
     ...auth.apiKeys.flatMap(({ id, scopes: held }) => idle(`auth.apiKeys of "${id}"`, held)),
     ...[...auth.roles].flatMap(([role, { scopes: held }]) => idle(`auth.roles.${role}`, held)),

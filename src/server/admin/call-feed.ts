@@ -1,3 +1,8 @@
+/**
+ * Calls as they change, for any number of readers at the cost of one. The feed keeps one position in each chain of the journal (rule 16),
+ * polls for all readers together, and stops polling while there are none; so every server of a store sees what all of them do. A reader
+ * gets a call as it is when it is read, so that several changes of one call are one entry. The stream of calls is its only user.
+ */
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import type { CallState } from '#kernel/call/call'
@@ -5,30 +10,28 @@ import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '
 import { type CallGlance, type FollowedCalls, matchesButState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 
-/** How soon a change is told. What happens meanwhile goes out together, so that many calls cost little more than one. */
-const LOOK_MS = 250
+/** How often the journal is polled. Changes in between are sent together, so that many calls cost little more than one. */
+const POLL_MS = 250
 const GROUPS_AT_ONCE = 500
-/** Commits that a reader who comes back is told of; whoever missed more lists calls anew. */
+/** Commits that a reader who comes back gets; a reader that missed more lists calls again. */
 const MAX_MISSED = 2_000
-/** Calls that wait for a reader who takes them too slowly. */
+/** Changed calls that are kept for a slow reader. */
 const MAX_WAITING = 2_000
 
-/** A call that changed, as it is now. */
 export interface ChangedCall {
   readonly call: CallGlance
-  /** What happened to it since readers were last told. */
+  /** What happened to it since the last page. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
-  /** The operator who ran it under the principal's name; absent also where these events do not tell. */
+  /** The operator who ran it under the principal's name; absent also if these events do not name one. */
   readonly by?: string
 }
 
-/** What a reader is told at once. */
 export interface FeedPage {
   readonly changed: readonly ChangedCall[]
-  /** Records of calls that its filter meant before, and does not mean any more. */
+  /** Records of calls that matched the filter before, and no longer do. */
   readonly left: readonly string[]
-  /** Where a reader that comes back goes on, on any server of the store; absent when nobody can. */
+  /** Where a reader that comes back continues, on any server of the store; absent with too many writers. */
   readonly cursor: string | undefined
 }
 
@@ -37,11 +40,6 @@ interface CallFeedOptions {
   readonly clock: Clock
 }
 
-/**
- * Calls as they change, for any number of readers at the price of one: one place in each chain of the journal (rule 16),
- * one look for everybody, and none while nobody reads. So every server of a store sees what all of them do. What is told
- * is the call as it is by then, so several changes of one call are one.
- */
 export class CallFeed {
   readonly #options: CallFeedOptions
   readonly #readers = new Set<CallReader>()
@@ -54,11 +52,11 @@ export class CallFeed {
     this.#options = options
   }
 
-  /** Begins with what changes from now on, or after the place where a reader stopped. */
+  /** Starts with changes from now on, or after the cursor of a reader that comes back. */
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
     if (this.#isClosed) throw closing()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
-    // Before the first look, so that nothing falls between what it missed and what comes.
+    // Before the first poll, so that no change falls between those it missed and those that come.
     this.#readers.add(reader)
     try {
       this.#started ??= this.#start()
@@ -72,7 +70,6 @@ export class CallFeed {
     }
   }
 
-  /** Everybody is sent home. */
   close(): void {
     this.#isClosed = true
     this.#endAll(closing())
@@ -88,15 +85,15 @@ export class CallFeed {
       this.#started = undefined
       throw error
     }
-    void this.#look()
+    void this.#poll()
   }
 
-  /** A journal that cannot be read ends the readers: they come again, and hear why. */
-  async #look(): Promise<void> {
+  /** A journal that cannot be read ends the readers, which connect again and get the reason. */
+  async #poll(): Promise<void> {
     try {
       while (this.#readers.size > 0) {
         const groups = await this.#options.store.readJournal([...this.#chains.values()], GROUPS_AT_ONCE)
-        if (groups.length > 0) await this.#tell(groups)
+        if (groups.length > 0) await this.#publish(groups)
         if (groups.length < GROUPS_AT_ONCE) await this.#pause()
       }
     } catch {
@@ -106,16 +103,16 @@ export class CallFeed {
     }
   }
 
-  async #tell(groups: readonly JournalGroup[]): Promise<void> {
-    await this.#follow(groups)
+  async #publish(groups: readonly JournalGroup[]): Promise<void> {
+    await this.#advance(groups)
     const readers = [...this.#readers]
     const changes = await this.#changesIn(groups, ({ tenant }) => readers.some((each) => each.isFor(tenant)))
     const cursor = cursorOf(this.#chains)
     for (const reader of this.#readers) reader.push(changes, cursor)
   }
 
-  /** Keeps the places, and learns about writers that are new. */
-  async #follow(groups: readonly JournalGroup[]): Promise<void> {
+  /** Advances the positions, and adds writers that are new. */
+  async #advance(groups: readonly JournalGroup[]): Promise<void> {
     if (groups.some(({ writer }) => !this.#chains.has(writer))) {
       for (const chain of await this.#options.store.journalChains()) {
         const group = this.#chains.get(chain.writer)?.group ?? -1
@@ -154,15 +151,15 @@ export class CallFeed {
     })
   }
 
-  /** What changed since a reader was here; `undefined` when that is too much, or its place is none of this store. */
+  /** The changes since a cursor; `undefined` if there are too many, or the cursor is not of this store. */
   async #missedSince(after: string, filter: FollowedCalls): Promise<readonly ChangedCall[] | undefined> {
     const chains = await this.#options.store.journalChains()
-    const places = placesOf(after, chains)
-    if (places === undefined) return undefined
+    const positions = positionsOf(after, chains)
+    if (positions === undefined) return undefined
     const missed: JournalGroup[] = []
     for (;;) {
-      const groups = await this.#options.store.readJournal([...places.values()], GROUPS_AT_ONCE)
-      for (const group of groups) places.set(group.writer, group)
+      const groups = await this.#options.store.readJournal([...positions.values()], GROUPS_AT_ONCE)
+      for (const group of groups) positions.set(group.writer, group)
       missed.push(...groups)
       if (missed.length > MAX_MISSED) return undefined
       if (groups.length < GROUPS_AT_ONCE) break
@@ -181,7 +178,7 @@ export class CallFeed {
         this.#wake = undefined
         resolve()
       }
-      const timer = setTimeout(done, LOOK_MS)
+      const timer = setTimeout(done, POLL_MS)
       this.#wake = done
     })
   }
@@ -191,14 +188,14 @@ function closing(): ToolError {
   return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
 }
 
-/** Somebody who follows calls. What it has not taken yet waits here, a call once. */
+/** One reader of the feed. Changes that it has not taken yet wait here, one entry for each call. */
 export class CallReader {
   readonly #filter: FollowedCalls
   readonly #clock: Clock
   readonly #onLeave: () => void
   readonly #changed = new Map<string, ChangedCall>()
   readonly #left = new Set<string>()
-  /** What is told while it still learns what it missed, which is older. */
+  /** Pushes that arrive before the older changes that it missed. */
   #early: (() => void)[] | undefined = []
   #cursor: string | undefined
   #hasMissed = false
@@ -211,7 +208,7 @@ export class CallReader {
     this.#onLeave = onLeave
   }
 
-  /** Whether something happened since its last place that it is not told. */
+  /** Whether there were changes since its cursor that it does not get. */
   get hasMissed(): boolean {
     return this.#hasMissed
   }
@@ -220,7 +217,7 @@ export class CallReader {
     return this.#cursor
   }
 
-  /** Why nothing more comes; what waits can still be taken. */
+  /** Why the feed ended; waiting changes can still be taken. */
   get ended(): ToolError | undefined {
     return this.#end
   }
@@ -251,7 +248,7 @@ export class CallReader {
     else if (this.#changed.size + this.#left.size > 0) this.#wake?.()
   }
 
-  /** What has come, as soon as there is something; an empty page after `maxMs`, or at its end. */
+  /** Resolves with the waiting changes as soon as there are some; with an empty page after `maxMs` or at the end. */
   async take(maxMs: number, signal: AbortSignal): Promise<FeedPage> {
     if (this.#changed.size + this.#left.size === 0 && this.#end === undefined && !signal.aborted)
       await this.#arrival(maxMs, signal)
@@ -305,10 +302,9 @@ function isTenantOf({ tenant }: FollowedCalls, other: string): boolean {
   return tenant === undefined || tenant === other
 }
 
-/** An event that changed a call. */
 type CallChange = Extract<JournalEvent, { readonly record: string; readonly attempt: number }>
 
-/** That somebody looked changes nothing, and what a limit refused is no call. */
+/** Events that name a call but do not change it: someone read it, or a limit refused a request. */
 const UNCHANGED: ReadonlySet<JournalEvent['type']> = new Set(['call.shown', 'call.refused'])
 
 function isChange(event: JournalEvent): event is CallChange {
@@ -317,14 +313,14 @@ function isChange(event: JournalEvent): event is CallChange {
 
 function operatorIn(events: readonly CallChange[]): { readonly by?: string } {
   for (const event of events) {
-    const tells =
+    const mayName =
       event.type === 'call.claimed' || event.type === 'call.parked' || event.type === 'call.succeeded'
-    if (tells && event.by !== undefined) return { by: event.by }
+    if (mayName && event.by !== undefined) return { by: event.by }
   }
   return {}
 }
 
-/** The states that a call was in before an event, where it was in one. */
+/** The states that a call may have had before an event. */
 const BEFORE: Partial<Record<CallChange['type'], readonly CallState[]>> = {
   'call.succeeded': ['running'],
   'call.failed': ['running', 'parked'],
@@ -343,7 +339,7 @@ function statesBefore({ call, events }: ChangedCall): readonly CallState[] {
   return [...events.flatMap((type) => BEFORE[type] ?? []), ...(isAgain ? (['released'] as const) : [])]
 }
 
-/** Why a call failed: its outcome is sealed, and the journal says it. */
+/** The error code of a failed call, from the journal, because its outcome is sealed. */
 function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode | undefined {
   if (state !== 'failed' && state !== 'released') return undefined
   for (const event of events.toReversed()) {
@@ -353,37 +349,42 @@ function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode
   return undefined
 }
 
-/** More writers than these at once have no cursor: it has to fit into a header. */
-const MAX_PLACES = 200
+/** With more open chains there is no cursor, because it has to fit into a header. */
+const MAX_POSITIONS = 200
 const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
 
 /**
- * One place per chain that may still grow, and the number of the newest chain. Writers are numbered in the order in
- * which they begin, so a chain that a cursor does not name had ended, or began later.
+ * The number of the newest chain, and the position in each chain that may still grow. Writers are numbered in the order in which they
+ * begin, so that a chain which a cursor does not name had ended, or began later.
  */
 function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined {
   const all = [...chains.values()]
   const open = all.filter(({ hasEnded, group }) => !hasEnded && group >= 0)
-  if (open.length > MAX_PLACES) return undefined
+  if (open.length > MAX_POSITIONS) return undefined
   const newest = all.reduce((most, { no }) => Math.max(most, no), 0)
   return [newest, ...open.map(({ no, group }) => `${no}-${group}`)].join('.')
 }
 
-/** `undefined` for a text that is no cursor of this store. */
-function placesOf(cursor: string, chains: readonly JournalChain[]): Map<string, JournalPosition> | undefined {
+/** `undefined` for a text that is not a cursor of this store. */
+function positionsOf(
+  cursor: string,
+  chains: readonly JournalChain[],
+): Map<string, JournalPosition> | undefined {
   if (!CURSOR.test(cursor)) return undefined
   const [newest = '', ...named] = cursor.split('.')
-  const places = new Map(named.map((place) => place.split('-').map(Number)).map(([no, group]) => [no, group]))
+  const positions = new Map(
+    named.map((text) => text.split('-').map(Number)).map(([no, group]) => [no, group]),
+  )
   const known = new Set(chains.map(({ no }) => no))
   if (
     Number(newest) > Math.max(0, ...known) ||
-    [...places.keys()].some((no) => no === undefined || !known.has(no))
+    [...positions.keys()].some((no) => no === undefined || !known.has(no))
   )
     return undefined
   return new Map(
     chains.flatMap(({ no, writer, group }) => {
-      const place = places.get(no) ?? (no > Number(newest) ? undefined : group)
-      return place === undefined ? [] : [[writer, { writer, group: place }]]
+      const position = positions.get(no) ?? (no > Number(newest) ? undefined : group)
+      return position === undefined ? [] : [[writer, { writer, group: position }]]
     }),
   )
 }

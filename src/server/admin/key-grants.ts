@@ -1,3 +1,7 @@
+/**
+ * Checks what a new key is given: that it exists, that it opens something, and that its giver holds it too. Keys over HTTP and the check of
+ * a config (`idle-names.ts`, `collet check`) use the same rules.
+ */
 import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'
 import { fault } from '#kernel/base/errors'
@@ -16,28 +20,28 @@ import { httpFault } from '#server/http/exchange'
 import type { KnownTool } from '#server/known-tools'
 import type { KeyGrant } from '#store/keys'
 
-/** What keys can be given, as far as it is known where they are made. */
+/** Tools, toolsets, roles and scopes that a key can be given. */
 export interface KnownGrants extends Selectable {
   readonly tools: readonly KnownTool[]
   readonly roles: RoleTable
-  /** What is asked for besides the scopes of tools and of the server's own routes. */
+  /** Scopes besides those of tools and of the server's own routes. */
   readonly scopes: readonly string[]
   /** Whether a tool of this name may come from a source whose tools are not all known here. */
   mayComeLater(name: string): boolean
 }
 
 /**
- * A role, a toolset or a tool that is not there would grant nothing, and nobody would notice: they are refused. What may
- * match something later gives a warning.
+ * Throws for a role, a toolset or a tool that does not exist: it would grant nothing, and its owner would not notice. Returns warnings
+ * about entries that may match something later.
  */
 export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants): readonly string[] {
   const role = grant.roles.find((name) => !known.roles.has(name))
   if (role !== undefined)
     throw httpFault(400, `There is no role "${role}" in auth.roles.${didYouMean(role, known.roles.keys())}`)
-  const seen = { ...known, tools: known.tools.filter(({ policy }) => isForTenant(policy, tenant)) }
+  const visible = { ...known, tools: known.tools.filter(({ policy }) => isForTenant(policy, tenant)) }
   const warnings: string[] = []
   for (const text of grant.tools ?? []) {
-    const problem = selectorProblem(text, seen)
+    const problem = selectorProblem(text, visible)
     if (problem === undefined) continue
     const kind = readSelector(text)?.kind
     const isCertain = kind === 'toolset' || (kind === 'name' && !known.mayComeLater(text))
@@ -49,13 +53,13 @@ export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants):
   const closed = closedEntries(grant, known.roles, (text) => selectedBy(text, tenant, known)).map(
     (entry) => `${describeClosed(entry)}: add ${entry.scopes.map((scope) => `--scope ${scope}`).join(' ')}`,
   )
-  return [...warnings, ...closed, ...grant.scopes.flatMap((scope) => unaskedScope(scope, seen))]
+  return [...warnings, ...closed, ...grant.scopes.flatMap((scope) => unusedScope(scope, visible))]
 }
 
 /** An entry of an allow-list that selects tools, none of which the key may call. */
 interface ClosedEntry {
   readonly text: string
-  /** What the key lacks for the tool that it is closest to. */
+  /** The scopes that the key lacks, for the tool that lacks fewest. */
   readonly scopes: readonly string[]
 }
 
@@ -68,7 +72,7 @@ export function selectedBy(
   return tools.filter((tool) => isForTenant(tool.policy, tenant) && selectsIn(toolsets, text, tool))
 }
 
-/** The entries of a key's allow-list that open nothing, because the key lacks a scope of each tool they select. */
+/** Entries of a key's allow-list that open nothing, because the key lacks a scope of every tool that they select. */
 export function closedEntries(
   { tools = [], scopes, roles }: KeyGrant,
   table: RoleTable,
@@ -91,15 +95,15 @@ export function describeClosed({ text, scopes }: ClosedEntry): string {
   return `${text} asks for the ${noun} ${scopes.join(', ')}, which this key does not hold`
 }
 
-/** What approvers have to hold. */
+/** Scopes that approvers need. */
 export function approverScopes({ requiredScope, perTool }: ApprovalRules): readonly string[] {
   return [requiredScope, ...[...perTool.values()].map((terms) => terms.requiredScope)].flatMap(
     (scope) => scope ?? [],
   )
 }
 
-/** A scope that nothing asks for opens nothing. */
-export function unaskedScope(
+/** Warns about a scope that no tool and no route needs. */
+export function unusedScope(
   scope: string,
   { tools, scopes }: Pick<KnownGrants, 'tools' | 'scopes'>,
 ): readonly string[] {
@@ -108,7 +112,7 @@ export function unaskedScope(
   return [`Nothing here asks for the scope "${scope}".${didYouMean(scope, asked)}`]
 }
 
-/** Nobody gives on what they do not hold. */
+/** Throws if a grant has more than its giver holds. */
 export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGrants | undefined): void {
   const scopes = grantedScopes(known?.roles ?? NO_ROLES, grant)
   const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
@@ -120,7 +124,7 @@ export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGran
   }
 }
 
-/** Whether these open all that this one does. A pattern, which later tools may match too, only by the same words. */
+/** Whether held entries open everything that `text` does. A pattern, which later tools may match too, has to be held literally. */
 function isAmong(
   text: string,
   held: readonly string[],
@@ -129,8 +133,9 @@ function isAmong(
 ): boolean {
   if (held.includes(text)) return true
   if (known === undefined || readSelector(text)?.kind !== 'name') return false
-  const meant = known.tools.filter((tool) => isForTenant(tool.policy, tenant) && selects(text, tool))
+  const selected = known.tools.filter((tool) => isForTenant(tool.policy, tenant) && selects(text, tool))
   return (
-    meant.length > 0 && meant.every((tool) => held.some((other) => selectsIn(known.toolsets, other, tool)))
+    selected.length > 0 &&
+    selected.every((tool) => held.some((other) => selectsIn(known.toolsets, other, tool)))
   )
 }

@@ -1,3 +1,7 @@
+/**
+ * Puts the admin routes of a running server together: each noun gets its part of the services, and live settings as functions, because a
+ * reload replaces them. The composition root is the only user.
+ */
 import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
@@ -34,14 +38,13 @@ interface AdminParts {
   publicUrl(): string
   consoleUrl(): string | undefined
   readonly canSignIn: boolean
-  /** Whether callers need a credential. */
   /** Who calls without a credential; `undefined` where every caller needs one. */
   openCaller(): Principal | undefined
-  /** Hears of every tool that was looked up and is unknown to its principal. */
+  /** Called for every tool that was asked for and that the principal may not see. */
   onUnknownTool(principal: Principal, name: string): void
 }
 
-/** What operators look after, below `/admin`. */
+/** All admin routes of a server, except those that `start-server.ts` adds for streams, reload and sign-in. */
 export function adminRoutes(
   live: () => Settings,
   { gateway, registry, sources: opened, broker, fetch: toConfigured }: Services,
@@ -174,7 +177,7 @@ function ownerOf({ tenant, id }: Settings['auth']['apiKeys'][number]): KeyOwner 
   return { tenant, name: id }
 }
 
-/** Only a server for this machine knows the clients whose files it can read. */
+/** Only a server for this machine can read the files of MCP clients. */
 function bypassesOf(
   { server, folder, variables }: Settings,
   publicUrl: string,
