@@ -358,7 +358,7 @@ describe('the structure', () => {
 /** Modules that open connections, but for their types and their readers of addresses. */
 const WAYS_OUT = /^(?:undici|node:(?:http2?|https|net|tls|dgram))$/
 const HARMLESS_IMPORT =
-  /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
+  /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|BlockList|SocketAddress|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
 /** The same exceptions for modules obtained with `getBuiltinModule`. */
 const HARMLESS_TAKING =
   /const \{ *(?:(?:createServer(?:: \w+)?|createSecureContext|IncomingMessage|ServerResponse|STATUS_CODES)(?:, *)?)+ *\} =\s+process\.getBuiltinModule\('[^']+'\)/g

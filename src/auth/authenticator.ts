@@ -156,7 +156,7 @@ function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<
 }
 
 /** Without the server's guarded fetch no issuer is reached (rule 33). */
-const refuseFetch = (): Promise<Response> => Promise.reject(new Error('no fetch was passed in'))
+const refuseFetch = (): Promise<Response> => Promise.reject(new Error('no network access'))
 
 function createTokens(
   settings: Settings['auth'],
