@@ -1,8 +1,8 @@
-// `npm run build`, or `node scripts/build.mjs FOLDER [--code-only | --no-console]`: the compiler writes declarations,
+// `npm run build`, or `node scripts/build.mjs FOLDER [--code-only | --declarations-only | --no-console]`: the compiler writes declarations,
 // one file per module; the bundler writes the code in few files. Node takes about 0.4 ms to find, read and link a
 // module, so starting from two hundred of them would take longer than the work itself.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join, posix, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -43,6 +43,7 @@ const START = [
   'protocols/otc/routes',
   'protocols/openwop/routes',
   'protocols/mcp/http',
+  'protocols/mcp/methods',
   'protocols/mcp/revision-2025/http',
   'protocols/opentool/routes',
   'protocols/opentool/codec-convert-tools',
@@ -60,11 +61,14 @@ const IN_FRONT = new RegExp(`(/\\*\\*\\s*(?:\\* )?)${PLACES}(?:: |\\. )(.)`, 'g'
 const isCodeOnly = process.argv.includes('--code-only')
 const hasConsole = !isCodeOnly && !process.argv.includes('--no-console')
 
+const missing = [...ENTRIES, ...START].filter((name) => !existsSync(fileOf(name)))
+if (missing.length > 0) throw new Error(`no such modules: ${missing.join(', ')}`)
 rmSync(target, { recursive: true, force: true })
 if (!isCodeOnly) {
   declare()
-  removeCitations()
+  cleanDeclarations()
 }
+if (process.argv.includes('--declarations-only')) process.exit()
 await bundle()
 if (hasConsole) await buildConsole()
 run(
@@ -88,22 +92,38 @@ function run(...args) {
   if (status !== 0) process.exit(status ?? 1)
 }
 
-/**
- * Removes citations from declarations: they are for people who work on the sources, and an editor shows declarations
- * to users.
- */
-function removeCitations() {
+/** Prepares declarations for users: without citations and without types of Node. */
+function cleanDeclarations() {
   for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.d.ts')) continue
     const file = join(target, name)
     const text = readFileSync(file, 'utf8')
-    const plain = text.replace(/\/\*\*[\s\S]*?\*\//g, (comment) =>
+    const plain = withoutNodeTypes(withoutCitations(text))
+    if (plain !== text) writeFileSync(file, plain)
+  }
+}
+
+/** Citations are for people who work on the sources, and an editor shows declarations to users. */
+function withoutCitations(text) {
+  return text
+    .replace(/\/\*\*[\s\S]*?\*\//g, (comment) =>
       comment
         .replace(IN_BRACKETS, '')
         .replace(IN_FRONT, (_, start, letter) => `${start}${letter.toUpperCase()}`),
     )
-    if (plain !== text) writeFileSync(file, plain.replace(/^[ \t]*\/\*\* \*\/\n/gm, ''))
-  }
+    .replace(/^[ \t]*\/\*\* \*\/\n/gm, '')
+}
+
+/** Only internal members have types of Node; without them projects that lack `@types/node` can check declarations. */
+function withoutNodeTypes(text) {
+  return text
+    .replace(/^import (?:type )?\{([^}]*)\} from 'node:[^']+';$/gm, (_, names) =>
+      names
+        .split(',')
+        .map((name) => `type ${name.trim().split(' ').at(-1)}<_ = unknown> = unknown;`)
+        .join('\n'),
+    )
+    .replace(/\bBuffer(?:<\w+>)?(?=[\s;,)>|[])/g, 'Uint8Array')
 }
 
 async function bundle() {

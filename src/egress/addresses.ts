@@ -18,7 +18,7 @@ export function parseAddress(text: string): IpAddress | undefined {
 
 /** All addresses that begin with the same bits. */
 export interface AddressRange {
-  readonly family: IpAddress['family']
+  readonly family: 'ipv4' | 'ipv6'
   readonly prefixBits: number
   readonly members: BlockList
 }

@@ -54,7 +54,7 @@ const BLOCKS = DOCUMENTS.flatMap((document) =>
     })),
 )
 
-/** A project as `collet init` makes it, with the package and its declarations, which the compiler emits once for everything here. */
+/** A project from `collet init`, with the package and its declarations, which are built once for all tests here. */
 async function makeProject(folder: string): Promise<void> {
   expect(await new FakeIo({}, { workingFolder: folder }).run('init')).toBe(0)
   const modules = join(folder, 'node_modules')
@@ -63,7 +63,8 @@ async function makeProject(folder: string): Promise<void> {
   cpSync(join(ROOT, 'package.json'), join(installed, 'package.json'))
   for (const name of readdirSync(join(ROOT, 'node_modules')))
     if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
-  expect(compile('-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(installed, 'dist'))).toBe('')
+  const build = [join(ROOT, 'scripts/build.mjs'), join(installed, 'dist'), '--declarations-only']
+  expect(spawnSync(process.execPath, build, { encoding: 'utf8' })).toMatchObject({ stdout: '', status: 0 })
   for (const { file, text } of BLOCKS) writeFileSync(join(folder, file), fileOf(text))
 }
 
