@@ -133,7 +133,7 @@ export interface WorkerSide extends WorkerShare {
   readonly port: number | undefined
   /** Resolves on a request to stop, and when the parent process has ended. */
   readonly stopped: Promise<StopRequester>
-  tellReady(ready: WorkerReady): void
+  reportReady(ready: WorkerReady): void
 }
 
 export interface CliIo {

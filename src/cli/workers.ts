@@ -117,7 +117,7 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
     sharing: port === undefined ? 'first' : 'joining',
     startToken: new Secret(startToken),
     stopped: stopped.promise,
-    tellReady: (ready) => say({ kind: 'ready', ready }),
+    reportReady: (ready) => say({ kind: 'ready', ready }),
     gatherMetrics(metrics) {
       own = metrics
       return {

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { checkCallKey, LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { callScopeHeaders, runOf } from '#protocols/call-wire'
@@ -24,7 +25,7 @@ import {
   noAnswerFailure,
   pause,
   retryAdvice,
-  sendWithRetries,
+  sendOrFail,
 } from './retries.ts'
 import type { ToolDirectory } from './tool-directory.ts'
 
@@ -170,11 +171,8 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   const { settings } = run.session
   const { traceId, timeoutMs } = run.options
   const body = buildCallBody(target.wire, path, {
-    toolId: target.toolId,
-    callId,
-    input,
-    ...(traceId === undefined ? {} : { traceId }),
-    ...(context === undefined ? {} : { context }),
+    ...{ toolId: target.toolId, callId, input },
+    ...defined({ traceId, context }),
   })
   const sending = {
     method: 'POST' as const,
@@ -183,12 +181,10 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
     body: JSON.stringify(body),
   }
   const rules = { settings, signal, timeoutMs, progress, dedupes: isDeduplicated(run) }
-  try {
-    return await sendWithRetries(sending, rules)
-  } catch (error) {
-    if (!(error instanceof NoAnswer)) throw error
-    throw noAnswerFailure(error, `The call to ${sending.url}`, { ...factsOf(run), advice: doubtOf(run) })
-  }
+  return await sendOrFail(sending, rules, `The call to ${sending.url}`, () => ({
+    ...factsOf(run),
+    advice: doubtOf(run),
+  }))
 }
 
 export interface CallResult {

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { type ApiKeyHeader, apiKeyHeaderOf, type ClientDialect } from '#protocols/otc/codec-client'
 import { CallFailure, configFailure } from './failure.ts'
 import type { ServerUrl } from './options.ts'
@@ -132,9 +133,7 @@ async function mint(signing: JwtSigning, issuedAt: number, expiresAt: number): P
     )
   }
   const claims = {
-    ...(signing.issuer === undefined ? {} : { iss: signing.issuer }),
-    ...(signing.subject === undefined ? {} : { sub: signing.subject }),
-    ...(signing.audience === undefined ? {} : { aud: signing.audience }),
+    ...defined({ iss: signing.issuer, sub: signing.subject, aud: signing.audience }),
     iat: issuedAt,
     exp: expiresAt,
   }

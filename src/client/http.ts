@@ -119,11 +119,11 @@ async function sendAndRead(
     throw new NoAnswer('too_large', `answered with more than ${maxResponseBytes} bytes`)
   }
   const body =
-    limits.readJson === undefined ? parseJson(text) : await limits.readJson(text).catch(tellTooMuch)
+    limits.readJson === undefined ? parseJson(text) : await limits.readJson(text).catch(refuseTooMuch)
   return { status: response.status, headers: response.headers, body }
 }
 
-function tellTooMuch(error: unknown): never {
+function refuseTooMuch(error: unknown): never {
   if (!(error instanceof TooMuchJson)) throw error
   throw new NoAnswer('too_much', `answered with JSON that ${error.message}`)
 }

@@ -71,26 +71,16 @@ export interface ClientOptions {
   readonly now?: () => number
 }
 
+type WithoutDefault = 'apiKey' | 'jwt' | 'toolset' | 'protocol' | 'dialect' | 'signal'
+
 /** Options with all defaults. */
-export interface ClientSettings {
+export interface ClientSettings extends Required<Omit<ClientOptions, WithoutDefault>> {
   readonly server: ServerUrl
   readonly credentials: Credentials
   readonly protocol: ClientProtocol | undefined
   readonly dialect: ClientDialect | undefined
-  readonly requirements: RequirementResolvers
-  readonly missingRequirements: 'send' | 'refuse'
-  readonly onChallenge: (challenge: RemoteChallenge) => void | Promise<void>
-  readonly pollChallenges: boolean
-  readonly challengeTimeoutMs: number
-  readonly timeoutMs: number
-  readonly maxRetries: number
-  readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
-  readonly fetch: Fetch
   readonly readJson?: HttpLimits['readJson']
-  readonly sleep: Sleep
-  readonly randomId: () => string
-  readonly now: () => number
 }
 
 const MAX_RETRIES = 10

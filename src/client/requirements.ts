@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
@@ -39,12 +40,7 @@ export async function resolveContext(
   }
   const { userInfo } = needs
   if (!carriesCredentials && userId === undefined && userInfo === undefined) return undefined
-  return {
-    authorization,
-    secrets,
-    ...(userId === undefined ? {} : { userId }),
-    ...(userInfo === undefined ? {} : { userInfo }),
-  }
+  return { authorization, secrets, ...defined({ userId, userInfo }) }
 }
 
 async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {

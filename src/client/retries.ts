@@ -38,6 +38,20 @@ export async function sendWithRetries(sending: HttpSending, rules: SendingRules)
   }
 }
 
+/** Like `sendWithRetries`, with a missing answer as the failure that the caller of the client gets. */
+export async function sendOrFail(
+  sending: HttpSending,
+  rules: SendingRules,
+  doing = `${sending.method} ${sending.url}`,
+  facts: () => Parameters<typeof noAnswerFailure>[2] = () => ({}),
+): Promise<HttpAnswer> {
+  try {
+    return await sendWithRetries(sending, rules)
+  } catch (error) {
+    throw error instanceof NoAnswer ? noAnswerFailure(error, doing, facts()) : error
+  }
+}
+
 export async function pause(
   waitMs: number,
   settings: ClientSettings,
@@ -122,8 +136,8 @@ export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number): 
   const { status, headers, body } = answer
   const afterMs = retryAfterMs(headers.get('retry-after'), now)
   const asked = headers.get('x-should-retry')
-  const needsSomebody = isJsonObject(body) && body.missing_requirements !== undefined
-  const isOpen = status >= 400 && !needsSomebody && asked !== 'false'
+  const needsPerson = isJsonObject(body) && body.missing_requirements !== undefined
+  const isOpen = status >= 400 && !needsPerson && asked !== 'false'
   const refused = isOpen && (status === 429 || asked === 'true')
   const passing = isOpen && dedupes && (status === 408 || status >= 500)
   return {

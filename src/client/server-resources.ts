@@ -1,5 +1,6 @@
 // Declares what `await using` needs, for projects whose `lib` is older.
 /// <reference lib="esnext.disposable" preserve="true" />
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import type { SourceKind } from '#kernel/tool/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-wire'
@@ -10,7 +11,7 @@ import { EVENT_STREAM, IdleTimeout, readEvents } from './event-stream.ts'
 import { CallFailure, type CallFailureOptions } from './failure.ts'
 import { type HttpAnswer, joinSignals, NoAnswer, readText } from './http.ts'
 import type { ClientSettings } from './options.ts'
-import { backoffMs, noAnswerFailure, pause, sendWithRetries } from './retries.ts'
+import { backoffMs, noAnswerFailure, pause, sendOrFail } from './retries.ts'
 
 /**
  * Resources of servers of this package beside tool calls: recorded calls, the openwop catalog, sessions and runs.
@@ -87,27 +88,25 @@ export class Calls {
 
 function readRecorded(body: JsonValue | undefined): RecordedCall | undefined {
   if (!isJsonObject(body)) return undefined
-  const {
-    call_id: callId,
-    tool_id: toolId,
-    state,
-    run_id: runId,
-    trace_id: traceId,
-    protocol,
-    user_id: userId,
-  } = body
+  const { call_id: callId, tool_id: toolId, state } = body
   if (typeof callId !== 'string' || typeof toolId !== 'string' || typeof state !== 'string') return undefined
   return {
     ...{ callId, toolId, state },
     attempt: typeof body.attempt === 'number' ? body.attempt : 1,
-    ...(typeof runId === 'string' ? { runId } : {}),
-    ...(typeof traceId === 'string' ? { traceId } : {}),
-    ...(typeof protocol === 'string' ? { protocol } : {}),
-    ...(typeof userId === 'string' ? { userId } : {}),
+    ...defined({
+      runId: textOf(body.run_id),
+      traceId: textOf(body.trace_id),
+      protocol: textOf(body.protocol),
+      userId: textOf(body.user_id),
+    }),
     isExpired: body.expired === true,
     ...outcomeOf(body, callId),
     record: body,
   }
+}
+
+function textOf(value: JsonValue | undefined): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcome'> {
@@ -119,7 +118,7 @@ function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcom
     return { outcome: { ok: false, error: new CallFailure(kind, message, { callId, ...reading.failure }) } }
   }
   const { value, durationMs } = reading
-  return { outcome: { ok: true, value, ...(durationMs === undefined ? {} : { durationMs }) } }
+  return { outcome: { ok: true, value, ...defined({ durationMs }) } }
 }
 
 /** A tool as the openwop catalog describes it, without how to call it. */
@@ -168,22 +167,24 @@ export class ServerResources {
       headers: async () => ({ ...(await this.headers()), ...key }),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }
-    const rules = {
+    return await sendOrFail(sending, {
       settings,
       ...{ signal: joinSignals(settings.signal, signal), dedupes: true, progress: { resent: 0 } },
-    }
-    try {
-      return await sendWithRetries(sending, rules)
-    } catch (error) {
-      if (error instanceof NoAnswer) throw noAnswerFailure(error, `${method} ${url}`)
-      throw error
-    }
+    })
   }
 
   /** Returns the body of a successful answer; throws on any other. */
   async demand(...asked: Parameters<ServerResources['ask']>): Promise<JsonValue | undefined> {
     const answer = await this.ask(...asked)
     if (isSuccess(answer)) return answer.body
+    throw refused(answer)
+  }
+
+  /** Like `demand`; `undefined` if the server answers 404. */
+  async find(...asked: Parameters<ServerResources['ask']>): Promise<Pick<HttpAnswer, 'body'> | undefined> {
+    const answer = await this.ask(...asked)
+    if (answer.status === 404) return undefined
+    if (isSuccess(answer)) return answer
     throw refused(answer)
   }
 }
@@ -208,9 +209,8 @@ export class Catalog {
 
   /** By catalog id (`openwop:Calculator.Add`); `undefined` for a tool that the caller does not see. */
   async get(toolId: string, { signal }: Asked = {}): Promise<CatalogEntry | undefined> {
-    const answer = await this.#resources.ask('GET', `/v1/tools/${encodeURIComponent(toolId)}`, { signal })
-    if (answer.status === 404) return undefined
-    if (!isSuccess(answer)) throw refused(answer)
+    const answer = await this.#resources.find('GET', `/v1/tools/${encodeURIComponent(toolId)}`, { signal })
+    if (answer === undefined) return undefined
     if (!isEntry(answer.body)) throw unreadable(`GET /v1/tools/${toolId}`, 'a descriptor')
     return answer.body
   }
@@ -247,10 +247,7 @@ export class ToolSession {
   /** `false` if it had ended before. */
   async close({ signal }: Asked = {}): Promise<boolean> {
     const path = `/v1/sessions/${encodeURIComponent(this.id)}`
-    const answer = await this.#resources.ask('DELETE', path, { signal })
-    if (answer.status === 404) return false
-    if (!isSuccess(answer)) throw refused(answer)
-    return true
+    return (await this.#resources.find('DELETE', path, { signal })) !== undefined
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -263,11 +260,7 @@ export async function openSession(
   toolId: string,
   { runId, userId, signal }: SessionOptions,
 ): Promise<{ readonly id: string; readonly runId: string }> {
-  const asked = {
-    toolId,
-    ...(runId === undefined ? {} : { runId }),
-    ...(userId === undefined ? {} : { userId }),
-  }
+  const asked = defined({ toolId, runId, userId })
   const body = await resources.demand('POST', '/v1/sessions', { signal, body: asked })
   if (!isJsonObject(body) || typeof body.sessionId !== 'string' || typeof body.runId !== 'string') {
     throw unreadable('POST /v1/sessions', 'a session')
@@ -322,10 +315,8 @@ export class Runs {
 
   /** Ends the run: it accepts no more calls, and its sessions close. `false` if the caller has no such run. */
   async end(runId: string, { signal }: Asked = {}): Promise<boolean> {
-    const answer = await this.#resources.ask('DELETE', `/v1/runs/${encodeURIComponent(runId)}`, { signal })
-    if (answer.status === 404) return false
-    if (!isSuccess(answer)) throw refused(answer)
-    return true
+    const path = `/v1/runs/${encodeURIComponent(runId)}`
+    return (await this.#resources.find('DELETE', path, { signal })) !== undefined
   }
 
   async *#follow(runId: string, after: number, signal: AbortSignal | undefined): AsyncGenerator<RunEvent> {

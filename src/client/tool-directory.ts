@@ -12,9 +12,9 @@ import {
 } from '#protocols/otc/codec-client'
 import { readRefusal } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './failure.ts'
-import { type HttpAnswer, NoAnswer, untilAborted } from './http.ts'
+import { type HttpAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
-import { noAnswerFailure, sendWithRetries } from './retries.ts'
+import { sendOrFail } from './retries.ts'
 
 /**
  * The list of tools of an OTC server, read once and shared by all calls of a client. It also detects the dialect and
@@ -139,13 +139,9 @@ export class ToolDirectory {
         ...(await credentials.headers(dialect, keyHeader)),
       }),
     }
-    try {
-      const rules = { settings: this.#settings, signal, dedupes: true, progress: { resent: 0 } }
-      return await sendWithRetries(sending, rules)
-    } catch (error) {
-      if (error instanceof NoAnswer) throw noAnswerFailure(error, `GET ${server.base}/tools`)
-      throw error
-    }
+    return await sendOrFail(sending, {
+      ...{ settings: this.#settings, signal, dedupes: true, progress: { resent: 0 } },
+    })
   }
 }
 

@@ -331,7 +331,7 @@ export async function serveUntilStopped(
     // The outcome is logged before this promise settles.
     if (readAgain !== undefined)
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
-    if (worker !== undefined) worker.tellReady(ready)
+    if (worker !== undefined) worker.reportReady(ready)
     else {
       const isSaid = (await developing?.onReady(url)) === true
       if (!isSaid) announce(ready, settings, context, { example })

@@ -73,7 +73,7 @@ export function findBypasses(
   })
 }
 
-/** The same text for the same program or address; credentials and the working folder do not count. */
+/** Equal for entries that lead to one program or address, whatever their credentials and working folder. */
 function targetOf({ command, args, url }: JsonObject): string {
   const address = typeof url === 'string' ? URL.parse(url) : null
   return canonicalJson(
