@@ -23,10 +23,24 @@ interface CheckedNames {
   readonly config: ParsedConfig
   /** Tools defined in code. */
   readonly tools: readonly Tool[]
-  /** Whether the store exists. */
-  readonly isThere: boolean
+  readonly store: CheckedStore
   readonly clock: Clock
-  openStore(): Promise<Store>
+}
+
+/** The opened store; the error if it cannot be opened, `undefined` if it does not exist yet. */
+export type CheckedStore = Store | Error | undefined
+
+/** `undefined` if there is no store, or if it cannot be read; other checks report that. */
+export async function readIfPossible<T>(
+  store: CheckedStore,
+  read: (store: Store) => T | Promise<T>,
+): Promise<T | undefined> {
+  if (store === undefined || store instanceof Error) return undefined
+  try {
+    return await read(store)
+  } catch {
+    return undefined
+  }
 }
 
 interface NameChecks {
@@ -36,22 +50,19 @@ interface NameChecks {
 }
 
 export async function checkNames(checked: CheckedNames): Promise<NameChecks> {
+  const { store, config } = checked
   const withheld = new Set<string>()
-  if (!checked.isThere) return { withheld, checks: await checkIdle(checked, undefined) }
   try {
-    const store = await checked.openStore()
-    try {
-      const found: Check[] = []
-      const sources = Object.fromEntries(await knownSources(Object.entries(checked.config.sources), store))
-      for (const key of Object.keys(sources)) {
-        const checks = await checkSource(key, sources, checked, store)
-        if (checks.some(({ level }) => level === 'fail')) withheld.add(key)
-        found.push(...checks)
-      }
-      return { withheld, checks: [...found, ...(await checkIdle(checked, store))] }
-    } finally {
-      await store.close()
+    if (store instanceof Error) throw store
+    if (store === undefined) return { withheld, checks: await checkIdle(checked, undefined) }
+    const found: Check[] = []
+    const sources = Object.fromEntries(await knownSources(Object.entries(config.sources), store))
+    for (const key of Object.keys(sources)) {
+      const checks = await checkSource(key, sources, checked, store)
+      if (checks.some(({ level }) => level === 'fail')) withheld.add(key)
+      found.push(...checks)
     }
+    return { withheld, checks: [...found, ...(await checkIdle(checked, store))] }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     const unread = warn('source', `The pins of sources cannot be read: ${reason}`, 'See the store above.')

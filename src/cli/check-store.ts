@@ -2,7 +2,7 @@ import type { Webhooks } from '#admin-api/server'
 import type { Webhook } from '#config/webhooks'
 import { listWebhooks } from '#server/webhooks/routes'
 import type { Store } from '#store/collet-store'
-import { type Check, ok, warn } from './check-names.ts'
+import { type Check, type CheckedStore, ok, warn } from './check-names.ts'
 
 /**
  * The part of `collet doctor` that reads the store: whether it has API keys, which sources it holds, and what waits
@@ -23,9 +23,7 @@ const NOTHING: StoreContents = { hasKeys: false, imported: new Map(), checks: []
 const MAX_COUNTED = 1_000
 
 interface Looked {
-  /** Whether the store exists. */
-  readonly isThere: boolean
-  openStore(): Promise<Store>
+  readonly store: CheckedStore
   readonly nowMs: number
   /** Webhooks of the config. */
   readonly webhooks?: readonly Webhook[]
@@ -35,10 +33,8 @@ interface Looked {
 
 /** Reads keys, sources and everything that waits for an operator. */
 export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
-  const { isThere, openStore, nowMs, webhooks, withheld } = looked
-  if (!isThere) return NOTHING
-  const store = await openIfPossible(openStore)
-  if (store === undefined) return NOTHING
+  const { store, nowMs, webhooks, withheld } = looked
+  if (store === undefined || store instanceof Error) return NOTHING
   try {
     const { imported, waiting } = await countPins(store)
     const keys = await store.keys.listKeys({ limit: MAX_COUNTED })
@@ -62,16 +58,6 @@ export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     return { ...NOTHING, checks: [warn('store', `It cannot be looked into: ${why}`, 'See the store above.')] }
-  } finally {
-    await store.close()
-  }
-}
-
-async function openIfPossible(openStore: Looked['openStore']): Promise<Store | undefined> {
-  try {
-    return await openStore()
-  } catch {
-    return undefined
   }
 }
 

@@ -15,7 +15,7 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
-import { type Check, checkNames, fail, ok, warn } from '#cli/check-names'
+import { type Check, type CheckedStore, checkNames, fail, ok, warn } from '#cli/check-names'
 import { lookIntoStore } from '#cli/check-store'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/store'
@@ -102,14 +102,12 @@ async function examine(
       folder: loaded.folder,
     })
     const { server } = loaded.config
-    const openStore = () => context.services.openStore(accessTo(location, context))
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     const nowMs = context.clock.nowMs()
     const webhooks = toWebhooks(loaded.config, loaded.file)
-    const looked = { isThere: isThere(location), openStore }
-    const names = await checkNames({ ...looked, config: loaded.config, tools, clock: context.clock })
-    const stored = await lookIntoStore({ ...looked, nowMs, webhooks, withheld: names.withheld })
+    const opened = await openIfThere(location, context)
+    const { names, stored, keyChange, bypasses } = await readStored(opened)
     // A key in the store makes credentials required, like a key in the config.
     const auth = { ...loaded.config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [
@@ -122,16 +120,28 @@ async function examine(
       ...checkAccess({ ...loaded.config, auth, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       ...(await checkStored(location, context)),
-      ...(await findKeyChange(isThere(location), openStore)).map(({ message, advice }) =>
-        warn('key', message, advice),
-      ),
+      ...keyChange.map(({ message, advice }) => warn('key', message, advice)),
       ...stored.checks,
       ...names.checks,
-      ...(await checkBypasses({ config: loaded.config, isThere: isThere(location), openStore }, context)),
+      ...bypasses,
       ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, nowMs)),
       await checkPort(server.host, server.port),
       checkClock(context.clock, location.file),
     ]
+
+    async function readStored(store: CheckedStore) {
+      try {
+        const names = await checkNames({ store, config: loaded.config, tools, clock: context.clock })
+        return {
+          names,
+          stored: await lookIntoStore({ store, nowMs, webhooks, withheld: names.withheld }),
+          keyChange: await findKeyChange(store),
+          bypasses: await checkBypasses({ config: loaded.config, store }, context),
+        }
+      } finally {
+        if (store !== undefined && !(store instanceof Error)) await store.close()
+      }
+    }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     return [
@@ -280,8 +290,14 @@ function nearestFolder(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearestFolder(dirname(folder))
 }
 
-function isThere({ kind, file }: StoreLocation): boolean {
-  return kind === 'server' || (file !== undefined && existsSync(file))
+async function openIfThere(location: StoreLocation, context: CommandContext): Promise<CheckedStore> {
+  const { kind, file } = location
+  if (kind !== 'server' && (file === undefined || !existsSync(file))) return undefined
+  try {
+    return await context.services.openStore(accessTo(location, context))
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error))
+  }
 }
 
 /** Whether the server could listen now. A port in use is a warning only, because it may be this server. */

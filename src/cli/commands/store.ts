@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { operatorName } from '#cli/admin-client'
+import { type CheckedStore, readIfPossible } from '#cli/check-names'
 import {
   type Arguments,
   type Command,
@@ -15,7 +16,6 @@ import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { keyFileIn, locateStore } from '#config/to-settings'
 import { cleanText } from '#kernel/base/json'
-import type { Store } from '#store/collet-store'
 import type { KeyChangeEnd, KeyProgress, KeyStatus, LaggingWriter } from '#store/rotation'
 import { describeStore, KEPT_STORE_FORMS } from '#store/stores'
 
@@ -216,22 +216,10 @@ function statusJson({ generation, hasOldKey, step, due, writers }: KeyStatus) {
 /**
  * Findings about the key of a store, for `collet doctor`. A store that cannot be opened is reported by another check.
  */
-export async function findKeyChange(
-  isThere: boolean,
-  openStore: () => Promise<Store>,
-): Promise<readonly Finding[]> {
-  if (!isThere) return []
-  try {
-    const store = await openStore()
-    try {
-      const found = describeKeyStatus(await store.keyChange.status())
-      return found === undefined ? [] : [found]
-    } finally {
-      await store.close()
-    }
-  } catch {
-    return []
-  }
+export async function findKeyChange(store: CheckedStore): Promise<readonly Finding[]> {
+  const status = await readIfPossible(store, ({ keyChange }) => keyChange.status())
+  const found = status === undefined ? undefined : describeKeyStatus(status)
+  return found === undefined ? [] : [found]
 }
 
 interface Finding {

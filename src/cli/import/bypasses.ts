@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { type Check, warn } from '#cli/check-names'
+import { type Check, type CheckedStore, readIfPossible, warn } from '#cli/check-names'
 import type { Arguments, CommandContext } from '#cli/command'
 import { confirm } from '#cli/input'
 import { DEFAULT_URL } from '#cli/server-address'
@@ -13,7 +13,6 @@ import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/impo
 import { withoutEntry } from '#server/import/client-files'
 import { isOwnMcpAddress } from '#server/import/client-servers'
 import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clients'
-import type { Store } from '#store/collet-store'
 
 /**
  * Entries of MCP clients that reach a server directly although Collet serves it, and so bypass approvals. `connect`
@@ -55,18 +54,12 @@ function known(
   return { sources: [...stored, ...configured], isOwnAddress: isOwnMcpAddress(port) }
 }
 
-interface DoctorStore {
-  readonly config: ParsedConfig
-  readonly isThere: boolean
-  openStore(): Promise<Store>
-}
-
 /** For `doctor`: entries of clients on this machine that reach imported servers directly. */
 export async function checkBypasses(
-  { config, isThere, openStore }: DoctorStore,
+  { config, store }: { readonly config: ParsedConfig; readonly store: CheckedStore },
   { workingFolder, environment }: CommandContext,
 ): Promise<readonly Check[]> {
-  const stored = isThere ? await storedSources(openStore) : []
+  const stored = (await readIfPossible(store, ({ sources }) => sources.list())) ?? []
   const place = clientPlace(workingFolder, environment.variables())
   const found = findBypasses(CLIENT_NAMES, { place, ...known(config, stored) })
   const imported = Map.groupBy(
@@ -80,20 +73,6 @@ export async function checkBypasses(
       `Run: collet connect ${client} --write --only`,
     ),
   )
-}
-
-/** A store that cannot be read is reported by another check. */
-async function storedSources(openStore: DoctorStore['openStore']) {
-  try {
-    const store = await openStore()
-    try {
-      return await store.sources.list()
-    } finally {
-      await store.close()
-    }
-  } catch {
-    return []
-  }
 }
 
 function filesOf(bypasses: readonly Bypass[]): string {
