@@ -205,6 +205,9 @@ export interface OptionSpec {
   readonly help: string
 }
 
+/** The range of `--port`; 0 means any free port. */
+export const PORTS = { min: 0, max: 65_535 } as const
+
 export type OptionSpecs<Name extends string = string> = Readonly<Record<Name, OptionSpec>>
 
 /** Parsed arguments of a command; each method checks the value it returns. */
@@ -238,6 +241,13 @@ export class Arguments<Name extends string = string> {
 
   texts(name: Name): readonly string[] {
     return this.#values.get(name) ?? []
+  }
+
+  /** These options as words of a command line, for a child process. */
+  repeat(...names: readonly Name[]): string[] {
+    return names.flatMap((name) =>
+      this.flag(name) ? [`--${name}`] : this.texts(name).map((text) => `--${name}=${text}`),
+    )
   }
 
   integer(name: Name, range: { readonly min: number; readonly max: number }): number | undefined {

@@ -8,6 +8,7 @@ import {
   defineCommand,
   EXIT,
   type ExitCode,
+  PORTS,
 } from '#cli/command'
 import { counted } from '#cli/output'
 import { keepRestarting, watchFolder } from '#cli/serving/watch'
@@ -15,19 +16,18 @@ import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import { isRecord } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
 import type { Tool } from '#kernel/tool/tool'
 import { checkExposure } from '#server/safety'
-import { DEFAULT_STORE, STORE_FORMS } from '#store/stores'
-import { OPEN_OPTION, serveUntilStopped } from './serve.ts'
+import { OPEN_OPTION, SERVED_STORE_OPTION, serveUntilStopped } from './serve.ts'
 
 /**
  * `collet dev`: serves the tools of a project while their author edits them, and restarts after each save. Invariant:
  * it listens on loopback only, because callers get the errors that tools throw.
  */
 
-const MAX_PORT = 65_535
 /** Loopback only: errors of tools are sent to callers. */
 const HOST = '127.0.0.1'
 
@@ -45,7 +45,7 @@ const dev = defineCommand<DevOption>({
   options: {
     config: CONFIG_OPTION,
     port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
-    store: { value: 'URL', help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.` },
+    store: SERVED_STORE_OPTION,
     open: OPEN_OPTION,
     once: { help: 'Serve without watching files.' },
     check: { help: 'Load config and tools, print their problems, and exit.' },
@@ -58,7 +58,7 @@ const dev = defineCommand<DevOption>({
     const { environment, workingFolder, output } = context
     const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
     output.note(`Watching ${folder}`)
-    const given = givenOptions(args)
+    const given = args.repeat('config', 'port', 'store')
     const opening = args.flag('open') ? ['--open'] : []
     return await keepRestarting({
       start: (isAgain) =>
@@ -71,14 +71,6 @@ const dev = defineCommand<DevOption>({
     })
   },
 })
-
-/** The options to repeat in the child process. */
-function givenOptions(args: Arguments<DevOption>): string[] {
-  return (['config', 'port', 'store'] as const).flatMap((name) => {
-    const value = args.text(name)
-    return value === undefined ? [] : [`--${name}=${value}`]
-  })
-}
 
 async function checkProject(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
   const settings = await readSettings(args, context)
@@ -142,13 +134,7 @@ async function readSettings(
 ): Promise<Settings> {
   const { environment, workingFolder } = context
   const { loaded, tools } = await loadProject(args.text('config'), context, load)
-  const port = args.integer('port', { min: 0, max: MAX_PORT })
-  const store = args.text('store')
-  const flags = {
-    host: HOST,
-    ...(port === undefined ? {} : { port }),
-    ...(store === undefined ? {} : { store }),
-  }
+  const flags = defined({ host: HOST, port: args.integer('port', PORTS), store: args.text('store') })
   return toSettings({ loaded, tools, flags, environment, workingFolder })
 }
 

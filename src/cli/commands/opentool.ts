@@ -14,6 +14,7 @@ import { exampleOpenToolCurl } from '#cli/serving/example-call'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import { cleanJson, cleanText } from '#kernel/base/json'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
@@ -57,15 +58,15 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
     const { loaded, tools } = await loadProject(args.text('config'), context)
     const { documentOf } = await import('#protocols/opentool/codec-convert-tools')
     const { opentool } = loaded.config
-    const description = args.text('description') ?? opentool.description
+    const info = defined({
+      title: args.text('title') ?? opentool.title,
+      description: args.text('description') ?? opentool.description,
+      version: args.text('version') ?? opentool.version ?? VERSION,
+    })
     const url = args.text('url')
     const { document, losses, skipped } = documentOf(
       tools,
-      {
-        title: args.text('title') ?? opentool.title,
-        ...(description === undefined ? {} : { description }),
-        version: args.text('version') ?? opentool.version ?? VERSION,
-      },
+      info,
       url === undefined ? {} : { server: { url } },
     )
     const worthALine = losses.filter(({ severity }) => WORTH_A_LINE.has(severity))
@@ -224,13 +225,9 @@ async function start(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { environment, workingFolder } = context
-  const { host, store } = request
+  const { host, store, port = DEFAULT_PORT } = request
   const { loaded, tools } = await loadProject(request.config, context)
-  const flags = {
-    port: request.port ?? DEFAULT_PORT,
-    ...(host === undefined ? {} : { host }),
-    ...(store === undefined ? {} : { store }),
-  }
+  const flags = defined({ host, port, store })
   const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
   return await serveUntilStopped(
     withKeys({ ...settings, opentool: overrule(settings.opentool, request) }, keys),

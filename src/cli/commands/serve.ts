@@ -9,6 +9,7 @@ import {
   defineCommand,
   EXIT,
   type ExitCode,
+  PORTS,
   UsageError,
 } from '#cli/command'
 import type { StopRequester, WorkerReady, WorkerSide } from '#cli/io'
@@ -22,6 +23,7 @@ import { CONFIG_OPTION, loadProject } from '#cli/store-access'
 import { findConfig, type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
 import { portOf, type SettingsFlags, toSettings } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import { cleanText } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
 import { placeOfThrown, textOfThrown } from '#kernel/base/thrown'
@@ -35,6 +37,11 @@ import { configSource } from './reload.ts'
  * running calls, the second ends the process.
  */
 
+export const SERVED_STORE_OPTION = {
+  value: 'URL',
+  help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
+} as const
+
 const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   name: 'mcp',
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
@@ -46,10 +53,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   positionals: [],
   options: {
     config: CONFIG_OPTION,
-    store: {
-      value: 'URL',
-      help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
-    },
+    store: SERVED_STORE_OPTION,
     toolset: { value: 'NAME', help: 'Serve only the tools of this toolset of the config.' },
   },
   examples: [
@@ -62,8 +66,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
     // Before any file of the project is loaded: its output must not reach stdout either.
     const stdout = context.takeStdout()
     const { loaded, tools } = await loadProject(args.text('config'), context)
-    const store = args.text('store')
-    const flags = store === undefined ? {} : { store }
+    const flags = defined({ store: args.text('store') })
     const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
     const stopped = Promise.withResolvers<void>()
     const endStop = context.onStop(() => stopped.resolve())
@@ -86,7 +89,6 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   },
 })
 
-const MAX_PORT = 65_535
 const MAX_WORKERS = 256
 const START_TOKEN_BYTES = 32
 
@@ -115,10 +117,7 @@ const serve = defineCommand<ServeOption>({
     config: CONFIG_OPTION,
     host: { value: 'H', help: 'Address to listen on. Default 127.0.0.1.' },
     port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
-    store: {
-      value: 'URL',
-      help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
-    },
+    store: SERVED_STORE_OPTION,
     workers: {
       value: 'N',
       help: 'Serve with N processes that share the port; needs a store on PostgreSQL. Default 1.',
@@ -144,7 +143,10 @@ const serve = defineCommand<ServeOption>({
     const opens = args.flag('open')
     if (args.flag('watch')) {
       const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
-      const childArguments = withoutWatch(args)
+      const childArguments = [
+        'serve',
+        ...args.repeat('config', 'host', 'port', 'store', 'workers', 'allow-anonymous', 'no-migrate'),
+      ]
       output.note(`Watching ${folder}`)
       return await keepRestarting({
         start: (isAgain) =>
@@ -171,25 +173,12 @@ const serve = defineCommand<ServeOption>({
 })
 
 function readFlags(args: Arguments<ServeOption>): SettingsFlags {
-  const host = args.text('host')
-  const port = args.integer('port', { min: 0, max: MAX_PORT })
-  const store = args.text('store')
-  return {
-    ...(host === undefined ? {} : { host }),
-    ...(port === undefined ? {} : { port }),
-    ...(store === undefined ? {} : { store }),
-    ...(args.flag('no-migrate') ? { migrates: false } : {}),
-  }
-}
-
-/** The command line for the child process, without `--watch`. */
-function withoutWatch(args: Arguments<ServeOption>): string[] {
-  const values = (['config', 'host', 'port', 'store', 'workers'] as const).flatMap((name) => {
-    const value = args.text(name)
-    return value === undefined ? [] : [`--${name}=${value}`]
+  return defined({
+    host: args.text('host'),
+    port: args.integer('port', PORTS),
+    store: args.text('store'),
+    migrates: args.flag('no-migrate') ? false : undefined,
   })
-  const flags = (['allow-anonymous', 'no-migrate'] as const).filter((name) => args.flag(name))
-  return ['serve', ...values, ...flags.map((name) => `--${name}`)]
 }
 
 /** The parent of several workers: it keeps them running and serves nothing itself. */
@@ -318,11 +307,11 @@ export async function serveUntilStopped(
     const starting = services.startServer(settings, {
       allowAnonymous,
       opentool,
-      ...(worker === undefined ? {} : { worker }),
-      ...(readAgain === undefined ? {} : { config: configSource(readAgain, context) }),
-      ...(developing === undefined
-        ? {}
-        : { developing: { folder: developing.folder, secrets: developing.secrets } }),
+      ...defined({
+        worker,
+        config: readAgain && configSource(readAgain, context),
+        developing: developing && { folder: developing.folder, secrets: developing.secrets },
+      }),
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
     const { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings } = server
@@ -366,11 +355,7 @@ const KEYED_WHILE_DEVELOPING =
   'Every caller needs a key here, those on this machine as well: set COLLET_API_KEY for commands and clients. To develop without keys, use another store: collet dev --store memory:'
 
 const LISTEN_CODES: ReadonlySet<unknown> = new Set([
-  'EADDRINUSE',
-  'EACCES',
-  'EADDRNOTAVAIL',
-  'ENOTFOUND',
-  'EAI_AGAIN',
+  ...['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'],
 ])
 
 /** The server explains why it cannot listen; the system's error is the cause. */
