@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import type { AnswerOf, Operation } from '#admin-api/operation'
 import { ConfigError } from '#config/load'
 import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#kernel/base/errors'
@@ -72,32 +73,34 @@ export class AdminClient {
     this.#options = options
   }
 
-  /** Sends one request. `member` is a member that every valid answer has. */
-  async request<Answer extends object>(
-    request: AdminRequest,
-    member: keyof Answer & string,
-  ): Promise<Answer> {
-    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
-    return readAnswer(
-      asksServer || onStore === undefined
-        ? await this.#askServer(request)
-        : await this.#askStore(request, onStore),
-      member,
+  /** Sends one request, to a server or to the store, and checks the shape of its answer. */
+  async ask<Declared extends Operation>(
+    operation: Declared,
+    sending: AdminSending = {},
+  ): Promise<AnswerOf<Declared>> {
+    const request = requestFor(operation, sending)
+    const { onStore } = this.#options
+    if (this.#asksServer || onStore === undefined)
+      return readAnswer<Declared>(operation, await this.#askServer(request))
+    this.#noteChanges([request])
+    return await this.#onStore(onStore, async (routes) =>
+      readAnswer<Declared>(operation, await callInProcess(routes, request)),
     )
   }
 
   /** Sends many requests on a store that is opened once. A refused request does not stop the others. */
-  async requestEach<Answer extends object>(
-    requests: readonly AdminRequest[],
-    member: keyof Answer & string,
-    onEach: (answer: Answer | CommandFailure, index: number) => void,
+  async askEach<Declared extends Operation>(
+    operation: Declared,
+    sendings: readonly AdminSending[],
+    onEach: (answer: AnswerOf<Declared> | CommandFailure, index: number) => void,
   ): Promise<void> {
-    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
+    const { onStore } = this.#options
+    const requests = sendings.map((sending) => requestFor(operation, sending))
     const askAll = async (ask: (request: AdminRequest) => Promise<JsonValue>): Promise<void> => {
       for (const [index, request] of requests.entries())
-        onEach(await orRefusal(async () => readAnswer<Answer>(await ask(request), member)), index)
+        onEach(await orRefusal(async () => readAnswer<Declared>(operation, await ask(request))), index)
     }
-    if (asksServer || onStore === undefined) {
+    if (this.#asksServer || onStore === undefined) {
       await askAll((request) => this.#askServer(request))
       return
     }
@@ -106,10 +109,15 @@ export class AdminClient {
   }
 
   /** Passes each event of a server's stream to `onEvent`, until `ended` is aborted or the stream ends. */
-  async follow(path: string, ended: AbortSignal, onEvent: (event: StreamEvent) => void): Promise<void> {
-    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
-    const request: AdminRequest = { method: 'GET', path }
-    if (asksServer || onStore === undefined) {
+  async follow(
+    operation: Operation,
+    sending: AdminSending,
+    ended: AbortSignal,
+    onEvent: (event: StreamEvent) => void,
+  ): Promise<void> {
+    const { onStore } = this.#options
+    const request = requestFor(operation, sending)
+    if (this.#asksServer || onStore === undefined) {
       const server = await findServer(this.#args, this.#context)
       const { credential } = await this.#credentialFor(server)
       const sent = { ...request, server, credential }
@@ -123,13 +131,8 @@ export class AdminClient {
     })
   }
 
-  /** A user who can open the store with its key may do everything in it, under their user name on this machine. */
-  async #askStore(
-    request: AdminRequest,
-    onStore: NonNullable<AdminClientOptions['onStore']>,
-  ): Promise<JsonValue> {
-    this.#noteChanges([request])
-    return await this.#onStore(onStore, (routes) => callInProcess(routes, request))
+  get #asksServer(): boolean {
+    return this.#options.asksServer ?? isServerNamed(this.#args)
   }
 
   #noteChanges(requests: readonly AdminRequest[]): void {
@@ -194,12 +197,40 @@ export class AdminClient {
   }
 }
 
-function readAnswer<Answer extends object>(answer: JsonValue, member: keyof Answer & string): Answer {
-  if (hasMember<Answer>(answer, member)) return answer
+/** What is sent to an operation. */
+export interface AdminSending extends Pick<AdminRequest, 'body' | 'isQuestion' | 'isJournaled'> {
+  /** The parameter of its path. */
+  readonly id?: string
+  readonly query?: Readonly<Record<string, string | number | undefined>>
+}
+
+function requestFor(
+  { method, path }: Operation,
+  { id = '', query = {}, body, ...kind }: AdminSending,
+): AdminRequest {
+  const members = Object.entries(query).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, String(value)]],
+  )
+  const search = members.length === 0 ? '' : `?${new URLSearchParams(members)}`
+  return {
+    ...{ method, path: `${path.replace(/:\w+/, encodeURIComponent(id))}${search}`, ...kind },
+    ...(method === 'POST' ? { body: body ?? {} } : {}),
+  }
+}
+
+function readAnswer<Declared extends Operation>(operation: Declared, answer: JsonValue): AnswerOf<Declared> {
+  if (isAnswer(operation, answer)) return answer
   throw new CommandFailure(
     EXIT.server,
-    `The server's answer has no "${member}". Is it a Collet server of this version?`,
+    `The answer to ${operation.method} ${operation.path} has another form. Is it a Collet server of this version?`,
   )
+}
+
+function isAnswer<Declared extends Operation>(
+  { answer: schema }: Declared,
+  answer: unknown,
+): answer is AnswerOf<Declared> {
+  return schema?.().safeParse(answer).success === true
 }
 
 /** Returns the refusal of a route or a server; any other error ends the command. */
@@ -225,11 +256,6 @@ export function operatorName({ userName }: CommandContext): string {
 
 export function isServerNamed(args: Arguments<'url' | 'key'>): boolean {
   return args.text('url') !== undefined || args.text('key') !== undefined
-}
-
-/** Checks one member only: an answer without it comes from a server of another version. */
-function hasMember<Answer extends object>(answer: unknown, member: string): answer is Answer {
-  return typeof answer === 'object' && answer !== null && Object.hasOwn(answer, member)
 }
 
 interface OperatorCredential {

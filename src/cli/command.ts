@@ -131,7 +131,7 @@ function checkPositionals(
   throw new UsageError(`collet ${name} does not take "${surplus}".${suggestion}`)
 }
 
-interface PositionalSpec {
+export interface PositionalSpec {
   /** As the help shows it: `TOOL`. */
   readonly name: string
   readonly optional?: true

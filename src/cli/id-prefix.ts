@@ -1,11 +1,18 @@
+import { LIST_APPROVALS } from '#admin-api/approvals'
+import { LIST_ALL_CALLS } from '#admin-api/calls'
+import { LIST_KEYS } from '#admin-api/keys'
+import { LIST_PINS } from '#admin-api/pins'
+import { LIST_SECRETS } from '#admin-api/secrets'
+import { LIST_SOURCES } from '#admin-api/sources'
 import { cleanText } from '#kernel/base/json'
+import type { AdminClient } from './admin-client.ts'
 import { CommandFailure, EXIT } from './command.ts'
 import { renderTable } from './output.ts'
 
 /**
- * Resolves the beginning of an id, so that operators need not type whole ids. Commands on calls, approvals, keys,
- * pins and sources use it. Invariant: a prefix that matches several ids is refused with a list, because acting on the
- * wrong one may be irreversible.
+ * Resolves the beginning of an id, so that operators need not type whole ids. The frame of operator commands uses it
+ * for positionals that declare an `id`. Invariant: a prefix that matches several ids is refused with a list, because
+ * acting on the wrong one may be irreversible.
  */
 
 interface Named {
@@ -15,40 +22,85 @@ interface Named {
 }
 
 interface IdKind {
-  /** `call`, `approval` … */
-  readonly noun: string
   /** The command that lists the ids: `collet calls`. */
   readonly listedBy: string
+  /** A name, which may be shorter than another one. If it begins no name, the server suggests others. */
+  readonly isName?: true
+  find(client: AdminClient, typed: string): Promise<readonly Named[]>
 }
+
+const MAX_APPROVALS = 1_000
+const MAX_CALLS = 20
+
+const KINDS = {
+  approval: {
+    listedBy: 'collet approvals list --state all',
+    async find(client) {
+      const { approvals } = await client.ask(LIST_APPROVALS, { query: { limit: MAX_APPROVALS } })
+      return approvals.map(({ id, state, tool, principal }) => ({ id, about: [state, tool, principal] }))
+    },
+  },
+  call: {
+    listedBy: 'collet calls',
+    async find(client, record) {
+      const { calls } = await client.ask(LIST_ALL_CALLS, { query: { record, limit: MAX_CALLS } })
+      return calls.map(({ record: id, state, tool, principal, created_at: at }) => ({
+        ...{ id, about: [state, tool, principal, at] },
+      }))
+    },
+  },
+  credential: {
+    listedBy: 'collet secrets list',
+    async find(client) {
+      const { secrets } = await client.ask(LIST_SECRETS)
+      return secrets.map(({ ref: id, name, principal }) => ({ id, about: [name, principal] }))
+    },
+  },
+  key: {
+    listedBy: 'collet keys list',
+    async find(client) {
+      const { keys } = await client.ask(LIST_KEYS)
+      return keys.map(({ key_id: id, tenant, principal, label }) => ({
+        ...{ id, about: [tenant, principal, label ?? ''] },
+      }))
+    },
+  },
+  source: {
+    ...{ listedBy: 'collet sources', isName: true },
+    async find(client) {
+      return (await client.ask(LIST_SOURCES)).sources.map(({ key: id }) => ({ id, about: [] }))
+    },
+  },
+  tool: {
+    ...{ listedBy: 'collet pins list --all', isName: true },
+    async find(client) {
+      return (await client.ask(LIST_PINS)).pins.map(({ tool: id }) => ({ id, about: [] }))
+    },
+  },
+} satisfies Record<string, IdKind>
+
+export type IdNoun = keyof typeof KINDS
 
 const MAX_SHOWN = 10
 
 /** No id is shorter, so a text of this length is a whole id and needs no look-up. */
 const MIN_WHOLE = 22
 
-/** Resolves an id from its beginning. */
-export async function resolveId(
-  typed: string,
-  known: () => Promise<readonly Named[]>,
-  kind: IdKind,
-): Promise<string> {
-  return typed.length >= MIN_WHOLE ? typed : resolvePrefix(typed, await known(), kind)
+/** Resolves an id or a name from its beginning. */
+export async function resolveId(noun: IdNoun, typed: string, client: AdminClient): Promise<string> {
+  const { find, listedBy, isName }: IdKind = KINDS[noun]
+  if (isName !== true && typed.length >= MIN_WHOLE) return typed
+  const known = await find(client, typed)
+  if (isName === true && !known.some(({ id }) => id.startsWith(typed))) return typed
+  return resolvePrefix(typed, known, { noun, listedBy })
 }
 
-/**
- * Resolves a name from its beginning. A text that begins no name is returned unchanged; the request then fails with
- * suggestions.
- */
-export async function resolveName(
+/** The only id that begins like this. */
+export function resolvePrefix(
   typed: string,
-  known: () => Promise<readonly string[]>,
-  kind: IdKind,
-): Promise<string> {
-  const names = (await known()).map((id) => ({ id, about: [] }))
-  return names.some(({ id }) => id.startsWith(typed)) ? resolvePrefix(typed, names, kind) : typed
-}
-
-function resolvePrefix(typed: string, known: readonly Named[], { noun, listedBy }: IdKind): string {
+  known: readonly Named[],
+  { noun, listedBy }: { readonly noun: string; readonly listedBy: string },
+): string {
   const matches = known.filter(({ id }) => id.startsWith(typed))
   const exact = matches.find(({ id }) => id === typed)
   const [only, ...others] = exact === undefined ? matches : [exact]

@@ -1,5 +1,15 @@
-import type { ChangedCall, ListedCall, RejectedRequest } from '#admin-api/calls'
+import {
+  type CallChanges,
+  type CallPage,
+  type ChangedCall,
+  FOLLOW_ALL_CALLS,
+  LIST_ALL_CALLS,
+  LIST_REJECTED_REQUESTS,
+  type ListedCall,
+  type RejectedRequest,
+} from '#admin-api/calls'
 import { loadTools } from '#config/load-tools'
+import { defined } from '#kernel/base/defined'
 import { cleanText } from '#kernel/base/json'
 import { CALL_STATES } from '#kernel/call/call'
 import { NO_TOOLSETS, selectorProblem, selects } from '#kernel/tool/toolsets'
@@ -21,7 +31,7 @@ import {
   type OptionSpecs,
   UsageError,
 } from './command.ts'
-import { renderTable } from './output.ts'
+import { type Columns, printRows } from './operator-command.ts'
 import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from './store-access.ts'
 
 /**
@@ -35,9 +45,17 @@ const DEFAULT_LIMIT = 100
 
 const MILLISECONDS = { min: 0, max: Number.MAX_SAFE_INTEGER } as const
 
-const HEADINGS = [
-  ...['RECORD', 'STATE', 'TOOL', 'TENANT', 'PRINCIPAL', 'CREATED', 'RUN TIME', 'ERROR', 'CALL ID'],
-] as const
+const COLUMNS: Columns<ListedCall> = {
+  RECORD: ({ record }) => record,
+  STATE: ({ state }) => state,
+  TOOL: ({ tool }) => tool,
+  TENANT: ({ tenant }) => tenant,
+  PRINCIPAL: ({ principal }) => principal,
+  CREATED: ({ created_at: at }) => at,
+  'RUN TIME': ({ ran_ms: ms }) => durationText(ms),
+  ERROR: ({ error_code: code }) => code ?? '',
+  'CALL ID': ({ call_id: id }) => id,
+}
 
 const FILTER_OPTIONS = {
   tool: {
@@ -85,30 +103,26 @@ export const calls = defineCommand<ListOption>({
     "collet calls --follow --state error --tool 'Gmail.*'",
   ],
   async run(args, context) {
-    const { output, json } = context
+    const { output } = context
     if (args.flag('follow')) return await followCalls(args, context)
     const limit = args.integer('limit', { min: 1, max: MAX_CALLS }) ?? DEFAULT_LIMIT
     const filter = await readFilter(args, context)
     if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
     const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
-    const rows = found.map(rowOf)
-    if (json) output.json(rows)
-    else if (rows.length === 0) output.note('No call matches.')
-    // Ids are never cut; the terminal wraps long lines.
-    else for (const line of renderTable(HEADINGS, rows.map(cellsOf))) output.data(line)
+    printRows(found, { columns: COLUMNS, empty: 'No call matches.' }, context)
     return EXIT.ok
   },
 })
 
-async function readFilter(
-  args: Arguments<ListOption>,
-  context: CommandContext,
-): Promise<Readonly<Record<string, string>>> {
+/** The query of the operations on calls; `state` may also be `rejected`. */
+type CallFilter = Readonly<Partial<Record<string, string>>>
+
+async function readFilter(args: Arguments<ListOption>, context: CommandContext): Promise<CallFilter> {
   const { clock } = context
   const [since, until] = [args.moment('since', clock.nowMs()), args.moment('until', clock.nowMs())]
   if (since !== undefined && until !== undefined && since >= until)
     throw new UsageError('--since must be before --until.')
-  const asked = {
+  return defined({
     state: readStates(args.text('state')),
     tool: await resolveToolName(args, context),
     principal: args.text('principal'),
@@ -117,10 +131,7 @@ async function readFilter(
     until: until?.toISOString(),
     slow: args.integer('slow', MILLISECONDS)?.toString(),
     quick: args.integer('quick', MILLISECONDS)?.toString(),
-  }
-  return Object.fromEntries(
-    Object.entries(asked).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
-  )
+  })
 }
 
 /**
@@ -159,31 +170,19 @@ function readStates(asked: string | undefined): string | undefined {
   )
 }
 
-export interface ListedCalls {
-  readonly calls: readonly ListedCall[]
-  readonly next?: number | null
-}
-
 /** Reads page after page: a page is bounded by the calls examined, not by the matches. */
 async function findCalls(
-  filter: Readonly<Record<string, string>>,
+  filter: CallFilter,
   limit: number,
   args: Arguments<AdminOption>,
   context: CommandContext,
 ): Promise<readonly ListedCall[]> {
-  const client = clientOf(args, context)
+  const client = callsClient(args, context)
   const found: ListedCall[] = []
   let before: number | null = null
   do {
-    const query: URLSearchParams = new URLSearchParams({
-      ...filter,
-      limit: String(limit - found.length),
-      ...(before === null ? {} : { before: String(before) }),
-    })
-    const page: ListedCalls = await client.request<ListedCalls>(
-      { method: 'GET', path: `/admin/calls?${query}` },
-      'calls',
-    )
+    const query = { ...filter, limit: limit - found.length, before: before ?? undefined }
+    const page: CallPage = await client.ask(LIST_ALL_CALLS, { query })
     found.push(...page.calls)
     // A missing or repeated position means that there are no more pages.
     before = page.next == null || (before !== null && page.next >= before) ? null : page.next
@@ -191,33 +190,32 @@ async function findCalls(
   return found
 }
 
-const REJECTED_HEADINGS = ['LAST AT', 'REQUESTS', 'CODE', 'TOOL', 'TENANT', 'PRINCIPAL', 'MESSAGE'] as const
+const REJECTED_COLUMNS: Columns<Omit<RejectedRequest, 'no'>> = {
+  'LAST AT': ({ last_at: at }) => at,
+  REQUESTS: ({ requests }) => requests,
+  CODE: ({ code }) => code,
+  TOOL: ({ tool }) => tool,
+  TENANT: ({ tenant }) => tenant,
+  PRINCIPAL: ({ principal }) => principal,
+  MESSAGE: ({ message }) => message,
+}
 
 /** Rejected requests have no record, so they are grouped by minute, caller, tool and code. */
 async function listRejected(
-  { state: _rejected, ...filter }: Readonly<Record<string, string>>,
+  { state: _rejected, ...filter }: CallFilter,
   limit: number,
   args: Arguments<ListOption>,
   context: CommandContext,
 ): Promise<typeof EXIT.ok> {
-  const { output, json } = context
-  const query = new URLSearchParams({ ...filter, limit: String(limit) })
-  const { rejected } = await clientOf(args, context).request<{
-    readonly rejected: readonly RejectedRequest[]
-  }>({ method: 'GET', path: `/admin/calls/rejected?${query}` }, 'rejected')
+  const { rejected } = await callsClient(args, context).ask(LIST_REJECTED_REQUESTS, {
+    query: { ...filter, limit },
+  })
   const rows = rejected.map(({ no: _no, ...row }) => row)
-  if (json) output.json(rows)
-  else if (rows.length === 0) output.note('No request was rejected.')
-  else {
-    const cells = rows.map(({ last_at: lastAt, requests, code, tool, tenant, principal, message }) => [
-      ...[lastAt, String(requests), code, tool ?? '-', tenant, principal, cleanText(message)],
-    ])
-    for (const line of renderTable(REJECTED_HEADINGS, cells)) output.data(line)
-  }
+  printRows(rows, { columns: REJECTED_COLUMNS, empty: 'No request was rejected.' }, context)
   return EXIT.ok
 }
 
-export function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+export function callsClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock } = context
   return new AdminClient(args, context, {
     onStore: ({ store, access }) => [
@@ -226,38 +224,6 @@ export function clientOf(args: Arguments<AdminOption>, context: CommandContext):
       ...createCallEventRoutes({ feed: new CallFeed({ store, clock }), clock }, access),
     ],
   })
-}
-
-/** A call in `--json`: without input and output. */
-function rowOf(call: ListedCall) {
-  return {
-    record: call.record,
-    call_id: call.call_id,
-    run_id: call.run_id,
-    trace_id: call.trace_id,
-    protocol: call.protocol,
-    user_id: call.user_id,
-    tenant: call.tenant,
-    principal: call.principal,
-    by: call.by,
-    tool: call.tool,
-    tier: call.safety_tier,
-    state: call.state,
-    attempt: call.attempt,
-    created_at: call.created_at,
-    finished_at: call.finished_at,
-    took_ms: call.took_ms,
-    ran_ms: call.ran_ms,
-    error_code: call.error_code,
-  }
-}
-
-function cellsOf(row: ReturnType<typeof rowOf>): readonly string[] {
-  const { record, state, tool, tenant, principal } = row
-  return [
-    ...[record, state, tool, tenant, principal, row.created_at, durationText(row.ran_ms)],
-    ...[row.error_code ?? '', row.call_id],
-  ]
 }
 
 export function durationText(ms: number | null): string {
@@ -272,14 +238,14 @@ async function followCalls(args: Arguments<ListOption>, context: CommandContext)
   const { output, json } = context
   const stop = new AbortController()
   const endListening = context.onStop(() => stop.abort())
-  const query = new URLSearchParams(await readFilter(args, context))
+  const query = await readFilter(args, context)
   try {
-    await clientOf(args, context).follow(`/admin/calls/events?${query}`, stop.signal, ({ event, data }) => {
+    await callsClient(args, context).follow(FOLLOW_ALL_CALLS, { query }, stop.signal, ({ event, data }) => {
       if (event === 'end') throw new CommandFailure(EXIT.server, readEnd(data))
       if (event !== 'calls') return
-      const page: { readonly calls: readonly ChangedCall[] } = JSON.parse(data)
+      const page: CallChanges = JSON.parse(data)
       for (const change of page.calls) {
-        if (json) output.json(changeRow(change))
+        if (json) output.json(change)
         else output.data(changeLine(change))
       }
     })
@@ -296,36 +262,10 @@ function readEnd(data: string): string {
   return typeof message === 'string' ? cleanText(message) : 'The server ended the stream.'
 }
 
-/** A change of a call in `--json --follow`, one per line. */
-function changeRow(change: ChangedCall) {
-  return {
-    record: change.record,
-    tenant: change.tenant,
-    principal: change.principal,
-    tool: change.tool,
-    tier: change.safety_tier,
-    state: change.state,
-    attempt: change.attempt,
-    created_at: change.created_at,
-    finished_at: change.finished_at,
-    took_ms: change.took_ms,
-    ran_ms: change.ran_ms,
-    error_code: change.error_code,
-    events: change.events,
-  }
-}
-
 function changeLine(change: ChangedCall): string {
   const { created_at: at, state, tool, tenant, principal, ran_ms: ms, error_code: code, record } = change
   const facts = [
-    at,
-    state.padEnd(MAX_STATE_LENGTH),
-    tool,
-    tenant,
-    principal,
-    durationText(ms),
-    code ?? '',
-    record,
+    ...[at, state.padEnd(MAX_STATE_LENGTH), tool, tenant, principal, durationText(ms), code ?? '', record],
   ]
   return facts
     .filter((fact) => fact !== '')

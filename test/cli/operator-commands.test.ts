@@ -196,7 +196,7 @@ describe("operators' commands", () => {
     it('rule 29: shows the start token of the server at that port to it', async () => {
       writeFileSync(join(folder, 'start-token-4100'), 'secret-token\n')
       writeFileSync(join(folder, 'start-token-4101'), 'of-another-server\n')
-      const { requests, fetch } = server(200, { calls: [] })
+      const { requests, fetch } = server(200, { calls: [], next: null })
       const io = new FakeIo({ fetch })
       expect(await io.run('calls', '--url', 'http://127.0.0.1:4100', storeFlag(), '--state', 'failed')).toBe(
         0,

@@ -1,21 +1,22 @@
-import type { ApprovalLink, ListedApproval } from '#admin-api/approvals'
-import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
-import { resolveId } from '#cli/id-prefix'
-import { renderTable } from '#cli/output'
+  APPROVE_CALL,
+  type Approval,
+  LIST_APPROVALS,
+  MAKE_APPROVAL_LINK,
+  REJECT_CALL,
+  SHOW_APPROVAL,
+} from '#admin-api/approvals'
+import { SIGN_IN_BROWSER } from '#admin-api/server'
+import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
+import { type Arguments, type Command, type CommandContext, UsageError } from '#cli/command'
+import { listCommand, operatorCommand } from '#cli/operator-command'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
 import type { AskedTool } from '#kernel/approval/decisions'
-import { cleanJson, cleanText, type JsonObject } from '#kernel/base/json'
+import { defined } from '#kernel/base/defined'
+import { cleanJson, cleanText } from '#kernel/base/json'
 import { createApprovalRoutes } from '#server/admin/approvals'
 
 /**
@@ -30,12 +31,15 @@ const URL_OPTION = {
 const APPROVAL_OPTIONS = { ...adminOptions('approvals:respond'), ...URL_OPTION } as const
 const READ_OPTIONS = { ...adminOptions('approvals:read or approvals:respond'), ...URL_OPTION } as const
 
-const ID = { name: 'ID', help: 'As collet approvals list shows it, or its beginning.' } as const
+const ID = {
+  id: 'approval',
+  name: 'ID',
+  help: 'As collet approvals list shows it, or its beginning.',
+} as const
 const MAX = 1_000
 const DEFAULT_LIMIT = 100
-const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
 
-const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
+const approvalsList = listCommand({
   name: 'approvals list',
   summary: 'Lists calls that wait for approval, and decisions that were made.',
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
@@ -49,30 +53,28 @@ const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
     ...READ_OPTIONS,
   },
   examples: ['collet approvals list', 'collet approvals list --state rejected --json'],
-  async run(args, context) {
-    const { output, json } = context
+  client: approvalClient,
+  operation: LIST_APPROVALS,
+  sent(args) {
     const state = args.oneOf('state', ['all', ...APPROVAL_STATES]) ?? 'pending'
     const limit = args.integer('limit', { min: 1, max: MAX }) ?? DEFAULT_LIMIT
-    const query = new URLSearchParams({ limit: String(limit), ...(state === 'all' ? {} : { state }) })
-    const { approvals } = await clientOf(args, context).request<ListedApprovals>(
-      { method: 'GET', path: `/admin/approvals?${query}` },
-      'approvals',
-    )
-    if (json) output.json(approvals.map(shown))
-    else if (approvals.length === 0) output.note('There are no such approvals.')
-    else for (const line of renderTable(HEADINGS, approvals.map(cellsOf))) output.data(line)
-    return EXIT.ok
+    return { query: { limit, state: state === 'all' ? undefined : state } }
   },
+  rows: ({ approvals }) => approvals,
+  columns: {
+    ID: ({ id }) => id,
+    // A parked call whose tool has changed since can only be rejected.
+    STATE: ({ stale, state }) => (stale ? 'stale' : state),
+    TOOL: ({ tool }) => tool,
+    'CALLED BY': ({ principal }) => principal,
+    APPROVERS: ({ decisions, quorum }) =>
+      `${decisions.filter(({ action }) => action !== 'reject').length}/${quorum}`,
+    'OPEN UNTIL': ({ expires_at: expiresAt }) => expiresAt,
+  },
+  empty: 'There are no such approvals.',
 })
 
-function cellsOf(row: ListedApproval): readonly string[] {
-  const granted = row.decisions.filter(({ action }) => action !== 'reject').length
-  // A parked call whose tool has changed since can only be rejected.
-  const state = row.stale ? 'stale' : row.state
-  return [row.id, state, row.tool, row.principal, `${granted}/${row.quorum}`, row.expires_at]
-}
-
-const approvalsShow = defineCommand<AdminOption>({
+const approvalsShow = operatorCommand({
   name: 'approvals show',
   summary: 'Shows what an approval is about: the tool, the caller and the whole input.',
   details: [
@@ -81,18 +83,18 @@ const approvalsShow = defineCommand<AdminOption>({
   positionals: [ID],
   options: READ_OPTIONS,
   examples: ['collet approvals show s0Wc'],
-  async run(args, context) {
-    const approval = await requestApproval({ method: 'GET', verb: '' }, args, context)
-    if (context.json) context.output.json(shown(approval))
-    else for (const line of linesOf(approval)) context.output.data(line)
-    return EXIT.ok
+  client: approvalClient,
+  operation: SHOW_APPROVAL,
+  json: ({ approval }) => approval,
+  print({ approval }, { output }) {
+    for (const line of linesOf(approval)) output.data(line)
   },
 })
 
 const STALE =
   'the definition of the tool has changed since the approval was requested; it can only be rejected'
 
-function linesOf(row: ListedApproval): readonly string[] {
+function linesOf(row: Approval): readonly string[] {
   const lines: readonly (readonly [string, string])[] = [
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
@@ -126,21 +128,18 @@ function linesOf(row: ListedApproval): readonly string[] {
 }
 
 /** The mark stands before the id, because callers choose the id and its length. */
-function userLines({
-  user_id: id,
-  user_proven: isProven,
-}: ListedApproval): readonly (readonly [string, string])[] {
+function userLines({ user_id: id, user_proven: isProven }: Approval): readonly (readonly [string, string])[] {
   return id === null ? [] : [['for user', isProven ? id : `(claimed, not proven) ${id}`]]
 }
 
 /** Approving hidden values requires its own option. */
-function hiddenNote({ hidden_values: hidden, hides_something: hides }: ListedApproval): string {
+function hiddenNote({ hidden_values: hidden, hides_something: hides }: Approval): string {
   if (!hides) return ''
   const what = hidden === 0 ? 'not all of it is kept' : `${hidden} of its values hidden as credentials`
   return `, ${what}: approving it requires --accept-hidden`
 }
 
-const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' | AdminOption>({
+const approvalsApprove = operatorCommand({
   name: 'approvals approve',
   summary: 'Approves a waiting call. It runs when its caller repeats it.',
   details: [
@@ -157,23 +156,25 @@ const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' |
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals approve s0Wc --reason "Asked the customer."'],
-  async run(args, context) {
-    const body = {
-      ...reasonOf(args),
-      ...(args.flag('accept-hidden') ? { accept_hidden: true } : {}),
-      ...(args.flag('override') ? { override: true } : {}),
-    }
-    const approval = await requestApproval({ method: 'POST', verb: '/approve', body }, args, context)
-    const { id, state, quorum, decisions } = approval
-    if (context.json) context.output.json(shown(approval))
-    else if (state === 'pending') {
-      context.output.data(`${id} has ${decisions.length} of ${quorum} approvals.`)
-    } else context.output.data(`${id} is approved. It runs when its caller repeats the call.`)
-    return EXIT.ok
-  },
+  client: approvalClient,
+  operation: APPROVE_CALL,
+  sent: (args) => ({
+    body: defined({
+      reason: args.text('reason'),
+      accept_hidden: args.flag('accept-hidden') || undefined,
+      override: args.flag('override') || undefined,
+    }),
+  }),
+  json: ({ approval }) => approval,
+  print: ({ approval: { id, state, quorum, decisions } }, { output }) =>
+    output.data(
+      state === 'pending'
+        ? `${id} has ${decisions.length} of ${quorum} approvals.`
+        : `${id} is approved. It runs when its caller repeats the call.`,
+    ),
 })
 
-const approvalsReject = defineCommand<'reason' | AdminOption>({
+const approvalsReject = operatorCommand({
   name: 'approvals reject',
   summary: 'Rejects a waiting call. It will never run.',
   details: ['The caller gets the reason. Who decided, and why, goes into the journal.'],
@@ -183,24 +184,17 @@ const approvalsReject = defineCommand<'reason' | AdminOption>({
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals reject s0Wc --reason "Wrong recipient."'],
-  async run(args, context) {
-    const body = reasonOf(args)
-    const approval = await requestApproval({ method: 'POST', verb: '/reject', body }, args, context)
-    if (context.json) context.output.json(shown(approval))
-    else context.output.data(`${approval.id} is rejected.`)
-    return EXIT.ok
-  },
+  client: approvalClient,
+  operation: REJECT_CALL,
+  sent: (args) => ({ body: defined({ reason: args.text('reason') }) }),
+  json: ({ approval }) => approval,
+  print: ({ approval }, { output }) => output.data(`${approval.id} is rejected.`),
 })
-
-function reasonOf(args: Arguments<'reason'>): JsonObject {
-  const reason = args.text('reason')
-  return reason === undefined ? {} : { reason }
-}
 
 const ONLY_SHOWS =
   'This link only shows the call: deciding it requires a sign-in, and the server has no oauth.signIn. Decide with collet approvals approve.'
 
-const approvalsLink = defineCommand<'for' | AdminOption>({
+const approvalsLink = operatorCommand({
   name: 'approvals link',
   summary: 'Creates a link, for chat or mail, with which one approver can decide once.',
   details: [
@@ -213,26 +207,26 @@ const approvalsLink = defineCommand<'for' | AdminOption>({
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals link s0Wc --for alice@example.com'],
-  async run(args, context) {
+  // Only a server knows the base address of its links.
+  client: (args, context) => new AdminClient(args, context),
+  operation: MAKE_APPROVAL_LINK,
+  sent(args) {
     const approver = args.text('for')
     if (approver === undefined) throw new UsageError('Say who the link is for: --for NAME.')
-    // Only a server knows the base address of its links.
-    const client = new AdminClient(args, context)
-    const path = `/admin/approvals/${encodeURIComponent(await resolveApprovalId(args, client))}/link`
-    const { token: _inUrl, ...link } = await client.request<ApprovalLink>(
-      { method: 'POST', path, body: { approver } },
-      'url',
-    )
-    if (context.json) context.output.json(link)
-    else context.output.data(link.url)
-    if (link.power !== 'decide') context.output.note(ONLY_SHOWS)
-    return EXIT.ok
+    return { body: { approver } }
+  },
+  // The token is part of the address.
+  json: ({ token: _token, ...link }) => link,
+  print: ({ url }, { output }) => output.data(url),
+  end({ power }, { output }) {
+    if (power !== 'decide') output.note(ONLY_SHOWS)
+    return undefined
   },
 })
 
 const { store: STORE, config: CONFIG, url: SERVER } = APPROVAL_OPTIONS
 
-const signIn = defineCommand<'store' | 'config' | 'url'>({
+const signIn = operatorCommand({
   name: 'sign-in',
   summary: 'Prints an address that signs your browser in to the console of a server on this machine, once.',
   details: [
@@ -242,60 +236,17 @@ const signIn = defineCommand<'store' | 'config' | 'url'>({
   positionals: [{ name: 'ID', optional: true, help: 'Go on to the page of this approval.' }],
   options: { store: STORE, config: CONFIG, url: { ...SERVER, help: 'Server to sign in to.' } },
   examples: ['collet sign-in', 'collet sign-in s0Wc --url http://127.0.0.1:4100'],
-  async run(args, context) {
-    const [approval] = args.positionals
-    const client = new AdminClient(args, context, { onlyStartToken: true })
-    const { url } = await client.request<{ readonly url: string }>(
-      {
-        ...{ method: 'POST', path: '/admin/sign-in', isQuestion: true },
-        body: approval === undefined ? {} : { approval },
-      },
-      'url',
-    )
-    if (context.json) context.output.json({ url })
-    else context.output.data(url)
-    return EXIT.ok
-  },
+  client: (args, context) => new AdminClient(args, context, { onlyStartToken: true }),
+  operation: SIGN_IN_BROWSER,
+  sent: ({ positionals: [approval] }) => ({ isQuestion: true, body: defined({ approval }) }),
+  print: ({ url }, { output }) => output.data(url),
 })
-
-async function requestApproval(
-  {
-    verb,
-    ...request
-  }: { readonly method: 'GET' | 'POST'; readonly verb: string; readonly body?: JsonObject },
-  args: Arguments<AdminOption>,
-  context: CommandContext,
-): Promise<ListedApproval> {
-  const client = clientOf(args, context)
-  const path = `/admin/approvals/${encodeURIComponent(await resolveApprovalId(args, client))}${verb}`
-  const { approval } = await client.request<{ readonly approval: ListedApproval }>(
-    { ...request, path },
-    'approval',
-  )
-  return approval
-}
-
-async function resolveApprovalId(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
-  const [typed = ''] = args.positionals
-  const known = async () => {
-    const { approvals } = await client.request<ListedApprovals>(
-      { method: 'GET', path: `/admin/approvals?limit=${MAX}` },
-      'approvals',
-    )
-    return approvals.map(({ id, state, tool, principal }) => ({ id, about: [state, tool, principal] }))
-  }
-  return await resolveId(typed, known, { noun: 'approval', listedBy: 'collet approvals list --state all' })
-}
-
-interface ListedApprovals {
-  readonly approvals: readonly ListedApproval[]
-}
 
 /**
  * A given credential decides which identity approves, so it selects the server. The store knows no callers, so it is
  * used only without a credential, or if it is named.
  */
-function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+function approvalClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock, environment } = context
   const hasCredential = environment.apiKey !== undefined && args.text('store') === undefined
   return new AdminClient(args, context, {
@@ -320,11 +271,6 @@ async function toolsHere(
   const { tools } = await loadTools(await loadProjectConfig(args.text('config'), context))
   const byId = new Map(tools.map((tool) => [tool.id, tool]))
   return (id) => byId.get(id)
-}
-
-/** Leaves out the catalog id, which is for openwop; commands take `tool`. */
-function shown({ tool_id: _catalogId, ...approval }: ListedApproval): object {
-  return approval
 }
 
 export const COMMANDS: readonly Command[] = [

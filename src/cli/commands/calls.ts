@@ -1,4 +1,10 @@
-import type { CallDetails, ListedCall, TimelineEntry } from '#admin-api/calls'
+import {
+  type CallDetails,
+  type ListedCall,
+  SETTLE_CALL,
+  SHOW_CALL,
+  type TimelineEntry,
+} from '#admin-api/calls'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -8,8 +14,8 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import { resolveId } from '#cli/id-prefix'
-import { calls, clientOf, durationText, type ListedCalls } from '#cli/list-calls'
+import { calls, callsClient, durationText } from '#cli/list-calls'
+import { operatorCommand } from '#cli/operator-command'
 import { renderTable, snakeNames } from '#cli/output'
 import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
@@ -26,11 +32,12 @@ import { createCallRoutes } from '#server/admin/calls'
  */
 
 const RECORD = {
+  id: 'call',
   name: 'RECORD',
   help: 'The call, as collet calls shows it, or its beginning.',
 } as const
 
-const callsShow = defineCommand<AdminOption>({
+const callsShow = operatorCommand({
   name: 'calls show',
   summary: 'Shows one call: its caller, times, steps, input and outcome.',
   details: [
@@ -40,17 +47,12 @@ const callsShow = defineCommand<AdminOption>({
   positionals: [RECORD],
   options: adminOptions('admin:calls, and calls:read for input and outcome'),
   examples: ['collet calls show 4f1c', 'collet calls show 4f1c --json'],
-  async run(args, context) {
-    const client = clientOf(args, context)
-    const record = await resolveRecord(args, client)
-    const path = `/admin/calls/${encodeURIComponent(record)}`
-    const { call } = await client.request<{ readonly call: CallDetails }>(
-      { method: 'GET', path, isJournaled: true },
-      'call',
-    )
-    if (context.json) context.output.json(detailsJson(call))
-    else for (const line of linesOf(call)) context.output.data(line)
-    return EXIT.ok
+  client: callsClient,
+  operation: SHOW_CALL,
+  sent: () => ({ isJournaled: true }),
+  json: ({ call }) => detailsJson(call),
+  print({ call }, { output }) {
+    for (const line of linesOf(call)) output.data(line)
   },
 })
 
@@ -63,24 +65,6 @@ function detailsJson({ timeline, steps, journal, ...call }: CallDetails) {
     steps: steps.map((step) => ({ ...step, timeline: step.timeline.map(spellEntry) })),
     journal: journal.map(({ events, ...group }) => ({ ...group, events: events.map(snakeNames) })),
   }
-}
-
-const MAX_MATCHES = 20
-
-async function resolveRecord(args: Arguments<AdminOption>, client: AdminClient): Promise<string> {
-  const [typed = ''] = args.positionals
-  const known = async () => {
-    const query = new URLSearchParams({ record: typed, limit: String(MAX_MATCHES) })
-    const { calls: found } = await client.request<ListedCalls>(
-      { method: 'GET', path: `/admin/calls?${query}` },
-      'calls',
-    )
-    return found.map(({ record, state, tool, principal, created_at: at }) => ({
-      id: record,
-      about: [state, tool, principal, at],
-    }))
-  }
-  return await resolveId(typed, known, { noun: 'call', listedBy: 'collet calls' })
 }
 
 function linesOf(call: CallDetails): readonly string[] {
@@ -188,7 +172,7 @@ type SettleOption = 'as' | 'value' | 'why' | 'force' | AdminOption
 
 const ENDINGS = ['succeeded', 'failed', 'not-run'] as const satisfies readonly Settlement['as'][]
 
-const callsSettle = defineCommand<SettleOption>({
+const callsSettle = operatorCommand({
   name: 'calls settle',
   summary: 'Settles an ambiguous call: records what really happened.',
   details: [
@@ -208,9 +192,8 @@ const callsSettle = defineCommand<SettleOption>({
     'collet calls settle 4f1c --as not-run --why "The mail is not in the sent folder."',
     `collet calls settle 4f1c --as succeeded --value '{"status":"sent"}' --why "Twilio shows it."`,
   ],
-  async run(args, context) {
-    const body = readSettlement(args)
-    const client = new AdminClient(args, context, {
+  client: (args, context) =>
+    new AdminClient(args, context, {
       onStore: ({ store, access }) =>
         createCallRoutes(
           {
@@ -220,17 +203,13 @@ const callsSettle = defineCommand<SettleOption>({
           },
           access,
         ),
-    })
-    const record = await resolveRecord(args, client)
-    const path = `/admin/calls/${encodeURIComponent(record)}/settle`
-    await client.request<{ readonly settled_as: string }>({ method: 'POST', path, body }, 'settled_as')
-    if (context.json) context.output.json({ record, settled_as: body.as })
-    else context.output.data(`${record} is settled as ${body.as}.`)
-    return EXIT.ok
-  },
+    }),
+  operation: SETTLE_CALL,
+  sent: (args) => ({ body: readSettlement(args) }),
+  print: ({ record, settled_as: ending }, { output }) => output.data(`${record} is settled as ${ending}.`),
 })
 
-function readSettlement(args: Arguments<SettleOption>): JsonObject & Pick<Settlement, 'as' | 'why'> {
+function readSettlement(args: Arguments<SettleOption>): JsonObject {
   const as = args.oneOf('as', ENDINGS)
   if (as === undefined) throw new UsageError(`Say how it ended: --as ${ENDINGS.join(', --as ')}.`)
   const why = args.text('why')

@@ -1,4 +1,4 @@
-import type { Refusal } from '#admin-api/server'
+import { READ_AUDIT, type Refusal } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -9,7 +9,8 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import { renderTable, snakeNames } from '#cli/output'
+import { type Columns, printRows } from '#cli/operator-command'
+import { snakeNames } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
@@ -208,7 +209,15 @@ const DEFAULT_LIMIT = 100
 const MAX_SHOWN = 10_000
 const DENIALS_AT_ONCE = 1_000
 
-const HEADINGS = ['AT', 'TENANT', 'PRINCIPAL', 'WANTED', 'WHAT', 'WHY', 'TIMES'] as const
+const COLUMNS: Columns<Refusal> = {
+  AT: ({ at }) => at,
+  TENANT: ({ tenant }) => tenant,
+  PRINCIPAL: ({ principal, principal_id: id }) => id ?? principal,
+  WANTED: ({ action }) => action,
+  WHAT: ({ resource }) => resource,
+  WHY: ({ reason }) => reason,
+  TIMES: ({ count }) => count,
+}
 
 const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   name: 'audit',
@@ -232,39 +241,29 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
   },
   examples: ['collet audit --since 7d', 'collet audit --principal key:alice --json'],
   async run(args, context) {
-    const { output, json, clock } = context
+    const { output, clock } = context
     const limit = args.integer('limit', { min: 1, max: MAX_SHOWN }) ?? DEFAULT_LIMIT
-    const [principal, since] = [args.text('principal'), args.moment('since', clock.nowMs())]
-    const filter = {
-      ...(principal === undefined ? {} : { principal }),
-      ...(since === undefined ? {} : { since: since.toISOString() }),
-    }
-    const found = await output.during(
-      'Reading the audit log',
-      readNewest(filter, limit, clientOf(args, context)),
+    const since = args.moment('since', clock.nowMs())?.toISOString()
+    const reading = readNewest(
+      { principal: args.text('principal'), since },
+      limit,
+      auditClient(args, context),
     )
-    if (json) output.json(found)
-    else if (found.length === 0) output.note('No request was refused.')
-    else for (const line of renderTable(HEADINGS, found.map(cellsOf))) output.data(line)
+    const found = await output.during('Reading the audit log', reading)
+    printRows(found, { columns: COLUMNS, empty: 'No request was refused.' }, context)
     return EXIT.ok
   },
 })
 
-interface AuditPage {
-  readonly events: readonly Refusal[]
-  readonly next: number
-}
-
 /** Reads the log from its beginning, page by page, and keeps the newest entries. */
 async function readNewest(
-  filter: Readonly<Record<string, string>>,
+  filter: Readonly<Record<string, string | undefined>>,
   limit: number,
   client: AdminClient,
 ): Promise<readonly Refusal[]> {
   let newest: readonly Refusal[] = []
   for (let after = 0; ; ) {
-    const query = new URLSearchParams({ ...filter, after: String(after), limit: String(DENIALS_AT_ONCE) })
-    const page = await client.request<AuditPage>({ method: 'GET', path: `/admin/audit?${query}` }, 'events')
+    const page = await client.ask(READ_AUDIT, { query: { ...filter, after, limit: DENIALS_AT_ONCE } })
     newest = [...newest, ...page.events].slice(-limit)
     // The position did not advance: there are no more pages.
     if (page.next <= after) return newest
@@ -272,12 +271,7 @@ async function readNewest(
   }
 }
 
-function cellsOf(denial: Refusal): readonly string[] {
-  const { at, tenant, principal, principal_id: id, action, resource, reason, count } = denial
-  return [at, tenant, cleanText(id ?? principal), action, cleanText(resource), reason, String(count)]
-}
-
-function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+function auditClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
       const owners = await configuredOwners(args, context)

@@ -1,7 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import type { ApiKey, NewKey } from '#admin-api/keys'
+import {
+  type ApiKey,
+  CREATE_KEY,
+  END_PRINCIPAL,
+  LIST_KEYS,
+  type NewKey,
+  REVOKE_KEY,
+  ROTATE_KEY,
+} from '#admin-api/keys'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -13,13 +21,14 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
-import { resolveId } from '#cli/id-prefix'
 import { readEnd, readSpanMs } from '#cli/input'
-import { counted, renderTable } from '#cli/output'
+import { listCommand, operatorCommand } from '#cli/operator-command'
+import { counted, type Output } from '#cli/output'
 import { ensureStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { approverScopes, type KnownGrants } from '#server/admin/key-grants'
@@ -35,19 +44,7 @@ import type { Store } from '#store/collet-store'
 
 const KEY_OPTIONS = adminOptions('admin:keys')
 
-type CreateOption =
-  | AdminOption
-  | 'from'
-  | 'init'
-  | 'tenant'
-  | 'scope'
-  | 'role'
-  | 'tool'
-  | 'toolset'
-  | 'label'
-  | 'expires'
-
-const keysCreate = defineCommand<CreateOption>({
+const keysCreate = defineCommand({
   name: 'keys create',
   summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
@@ -86,14 +83,13 @@ const keysCreate = defineCommand<CreateOption>({
     const file = args.text('from')
     if ((principal === undefined) === (file === undefined))
       throw new UsageError('Name one principal, or a file of them with --from.')
-    const tools = args.texts('tool')
-    const toolsets = args.texts('toolset')
+    const [tools, toolsets] = [args.texts('tool'), args.texts('toolset')]
     const terms = {
-      scopes: [...args.texts('scope')],
-      roles: [...args.texts('role')],
-      ...(tools.length === 0 ? {} : { tools: [...tools] }),
-      ...(toolsets.length === 0 ? {} : { toolsets: [...toolsets] }),
-      ...termsOf(args, context),
+      scopes: args.texts('scope'),
+      roles: args.texts('role'),
+      ...(tools.length === 0 ? {} : { tools }),
+      ...(toolsets.length === 0 ? {} : { toolsets }),
+      ...keyTerms(args, context),
     }
     const entries = file === undefined ? undefined : await readEntries(file, context)
     const body = { ...terms, principal: principal ?? '' }
@@ -108,7 +104,10 @@ const keysCreate = defineCommand<CreateOption>({
     }
     if (file !== undefined && entries !== undefined)
       return await issueKeys({ file, entries }, terms, args, context)
-    await issueKey('/admin/keys', body, args, context)
+    const issued = await keyClient(args, context).ask(CREATE_KEY, { body })
+    if (context.json) context.output.json(issued)
+    else printKey(issued, context.output)
+    for (const warning of issued.warnings) context.output.warn(cleanText(warning))
     return EXIT.ok
   },
 })
@@ -127,9 +126,7 @@ async function issueKeys(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, json } = context
-  const requests = entries.map((entry) => ({
-    ...({ method: 'POST', path: '/admin/keys', body: { ...terms, ...entry } } as const),
-  }))
+  const sendings = entries.map((entry) => ({ body: { ...terms, ...entry } }))
   let [asked, refused] = [0, 0]
   const nameOf = (index: number): string => `entry ${index + 1} (${entries[index]?.principal})`
   const take = (issued: NewKey | CommandFailure, index: number): void => {
@@ -145,7 +142,7 @@ async function issueKeys(
     else output.data([tenant, principal, key].join('\t'))
   }
   try {
-    await clientOf(args, context).requestEach<NewKey>(requests, 'key', take)
+    await keyClient(args, context).askEach(CREATE_KEY, sendings, take)
   } catch (error) {
     output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${resumeHint(asked - refused)}`))
     throw error
@@ -186,9 +183,7 @@ function parsedList(text: string): readonly [readonly JsonObject[] | undefined, 
   }
 }
 
-type RotateOption = AdminOption | 'tenant' | 'old-ends' | 'label' | 'expires'
-
-const keysRotate = defineCommand<RotateOption>({
+const keysRotate = operatorCommand({
   name: 'keys rotate',
   summary: 'Creates another API key with the same rights for a principal, and shows it once.',
   details: ['Its other keys stay valid unless --old-ends says when they end.'],
@@ -204,45 +199,35 @@ const keysRotate = defineCommand<RotateOption>({
     ...KEY_OPTIONS,
   },
   examples: ['collet keys rotate ci --old-ends 24h'],
-  async run(args, context) {
-    const [principal = ''] = args.positionals
+  client: keyClient,
+  operation: ROTATE_KEY,
+  sent(args, context) {
     const oldEnds = args.text('old-ends')
-    const body = {
-      ...termsOf(args, context),
-      ...(oldEnds === undefined ? {} : { old_ends_in_seconds: readSpanMs('old-ends', oldEnds) / 1_000 }),
-    }
-    await issueKey(`/admin/principals/${encodeURIComponent(principal)}/keys`, body, args, context)
-    return EXIT.ok
+    const seconds = oldEnds === undefined ? undefined : readSpanMs('old-ends', oldEnds) / 1_000
+    return { body: { ...keyTerms(args, context), ...defined({ old_ends_in_seconds: seconds }) } }
+  },
+  print: (issued, { output }) => printKey(issued, output),
+  end({ warnings }, { output }) {
+    for (const warning of warnings) output.warn(cleanText(warning))
+    return undefined
   },
 })
 
 /** Options shared by the two commands that create a key. */
-function termsOf(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: CommandContext): JsonObject {
-  const tenant = args.text('tenant')
-  const label = args.text('label')
+function keyTerms(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: CommandContext): JsonObject {
   const expires = args.text('expires')
-  return {
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(label === undefined ? {} : { label }),
-    ...(expires === undefined ? {} : { expires_at: readEnd('expires', expires, clock.nowMs()) }),
-  }
+  return defined({
+    tenant: args.text('tenant'),
+    label: args.text('label'),
+    expires_at: expires === undefined ? undefined : readEnd('expires', expires, clock.nowMs()),
+  })
 }
 
 /** Prints the key alone on stdout, so that it can be captured, and its description on stderr. */
-async function issueKey(
-  path: string,
-  body: JsonObject,
-  args: Arguments<AdminOption>,
-  context: CommandContext,
-): Promise<void> {
-  const issued = await clientOf(args, context).request<NewKey>({ method: 'POST', path, body }, 'key')
-  const { tenant, principal, key_id: keyId, key, expires_at: expiresAt, warnings } = issued
-  const { output, json } = context
-  for (const warning of warnings) output.warn(cleanText(warning))
-  if (json) {
-    output.json(issued)
-    return
-  }
+function printKey(
+  { tenant, principal, key_id: keyId, key, expires_at: expiresAt }: NewKey,
+  output: Output,
+): void {
   const end = expiresAt === null ? 'does not expire' : `expires ${expiresAt}`
   output.note(`Key ${keyId} of ${principal} (tenant ${tenant}) ${end}.`)
   output.note('It is shown only this once.')
@@ -250,52 +235,34 @@ async function issueKey(
 }
 
 const MAX_LISTED = 1_000
-const HEADINGS = [
-  'KEY ID',
-  'PRINCIPAL',
-  'TENANT',
-  'STATE',
-  'EXPIRES',
-  'LAST USED',
-  'SCOPES',
-  'LABEL',
-] as const
 
-const keysList = defineCommand<AdminOption>({
+const keysList = listCommand({
   name: 'keys list',
   summary: 'Lists the API keys in the store, newest first: everything about them except the keys themselves.',
   details: ['The time of last use is updated about once a minute.'],
   positionals: [],
   options: KEY_OPTIONS,
   examples: ['collet keys list', 'collet keys list --json'],
-  async run(args, context) {
-    const { output, json, clock } = context
-    const { keys } = await clientOf(args, context).request<{ readonly keys: readonly ApiKey[] }>(
-      { method: 'GET', path: '/admin/keys' },
-      'keys',
-    )
-    const rows = keys.map((key) => cellsOf(key, clock.nowMs()))
-    if (json) output.json(keys)
-    else if (keys.length === 0) output.note('There are no keys in this store.')
-    else for (const line of renderTable(HEADINGS, rows)) output.data(line)
+  client: keyClient,
+  operation: LIST_KEYS,
+  rows: ({ keys }) => keys,
+  columns: {
+    'KEY ID': ({ key_id: id }) => id,
+    PRINCIPAL: ({ principal }) => principal,
+    TENANT: ({ tenant }) => tenant,
+    STATE: (key, { clock }) => stateOf(key, clock.nowMs()),
+    EXPIRES: ({ expires_at: at }) => at ?? '',
+    'LAST USED': ({ last_used_at: at }) => at ?? '',
+    SCOPES: (key) =>
+      `${[...key.scopes, ...key.roles.map((role) => `role ${role}`)].join(' ')}${boundsOf(key)}`.trim(),
+    LABEL: ({ label }) => label ?? '',
+  },
+  empty: 'There are no keys in this store.',
+  end({ keys }, { output }) {
     if (keys.length === MAX_LISTED) output.note(`These are the newest ${MAX_LISTED}; there may be more.`)
-    return EXIT.ok
+    return undefined
   },
 })
-
-function cellsOf(row: ApiKey, nowMs: number): readonly string[] {
-  const rights = [...row.scopes, ...row.roles.map((role) => `role ${role}`)].join(' ')
-  return [
-    row.key_id,
-    row.principal,
-    row.tenant,
-    stateOf(row, nowMs),
-    row.expires_at ?? '',
-    row.last_used_at ?? '',
-    cleanText(`${rights}${boundsOf(row)}`.trim()),
-    cleanText(row.label ?? ''),
-  ]
-}
 
 function boundsOf({ tools, toolsets }: ApiKey): string {
   if (tools === null) return ''
@@ -308,19 +275,17 @@ function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey, nowMs
   return expiresAt !== null && Date.parse(expiresAt) <= nowMs ? 'expired' : 'good'
 }
 
-type RevokeOption = AdminOption | 'principal' | 'tenant'
+const KEY_ID = {
+  id: 'key',
+  name: 'KEY-ID',
+  help: 'The key, as collet keys list shows it, or its beginning.',
+} as const
 
-const keysRevoke = defineCommand<RevokeOption>({
+const keysRevoke: Command<AdminOption | 'principal' | 'tenant'> = {
   name: 'keys revoke',
   summary: 'Revokes an API key, or ends a principal with all its keys; servers notice within a second.',
   details: ['A principal that was ended cannot come back: its name is never used again.'],
-  positionals: [
-    {
-      name: 'KEY-ID',
-      optional: true,
-      help: 'The key, as collet keys list shows it, or its beginning.',
-    },
-  ],
+  positionals: [{ ...KEY_ID, optional: true }],
   options: {
     principal: { value: 'P', help: 'End this principal instead of one key.' },
     tenant: { value: 'T', help: 'Tenant of that principal. Default: default.' },
@@ -328,44 +293,28 @@ const keysRevoke = defineCommand<RevokeOption>({
   },
   examples: ['collet keys revoke 5f0c9d2e', 'collet keys revoke --principal ci'],
   async run(args, context) {
-    const [typed] = args.positionals
-    const name = args.text('principal')
-    if ((typed === undefined) === (name === undefined))
+    const principal = args.text('principal')
+    if ((args.positionals[0] === undefined) === (principal === undefined))
       throw new UsageError('Name one key by its id, or one principal with --principal.')
-    const tenant = args.text('tenant') ?? DEFAULT_TENANT
-    const client = clientOf(args, context)
-    if (name === undefined) {
-      const keyId = await resolveKeyId(typed ?? '', client)
-      const path = `/admin/keys/${encodeURIComponent(keyId)}`
-      await client.request<{ readonly revoked: true }>({ method: 'DELETE', path }, 'revoked')
-      if (context.json) context.output.json({ key_id: keyId, revoked: true })
-      else context.output.data(`${keyId} is revoked.`)
-    } else {
-      const path = `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`
-      await client.request<{ readonly ended: true }>({ method: 'DELETE', path }, 'ended')
-      if (context.json) context.output.json({ tenant, principal: name, ended: true })
-      else context.output.data(`${name} is ended, and all its keys are revoked.`)
-    }
+    if (principal === undefined) return await revokeOne.run(args, context)
+    const query = { tenant: args.text('tenant') ?? DEFAULT_TENANT }
+    const ended = await keyClient(args, context).ask(END_PRINCIPAL, { id: principal, query })
+    if (context.json) context.output.json(ended)
+    else context.output.data(`${principal} is ended, and all its keys are revoked.`)
     return EXIT.ok
   },
-})
-
-async function resolveKeyId(typed: string, client: AdminClient): Promise<string> {
-  const known = async () => {
-    const { keys } = await client.request<{ readonly keys: readonly ApiKey[] }>(
-      { method: 'GET', path: '/admin/keys' },
-      'keys',
-    )
-    return keys.map(({ key_id: id, tenant, principal, label }) => ({
-      id,
-      about: [tenant, principal, label ?? ''],
-    }))
-  }
-  return await resolveId(typed, known, { noun: 'key', listedBy: 'collet keys list' })
 }
 
+const revokeOne = operatorCommand({
+  ...keysRevoke,
+  positionals: [KEY_ID],
+  client: keyClient,
+  operation: REVOKE_KEY,
+  print: ({ key_id: id }, { output }) => output.data(`${id} is revoked.`),
+})
+
 /** Works on the store of this machine, even while a server uses it; the server sees the change within a second. */
-function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+function keyClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
       const known = await namesFor(args, context, store)

@@ -1,15 +1,17 @@
-import type { Pin, PinDiff } from '#admin-api/pins'
-import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
-import { resolveName } from '#cli/id-prefix'
-import { renderTable } from '#cli/output'
+  ACCEPT_PIN,
+  ACCEPT_PINS,
+  LIST_PINS,
+  type Pin,
+  type PinDiff,
+  REJECT_PIN,
+  SHOW_PIN,
+} from '#admin-api/pins'
+import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
+import { type Arguments, type Command, type CommandContext, EXIT, UsageError } from '#cli/command'
+import { listCommand, operatorCommand } from '#cli/operator-command'
+import type { Output } from '#cli/output'
+import { defined } from '#kernel/base/defined'
 import { cleanJson, cleanText } from '#kernel/base/json'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { createPinRoutes } from '#server/admin/pins'
@@ -21,15 +23,13 @@ import { Pins } from '#sources/kit/pins'
  */
 
 const PIN_OPTIONS = adminOptions('admin:pins')
-const TOOL = { name: 'TOOL', help: 'As collet pins list shows it, or its beginning.' } as const
+const TOOL = { id: 'tool', name: 'TOOL', help: 'As collet pins list shows it, or its beginning.' } as const
 const HASH = {
   value: 'H',
   help: 'Only the change whose hash is or begins with H; see collet pins diff.',
 } as const
 
-const HEADINGS = ['TOOL', 'STATE', 'VERSION', 'WAITING', 'CLASS', 'WHY'] as const
-
-const pinsList = defineCommand<'source' | 'all' | AdminOption>({
+const pinsList = listCommand({
   name: 'pins list',
   summary: 'Lists imported tools whose definition waits for a decision; with --all, every imported tool.',
   details: [
@@ -43,66 +43,50 @@ const pinsList = defineCommand<'source' | 'all' | AdminOption>({
     ...PIN_OPTIONS,
   },
   examples: ['collet pins list', 'collet pins list --all --source github'],
-  async run(args, context) {
-    const source = args.text('source')
-    const isAll = args.flag('all')
-    const query = new URLSearchParams({
-      ...(source === undefined ? {} : { source }),
-      ...(isAll ? {} : { waiting: 'true' }),
-    })
-    const { pins } = await clientOf(args, context).request<{ readonly pins: readonly Pin[] }>(
-      { method: 'GET', path: `/admin/pins?${query}` },
-      'pins',
-    )
-    const { output, json } = context
-    if (json) output.json(pins)
-    else if (pins.length === 0) output.note(isAll ? 'No tool is pinned.' : 'Nothing waits for a decision.')
-    else for (const line of renderTable(HEADINGS, pins.map(cellsOf))) output.data(line)
-    return EXIT.ok
+  client: pinClient,
+  operation: LIST_PINS,
+  sent: (args) => ({
+    query: { source: args.text('source'), waiting: args.flag('all') ? undefined : 'true' },
+  }),
+  rows: ({ pins }) => pins,
+  columns: {
+    TOOL: ({ tool }) => tool,
+    STATE: ({ state }) => state,
+    VERSION: ({ version }) => version,
+    WAITING: ({ waiting }) =>
+      waiting && `${waiting.kind}${waiting.rejected_by === null ? '' : ' (rejected)'}`,
+    CLASS: ({ waiting }) => waiting?.class ?? null,
+    WHY: ({ waiting }) => cleanText(whyText(waiting)).slice(0, 100),
   },
+  empty: (args) => (args.flag('all') ? 'No tool is pinned.' : 'Nothing waits for a decision.'),
 })
 
-function cellsOf({ tool, state, version, waiting }: Pin): readonly string[] {
-  const [reason = '', ...more] = waiting?.reasons ?? []
-  const renamed = waiting?.renamed_from == null ? [] : [`was ${waiting.renamed_from}`]
-  const why = [
-    ...(reason === '' ? [] : [reason]),
-    ...renamed,
-    ...(more.length > 0 ? [`${more.length} more`] : []),
-  ]
-  const rejected = waiting?.rejected_by == null ? '' : ' (rejected)'
+function whyText(waiting: Pin['waiting']): string {
+  const [reason, ...more] = waiting?.reasons ?? []
   return [
-    tool,
-    state,
-    version ?? '-',
-    waiting === null ? '-' : `${waiting.kind}${rejected}`,
-    waiting?.class ?? '-',
-    cleanText(why.join('; ')).slice(0, 100),
-  ]
+    ...(reason ? [reason] : []),
+    ...(waiting?.renamed_from == null ? [] : [`was ${waiting.renamed_from}`]),
+    ...(more.length > 0 ? [`${more.length} more`] : []),
+  ].join('; ')
 }
 
 const MAX_SHOWN = 400
 
-const pinsDiff = defineCommand<AdminOption>({
+const pinsDiff = operatorCommand({
   name: 'pins diff',
   summary: 'Shows what accepting would change about an imported tool, most serious first.',
   details: ['Invisible characters are shown as \\u escapes. --json prints every value in full.'],
   positionals: [TOOL],
   options: PIN_OPTIONS,
   examples: ['collet pins diff github.issues_create'],
-  async run(args, context) {
-    const client = clientOf(args, context)
-    const path = `/admin/pins/${encodeURIComponent(await resolvePinnedTool(args, client))}`
-    const diff = await client.request<PinDiff>({ method: 'GET', path }, 'differences')
-    if (context.json) context.output.json(diff)
-    else printDiff(diff, context)
-    return EXIT.ok
-  },
+  client: pinClient,
+  operation: SHOW_PIN,
+  print: (diff, { output }) => printDiff(diff, output),
 })
 
 const ORDER = ['suspicious', 'breaking', 'widening', 'wording']
 
-function printDiff(diff: PinDiff, { output }: CommandContext): void {
+function printDiff(diff: PinDiff, output: Output): void {
   const { tool, state, version, waiting, next_version: next, differences } = diff
   output.data(`${tool} is ${state}${version === null ? '' : ` at ${version}`}.`)
   if (waiting === null) {
@@ -130,7 +114,7 @@ function short(value: unknown): string {
   return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`
 }
 
-const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | AdminOption>({
+const pinsAccept: Command<'hash' | 'all' | 'source' | 'suspicious' | AdminOption> = {
   name: 'pins accept',
   summary: 'Accepts the waiting change of an imported tool: a new tool, a changed definition or a removal.',
   details: [
@@ -147,33 +131,37 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
   },
   examples: ['collet pins accept github.issues_create', 'collet pins accept --all --source github'],
   async run(args, context) {
-    const { output, json } = context
     const [tool] = args.positionals
-    const source = args.text('source')
-    if (args.flag('all')) {
-      if (tool !== undefined || source === undefined) {
-        throw new UsageError('Use --all with --source KEY and without a tool.')
-      }
-      const suspicious = args.flag('suspicious')
-      const { accepted } = await clientOf(args, context).request<{ readonly accepted: readonly string[] }>(
-        { method: 'POST', path: '/admin/pins/accept', body: { source, suspicious } },
-        'accepted',
-      )
-      if (json) output.json({ accepted })
-      else if (accepted.length === 0) output.note('Nothing to accept: collet pins list shows changes.')
-      else output.data(`Accepted ${accepted.length}: ${accepted.join(', ')}`)
-      return EXIT.ok
+    if (!args.flag('all')) {
+      if (tool === undefined) throw new UsageError('Name a tool, or use --all --source KEY.')
+      return await acceptOne.run(args, context)
     }
-    if (tool === undefined) throw new UsageError('Name a tool, or use --all --source KEY.')
-    const after = await decidePin('accept', args, context)
-    if (json) output.json(after)
-    else if (after.state === 'removed') output.data(`${after.tool} is no longer served.`)
-    else output.data(`${after.tool} is served at ${after.version ?? '1.0.0'}.`)
+    const source = args.text('source')
+    if (tool !== undefined || source === undefined)
+      throw new UsageError('Use --all with --source KEY and without a tool.')
+    const { output, json } = context
+    const body = { source, suspicious: args.flag('suspicious') }
+    const { accepted } = await pinClient(args, context).ask(ACCEPT_PINS, { body })
+    if (json) output.json({ accepted })
+    else if (accepted.length === 0) output.note('Nothing to accept: collet pins list shows changes.')
+    else output.data(`Accepted ${accepted.length}: ${accepted.join(', ')}`)
     return EXIT.ok
   },
+}
+
+const acceptOne = operatorCommand({
+  ...pinsAccept,
+  positionals: [TOOL],
+  client: pinClient,
+  operation: ACCEPT_PIN,
+  sent: hashBody,
+  print: ({ tool, state, version }, { output }) =>
+    output.data(
+      state === 'removed' ? `${tool} is no longer served.` : `${tool} is served at ${version ?? '1.0.0'}.`,
+    ),
 })
 
-const pinsReject = defineCommand<'hash' | AdminOption>({
+const pinsReject = operatorCommand({
   name: 'pins reject',
   summary: 'Rejects the waiting change of an imported tool. What was accepted stays in force.',
   details: [
@@ -186,43 +174,18 @@ const pinsReject = defineCommand<'hash' | AdminOption>({
     ...PIN_OPTIONS,
   },
   examples: ['collet pins reject github.issues_create'],
-  async run(args, context) {
-    const after = await decidePin('reject', args, context)
-    if (context.json) context.output.json(after)
-    else context.output.data(`${after.tool} stays ${after.state}.`)
-    return EXIT.ok
-  },
+  client: pinClient,
+  operation: REJECT_PIN,
+  sent: hashBody,
+  print: ({ tool, state }, { output }) => output.data(`${tool} stays ${state}.`),
 })
 
-/** Accepts or rejects the waiting change; returns the tool after the decision. */
-async function decidePin(
-  verb: 'accept' | 'reject',
-  args: Arguments<AdminOption | 'hash'>,
-  context: CommandContext,
-): Promise<PinDiff> {
-  const hash = args.text('hash')
-  const body = hash === undefined ? {} : { hash }
-  const client = clientOf(args, context)
-  const path = `/admin/pins/${encodeURIComponent(await resolvePinnedTool(args, client))}/${verb}`
-  return await client.request<PinDiff>({ method: 'POST', path, body }, 'differences')
-}
-
-async function resolvePinnedTool(
-  { positionals: [typed = ''] }: Arguments<AdminOption>,
-  client: AdminClient,
-): Promise<string> {
-  const known = async () => {
-    const { pins } = await client.request<{ readonly pins: readonly Pin[] }>(
-      { method: 'GET', path: '/admin/pins' },
-      'pins',
-    )
-    return pins.map(({ tool }) => tool)
-  }
-  return await resolveName(typed, known, { noun: 'tool', listedBy: 'collet pins list --all' })
+function hashBody(args: Arguments<'hash'>) {
+  return { body: defined({ hash: args.text('hash') }) }
 }
 
 /** Works on the store of this machine, even while a server uses it; the server sees the change within a second. */
-function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+function pinClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: ({ store, access }) =>
       createPinRoutes(new Pins({ store, clock: context.clock, log: SILENT_LOGGER }), access),

@@ -1,6 +1,7 @@
-import type { Reloaded } from '#admin-api/server'
-import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { RELOAD_CONFIG } from '#admin-api/server'
+import { AdminClient, adminOptions } from '#cli/admin-client'
+import { type Command, type CommandContext, EXIT } from '#cli/command'
+import { operatorCommand } from '#cli/operator-command'
 import type { Output } from '#cli/output'
 import { isStoreAlone, problemText } from '#cli/store-access'
 import { ConfigError } from '#config/load'
@@ -15,7 +16,7 @@ import type { RunningServer } from '#server/running-server'
  * old one stays in force.
  */
 
-const reload = defineCommand<AdminOption>({
+const reload = operatorCommand({
   name: 'reload',
   summary: 'Makes servers read their config again, without a restart.',
   details: [
@@ -29,23 +30,17 @@ const reload = defineCommand<AdminOption>({
     url: { value: 'U', help: 'Server to ask. Default: COLLET_URL, or the address of the config.' },
   },
   examples: ['collet reload', 'collet reload --store postgres://collet@db.internal/collet'],
-  async run(args, context) {
-    const { output, json } = context
-    const client = new AdminClient(args, context, {
+  client: (args, context) =>
+    new AdminClient(args, context, {
       asksServer: !isStoreAlone(args),
       onStore: ({ store, access }) => createReloadRoutesOnStore(store.reloads, access),
-    })
-    const reloaded = await client.request<Reloaded>(
-      { method: 'POST', path: '/admin/reload', body: {} },
-      'applied',
-    )
-    const { applied, needs_restart: needRestart = [], refused = [] } = reloaded
-    if (json) output.json(reloaded)
-    else if (applied === null)
-      output.note('The servers on this store were asked; their logs say what came of it.')
+    }),
+  operation: RELOAD_CONFIG,
+  print({ applied, needs_restart: needRestart = [], refused = [] }, { output }) {
+    if (applied === null) output.note('The servers on this store were asked; their logs say what came of it.')
     else printReloaded({ applied, needRestart, refused }, output)
-    return refused.length > 0 ? EXIT.toolFailed : EXIT.ok
   },
+  end: ({ refused = [] }) => (refused.length > 0 ? EXIT.toolFailed : undefined),
 })
 
 function printReloaded(

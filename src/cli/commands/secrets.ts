@@ -1,4 +1,10 @@
-import type { StoredCredential } from '#admin-api/secrets'
+import {
+  CONNECT_PROVIDER,
+  LIST_SECRETS,
+  REMOVE_SECRET,
+  SET_SECRET,
+  type StoredCredential,
+} from '#admin-api/secrets'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed, operatorName } from '#cli/admin-client'
 import {
   type Arguments,
@@ -8,13 +14,11 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import { resolveId } from '#cli/id-prefix'
 import { readHidden } from '#cli/input'
-import { renderTable } from '#cli/output'
+import { type Columns, listCommand, operatorCommand } from '#cli/operator-command'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { toOAuthSettings } from '#config/to-settings'
 import { defined } from '#kernel/base/defined'
-import type { JsonObject } from '#kernel/base/json'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
 import { NO_BROKER, type TokenBroker } from '#kernel/base/token-broker'
@@ -29,9 +33,7 @@ import type { Store } from '#store/collet-store'
 
 const SECRETS_OPTIONS = adminOptions('admin:secrets')
 
-type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | AdminOption
-
-const secretsSet = defineCommand<SetOption>({
+const secretsSet = operatorCommand({
   name: 'secrets set',
   summary: 'Stores a secret or token in the vault; the value is read from stdin.',
   details: [
@@ -60,105 +62,72 @@ const secretsSet = defineCommand<SetOption>({
     'collet secrets set TWILIO_API_KEY --principal key:alice < key.txt',
     'collet secrets set github --token --scope repo --principal key:alice --user u1',
   ],
-  async run(args, context) {
-    const body = readSecret(args, await readHidden(context, 'Value'))
-    const { ref } = await clientOf(args, context).request<{ readonly ref: string }>(
-      { method: 'POST', path: '/admin/secrets', body },
-      'ref',
-    )
-    if (context.json) context.output.json({ ref })
-    else context.output.data(ref)
-    return EXIT.ok
+  client: (args, context) => secretsClient(args, context),
+  operation: SET_SECRET,
+  async sent(args, context) {
+    const value = await readHidden(context, 'Value')
+    const [name = ''] = args.positionals
+    const scopes = args.texts('scope')
+    if (scopes.length > 0 && !args.flag('token'))
+      throw new UsageError('--scope can only be used with --token.')
+    const [user, tenant] = [args.text('user'), args.text('tenant')]
+    const principal = args.text('principal') ?? (tenant === undefined ? undefined : WHOLE_TENANT)
+    return {
+      body: {
+        ...defined({ name, principal, value, user_id: user, tenant }),
+        kind: args.flag('token') ? 'token' : 'secret',
+        ...(scopes.length === 0 ? {} : { scopes }),
+      },
+    }
   },
+  print: ({ ref }, { output }) => output.data(ref),
 })
 
-function readSecret(args: Arguments<SetOption>, value: string): JsonObject {
-  const [name = ''] = args.positionals
-  const isToken = args.flag('token')
-  const scopes = args.texts('scope')
-  if (scopes.length > 0 && !isToken) throw new UsageError('--scope can only be used with --token.')
-  const user = args.text('user')
-  const tenant = args.text('tenant')
-  const principal = args.text('principal') ?? (tenant === undefined ? undefined : WHOLE_TENANT)
-  return {
-    ...defined({ name, principal, value, user_id: user, tenant }),
-    kind: isToken ? 'token' : 'secret',
-    ...(scopes.length === 0 ? {} : { scopes }),
-  }
-}
+const NAMES = [
+  ...(['ref', 'kind', 'name', 'tenant', 'principal', 'user', 'scopes', 'state'] as const),
+  ...(['expires_at', 'updated_at'] as const),
+]
+const COLUMNS: Columns<StoredCredential> = Object.fromEntries(
+  NAMES.map((name) => [
+    name.toUpperCase(),
+    (row: StoredCredential) => [row[name] ?? []].flat().join(' ') || '-',
+  ]),
+)
 
-const COLUMNS = [
-  'ref',
-  'kind',
-  'name',
-  'tenant',
-  'principal',
-  'user',
-  'scopes',
-  'state',
-  'expires_at',
-  'updated_at',
-] as const satisfies readonly (keyof StoredCredential)[]
-
-const secretsList = defineCommand<AdminOption>({
+const secretsList = listCommand({
   name: 'secrets list',
   summary: 'Lists the vault, newest entry first, without values.',
   details: ['A user is shown as a digest of the user id: the same user always has the same digest.'],
   positionals: [],
   options: SECRETS_OPTIONS,
   examples: ['collet secrets list', 'collet secrets list --json'],
-  async run(args, context) {
-    const { output, json } = context
-    const secrets = await listed(clientOf(args, context))
-    const headings = COLUMNS.map((name) => name.toUpperCase())
-    if (json) output.json(secrets)
-    else if (secrets.length === 0) output.note('The vault is empty.')
-    else for (const line of renderTable(headings, secrets.map(cellsOf))) output.data(line)
-    return EXIT.ok
-  },
+  client: (args, context) => secretsClient(args, context),
+  operation: LIST_SECRETS,
+  rows: ({ secrets }) => secrets,
+  columns: COLUMNS,
+  empty: 'The vault is empty.',
 })
 
-async function listed(client: AdminClient): Promise<readonly StoredCredential[]> {
-  const { secrets } = await client.request<{ readonly secrets: readonly StoredCredential[] }>(
-    { method: 'GET', path: '/admin/secrets' },
-    'secrets',
-  )
-  return secrets
-}
-
-function cellsOf(row: StoredCredential): readonly string[] {
-  return COLUMNS.map((name) => {
-    const value = row[name]
-    if (value === null) return '-'
-    return Array.isArray(value) ? value.join(' ') || '-' : String(value)
-  })
-}
-
-const secretsRemove = defineCommand<AdminOption>({
+const secretsRemove = operatorCommand({
   name: 'secrets rm',
   summary: 'Removes a credential, and revokes a token at its provider if possible.',
   details: ['With --store alone no provider is known, so nothing is revoked at providers.'],
-  positionals: [{ name: 'REF', help: 'The credential, as collet secrets list shows it, or its beginning.' }],
+  positionals: [
+    {
+      id: 'credential',
+      name: 'REF',
+      help: 'The credential, as collet secrets list shows it, or its beginning.',
+    },
+  ],
   options: SECRETS_OPTIONS,
   examples: ['collet secrets rm cred_m1Zb'],
-  async run(args, context) {
-    const [typed = ''] = args.positionals
-    const client = clientOf(args, context, await brokerOf(args, context))
-    const known = async () =>
-      (await listed(client)).map(({ ref: id, name, principal }) => ({ id, about: [name, principal] }))
-    const ref = await resolveId(typed, known, { noun: 'credential', listedBy: 'collet secrets list' })
-    const path = `/admin/secrets/${encodeURIComponent(ref)}`
-    const { revoked } = await client.request<{ readonly revoked: boolean }>(
-      { method: 'DELETE', path },
-      'revoked',
-    )
-    if (context.json) context.output.json({ ref, revoked })
-    else context.output.data(`${ref} is removed${revoked ? ', and revoked at its provider' : ''}.`)
-    return EXIT.ok
-  },
+  client: async (args, context) => secretsClient(args, context, await brokerOf(args, context)),
+  operation: REMOVE_SECRET,
+  print: ({ ref, revoked }, { output }) =>
+    output.data(`${ref} is removed${revoked ? ', and revoked at its provider' : ''}.`),
 })
 
-const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope' | 'tenant'>({
+const secretsConnect = operatorCommand({
   name: 'secrets connect',
   summary: 'Prints a link where a person grants a caller access at an OAuth provider.',
   details: [
@@ -173,29 +142,14 @@ const secretsConnect = defineCommand<AdminOption | 'principal' | 'scope' | 'tena
     ...SECRETS_OPTIONS,
   },
   examples: ['collet secrets connect github --principal key:agent'],
-  async run(args, context) {
-    const [provider = ''] = args.positionals
-    const [principal, tenant] = [args.text('principal'), args.text('tenant')]
+  client: (args, context) => new AdminClient(args, context),
+  operation: CONNECT_PROVIDER,
+  sent(args) {
     const scopes = args.texts('scope')
-    const made = await new AdminClient(args, context).request<{
-      readonly url: string
-      readonly expires_at: string
-    }>(
-      {
-        method: 'POST',
-        path: `/admin/providers/${encodeURIComponent(provider)}/connect`,
-        body: {
-          ...(principal === undefined ? {} : { principal }),
-          ...(tenant === undefined ? {} : { tenant }),
-          ...(scopes.length === 0 ? {} : { scopes: [...scopes] }),
-        },
-      },
-      'url',
-    )
-    if (context.json) context.output.json(made)
-    else context.output.data(made.url)
-    return EXIT.ok
+    const terms = defined({ principal: args.text('principal'), tenant: args.text('tenant') })
+    return { body: { ...terms, ...(scopes.length === 0 ? {} : { scopes }) } }
   },
+  print: ({ url }, { output }) => output.data(url),
 })
 
 /** The OAuth providers of the config, where tokens can be revoked. */
@@ -234,7 +188,7 @@ const vaultRotate = defineCommand<'store' | 'config'>({
   },
 })
 
-function clientOf(
+function secretsClient(
   args: Arguments<AdminOption>,
   context: CommandContext,
   broker: TokenBroker = NO_BROKER,

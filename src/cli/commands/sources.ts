@@ -1,4 +1,10 @@
-import type { Source } from '#admin-api/sources'
+import {
+  CHECK_SOURCE,
+  type CheckedSource,
+  LIST_SOURCES,
+  REFRESH_SOURCE,
+  REMOVE_SOURCE,
+} from '#admin-api/sources'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
@@ -8,12 +14,12 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import { resolveName } from '#cli/id-prefix'
+import { resolvePrefix } from '#cli/id-prefix'
 import { SourceRegistry } from '#cli/import/registry'
-import { counted, renderTable } from '#cli/output'
+import { type Columns, listCommand, operatorCommand, printRows } from '#cli/operator-command'
+import { counted } from '#cli/output'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { POLICY_FIELDS } from '#kernel/tool/tool'
-import type { CheckedSource } from '#server/import/check-source'
 
 /**
  * `collet sources`, `sources refresh|check|set|remove`: the sources of a running server. Invariant: a key may be
@@ -27,13 +33,16 @@ const SOURCE_OPTIONS = {
 } as const
 
 const KEY = {
+  id: 'source',
   name: 'KEY',
   help: 'The source, as "collet sources" lists it, or its beginning.',
 } as const
-const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MAX_WARNINGS = 5
 
-const sources = defineCommand<AdminOption>({
+/** Only a server knows the state of its sources. */
+const client = (args: Arguments<AdminOption>, context: CommandContext) => new AdminClient(args, context)
+
+const sources = listCommand({
   name: 'sources',
   summary: 'Lists the sources that tools come from, and their state.',
   details: [
@@ -43,51 +52,32 @@ const sources = defineCommand<AdminOption>({
   positionals: [],
   options: SOURCE_OPTIONS,
   examples: ['collet sources', 'collet sources --json'],
-  async run(args, context) {
-    print(await listed(new AdminClient(args, context)), context)
-    return EXIT.ok
+  client,
+  operation: LIST_SOURCES,
+  rows: ({ sources: found }) => found,
+  columns: {
+    SOURCE: ({ key }) => key,
+    TYPE: ({ type }) => type,
+    STATE: ({ state }) => state,
+    TOOLS: ({ tools }) => tools,
+    WAITING: ({ waiting }) => waiting || '',
+    READ: ({ read_at: at }) => at ?? 'never',
+    WHY: ({ reason }) => reason ?? '',
+  },
+  empty: 'There are no sources. Add one with "collet import", or under `sources` in the config.',
+  isCut: true,
+  end({ sources: found }, { output, context }) {
+    for (const { key, warnings, left_out: leftOut } of context.json ? [] : found) {
+      const all = [...warnings, ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`)]
+      for (const warning of all.slice(0, MAX_WARNINGS)) output.warn(`${key}: ${cleanText(warning)}`)
+      const more = all.length - MAX_WARNINGS
+      if (more > 0) output.warn(`${key}: ${more} more; --json shows all.`)
+    }
+    return undefined
   },
 })
 
-async function listed(client: AdminClient): Promise<readonly Source[]> {
-  const { sources: found } = await client.request<{ readonly sources: readonly Source[] }>(
-    { method: 'GET', path: '/admin/sources' },
-    'sources',
-  )
-  return found
-}
-
-function print(rows: readonly Source[], { output, json }: CommandContext): void {
-  if (json) {
-    output.json(rows.map(shown))
-    return
-  }
-  if (rows.length === 0) {
-    output.note('There are no sources. Add one with "collet import", or under `sources` in the config.')
-    return
-  }
-  for (const line of renderTable(HEADINGS, rows.map(cellsOf), output.width)) output.data(line)
-  for (const { key, warnings, left_out: leftOut } of rows) {
-    const said = [...warnings, ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`)]
-    for (const warning of said.slice(0, MAX_WARNINGS)) output.warn(`${key}: ${cleanText(warning)}`)
-    const more = said.length - MAX_WARNINGS
-    if (more > 0) output.warn(`${key}: ${more} more; --json shows all.`)
-  }
-}
-
-function cellsOf(row: Source): readonly string[] {
-  return [
-    row.key,
-    row.type,
-    row.state,
-    String(row.tools),
-    row.waiting === 0 ? '' : String(row.waiting),
-    row.read_at ?? 'never',
-    cleanText(row.reason ?? ''),
-  ]
-}
-
-const sourcesRefresh = defineCommand<AdminOption>({
+const sourcesRefresh = operatorCommand({
   name: 'sources refresh',
   summary: 'Reads the tools of a source again.',
   details: [
@@ -97,26 +87,27 @@ const sourcesRefresh = defineCommand<AdminOption>({
   positionals: [KEY],
   options: SOURCE_OPTIONS,
   examples: ['collet sources refresh GitHub'],
-  async run(args, context) {
-    const client = new AdminClient(args, context)
-    const key = await resolveSourceKey(args, client)
-    const path = `/admin/sources/${encodeURIComponent(key)}/refresh`
-    const { source } = await client.request<{ readonly source: Source }>(
-      { method: 'POST', path, body: {} },
-      'source',
-    )
-    if (context.json) context.output.json(shown(source))
-    else {
-      const waiting =
-        source.waiting === 0 ? '' : `, ${source.waiting} waiting for a decision: collet pins list`
-      context.output.data(`${source.key} is ${source.state}: ${counted(source.tools, 'tool')}${waiting}`)
-      if (source.reason !== null) context.output.note(source.reason)
-    }
-    return source.state === 'down' ? EXIT.toolFailed : EXIT.ok
+  client,
+  operation: REFRESH_SOURCE,
+  json: ({ source }) => source ?? {},
+  print({ source }, { output }) {
+    if (source === null) return
+    const { key, state, tools, waiting, reason } = source
+    const held = waiting === 0 ? '' : `, ${waiting} waiting for a decision: collet pins list`
+    output.data(`${key} is ${state}: ${counted(tools, 'tool')}${held}`)
+    if (reason !== null) output.note(reason)
   },
+  end: ({ source }) => (source?.state === 'down' ? EXIT.toolFailed : undefined),
 })
 
-const sourcesCheck = defineCommand<AdminOption>({
+const STEP_COLUMNS: Columns<CheckedSource['steps'][number]> = {
+  STEP: ({ step }) => step,
+  RESULT: ({ state }) => state.replace('_', ' '),
+  TOOK: ({ took_ms: took }) => (took === null ? '' : `${took} ms`),
+  FOUND: ({ says }) => says,
+}
+
+const sourcesCheck = operatorCommand({
   name: 'sources check',
   summary: 'Diagnoses a source step by step: name, connection, certificate, handshake, list of tools.',
   details: [
@@ -126,51 +117,18 @@ const sourcesCheck = defineCommand<AdminOption>({
   positionals: [KEY],
   options: SOURCE_OPTIONS,
   examples: ['collet sources check GitHub'],
-  async run(args, context) {
-    const client = new AdminClient(args, context)
-    const key = await resolveSourceKey(args, client)
-    const path = `/admin/sources/${encodeURIComponent(key)}/check`
-    const looking = client.request<CheckedSource>(
-      { method: 'POST', path, body: {}, isQuestion: true },
-      'steps',
-    )
-    const checked = await context.output.during(`Checking ${key}`, looking)
-    if (context.json) context.output.json(checked)
-    else {
-      for (const line of renderTable(STEP_HEADINGS, checked.steps.map(stepCells), context.output.width))
-        context.output.data(line)
-      context.output.data(`Next step: ${cleanText(checked.advice)}`)
-    }
-    return checked.ok ? EXIT.ok : EXIT.toolFailed
+  client,
+  operation: CHECK_SOURCE,
+  sent: () => ({ isQuestion: true }),
+  waiting: 'Checking the source',
+  print({ steps, advice }, { output, context }) {
+    printRows(steps, { columns: STEP_COLUMNS, empty: '', isCut: true }, context)
+    output.data(`Next step: ${cleanText(advice)}`)
   },
+  end: ({ ok }) => (ok ? undefined : EXIT.toolFailed),
 })
 
-const STEP_HEADINGS = ['STEP', 'RESULT', 'TOOK', 'FOUND'] as const
-
-function stepCells({ step, state, says, took_ms: took }: CheckedSource['steps'][number]): readonly string[] {
-  return [step, state.replace('_', ' '), took === null ? '' : `${took} ms`, cleanText(says)]
-}
-
-const ID_KIND = { noun: 'source', listedBy: 'collet sources' } as const
-
-async function resolveSourceKey(
-  { positionals: [typed = ''] }: Arguments<AdminOption>,
-  client: AdminClient,
-): Promise<string> {
-  return await resolveName(typed, async () => (await listed(client)).map(({ key }) => key), ID_KIND)
-}
-
-type SetOption =
-  | AdminOption
-  | 'trust'
-  | 'include'
-  | 'exclude'
-  | 'approval'
-  | 'tier'
-  | 'call-timeout'
-  | 'timeout'
-
-const sourcesSet = defineCommand<SetOption>({
+const sourcesSet = defineCommand({
   name: 'sources set',
   summary: 'Changes the rules for the tools of an imported source.',
   details: [
@@ -229,7 +187,9 @@ const sourcesSet = defineCommand<SetOption>({
       },
       context,
     )
-    const key = await resolveName(typed, async () => (await registry.find([])).taken, ID_KIND)
+    const taken = (await registry.find([])).taken.map((id) => ({ id, about: [] }))
+    const isPrefix = taken.some(({ id }) => id.startsWith(typed))
+    const key = isPrefix ? resolvePrefix(typed, taken, { noun: 'source', listedBy: 'collet sources' }) : typed
     const warnings = await registry.change(key, changes)
     if (context.json) context.output.json({ key, warnings })
     else {
@@ -240,11 +200,13 @@ const sourcesSet = defineCommand<SetOption>({
   },
 })
 
+type ChangeOption = 'trust' | 'include' | 'exclude' | 'approval' | 'tier' | 'call-timeout' | 'timeout'
+
 const MAX_SECONDS = 600
 const EVERYTHING = '*'
 
 /** The changes in the spelling of a source's options; `null` removes one. */
-function readChanges(args: Arguments<SetOption>): JsonObject {
+function readChanges(args: Arguments<ChangeOption>): JsonObject {
   const trust = args.oneOf('trust', ['nothing', 'annotations'])
   const include = args.texts('include')
   const exclude = args.texts('exclude')
@@ -308,7 +270,7 @@ function splitTerm(text: string): { readonly tool: string | undefined; readonly 
   return { tool: cut === -1 ? undefined : text.slice(0, cut), value: text.slice(cut + 1) }
 }
 
-const sourcesRemove = defineCommand<AdminOption>({
+const sourcesRemove = operatorCommand({
   name: 'sources remove',
   summary: 'Removes an imported source and its tools.',
   details: [
@@ -318,20 +280,10 @@ const sourcesRemove = defineCommand<AdminOption>({
   positionals: [KEY],
   options: SOURCE_OPTIONS,
   examples: ['collet sources remove GitHub'],
-  async run(args, context) {
-    const client = new AdminClient(args, context)
-    const key = await resolveSourceKey(args, client)
-    const path = `/admin/sources/${encodeURIComponent(key)}`
-    await client.request<{ readonly removed: true }>({ method: 'DELETE', path }, 'removed')
-    if (context.json) context.output.json({ key, removed: true })
-    else context.output.note(`${key} is removed; servers on the same store notice within a second.`)
-    return EXIT.ok
-  },
+  client,
+  operation: REMOVE_SOURCE,
+  print: ({ key }, { output }) =>
+    output.note(`${key} is removed; servers on the same store notice within a second.`),
 })
-
-/** `oddities` are tolerated deviations; they are for the server's log. */
-function shown({ oddities: _tolerated, ...source }: Source) {
-  return source
-}
 
 export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesCheck, sourcesSet, sourcesRemove]

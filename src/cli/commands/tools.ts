@@ -1,4 +1,4 @@
-import type { Toolset } from '#admin-api/tools'
+import { LIST_TOOLSETS, type Toolset } from '#admin-api/tools'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -8,6 +8,7 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
+import { type Columns, printRows } from '#cli/operator-command'
 import { renderTable } from '#cli/output'
 import { hasStore, isStoreAlone, loadProject } from '#cli/store-access'
 import { TOOL_OPTIONS, ToolAsker } from '#cli/tools/ask-tools'
@@ -247,7 +248,16 @@ const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
   },
 })
 
-const TOOLSET_HEADINGS = ['TOOLSET', 'TOOLS', 'AT', 'KEYS', 'ROLES', 'DESCRIPTION']
+const TOOLSET_COLUMNS: Columns<Toolset> = {
+  TOOLSET: ({ name }) => name,
+  TOOLS: ({ tools: all }) => all.length,
+  AT: ({ path }) => path,
+  KEYS: ({ keys }) => listed(keys),
+  ROLES: ({ roles }) => listed(roles),
+  DESCRIPTION: ({ description }) => description ?? '',
+}
+const NO_TOOLSETS =
+  "There are no toolsets. Write some into the config: toolsets: { crm: { include: ['Crm.*'] } }"
 
 const toolsets = defineCommand<AdminOption>({
   name: 'toolsets',
@@ -261,16 +271,8 @@ const toolsets = defineCommand<AdminOption>({
   options: adminOptions('admin:keys'),
   examples: ['collet toolsets', 'collet toolsets --json', 'collet tools --toolset crm'],
   async run(args, context) {
-    const { output, json } = context
     const found = await askToolsets(args, context)
-    if (json) output.json(found)
-    else if (found.length === 0)
-      output.note(
-        "There are no toolsets. Write some into the config: toolsets: { crm: { include: ['Crm.*'] } }",
-      )
-    else
-      for (const line of renderTable(TOOLSET_HEADINGS, found.map(toolsetCells), output.width))
-        output.data(line)
+    printRows(found, { columns: TOOLSET_COLUMNS, empty: NO_TOOLSETS, isCut: true }, context)
     return EXIT.ok
   },
 })
@@ -296,15 +298,7 @@ async function askToolsets(
       return createToolsetRoutes(() => parts, store.keys, access)
     },
   })
-  const { toolsets: found } = await client.request<Answer>(
-    { method: 'GET', path: '/admin/toolsets' },
-    'toolsets',
-  )
-  return found
-}
-
-interface Answer {
-  readonly toolsets: readonly Toolset[]
+  return (await client.ask(LIST_TOOLSETS)).toolsets
 }
 
 async function partsOf(
@@ -324,10 +318,6 @@ async function partsOf(
 }
 
 const MAX_NAMED = 3
-
-function toolsetCells({ name, description, tools, path, keys, roles }: Toolset): readonly string[] {
-  return [name, String(tools.length), path, listed(keys), listed(roles), cleanText(description ?? '')]
-}
 
 /** Limits how many names a cell shows. */
 function listed(names: readonly string[]): string {

@@ -1,14 +1,7 @@
-import type { Budget, Usage } from '#admin-api/usage'
+import { type Budget, READ_BUDGETS, READ_USAGE, type Usage } from '#admin-api/usage'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
-import { renderTable } from '#cli/output'
+import { type Arguments, type Command, type CommandContext, UsageError } from '#cli/command'
+import { type Columns, operatorCommand, printRows } from '#cli/operator-command'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { createUsageRoutes, quantile } from '#server/admin/usage'
@@ -23,7 +16,7 @@ type Group = (typeof GROUPS)[number]
 
 const DEFAULT_SINCE_MS = 7 * 86_400_000
 
-const usage = defineCommand<'by' | 'since' | 'until' | 'tenant' | AdminOption>({
+const usage = operatorCommand({
   name: 'usage',
   summary: 'Shows who used what: calls, errors, rejected requests, seconds, cost and how long calls take.',
   details: [
@@ -47,40 +40,34 @@ const usage = defineCommand<'by' | 'since' | 'until' | 'tenant' | AdminOption>({
     'collet usage --by tenant,tool --since 24h',
     'collet usage --by principal --tenant team1 --since 2026-01-01 --json',
   ],
-  async run(args, context) {
-    const { output, json, clock } = context
-    const by = readGroups(args.text('by') ?? 'tenant')
+  client: usageClient,
+  operation: READ_USAGE,
+  sent(args, { clock }) {
+    readGroups(args)
     const since = args.moment('since', clock.nowMs()) ?? new Date(clock.nowMs() - DEFAULT_SINCE_MS)
     const until = args.moment('until', clock.nowMs())
-    const tenant = args.text('tenant')
-    const query = new URLSearchParams({
-      since: since.toISOString(),
-      ...(until === undefined ? {} : { until: until.toISOString() }),
-      ...(tenant === undefined ? {} : { tenant }),
-    })
-    const client = await clientOf(args, context)
-    const { usage: found, whole } = await output.during(
-      'Counting calls',
-      client.request<{ readonly usage: readonly Usage[]; readonly whole: boolean }>(
-        { method: 'GET', path: `/admin/usage?${query}` },
-        'usage',
-      ),
+    return {
+      query: { since: since.toISOString(), until: until?.toISOString(), tenant: args.text('tenant') },
+    }
+  },
+  waiting: 'Counting calls',
+  json: ({ usage: found }, args) => groupBy(found, readGroups(args)),
+  print({ usage: found }, { args, context }) {
+    const by = readGroups(args)
+    printRows(
+      groupBy(found, by),
+      { columns: columnsOf(by), empty: 'There are no calls in this time.' },
+      context,
     )
-    const rows = groupBy(found, by)
-    if (json) output.json(rows)
-    else if (rows.length === 0) output.note('There are no calls in this time.')
-    else
-      for (const line of renderTable(
-        headingsOf(by),
-        rows.map((row) => cellsOf(row, by)),
-      ))
-        output.data(line)
+  },
+  end({ whole }, { output }) {
     if (!whole) output.warn('There are more calls than were counted: name a shorter time with --since.')
-    return EXIT.ok
+    return undefined
   },
 })
 
-function readGroups(text: string): readonly Group[] {
+function readGroups(args: Arguments<'by'>): readonly Group[] {
+  const text = args.text('by') ?? 'tenant'
   return text.split(',').map((word) => {
     const group = GROUPS.find((known) => known === word.trim())
     if (group !== undefined) return group
@@ -110,28 +97,22 @@ function sumOf(rows: readonly Usage[], by: readonly Group[]) {
   }
 }
 
-function headingsOf(by: readonly Group[]): readonly string[] {
-  return [
-    ...by.map((group) => group.toUpperCase()),
-    'CALLS',
-    'ERRORS',
-    'REJECTED',
-    'SECONDS',
-    'COST',
-    'P50 MS',
-    'P95 MS',
-  ]
+function columnsOf(by: readonly Group[]): Columns<ReturnType<typeof sumOf>> {
+  return {
+    ...Object.fromEntries(
+      by.map((group) => [group.toUpperCase(), ({ names }: ReturnType<typeof sumOf>) => names[group] || null]),
+    ),
+    CALLS: ({ calls }) => calls,
+    ERRORS: ({ errors }) => errors,
+    REJECTED: ({ rejected }) => rejected,
+    SECONDS: ({ seconds }) => seconds,
+    COST: ({ cost }) => cost,
+    'P50 MS': ({ p50_ms: p50 }) => p50,
+    'P95 MS': ({ p95_ms: p95 }) => p95,
+  }
 }
 
-function cellsOf(row: ReturnType<typeof sumOf>, by: readonly Group[]): readonly string[] {
-  const { names, calls, errors, rejected, seconds, cost, p50_ms: p50, p95_ms: p95 } = row
-  const numbers = [calls, errors, rejected, seconds, cost, p50, p95].map((each) =>
-    each === null ? '-' : String(each),
-  )
-  return [...by.map((group) => names[group] || '-'), ...numbers]
-}
-
-const budgets = defineCommand<'tenant' | AdminOption>({
+const budgets = operatorCommand({
   name: 'budgets',
   summary: 'Shows what is left of each budget, and when it resets.',
   details: [
@@ -141,35 +122,30 @@ const budgets = defineCommand<'tenant' | AdminOption>({
   positionals: [],
   options: { tenant: { value: 'T', help: 'Only this tenant.' }, ...adminOptions('admin:calls') },
   examples: ['collet budgets', 'collet budgets --tenant team1 --json'],
-  async run(args, context) {
-    const { output, json } = context
-    const tenant = args.text('tenant')
-    const query = new URLSearchParams(tenant === undefined ? {} : { tenant })
-    const client = await clientOf(args, context)
-    const { budgets: found } = await client.request<{ readonly budgets: readonly Budget[] }>(
-      { method: 'GET', path: `/admin/budgets?${query}` },
-      'budgets',
-    )
-    if (json) output.json(found)
-    else if (found.length === 0)
-      output.note('No budget has been used yet. Budgets are defined under `budgets` in the config.')
-    else
-      for (const line of renderTable(
-        ['TENANT', 'PRINCIPAL', 'WINDOW', 'UNIT', 'LIMIT', 'USED', 'LEFT', 'RESETS AT'],
-        found.flatMap(budgetRows),
-      ))
-        output.data(line)
-    return EXIT.ok
+  client: usageClient,
+  operation: READ_BUDGETS,
+  sent: (args) => ({ query: { tenant: args.text('tenant') } }),
+  json: ({ budgets: found }) => found,
+  print({ budgets: found }, { context }) {
+    const rows = found.flatMap(({ units, ...budget }) => units.map((unit) => ({ ...budget, ...unit })))
+    printRows(rows, { columns: BUDGET_COLUMNS, empty: NO_BUDGETS }, context)
   },
 })
 
-function budgetRows(budget: Budget): readonly (readonly string[])[] {
-  const { tenant, principal, window_seconds: seconds, resets_at: resetsAt, units } = budget
-  return units.map(({ unit, limit, used, left }) => [
-    ...[tenant, principal ?? '-', windowText(seconds), unit],
-    ...[limit === null ? '-' : String(limit), String(used), left === null ? '-' : String(left), resetsAt],
-  ])
+type BudgetRow = Omit<Budget, 'units'> & Budget['units'][number]
+
+const BUDGET_COLUMNS: Columns<BudgetRow> = {
+  TENANT: ({ tenant }) => tenant,
+  PRINCIPAL: ({ principal }) => principal,
+  WINDOW: ({ window_seconds: seconds }) => windowText(seconds),
+  UNIT: ({ unit }) => unit,
+  LIMIT: ({ limit }) => limit,
+  USED: ({ used }) => used,
+  LEFT: ({ left }) => left,
+  'RESETS AT': ({ resets_at: at }) => at,
 }
+
+const NO_BUDGETS = 'No budget has been used yet. Budgets are defined under `budgets` in the config.'
 
 function windowText(seconds: number): string {
   if (seconds % 86_400 === 0) return `${seconds / 86_400}d`
@@ -177,7 +153,7 @@ function windowText(seconds: number): string {
 }
 
 /** Costs and limits come from the config; a store that is named alone has none. */
-async function clientOf(args: Arguments<AdminOption>, context: CommandContext): Promise<AdminClient> {
+function usageClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     async onStore({ store, access }) {
       const loaded = isStoreAlone(args) ? undefined : await loadProjectConfig(args.text('config'), context)

@@ -1,4 +1,5 @@
-import type { Webhooks } from '#admin-api/server'
+import type { AnswerOf } from '#admin-api/operation'
+import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -9,12 +10,13 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import { renderTable } from '#cli/output'
+import { type Columns, printRows } from '#cli/operator-command'
 import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
 import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
+import { defined } from '#kernel/base/defined'
 import { isToolError } from '#kernel/base/errors'
 import { listWebhooks, openWebhookFetch, webhooksNamed } from '#server/webhooks/routes'
-import { type Tried, tryWebhook } from '#server/webhooks/samples'
+import { tryWebhook } from '#server/webhooks/samples'
 
 /**
  * `collet webhooks` and `collet webhooks test`: webhooks of the config, their deliveries, and test messages.
@@ -22,17 +24,18 @@ import { type Tried, tryWebhook } from '#server/webhooks/samples'
  */
 
 const SCOPE = 'admin:webhooks'
-const HEADINGS = [
-  'WEBHOOK',
-  'FORMAT',
-  'TO',
-  'EVENTS',
-  'DELIVERED',
-  'LAST',
-  'WAITING',
-  'GIVEN UP',
-  'LAST FAILURE',
-]
+const COLUMNS: Columns<Webhooks['webhooks'][number]> = {
+  WEBHOOK: ({ name }) => name,
+  FORMAT: ({ format }) => format,
+  TO: ({ to }) => to,
+  EVENTS: ({ events }) => events.join(' '),
+  DELIVERED: ({ delivered }) => delivered,
+  LAST: ({ last_delivered_at: at }) => at,
+  WAITING: ({ waiting }) => waiting,
+  'GIVEN UP': ({ given_up: count }) => count,
+  'LAST FAILURE': ({ last_failure: failure, last_failed_at: at }) => failure && `${failure} at ${at}`,
+}
+const NO_WEBHOOKS = 'There are no webhooks. Write some into the config: webhooks: [{ url, secret, events }]'
 
 const webhooks = defineCommand<AdminOption>({
   name: 'webhooks',
@@ -45,14 +48,10 @@ const webhooks = defineCommand<AdminOption>({
   options: adminOptions(SCOPE),
   examples: ['collet webhooks', 'collet webhooks --json'],
   async run(args, context) {
-    const { output, json } = context
     const { webhooks: found, unclaimed } = await list(args, context)
-    if (json) output.json(found)
-    else if (found.length === 0)
-      output.note('There are no webhooks. Write some into the config: webhooks: [{ url, secret, events }]')
-    else for (const line of renderTable(HEADINGS, found.map(cellsOf), output.width)) output.data(line)
+    printRows(found, { columns: COLUMNS, empty: NO_WEBHOOKS, isCut: true }, context)
     if (unclaimed > 0)
-      output.warn(
+      context.output.warn(
         `${unclaimed === 1 ? '1 message waits' : `${unclaimed} messages wait`} for webhooks that this config does not have. What is a week old is dropped.`,
       )
     return EXIT.ok
@@ -60,22 +59,10 @@ const webhooks = defineCommand<AdminOption>({
 })
 
 async function list(args: Arguments<AdminOption>, context: CommandContext): Promise<Webhooks> {
-  if (isServerNamed(args)) {
-    const client = new AdminClient(args, context)
-    return await client.request<Webhooks>({ method: 'GET', path: '/admin/webhooks' }, 'webhooks')
-  }
+  if (isServerNamed(args)) return await new AdminClient(args, context).ask(LIST_WEBHOOKS)
   const { webhooks: known } = await configured(args, context)
   if (!(await hasStore(args, context))) return listWebhooks(known, [])
   return await withStore(args, context, async ({ notices }) => listWebhooks(known, await notices.listeners()))
-}
-
-function cellsOf(webhook: Webhooks['webhooks'][number]): readonly string[] {
-  const { name, format, to, events, delivered, waiting, given_up: givenUp } = webhook
-  return [
-    ...[name, format, to, events.join(' '), String(delivered), webhook.last_delivered_at ?? '-'],
-    ...[String(waiting), String(givenUp)],
-    webhook.last_failure === null ? '-' : `${webhook.last_failure} at ${webhook.last_failed_at}`,
-  ]
 }
 
 const test = defineCommand<AdminOption | 'format'>({
@@ -117,17 +104,10 @@ const test = defineCommand<AdminOption | 'format'>({
 async function tryAll(
   args: Arguments<AdminOption | 'format'>,
   context: CommandContext,
-): Promise<readonly Tried[]> {
+): Promise<AnswerOf<typeof TEST_WEBHOOKS>['results']> {
   const [name] = args.positionals
-  if (isServerNamed(args)) {
-    const body = name === undefined ? {} : { name }
-    const client = new AdminClient(args, context)
-    const { results } = await client.request<{ readonly results: readonly Tried[] }>(
-      { method: 'POST', path: '/admin/webhooks/test', body },
-      'results',
-    )
-    return results
-  }
+  if (isServerNamed(args))
+    return (await new AdminClient(args, context).ask(TEST_WEBHOOKS, { body: defined({ name }) })).results
   const { webhooks: known, egress, publicUrl } = await configured(args, context)
   const meant = chosen(known, name, args.text('format'))
   const way = openWebhookFetch(meant, egress)

@@ -1,3 +1,4 @@
+import { ADD_SOURCE, CHANGE_SOURCE, FIND_SOURCES } from '#admin-api/sources'
 import { AdminClient, type AdminOption } from '#cli/admin-client'
 import { Arguments, type CommandContext, UsageError } from '#cli/command'
 import { DEFAULT_URL, findServer, takesTokenOf } from '#cli/server-address'
@@ -10,6 +11,7 @@ import {
   loadProjectConfig,
 } from '#cli/store-access'
 import type { LoadedConfig } from '#config/load'
+import { defined } from '#kernel/base/defined'
 import type { JsonObject } from '#kernel/base/json'
 import { createSourceRoutes } from '#server/admin/sources'
 import { isOwnMcpAddress } from '#server/import/client-servers'
@@ -87,10 +89,7 @@ export class SourceRegistry {
     const configured = await this.configuredKeys()
     if (!this.#isServer && !(await hasStore(this.#args, this.#context)))
       return { found: options.map(() => []), taken: [...configured] }
-    const { found, taken } = await this.#client.request<Found>(
-      { method: 'POST', path: '/admin/sources/find', body: { options: [...options] }, isQuestion: true },
-      'found',
-    )
+    const { found, taken } = await this.#client.ask(FIND_SOURCES, { body: { options }, isQuestion: true })
     return { found, taken: [...taken, ...configured] }
   }
 
@@ -100,10 +99,7 @@ export class SourceRegistry {
       const made = await ensureStore(this.#args, this.#context)
       if (made.length > 0) this.#context.output.note(`Made ${made.join(' and ')}.`)
     }
-    await this.#client.request<{ readonly source: unknown }>(
-      { method: 'POST', path: '/admin/sources', body: { key, options, replace } },
-      'source',
-    )
+    await this.#client.ask(ADD_SOURCE, { body: { key, options, replace } })
   }
 
   /** The address of a running server that will serve the source. A failure to find it is ignored. */
@@ -120,22 +116,14 @@ export class SourceRegistry {
 
   /** Replaces the credentials of a source by those of these options; nothing else changes. */
   async renew(key: string, { env, headers, apiKey, token, url }: JsonObject): Promise<void> {
-    const given = Object.entries({ env, headers, apiKey, token, url }).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, value] as const],
-    )
-    await this.change(key, Object.fromEntries(given))
+    await this.change(key, defined({ env, headers, apiKey, token, url }))
   }
 
   /** Changes the rules for the tools of a source; returns warnings. */
   async change(key: string, changes: JsonObject): Promise<readonly string[]> {
     if ((await this.configuredKeys()).has(key))
       throw new UsageError(`"${key}" is a source in the config: change it there.`)
-    const path = `/admin/sources/${encodeURIComponent(key)}/set`
-    const { warnings } = await this.#client.request<{ readonly warnings: readonly string[] }>(
-      { method: 'POST', path, body: { changes } },
-      'warnings',
-    )
-    return warnings
+    return (await this.#client.ask(CHANGE_SOURCE, { id: key, body: { changes } })).warnings
   }
 }
 

@@ -1,0 +1,139 @@
+import type { AnswerOf, Operation } from '#admin-api/operation'
+import { defined } from '#kernel/base/defined'
+import { cleanJson } from '#kernel/base/json'
+import type { AdminClient, AdminSending } from './admin-client.ts'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  EXIT,
+  type ExitCode,
+  type OptionSpecs,
+  type PositionalSpec,
+} from './command.ts'
+import { type IdNoun, resolveId } from './id-prefix.ts'
+import { type Output, renderTable } from './output.ts'
+
+/**
+ * Commands on the admin API as tables: an operation, what is sent, and how its answer is printed. One frame resolves
+ * ids from their beginning, sends the request to a server or to the store, and prints the answer. The modules of
+ * `commands` on approvals, calls, keys, pins, secrets, sources and usage declare their commands with it. Invariant:
+ * `--json` prints the answer in the spelling of the admin API.
+ */
+
+/** A cell; `null` is shown as `-`. */
+type Cell = string | number | null
+
+/** Cells of a row, by the heading of their column. */
+export type Columns<Row> = Readonly<Record<string, (row: Row, context: CommandContext) => Cell>>
+
+interface OperatorTable<Options extends OptionSpecs, Declared extends Operation>
+  extends Pick<Command, 'name' | 'summary' | 'details' | 'examples'> {
+  /** The first one is the parameter of the operation's path; with `id` it may be abbreviated. */
+  readonly positionals?: readonly (PositionalSpec & { readonly id?: IdNoun })[]
+  readonly options: Options
+  readonly operation: Declared
+  client(args: Arguments<keyof Options & string>, context: CommandContext): AdminClient | Promise<AdminClient>
+  /** What is sent besides the parameter of the path. */
+  sent?(
+    args: Arguments<keyof Options & string>,
+    context: CommandContext,
+  ): AdminSending | Promise<AdminSending>
+  /** Shown on a terminal while the answer is awaited. */
+  readonly waiting?: string
+}
+
+interface Printing<Options extends OptionSpecs> {
+  readonly args: Arguments<keyof Options & string>
+  readonly context: CommandContext
+  readonly output: Output
+}
+
+interface ActTable<Options extends OptionSpecs, Declared extends Operation>
+  extends OperatorTable<Options, Declared> {
+  /** The part of the answer that `--json` prints. Default: all of it. */
+  json?(answer: AnswerOf<Declared>, args: Arguments<keyof Options & string>): object
+  /** Lines for people; without `--json` only. */
+  print(answer: AnswerOf<Declared>, printing: Printing<Options>): void
+  /** Notes on stderr after the data, and the exit code if it is not 0. */
+  end?(answer: AnswerOf<Declared>, printing: Printing<Options>): ExitCode | undefined
+}
+
+/** A command that shows one thing or changes something. */
+export function operatorCommand<const Options extends OptionSpecs, Declared extends Operation>(
+  table: ActTable<Options, Declared>,
+): Command<keyof Options & string> {
+  return toCommand(table, (answer, printing) => {
+    const { args, context, output } = printing
+    if (context.json) output.data(cleanJson(table.json?.(answer, args) ?? answer))
+    else table.print(answer, printing)
+    return table.end?.(answer, printing)
+  })
+}
+
+interface ListTable<Options extends OptionSpecs, Declared extends Operation, Row extends object>
+  extends OperatorTable<Options, Declared>,
+    Pick<ActTable<Options, Declared>, 'end'> {
+  rows(answer: AnswerOf<Declared>, args: Arguments<keyof Options & string>): readonly Row[]
+  readonly columns: Columns<Row>
+  /** Printed instead of an empty table. */
+  readonly empty: string | ((args: Arguments<keyof Options & string>) => string)
+  /** Cuts the last column at the width of the terminal. */
+  readonly isCut?: true
+}
+
+/** A command that lists things: `--json` prints the rows. */
+export function listCommand<
+  const Options extends OptionSpecs,
+  Declared extends Operation,
+  Row extends object,
+>(table: ListTable<Options, Declared, Row>): Command<keyof Options & string> {
+  const { rows, columns, empty, isCut } = table
+  return toCommand(table, (answer, printing) => {
+    const { args, context } = printing
+    const none = typeof empty === 'string' ? empty : empty(args)
+    printRows(rows(answer, args), { columns, empty: none, ...defined({ isCut }) }, context)
+    return table.end?.(answer, printing)
+  })
+}
+
+interface RowsTable<Row> extends Pick<ListTable<OptionSpecs, Operation, object>, 'isCut'> {
+  readonly columns: Columns<Row>
+  readonly empty: string
+}
+
+/** Prints rows as a table, or as JSON. */
+export function printRows<Row extends object>(
+  rows: readonly Row[],
+  { columns, empty, isCut }: RowsTable<Row>,
+  context: CommandContext,
+): void {
+  const { output, json } = context
+  if (json) output.data(cleanJson(rows))
+  else if (rows.length === 0) output.note(empty)
+  else {
+    const cells = rows.map((row) => Object.values(columns).map((cell) => String(cell(row, context) ?? '-')))
+    for (const line of renderTable(Object.keys(columns), cells, isCut && output.width)) output.data(line)
+  }
+}
+
+function toCommand<Options extends OptionSpecs, Declared extends Operation>(
+  table: OperatorTable<Options, Declared>,
+  print: (answer: AnswerOf<Declared>, printing: Printing<Options>) => ExitCode | undefined,
+): Command<keyof Options & string> {
+  const { name, summary, details = [], positionals = [], options, examples, operation, waiting } = table
+  return {
+    ...{ name, summary, details, positionals, options, examples },
+    async run(args, context) {
+      const { output } = context
+      const sending = (await table.sent?.(args, context)) ?? {}
+      const client = await table.client(args, context)
+      const [typed = ''] = args.positionals
+      const noun = positionals[0]?.id
+      const id = noun === undefined ? typed : await resolveId(noun, typed, client)
+      const asking = client.ask(operation, { id, ...sending })
+      const answer = await (waiting === undefined ? asking : output.during(waiting, asking))
+      return print(answer, { args, context, output }) ?? EXIT.ok
+    },
+  }
+}
