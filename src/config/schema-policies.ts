@@ -58,6 +58,8 @@ const RESERVED = [
   'state',
 ]
 
+const NEEDS_SECRET = { error: '`clientAuth` needs a `clientSecret`.' }
+
 const PROVIDER = closed({
   ...CLIENT,
   /** Endpoints are discovered there, unless they are given. */
@@ -88,7 +90,8 @@ const PROVIDER = closed({
     },
     { error: 'needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.' },
   )
-  .refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
+  .refine(hasSecretItNeeds, NEEDS_SECRET)
+  .transform(withClientAuth)
 
 const OPENID_SCOPES = z
   .array(SCOPE)
@@ -105,7 +108,9 @@ const SIGN_IN = closed({
   userClaim: TEXT.default('sub'),
   /** Who may consent for a principal itself, by principal: user ids. */
   owners: z.record(TEXT, z.array(TEXT)).default({}),
-}).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
+})
+  .refine(hasSecretItNeeds, NEEDS_SECRET)
+  .transform(withClientAuth)
 
 export const CONSOLE_SIGN_IN = closed({
   ...CLIENT,
@@ -115,16 +120,22 @@ export const CONSOLE_SIGN_IN = closed({
   scopes: OPENID_SCOPES,
   /** The resource that the access token is for (RFC 8707), if the issuer needs it. Default none. */
   resource: ENDPOINT.optional(),
-}).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
+})
+  .refine(hasSecretItNeeds, NEEDS_SECRET)
+  .transform(withClientAuth)
 
-function hasSecretItNeeds({
-  clientSecret,
-  clientAuth,
-}: {
+interface ClientAuth {
   readonly clientSecret?: Secret | undefined
-  readonly clientAuth?: string | undefined
-}): boolean {
+  readonly clientAuth?: 'basic' | 'post' | 'none' | undefined
+}
+
+function hasSecretItNeeds({ clientSecret, clientAuth }: ClientAuth): boolean {
   return clientSecret !== undefined || clientAuth === undefined || clientAuth === 'none'
+}
+
+function withClientAuth<Client extends ClientAuth>(client: Client) {
+  const { clientSecret, clientAuth = clientSecret === undefined ? 'none' : 'basic' } = client
+  return { ...client, clientAuth }
 }
 
 export const OAUTH = closed({
@@ -135,8 +146,6 @@ export const OAUTH = closed({
   /** Let anyone with the link consent, without a sign-in and beyond loopback. Default false. */
   allowUnboundConsent: z.boolean().default(false),
 })
-
-export type ParsedOAuth = z.output<typeof OAUTH>
 
 /** 30 days. */
 const MAX_EXPIRY_MS = 30 * 24 * 3_600_000

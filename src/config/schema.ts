@@ -88,26 +88,19 @@ const SELECTOR = TEXT.refine((text) => !['toolset', undefined].includes(readSele
   error: `is no name of a tool and no pattern. ${FORMS}`,
 })
 
-const TOOLSETS = z
-  .record(
-    z.string(),
-    closed({
-      /** What it is for, in your words. */
-      description: TEXT.optional(),
-      /** Names, patterns such as `Crm.*`, `source:KEY` and `tag:NAME`. Default every tool. */
-      include: z.array(SELECTOR).default(['*']),
-      /** Selectors of tools that are left out. Default none. */
-      exclude: z.array(SELECTOR).default([]),
-      /** The most that its tools may do: `pure`, `read`, `write` or `exec`. Default anything. */
-      tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
-    }),
-  )
-  .superRefine((toolsets, context) => {
-    for (const name of Object.keys(toolsets)) {
-      const [issue] = TOOLSET_NAME.safeParse(name).error?.issues ?? []
-      if (issue !== undefined) context.addIssue({ code: 'custom', path: [name], message: issue.message })
-    }
-  })
+const TOOLSETS = z.record(
+  TOOLSET_NAME,
+  closed({
+    /** What it is for, in your words. */
+    description: TEXT.optional(),
+    /** Names, patterns such as `Crm.*`, `source:KEY` and `tag:NAME`. Default every tool. */
+    include: z.array(SELECTOR).default(['*']),
+    /** Selectors of tools that are left out. Default none. */
+    exclude: z.array(SELECTOR).default([]),
+    /** The most that its tools may do: `pure`, `read`, `write` or `exec`. Default anything. */
+    tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
+  }),
+)
 
 const ROLE = z
   .union(
@@ -203,8 +196,9 @@ const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
   if (!parsed.ok) context.addIssue(parsed.problem)
 })
 
+const ONE_OR_MORE = z.union([TEXT.transform((text) => [text]), z.array(TEXT).min(1)])
 /** A member name, or the path of one. */
-const CLAIM = z.union([TEXT.transform((name) => [name]), z.array(TEXT).min(1)])
+const CLAIM = ONE_OR_MORE
 
 /** Keys over plain http could be forged, except on this machine. */
 const ISSUER_URL = TEXT.refine(
@@ -220,7 +214,7 @@ const ISSUER = closed({
   /** Exactly as in the `iss` of its tokens: https, or http on loopback. */
   issuer: ISSUER_URL,
   /** What its tokens for this server have in `aud`. */
-  audience: z.union([TEXT.transform((audience) => [audience]), z.array(TEXT).min(1)]),
+  audience: ONE_OR_MORE,
   /** Where its keys are, if it has no discovery document. */
   jwksUri: ISSUER_URL.optional(),
   claims: closed({
@@ -249,15 +243,10 @@ const AUTH = closed({
   /** OpenID Connect issuers whose access tokens are taken. */
   issuers: z.array(ISSUER).prefault([]),
   /** Scopes by role, or scopes and toolsets. A role that is not here grants nothing. */
-  roles: z.record(z.string(), ROLE).default({}),
+  roles: z.record(NAME, ROLE).default({}),
   /** Refuse callers without a credential, also before `collet keys create` made the first key. Default false. */
   required: z.boolean().default(false),
 }).superRefine(({ apiKeys, issuers, roles }, context) => {
-  for (const role of Object.keys(roles)) {
-    const [issue] = NAME.safeParse(role).error?.issues ?? []
-    if (issue !== undefined)
-      context.addIssue({ code: 'custom', path: ['roles', role], message: issue.message })
-  }
   for (const [index, { roles: held }] of apiKeys.entries()) {
     for (const role of held.filter((name) => !Object.hasOwn(roles, name))) {
       const message = `there is no role "${role}" in auth.roles.${didYouMean(role, Object.keys(roles))}`

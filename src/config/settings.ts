@@ -45,43 +45,18 @@ type MayLack<Value, Name extends keyof Value> = Omit<Value, Name> & Partial<Pick
 /** A section of the config with every default filled in; the schema describes its members. */
 type Section<Name extends keyof ParsedConfig> = Fixed<ParsedConfig[Name]>
 type Auth = Section<'auth'>
-type OAuth = Section<'oauth'>
 
 export type ApiKeySettings = MayLack<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
 /** An OpenID Connect issuer whose access tokens are accepted. */
 export type IssuerSettings = MayLack<Auth['issuers'][number], 'allowDefaultTenant' | 'scopes'>
 export type JwtSettings = NonNullable<Auth['jwt']> & { readonly tenant: string }
 
+export type OAuthSettings = Section<'oauth'>
+export type OAuthProviderSettings = OAuthSettings['providers'][string]
 /** Our client at one authorization server. */
-export interface OAuthClientSettings
-  extends Pick<
-    OAuth['providers'][string],
-    | 'clientId'
-    | 'clientSecret'
-    | 'issuer'
-    | 'authorizationEndpoint'
-    | 'tokenEndpoint'
-    | 'revocationEndpoint'
-    | 'resource'
-  > {
-  readonly clientAuth: 'basic' | 'post' | 'none'
-}
-
-export type OAuthProviderSettings = OAuth['providers'][string] & OAuthClientSettings
-export type SignInSettings = NonNullable<OAuth['signIn']> & OAuthClientSettings
-
-export interface OAuthSettings {
-  readonly providers: Readonly<Record<string, OAuthProviderSettings>>
-  readonly signIn: SignInSettings | undefined
-  readonly allowUnboundConsent: boolean
-}
-
-export type ConsoleSignInSettings = NonNullable<Section<'console'>['signIn']> & OAuthClientSettings
-
-interface ConsoleSettings {
-  readonly enabled: boolean
-  readonly signIn?: ConsoleSignInSettings | undefined
-}
+export type OAuthClientSettings = Omit<OAuthProviderSettings, 'scopes' | 'alwaysScopes' | 'parameters'>
+export type SignInSettings = NonNullable<OAuthSettings['signIn']>
+export type ConsoleSignInSettings = NonNullable<Section<'console'>['signIn']>
 
 /** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or the environment. */
 export interface Settings extends ProtocolSettings {
@@ -117,7 +92,7 @@ export interface Settings extends ProtocolSettings {
     readonly required?: boolean
   }
   readonly oauth: OAuthSettings
-  readonly console: ConsoleSettings
+  readonly console: Section<'console'>
   readonly calls: Section<'calls'>
   readonly journal: Section<'journal'>
   readonly egress: Section<'egress'>

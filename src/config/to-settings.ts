@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from 'node:path'
 import { DEFAULT_PORTS } from '#egress/policy'
 import { namesFor } from '#kernel/approval/approvals'
-import type { Hooks } from '#kernel/base/hooks'
+import { defined } from '#kernel/base/defined'
 import { parseToolName } from '#kernel/base/ids'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
@@ -12,8 +12,8 @@ import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKeys, type Environment } from './environment.ts'
 import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
-import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
-import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
+import { toApprovalRules } from './schema-policies.ts'
+import type { OAuthSettings, Settings } from './settings.ts'
 import { toWebhooks } from './webhooks.ts'
 
 /*
@@ -102,8 +102,8 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       roles: new Map(Object.entries(config.auth.roles)),
       required: config.auth.required,
     },
-    oauth: toOAuthSettings(config.oauth, tools, loaded.file),
-    console: toConsoleSettings(config.console),
+    oauth: config.oauth,
+    console: config.console,
     calls: config.calls,
     journal: config.journal,
     egress: config.egress,
@@ -112,7 +112,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     ...PROTOCOL_SECTIONS.parse(config),
     approvals: toApprovalRules(config.approvals),
     webhooks: toWebhooks(config, loaded.file),
-    hooks: givenHooks(config.hooks),
+    hooks: defined(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     logStyle: { format: config.log.format, isColored: !environment.noColor },
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
@@ -124,16 +124,8 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
 export function checkAgainstTools({ config, file }: LoadedConfig, tools: readonly Tool[]): void {
   checkLimits(config, tools, file)
   checkApprovals(config, tools, file)
-  toOAuthSettings(config.oauth, tools, file)
+  checkOAuth(config.oauth, tools, file)
   toWebhooks(config, file)
-}
-
-function givenHooks({ admit, verifyToken, bindUser }: LoadedConfig['config']['hooks']): Hooks {
-  return {
-    ...(admit === undefined ? {} : { admit }),
-    ...(verifyToken === undefined ? {} : { verifyToken }),
-    ...(bindUser === undefined ? {} : { bindUser }),
-  }
 }
 
 /** With absolute paths. */
@@ -169,37 +161,13 @@ function otlpEndpoint(text: string | undefined): string | undefined {
 }
 
 /** Throws if a tool needs scopes that its provider does not allow (OWP-79). */
-export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], file: string): OAuthSettings {
-  const problems = tools.flatMap((tool) => findProblems(parsed, tool, file))
+export function checkOAuth(oauth: OAuthSettings, tools: readonly Tool[], file: string): void {
+  const problems = tools.flatMap((tool) => findProblems(oauth, tool, file))
   if (problems.length > 0) throw new ConfigError(problems)
-  const { providers, signIn, allowUnboundConsent } = parsed
-  return {
-    providers: Object.fromEntries(
-      Object.entries(providers).map(([id, provider]) => [
-        id,
-        { ...provider, clientAuth: clientAuth(provider) },
-      ]),
-    ),
-    signIn: signIn === undefined ? undefined : { ...signIn, clientAuth: clientAuth(signIn) },
-    allowUnboundConsent,
-  }
-}
-
-function toConsoleSettings({ enabled, signIn }: ParsedConfig['console']): Settings['console'] {
-  return signIn === undefined
-    ? { enabled }
-    : { enabled, signIn: { ...signIn, clientAuth: clientAuth(signIn) } }
-}
-
-function clientAuth({
-  clientAuth: said,
-  clientSecret,
-}: Pick<ParsedOAuth['providers'][string], 'clientAuth' | 'clientSecret'>): OAuthClientSettings['clientAuth'] {
-  return said ?? (clientSecret === undefined ? 'none' : 'basic')
 }
 
 /** A provider without an entry is allowed: callers then send its tokens. A near match of an entry is a misspelling. */
-function findProblems({ providers }: ParsedOAuth, tool: Tool, file: string): readonly ConfigProblem[] {
+function findProblems({ providers }: OAuthSettings, tool: Tool, file: string): readonly ConfigProblem[] {
   const names = Object.keys(providers)
   return (tool.requirements?.authorization ?? []).flatMap(({ id, oauth2 }) => {
     const provider = Object.hasOwn(providers, id) ? providers[id] : undefined

@@ -269,15 +269,15 @@ export function configuredHosts({
   webhooks = [],
 }: Pick<Settings, 'auth' | 'oauth' | 'webhooks'>): readonly string[] {
   const { providers, signIn } = oauth
-  const clients = [...Object.values(providers), ...(signIn === undefined ? [] : [signIn])]
   const urls = [
     ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
     ...webhooks.map(({ url }) => url),
-    ...clients.flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
+    ...Object.values(providers).flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
       issuer,
       tokenEndpoint,
       revocationEndpoint,
     ]),
+    signIn?.issuer,
   ]
   return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
 }

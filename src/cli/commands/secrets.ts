@@ -17,7 +17,6 @@ import {
 import { readHidden } from '#cli/input'
 import { type Columns, listCommand, operatorCommand } from '#cli/operator-command'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
-import { toOAuthSettings } from '#config/to-settings'
 import { defined } from '#kernel/base/defined'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
@@ -155,12 +154,11 @@ const secretsConnect = operatorCommand({
 /** The OAuth providers of the config, where tokens can be revoked. */
 async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): Promise<TokenBroker> {
   if (isServerNamed(args) || isStoreAlone(args)) return NO_BROKER
-  const { config, file } = await loadProjectConfig(args.text('config'), context)
+  const { config } = await loadProjectConfig(args.text('config'), context)
   const { createBroker } = await import('#server/services')
-  const oauth = toOAuthSettings(config.oauth, [], file)
   const server = { ...config.server, publicUrl: config.server.publicUrl }
   return createBroker(
-    { oauth, server },
+    { oauth: config.oauth, server },
     { fetch: context.services.fetch, clock: context.clock, log: SILENT_LOGGER },
   )
 }
