@@ -4,7 +4,7 @@ import { tool } from '#kernel/tool/define'
 import { prepareTools } from '#kernel/tool/prepare-tools'
 import { defineConfig } from './config.ts'
 import { parseConfig } from './load.ts'
-import { checkApprovals } from './to-settings.ts'
+import { checkAgainstTools } from './to-settings.ts'
 
 const pay = tool({
   id: 'Bank.Pay@1.0.0',
@@ -30,7 +30,8 @@ const tools = prepared.ok ? prepared.tools : []
 
 function problemOf(config: object): string {
   try {
-    checkApprovals(parseConfig(config, 'collet.config.ts'), tools, 'collet.config.ts')
+    const file = 'collet.config.ts'
+    checkAgainstTools({ config: parseConfig(config, file), file }, tools)
     return ''
   } catch (error) {
     return String(error)

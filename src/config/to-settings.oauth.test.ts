@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { tool } from '#kernel/tool/define'
 import { requireTools } from '#kernel/tool/prepare-tools'
+import type { Tool } from '#kernel/tool/tool'
 import { ConfigError, parseConfig } from './load.ts'
-import { checkOAuth } from './to-settings.ts'
+import { checkAgainstTools } from './to-settings.ts'
 
 const FILE = '/p/collet.config.ts'
 const CLIENT = { clientId: 'id', clientSecret: 'client-secret-text' }
@@ -102,16 +103,15 @@ describe('oauth in a config', () => {
     expect(problemsOf({ providers: { x: provider } }).join('\n')).toContain(problem)
   })
 
-  it('OWP-79: refuses a tool whose provider is nearly there, or whose scope nobody may ask for', () => {
-    const { oauth } = parseConfig(
+  it('OWP-79: refuses a tool whose provider is nearly there, or whose scope may not be requested', () => {
+    const config = parseConfig(
       { oauth: { providers: { github: { ...CLIENT, ...ENDPOINTS, scopes: ['repo'] } } } },
       FILE,
     )
-    expect(() => checkOAuth(oauth, toolFor('gihub', []), FILE)).toThrow(/oauth_provider_unsupported: "gihub"/)
-    expect(() => checkOAuth(oauth, toolFor('github', ['admin']), FILE)).toThrow(
-      /oauth_scope_unsupported: .*admin/,
-    )
-    expect(() => checkOAuth(oauth, toolFor('github', ['repo']), FILE)).not.toThrow()
-    expect(() => checkOAuth(oauth, toolFor('salesforce', ['x']), FILE)).not.toThrow()
+    const check = (tools: readonly Tool[]) => () => checkAgainstTools({ config, file: FILE }, tools)
+    expect(check(toolFor('gihub', []))).toThrow(/oauth_provider_unsupported: "gihub"/)
+    expect(check(toolFor('github', ['admin']))).toThrow(/oauth_scope_unsupported: .*admin/)
+    expect(check(toolFor('github', ['repo']))).not.toThrow()
+    expect(check(toolFor('salesforce', ['x']))).not.toThrow()
   })
 })

@@ -10,10 +10,10 @@ import { toolkitOf } from '#sources/kit/project'
 import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#stages/limits/settings'
 import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKeys, type Environment } from './environment.ts'
-import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
+import { ConfigError, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { toApprovalRules } from './schema-policies.ts'
-import type { OAuthSettings, Settings } from './settings.ts'
+import type { Settings } from './settings.ts'
 import { toWebhooks } from './webhooks.ts'
 
 /*
@@ -121,10 +121,13 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
 }
 
 /** Checks that need the loaded tools. */
-export function checkAgainstTools({ config, file }: LoadedConfig, tools: readonly Tool[]): void {
-  checkLimits(config, tools, file)
-  checkApprovals(config, tools, file)
-  checkOAuth(config.oauth, tools, file)
+export function checkAgainstTools(
+  { config, file }: Pick<LoadedConfig, 'config' | 'file'>,
+  tools: readonly Tool[],
+): void {
+  const found = [limitProblems, approvalProblems, oauthProblems].flatMap((find) => find(config, tools))
+  if (found.length > 0)
+    throw new ConfigError(found.map(([where, message]) => ({ severity: 'error', file, where, message })))
   toWebhooks(config, file)
 }
 
@@ -160,29 +163,26 @@ function otlpEndpoint(text: string | undefined): string | undefined {
   throw new ConfigError([{ severity: 'error', where: 'OTEL_EXPORTER_OTLP_ENDPOINT', message }])
 }
 
-/** Throws if a tool needs scopes that its provider does not allow (OWP-79). */
-export function checkOAuth(oauth: OAuthSettings, tools: readonly Tool[], file: string): void {
-  const problems = tools.flatMap((tool) => findProblems(oauth, tool, file))
-  if (problems.length > 0) throw new ConfigError(problems)
-}
-
-/** A provider without an entry is allowed: callers then send its tokens. A near match of an entry is a misspelling. */
-function findProblems({ providers }: OAuthSettings, tool: Tool, file: string): readonly ConfigProblem[] {
+/**
+ * Tools that need scopes which their provider does not allow (OWP-79). A provider without an entry is allowed: callers then
+ * send its tokens. A near match of an entry is a misspelling.
+ */
+function oauthProblems({ oauth: { providers } }: ParsedConfig, tools: readonly Tool[]): Problem[] {
   const names = Object.keys(providers)
-  return (tool.requirements?.authorization ?? []).flatMap(({ id, oauth2 }) => {
+  const needs = tools.flatMap(({ id, requirements }) =>
+    (requirements?.authorization ?? []).map((need) => ({ tool: id, ...need })),
+  )
+  return needs.flatMap(({ tool, id, oauth2 }): Problem[] => {
     const provider = Object.hasOwn(providers, id) ? providers[id] : undefined
-    const meant = provider === undefined && names.length > 0 ? didYouMean(id, names) : ''
-    const where = `${tool.id} requirements.authorization`
-    if (meant !== '') {
-      const message = `oauth_provider_unsupported: "${id}" is not in oauth.providers.${meant}`
-      return [{ severity: 'error', file, where, message } as const]
-    }
+    const hint = provider === undefined && names.length > 0 ? didYouMean(id, names) : ''
+    const where = `${tool} requirements.authorization`
+    if (hint !== '') return [[where, `oauth_provider_unsupported: "${id}" is not in oauth.providers.${hint}`]]
     const allowed = provider?.scopes
-    const strangers =
+    const missing =
       allowed === undefined ? [] : (oauth2?.scopes ?? []).filter((scope) => !allowed.includes(scope))
-    if (strangers.length === 0) return []
-    const message = `oauth_scope_unsupported: oauth.providers.${id}.scopes does not have ${strangers.join(', ')}.`
-    return [{ severity: 'error', file, where, message } as const]
+    if (missing.length === 0) return []
+    const scopes = `oauth.providers.${id}.scopes does not have ${missing.join(', ')}`
+    return [[where, `oauth_scope_unsupported: ${scopes}.`]]
   })
 }
 
@@ -258,108 +258,74 @@ function toRate({
   return { perMs: callsPerMinute / MINUTE_MS, burst: burst ?? Math.max(1, Math.floor(callsPerMinute / 10)) }
 }
 
-/** Refuses limits of unknown tools, which protect nothing, and budgets that are too small for any call. */
-function checkLimits(
-  { limits, budgets, sources }: Pick<ParsedConfig, 'limits' | 'budgets' | 'sources'>,
-  tools: readonly Tool[],
-  file: string,
-): void {
-  const known = namesWithoutVersion(tools)
-  const names = [...known.keys()]
-  const problems = [
-    ...Object.keys(limits.byTool)
-      .filter(
-        (name) => name.includes('@') || (!known.has(name) && !isImported(name, Object.entries(sources))),
-      )
-      .map((name) => [
-        `limits.byTool.${name}`,
-        `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(name, names)}`,
-      ]),
-    ...Object.keys(limits.byTool).flatMap((name, at, all) => {
-      const other = all.slice(0, at).find((earlier) => isSameTool(known, earlier, name))
-      if (other === undefined) return []
-      return [
-        [`limits.byTool.${name}`, `is the tool of limits.byTool.${other} by another name. Write it once.`],
-      ]
-    }),
-    ...budgets.flatMap(({ limit }, index) => {
+type Problem = readonly [where: string, message: string]
+
+/** Limits of unknown tools protect nothing, and no call fits into a budget that is too small. */
+function limitProblems({ limits, budgets, sources }: ParsedConfig, tools: readonly Tool[]): Problem[] {
+  const form = 'a name without a version, such as "Mail.Send"'
+  const entries = { section: 'limits.byTool', names: Object.keys(limits.byTool), form }
+  return [
+    ...nameProblems(entries, tools, ({ parts, name, catalogId }) => [parts.base, name, catalogId], sources),
+    ...budgets.flatMap(({ limit }, index): Problem[] => {
       const slow = tools.find(({ policy }) => policy.timeoutMs > limit.milliseconds)
       if (slow === undefined) return []
-      return [
-        [
-          `budgets[${index}].seconds`,
-          `is less than the timeoutMs of ${slow.id} (${slow.policy.timeoutMs}), which is set aside while it runs: no call of it would ever run.`,
-        ],
-      ]
+      const timeout = `the timeoutMs of ${slow.id} (${slow.policy.timeoutMs})`
+      const message = `is less than ${timeout}, which is set aside while it runs: no call of it would ever run.`
+      return [[`budgets[${index}].seconds`, message]]
     }),
-  ].map(([where = '', message = '']): ConfigProblem => ({ severity: 'error', file, where, message }))
-  if (problems.length > 0) throw new ConfigError(problems)
+  ]
 }
 
-/** Every name of every tool, with its base name. */
-function namesWithoutVersion(tools: readonly Tool[]): ReadonlyMap<string, string> {
-  return new Map(
-    tools.flatMap(({ parts: { base }, name, catalogId }) =>
-      [base, name, catalogId].map((text) => [text, base]),
-    ),
-  )
-}
-
-function isSameTool(known: ReadonlyMap<string, string>, left: string, right: string): boolean {
-  return known.has(left) && known.get(left) === known.get(right)
-}
-
-/**
- * Terms of a misspelled tool would leave the intended tool with weaker terms, and an unused predicate would leave it
- * with none.
- */
-export function checkApprovals(
-  { approvals, sources }: Pick<ParsedConfig, 'approvals' | 'sources'>,
-  tools: readonly Tool[],
-  file: string,
-): void {
-  const names = [...new Set(tools.flatMap(namesFor))]
-  const problems = Object.keys(approvals.perTool)
-    .filter((name) => !names.includes(name) && !isImported(name, Object.entries(sources)))
-    .map((name): ConfigProblem => {
-      const message = `there is no such tool. Write "Toolkit.Name", "Toolkit.Name@x.y.z" or another name of it.${didYouMean(name, names)}`
-      return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
-    })
-  const idle = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>
+/** Terms of a misspelled tool would leave the intended tool with weaker terms, and an unused predicate with none. */
+function approvalProblems({ approvals, sources }: ParsedConfig, tools: readonly Tool[]): Problem[] {
+  const section = 'approvals.perTool'
+  const form = '"Toolkit.Name", "Toolkit.Name@x.y.z" or another name of it'
+  const entries = { section, names: Object.keys(approvals.perTool), form }
+  const unused = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>
     when === undefined
       ? []
       : tools.filter((tool) => namesFor(tool).includes(name) && tool.policy.approval !== 'conditional'),
   )
-  problems.push(
-    ...idle.map(({ id, policy }): ConfigProblem => {
+  return [
+    ...nameProblems(entries, tools, namesFor, sources),
+    ...unused.map(({ id, policy }): Problem => {
       const message = `${id} has the approval '${policy.approval}', so \`when\` is never asked. Set policy.approval: 'conditional' on the tool, or leave \`when\` out.`
-      return { severity: 'error', file, where: 'approvals.perTool', message }
+      return [section, message]
     }),
-  )
-  problems.push(...checkTwice(Object.keys(approvals.perTool), tools, file))
-  if (problems.length > 0) throw new ConfigError(problems)
+  ]
 }
 
-/** Refuses two entries for one tool under two of its names: one of them would silently have no effect. */
-function checkTwice(
-  written: readonly string[],
+/** Entries for unknown tools, and second entries for one tool under another of its names, which would have no effect. */
+function nameProblems(
+  { section, names, form }: { readonly section: string; readonly names: string[]; readonly form: string },
   tools: readonly Tool[],
-  file: string,
-): readonly ConfigProblem[] {
+  namesOf: (tool: Tool) => readonly string[],
+  sources: ParsedConfig['sources'],
+): Problem[] {
+  const known = tools.map(namesOf)
+  const all = new Set(known.flat())
+  const takesVersions = namesOf === namesFor
+  const unknown = names.filter(
+    (name) =>
+      !all.has(name) &&
+      ((!takesVersions && name.includes('@')) || !isImported(name, Object.entries(sources))),
+  )
   const twice = new Map<string, string>()
-  for (const tool of tools) {
-    const names = namesFor(tool)
+  for (const own of known) {
     for (const isVersioned of [true, false]) {
-      const [first, ...others] = written.filter(
-        (name) => name.includes('@') === isVersioned && names.includes(name),
+      const [first = '', ...others] = names.filter(
+        (name) => name.includes('@') === isVersioned && own.includes(name),
       )
-      for (const other of others) twice.set(other, first ?? '')
+      for (const other of others) twice.set(other, first)
     }
   }
-  return [...twice].map(([name, first]) => {
-    const message = `is the tool of approvals.perTool.${first} by another name. Write it once.`
-    return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
-  })
+  return [
+    ...unknown.map((name) => [name, `there is no such tool. Write ${form}.${didYouMean(name, [...all])}`]),
+    ...[...twice].map(([name, first]) => [
+      name,
+      `is the tool of ${section}.${first} by another name. Write it once.`,
+    ]),
+  ].map(([name, message = '']) => [`${section}.${name}`, message])
 }
 
 const KEYSPACE = /^[a-z]+:/
