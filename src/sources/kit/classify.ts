@@ -16,9 +16,14 @@ import { giveLocalNames, toolkitOf } from './project.ts'
 import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
+/**
+ * Decides what a discovery changes in the pins of its source. Invariant: after the first sight, nothing that is offered
+ * changes what is served, except for the operator's own policy and hints that are withdrawn.
+ */
+
 interface SightedTools {
   readonly tools: readonly OfferedTool[]
-  /** What cannot even be kept, and why. */
+  /** Tools that cannot be kept, and why. */
   readonly left: readonly { readonly nativeName: string; readonly problem: string }[]
 }
 
@@ -27,7 +32,7 @@ const MAX_DEPTH = 128
 const MAX_TOOLS = 20_000
 const MAX_VALUES = 200_000
 
-/** The tools of a discovery that can be looked at: named once, of a size that a person can decide about. */
+/** The tools of a discovery that can be pinned: with unique names, and small enough for a person to review. */
 export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
   const yielder = new EventLoopYielder()
   const sighted = new Map<string, OfferedTool>()
@@ -72,7 +77,6 @@ export const FIRST_VERSION = '1.0.0'
 interface Sighting {
   readonly source: Pick<Source, 'policyFor' | 'wants' | 'asOfferedNow'>
   readonly identity: JsonObject
-  /** Distinct native names. */
   readonly tools: readonly OfferedTool[]
   readonly atMs: number
 }
@@ -95,12 +99,12 @@ export async function classifyDiscovery(
     known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName)),
   )
   const isFirst = known.revision <= 0
-  // A source that offers nothing yet has not been seen.
+  // A source without tools has not had its first sight.
   if (isFirst && offered.size === 0) return undefined
   const next: PinRecord[] = []
   const read = createTextReader()
   const yielder = new EventLoopYielder()
-  // Reading what is offered took its own share of this turn.
+  // Reading the tools already took a part of this turn.
   await yielder.yieldNow()
   for (const [nativeName, tool] of offered) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -117,7 +121,7 @@ export async function classifyDiscovery(
   }
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
-  // A first sight that was begun ends with what is offered now.
+  // A first sight that was interrupted ends with what is offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
   await yielder.yieldNow()
   let changesServed = false
@@ -190,7 +194,7 @@ function inBoth(left: ToolHints, right: ToolHints): ToolHints {
   }
 }
 
-/** A definition that only our own reading has changed since it was accepted stays accepted. */
+/** A definition stays accepted if only our own reading of it has changed. */
 function withReading(row: PinRecord, { hash }: KeptDefinition, source: Sighting['source']): PinRecord {
   const { accepted } = row
   if (accepted === undefined || accepted.hash === hash || source.asOfferedNow === undefined) return row
@@ -199,7 +203,7 @@ function withReading(row: PinRecord, { hash }: KeptDefinition, source: Sighting[
     if (pinHash(accepted.identity, offered) !== hash) return row
     return { ...row, accepted: { ...accepted, offered, hash } }
   } catch {
-    // The source cannot read what it once offered: the change waits for a decision.
+    // The source cannot read its accepted definition, so the change waits for a decision.
     return row
   }
 }
@@ -217,7 +221,7 @@ function additionOf(
   { sighting, findRenamed }: Situation,
 ): WaitingChange {
   const before = findRenamed(definition)
-  // Callers that knew it by its old name have to learn the new one.
+  // Callers must use the new name.
   const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
   return {
     kind: 'addition',
@@ -236,7 +240,7 @@ function reasonOf({ where, says }: Suspicion): string {
 function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
   if (!row.isServed) return withWaiting(row, undefined)
   const current = withPolicy(row, policyNow(row, sighting))
-  // What the operator left out himself is no news of the upstream, and nothing to decide.
+  // A tool that the operator excluded is not a change of the upstream.
   if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
     return withWaiting(current, undefined)
   if (row.waiting?.kind === 'removal') return current
@@ -282,7 +286,7 @@ function withWaiting(row: PinRecord, waiting: WaitingChange | undefined): PinRec
   return row.waiting === waiting ? row : { ...row, waiting }
 }
 
-/** One for all: thousands of tools may come at once, and each has its row. */
+/** Shared by all rows, of which there may be thousands. */
 function firstSightEvents(
   changed: readonly PinRecord[],
   isFirst: boolean,

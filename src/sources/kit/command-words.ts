@@ -1,4 +1,4 @@
-/** As a shell would cut it, quotes and all; nothing of it is run by a shell. The console cuts the same way what it shows. */
+/** Splits a command line as a shell would, with quotes. No shell runs it. The console splits shown commands with it. */
 export function wordsOf(text: string): readonly string[] {
   const found = text.matchAll(/(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|((?:[^\s"'\\]|\\.)+))+/gs)
   return [...found].map(([word]) =>

@@ -14,10 +14,14 @@ import { type Difference, schemaDiff } from './schema-diff.ts'
 import type { OfferedTool } from './source.ts'
 import { suspicionsOf } from './suspicions.ts'
 
-/** A definition, and who the upstream was that offered it. */
+/**
+ * Compares a definition with the accepted one, and hashes definitions. Pins and program checks use it.
+ */
+
+/** A definition and the identity of its upstream. */
 export type OfferedBy = Pick<KeptDefinition, 'offered' | 'identity'>
 
-/** What another definition would change for those who use the tool, and what is suspicious about it. */
+/** The changes of a definition for the users of the tool, and what is suspicious about it. */
 export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   return [...suspicionDiff(before, after), ...targetDiff(before, after), ...offerDiff(before, after)]
 }
@@ -29,7 +33,7 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
     ...schemaDiff(before.inputSchema, after.inputSchema, 'input'),
     ...outputDiff(before.outputSchema, after.outputSchema),
     ...requirementsDiff(before.requirements, after.requirements),
-    // What is taken back holds at once, so that only more than before is left to decide.
+    // A withdrawn hint holds at once, so only additional hints wait for a decision.
     ...leafDiff('hints', hintsJson(before), hintsJson(after), 'widening'),
   ]
 }
@@ -45,7 +49,7 @@ function outputDiff(before: JsonObject | null, after: JsonObject | null): readon
   return [{ where: 'output', class: 'widening', says: 'is new', after }]
 }
 
-/** Where a call would go: another origin is suspicious whatever else changed, anything else breaks (rule 32). */
+/** The target of calls: another origin is suspicious, any other change breaks (rule 32). */
 function targetDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(originsIn([before.identity, before.offered.binding]))
   const origins = [...new Set(originsIn([after.identity, after.offered.binding]))]
@@ -88,7 +92,7 @@ function leafDiff(
   return [{ where, class: found, says: 'changes', before, after }]
 }
 
-/** Only what is new: an operator let the others in. */
+/** Suspicions that the accepted definition does not have. */
 function suspicionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(suspicionsOf(before.offered).map(({ where, says }) => `${where} ${says}`))
   return suspicionsOf(after.offered)
@@ -96,7 +100,7 @@ function suspicionDiff(before: OfferedBy, after: OfferedBy): readonly Difference
     .map(({ where, says }) => ({ where, class: 'suspicious', says }))
 }
 
-/** More that a caller must bring breaks, less widens. */
+/** Additional requirements of callers break, fewer widen. */
 function requirementsDiff(
   before: ToolRequirements | undefined,
   after: ToolRequirements | undefined,
@@ -118,7 +122,7 @@ function requirementsDiff(
   return found
 }
 
-/** Each thing that is needed, by a name of its own; scopes one by one. */
+/** Each requirement by a name; scopes one by one. */
 function needsOf(requirements: JsonValue): ReadonlyMap<string, JsonValue> {
   const needs = new Map<string, JsonValue>()
   for (const [kind, value] of isJsonObject(requirements) ? Object.entries(requirements) : []) {
@@ -168,7 +172,7 @@ function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObject {
   }
 }
 
-/** Requirements are open, so their type promises nothing about further members. */
+/** Requirements may have further members. */
 function requirementsJson(requirements: ToolRequirements | undefined): JsonValue {
   if (requirements === undefined) return {}
   const copied = copyJson(requirements)

@@ -2,53 +2,55 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import type { Approval } from '#kernel/tool/tool'
 import { matchesGlob, patternsLike } from '#kernel/tool/toolsets'
 
-/** Something an operator wrote about a tool of a source, by a name that may be wrong. */
+/**
+ * Finds settings of operators that name no tool of a source. `Sources` reports them, and withholds a source if the
+ * setting was to restrict one of its tools.
+ */
+
+/** An operator's setting for a tool of a source, by a name that may be wrong. */
 export interface SourceOverride {
-  /** Where it stands: `tools.write_file`, `include`, `approvals.perTool`. */
+  /** Its place in the configuration: `tools.write_file`, `include`, `approvals.perTool`. */
   readonly where: string
-  /** A native name, in which `*` may stand for any characters where the place takes patterns; or any name of a tool. */
+  /** A native name, a pattern of native names with `*`, or any name of a tool, as `of` says. */
   readonly name: string
   readonly of: 'native names' | 'patterns' | 'tools'
-  /** Without it a tool would be open to more than the operator wants: approval, scopes, tenants. */
+  /** True if it restricts a tool (approval, scopes, tenants), so that a wrong name would leave the tool open. */
   readonly guards: boolean
-  /** What kind of guard it is, for people: `approval rule`. */
+  /** The kind of restriction, for operators: `approval rule`. */
   readonly rule?: string
-  /** It has a predicate, which only a `conditional` tool asks. */
+  /** It has a predicate, which only applies to a `conditional` tool. */
   readonly isPredicate?: boolean
-  /** Other sources that may have the tool: those that keep the ids of their upstream, too. */
+  /** Other sources that may have the tool, because they keep the ids of their upstream too. */
   readonly sharedWith?: readonly string[]
 }
 
 export interface IdleOverride {
   readonly text: string
   readonly name: string
-  /** A name with `*`, where patterns are taken. */
   readonly isPattern: boolean
   /** ` Did you mean "write_file"?`, or nothing. */
   readonly meant: string
   readonly guards: boolean
-  /** Another source may have the tool, and nothing is known of that source yet. */
+  /** Another source, whose tools are not known yet, may have the tool. */
   readonly isUndecided?: boolean
 }
 
-/** What is known of the names of a source. */
 interface KnownNames {
-  /** Offered, left out by the operator's own filters, or pinned at some time. */
+  /** Names that are offered, excluded by the operator's filters, or were pinned at some time. */
   readonly native: ReadonlySet<string>
-  /** What its accepted definitions are as tools; the approval where it is known. */
+  /** The accepted definitions as tools. */
   readonly tools: readonly {
     readonly id: string
-    /** All its names, those of its version too. */
     readonly names: readonly string[]
     readonly approval?: Approval
   }[]
-  /** Whether its upstream was read in this process: without that nobody knows what the filters left out. */
+  /** True if this process has read the upstream; before that the excluded names are unknown. */
   readonly isRead: boolean
-  /** All names of the tools of another source; `undefined` while nothing is known of them. */
+  /** All names of the tools of another source; `undefined` while they are unknown. */
   namesOf?(source: string): ReadonlySet<string> | undefined
 }
 
-/** Overrides that do nothing, each with what was probably meant. Nothing is said of a source nothing is known of. */
+/** Overrides that match no tool, each with the most similar name. Empty for a source whose tools are unknown. */
 export function idleOverrides(
   overrides: readonly SourceOverride[],
   known: KnownNames,
@@ -71,7 +73,7 @@ export function idleOverrides(
   })
 }
 
-/** Filters leave their tools out of what is pinned, so before the upstream is read their targets are not known. */
+/** Excluded tools are not pinned, so before the upstream is read their names are unknown. */
 function isLeftOut({ where, name }: SourceOverride, overrides: readonly SourceOverride[]): boolean {
   if (where === 'exclude') return true
   return overrides.some((other) => other.where === 'exclude' && matchesGlob(name, other.name))

@@ -6,14 +6,19 @@ import { toolkitOf } from './project.ts'
 import type { Difference } from './schema-diff.ts'
 import { suspicionsOf } from './suspicions.ts'
 
-/** Tells apart what agents see and what calls do; the same for rows that differ in nothing of that. */
+/**
+ * Pins as operators see them: state, waiting change, what an approval would do. The admin API, the command line and
+ * calls to programs use it.
+ */
+
+/** Equal for rows with the same effect on agents and calls. */
 export function servedHash(pin: PinRecord | undefined): string {
   if (pin?.accepted === undefined || !pin.isServed) return ''
   const { hash, version, offered } = pin.accepted
   return JSON.stringify([hash, version, offered.policy, suspensionOf(pin) ?? null])
 }
 
-/** `held`: waits for its first yes. `removed`: an operator agreed that it is gone. */
+/** `held`: not accepted yet. `removed`: an operator agreed that it is gone. */
 type PinState = 'served' | 'suspended' | 'held' | 'removed'
 
 /** A pinned tool as an operator sees it. */
@@ -40,16 +45,16 @@ interface WaitingView {
   readonly rejectedBy: string | undefined
 }
 
-/** The same, with everything that an approval would change. */
+/** A pinned tool with the changes that an approval would make. */
 export interface PinDiff extends PinView {
-  /** Version after an approval; `undefined` when the tool would go. */
+  /** Version after an approval; `undefined` if the tool would be removed. */
   readonly nextVersion: string | undefined
   readonly differences: readonly Difference[]
 }
 
 const REMOVED = 'removed'
 
-/** `undefined` for a name that was only kept: a tool that went before anybody decided. */
+/** `undefined` for a reserved name: a tool that disappeared before a decision. */
 export function viewPin(source: string, pin: PinRecord): PinView | undefined {
   const { accepted, waiting } = pin
   if (accepted === undefined && waiting === undefined) return undefined
@@ -135,7 +140,7 @@ export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string
   return hasEffects({ safetyTier }) ? describeChange(waiting) : undefined
 }
 
-/** The same for what a call meets before any pin tells of it: why it must not go there. `undefined` = not offered. */
+/** Why a call must not go to what its program offers now, before the pins know of it; `met` is `undefined` if it is not offered. */
 export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): string | undefined {
   const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
   if (!hasEffects({ safetyTier })) return undefined
@@ -150,7 +155,7 @@ function describeChange({ kind, class: found }: WaitingChange): string {
 
 const WEIGHT = { wording: 0, widening: 1, breaking: 2, suspicious: 3 } satisfies Record<ChangeClass, number>
 
-/** The heaviest of several; what says nothing is wording. */
+/** The gravest of several changes; `wording` if there is none. */
 export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
   return classes.reduce<ChangeClass>(
     (worst, next) => (WEIGHT[next] > WEIGHT[worst] ? next : worst),
@@ -158,15 +163,15 @@ export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
   )
 }
 
-/** Whether a tool with effects stops until an operator decides (rule 32). */
+/** True if a tool with effects is suspended until an operator decides (rule 32). */
 function isGrave(change: ChangeClass): boolean {
   return WEIGHT[change] >= WEIGHT.breaking
 }
 
-/** The version of an accepted change: major when it breaks, minor when it widens, patch for words. */
+/** The version of an accepted change: major if it breaks, minor if it widens, patch for wording. */
 export function raiseVersion(version: string, changes: readonly ChangeClass[]): string {
   const [major = 1, minor = 0, patch = 0] = version.split('.').map(Number)
-  // A suspicious text breaks nothing by itself; what it came with counts.
+  // A suspicious text breaks nothing by itself; the changes beside it count.
   const weighed = worstClass(changes.filter((change) => change !== 'suspicious'))
   if (weighed === 'breaking') return `${major + 1}.0.0`
   return weighed === 'widening' ? `${major}.${minor + 1}.0` : `${major}.${minor}.${patch + 1}`

@@ -23,6 +23,11 @@ import { toolkitOf } from './project.ts'
 import type { Discovery, Source } from './source.ts'
 import type { PinnedTool } from './source-runner.ts'
 
+/**
+ * The accepted definitions of imported tools, and the changes that wait for an operator. Sources read and write it, the
+ * admin API decides. Invariant: only `accept` serves a new definition to agents (rule 32).
+ */
+
 interface PinsOptions {
   readonly store: Pick<Store, 'pins'>
   readonly clock: Clock
@@ -31,7 +36,7 @@ interface PinsOptions {
 
 interface PinAnswer {
   readonly by: string
-  /** Of the change that was looked at, or its beginning: another one that came since is not decided about. */
+  /** Hash of the change that was looked at, or its beginning: a later change is not decided on. */
   readonly hash?: string
 }
 
@@ -47,20 +52,19 @@ interface PinsAnswer {
 
 export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
-/** Another process wrote at the same time; more often than this is a fault. */
+/** Attempts to write against other processes. */
 const MAX_TRIES = 20
 
-/** Holds what sources offer against what was let in. Only `accept` puts a new definition before an agent (rule 32). */
 export class Pins {
   readonly #options: PinsOptions
-  /** What was read last of each source: definitions are large, and change rarely. */
+  /** The rows of each source as last read: definitions are large and change rarely. */
   readonly #known = new Map<string, PinnedSource>()
 
   constructor(options: PinsOptions) {
     this.#options = options
   }
 
-  /** What of a source is before agents now; needs no upstream. */
+  /** The definitions of a source that are served now; needs no upstream. */
   async accepted(sourceKey: string): Promise<readonly PinnedTool[]> {
     const { pins } = await this.#read(sourceKey)
     return pins.flatMap((pin) => {
@@ -85,7 +89,7 @@ export class Pins {
     return (await this.#read(sourceKey)).pins.map(({ nativeName }) => nativeName)
   }
 
-  /** Takes note of what a source offers; `changed` when other tools, or tools otherwise, are served from now on. */
+  /** Records what a source offers; `changed` if other tools or definitions are served from now on. */
   async observe(
     source: Source,
     discovery: Discovery,
@@ -114,7 +118,7 @@ export class Pins {
     return views
   }
 
-  /** Those of which something waits that was not let in; what was rejected is among them for as long as it is offered. */
+  /** Tools with a change that was not accepted, including rejected changes that are still offered. */
   async waiting(): Promise<readonly PinView[]> {
     const keys = await this.#options.store.pins.sources()
     const all = await Promise.all(keys.map((key) => this.#read(key)))
@@ -130,17 +134,17 @@ export class Pins {
     return found === undefined || view === undefined ? undefined : diffPin(view, found.pin)
   }
 
-  /** Lets in the waiting change of one tool. */
+  /** Accepts the waiting change of one tool. */
   accept(tool: string, decision: PinAnswer): Promise<PinDecided> {
     return this.#decide(tool, decision, acceptWaiting, 'pin.accepted')
   }
 
-  /** Rejects the waiting change of one tool; what is in force stays. */
+  /** Rejects the waiting change of one tool; the accepted definition stays. */
   reject(tool: string, decision: PinAnswer): Promise<PinDecided> {
     return this.#decide(tool, decision, rejectWaiting, 'pin.rejected')
   }
 
-  /** Lets in every waiting change of a source but rejected and, by default, suspicious ones; gives the tools. */
+  /** Accepts the waiting changes of a source, except rejected and, by default, suspicious ones; returns the tools. */
   async acceptAll(
     sourceKey: string,
     { by, suspicious = false, hashes }: PinsAnswer,
@@ -195,7 +199,7 @@ export class Pins {
     return undefined
   }
 
-  /** Reads, decides and writes, again when another process was faster. */
+  /** Reads, decides and writes, and starts again if another process wrote in between. */
   async #change(
     sourceKey: string,
     decide: (known: PinnedSource) => MaybePromise<PinWrite | undefined>,
@@ -213,7 +217,7 @@ export class Pins {
     throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
   }
 
-  /** The revision that the last part was written on; `undefined` when another process was faster. */
+  /** The revision that the last part was written on; `undefined` if another process wrote in between. */
   async #write(change: PinWrite): Promise<number | undefined> {
     let { seen } = change
     let written: PinWrite | undefined
@@ -235,7 +239,7 @@ export class Pins {
   }
 }
 
-/** Nobody has said yes or no. */
+/** True if no operator has decided. */
 function isUndecided({ waiting }: PinRecord): boolean {
   return waiting !== undefined && waiting.rejected === undefined
 }
@@ -244,7 +248,7 @@ function hashOfPin({ waiting }: PinRecord): string | undefined {
   return waiting === undefined ? undefined : hashOfWaiting(waiting)
 }
 
-/** A transaction of this much takes about 10 ms; a source may have thousands of tools. */
+/** A transaction of this size takes about 10 ms; a source may have thousands of tools. */
 const MAX_CHARACTERS = 400_000
 const MAX_PINS = 400
 
@@ -270,7 +274,7 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   for (const pin of change.pins) {
     if (characters > MAX_CHARACTERS || pins.length >= MAX_PINS) {
       yield part(true)
-      // The next part is put together in a turn of its own, after the commit of this one.
+      // The next part is prepared in a later turn, after the commit of this one.
       await yielder.yieldNow()
       pins = []
       characters = 0
@@ -283,12 +287,12 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   yield part(false)
 }
 
-/** Under `undefined` what is about no single tool. */
+/** Events by tool; those that concern no single tool are under `undefined`. */
 function eventsByTool({ events }: PinWrite): ReadonlyMap<string | undefined, PinWrite['events']> {
   return Map.groupBy(events, (event) => ('tool' in event ? event.tool : undefined))
 }
 
-/** What is known after our own write: it was made on this revision, so nothing else has changed. */
+/** The known rows after our own write, which was made on this revision. */
 function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
   const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
   return { ...known, revision: nextRevision(change), pins: [...rows.values()].sort(byName) }
@@ -313,7 +317,7 @@ function keepDefinition(pin: PinRecord, known: PinRecord | undefined): PinRecord
   return isSame ? { ...pin, accepted: known.accepted } : pin
 }
 
-/** Hash, version and policy of what was accepted, whether it is served or not. */
+/** Hash, version and policy of the accepted definition, served or not. */
 function acceptedHash({ accepted, ...pin }: PinRecord): string {
   return servedHash({ ...pin, accepted, isServed: true, waiting: undefined })
 }
@@ -328,7 +332,7 @@ interface PinRuling {
   readonly type: 'pin.accepted' | 'pin.rejected'
 }
 
-/** One write for the decisions about some tools of a source; `undefined` when there is nothing to decide. */
+/** One write for the decisions about some tools of a source; `undefined` if there is nothing to decide. */
 function decidePins(
   known: PinnedSource,
   pins: readonly PinRecord[],
@@ -359,13 +363,12 @@ function decidePins(
   }
 }
 
-/** Who decides, and when. */
 interface PinDecision {
   readonly by: string
   readonly atMs: number
 }
 
-/** The row once the waiting change is let in: a new version for a new definition, and no more service for a removal. */
+/** The row after the waiting change is accepted: a new version, or the end of the tool. */
 function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting, accepted } = pin
   if (waiting === undefined) return pin
@@ -375,13 +378,13 @@ function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   return { ...pin, accepted: { ...definition, version, by, atMs }, isServed: true, waiting: undefined }
 }
 
-/** What is in force stays so; the no holds for as long as the upstream offers exactly this. */
+/** The accepted definition stays; the rejection holds as long as the upstream offers exactly this change. */
 function rejectWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting } = pin
   return waiting === undefined ? pin : { ...pin, waiting: { ...waiting, rejected: { by, atMs } } }
 }
 
-/** A tool that comes back as it went is the version it was. */
+/** A tool that comes back unchanged keeps its version. */
 function nextVersion(
   accepted: AcceptedDefinition,
   definition: Omit<AcceptedDefinition, 'version' | 'by' | 'atMs'>,
@@ -394,7 +397,6 @@ function nextVersion(
   )
 }
 
-/** The revision of a source after a write. */
 export function nextRevision({ seen, isPartial = false }: Pick<PinWrite, 'seen' | 'isPartial'>): number {
   return isPartial ? Math.min(seen, 0) - 1 : Math.max(seen, 0) + 1
 }

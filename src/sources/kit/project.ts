@@ -16,16 +16,20 @@ import { pinHash } from './definition-diff.ts'
 import type { OfferedTool, Source } from './source.ts'
 import type { PinnedTool } from './source-runner.ts'
 
+/**
+ * Makes tools of accepted definitions, and joins the tools of all sources. `Sources` serves the result. Invariant: an
+ * imported tool never takes a name that another tool already has.
+ */
+
 interface JoinedTools {
   readonly tools: readonly Tool[]
-  /** By the key of the source that a tool was left out of. */
+  /** By the key of the source whose tool is left out. */
   readonly findings: ReadonlyMap<string, readonly Finding[]>
 }
 
-/** Names that no two tools of different bases may share, be it as one or as the other: a caller may write either. */
+/** Names that tools of different bases must not share in any combination, because callers may use either. */
 const NAMES = ['name', 'catalogId'] as const
 
-/** What is served of one source. */
 interface SourceTools {
   readonly key: string
   readonly tools: readonly Tool[]
@@ -93,31 +97,31 @@ function clashOf(tool: Tool, { source, other, owner }: Clash): Finding {
 
 export interface ProjectedTools {
   readonly tools: readonly Tool[]
-  /** Why single tools are left out; the others stay. */
+  /** Why single tools are left out. */
   readonly findings: readonly Finding[]
-  /** What is odd about tools that stay. */
+  /** Problems of tools that are served. */
   readonly warnings: readonly Finding[]
 }
 
 interface ProjectOptions {
   readonly defaultTimeoutMs: number
-  /** `openwop.vendor`: in catalog ids of tier `exec`, where the source names no vendor of its own. */
+  /** `openwop.vendor`: in catalog ids of tier `exec`, if the source names no vendor. */
   readonly vendor: string
   /** Runs the calls of the tools; by default the source does. */
   readonly invoke?: Source['invoke']
 }
 
-/** What the names of a tool are made of. */
+/** The parts of a tool's names. */
 export interface Naming {
   readonly toolkit: string
   readonly local: string
-  /** Names the tool among those of its source, in every version. */
+  /** Identifies the tool within its source, in every version. */
   readonly nativeName: string
   readonly version: string
   readonly keptFrom?: KeptFrom
 }
 
-/** Its own toolkit and name, or those of its upstream where they are kept. */
+/** The source's toolkit and name, or those of the upstream if they are kept. */
 export function namingOf(
   sourceKey: string,
   { nativeName, local, version }: Pick<Naming, 'nativeName' | 'local' | 'version'>,
@@ -132,7 +136,7 @@ export function namingOf(
   }
 }
 
-/** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
+/** Projects accepted definitions to tools; a call uses the pinned binding. */
 export async function projectTools(
   source: Source,
   pinned: readonly PinnedTool[],
@@ -150,7 +154,7 @@ export async function projectTools(
   )
   const known = projectionsOf(source)
   const yielder = new EventLoopYielder()
-  // The commit of the pins took its own share of this turn.
+  // The commit of the pins already took a part of this turn.
   if (pinned.length > 0) await yielder.yieldNow()
   for (const pin of pinned) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -168,14 +172,14 @@ export async function projectTools(
 }
 
 interface Projection {
-  /** What it was made of besides the definition; another mark, another projection. */
+  /** Everything besides the definition that the projection depends on. */
   readonly mark: string
   readonly tool: Tool | undefined
   readonly findings: readonly Finding[]
   readonly warnings: readonly Finding[]
 }
 
-/** A decision about one tool must not make thousands anew. Lives and dies with its source and its definitions. */
+/** Known projections: a decision about one tool must not project thousands again. */
 const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
 
 function projectionsOf(source: Source): WeakMap<OfferedTool, Projection> {
@@ -186,7 +190,7 @@ function projectionsOf(source: Source): WeakMap<OfferedTool, Projection> {
   return made
 }
 
-/** `undefined` policies come from a source that cannot read its own definition, which projecting then tells. */
+/** A source that cannot read its own definition has no policy for it; the projection reports that. */
 function markOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
   const { identity, version, hash, suspended = null } = pin
   let policy: PolicyDefinition | null = null
@@ -227,7 +231,7 @@ function projectTool(
     const extra = { ...(shownHints && { shownHints }), ...(keptFrom && { keptFrom }) }
     return { tool: Object.keys(extra).length === 0 ? tool : { ...tool, ...extra }, findings, warnings }
   } catch (error) {
-    // A definition that its own source cannot read, or that is nested beyond the stack, costs no other tool.
+    // A definition that its source cannot read, or that overflows the stack, must not affect other tools.
     const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
     const fix = 'Accept what the upstream offers now, or exclude the tool.'
     return { tool: undefined, findings: [{ toolId, where: 'tool', problem, fix }], warnings }
@@ -249,7 +253,7 @@ function toDefinition(
     const call = { ...invocation, input: asInput(input), context }
     return invoke === undefined ? source.invoke(call) : invoke(call)
   }
-  // The definition stays the same while it is suspended, so that a call of before can go on after it.
+  // The definition stays the same while it is suspended, so that an earlier call can be resumed after it.
   const refuse = () => {
     throw refusal(suspended ?? '')
   }
@@ -279,7 +283,7 @@ function idOf({ toolkit, local, version }: Naming): string {
   return `${toolkit}.${local}@${version}`
 }
 
-/** A catalog id says which source a tool is of, also where its id does not. */
+/** A catalog id names the source of a tool even if the tool's id does not. */
 export function catalogNames({ toolkit, local, nativeName, keptFrom }: Naming) {
   if (keptFrom === undefined) return { toolkit, nativeName, local }
   return { toolkit: keptFrom.toolkit, nativeName, local: `${toolkit}_${local}` }
@@ -288,7 +292,7 @@ export function catalogNames({ toolkit, local, nativeName, keptFrom }: Naming) {
 const MAX_TAGS = 20
 const MAX_TAG_LENGTH = 64
 
-/** Its tags as selectors write them, without spaces: `User management` is `User-management`. */
+/** Tags as selectors write them, without spaces: `User management` is `User-management`. */
 export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tags?: readonly string[] } {
   const words = tags.map((tag) =>
     tag
@@ -300,7 +304,7 @@ export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tag
   return found.length === 0 ? {} : { tags: found }
 }
 
-/** Nothing was sent, so the same call may run once an operator has decided (rule 9). */
+/** Nothing was sent, so the call may be repeated once an operator has decided (rule 9). */
 function refusal(why: string): Error {
   return fault(
     'upstream_failed',
@@ -312,7 +316,7 @@ function refusal(why: string): Error {
   )
 }
 
-/** The wire check has let only objects through (OTC/T-13). */
+/** The protocol's check lets only objects through (OTC/T-13). */
 function asInput(input: unknown): JsonObject {
   return isInput(input) ? input : {}
 }
@@ -321,12 +325,12 @@ function isInput(input: unknown): input is JsonObject {
   return typeof input === 'object' && input !== null && !Array.isArray(input)
 }
 
-/** OTC-26: a description is never empty, whatever the upstream sent. */
+/** OTC-26: a description is never empty. */
 function firstText(...texts: readonly (string | undefined)[]): string {
   return texts.find((text) => text !== undefined && text.trim() !== '')?.toWellFormed() ?? 'No description.'
 }
 
-/** OTC-32 is no reason to lose a tool of another party. */
+/** Parameters without a description (OTC-32) are reported; an imported tool is served all the same. */
 function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): void {
   const missing = Object.entries(isJsonObject(properties) ? properties : {})
     .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
@@ -340,14 +344,13 @@ function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): v
   )
 }
 
-/** The grammar sets no limit; readers of a list do. */
+/** The grammar sets no limit; lists must stay readable. */
 const MAX_LOCAL_LENGTH = 128
 const MAX_FUNCTION_NAME_LENGTH = 64
 const MAX_CATALOG_ID_LENGTH = 256
-/** `_` or `-`, and eight digits. */
+/** Length of `_` or `-` and eight digits. */
 const SUFFIX = 9
 
-/** The toolkit that the tools of a source are in. */
 export function toolkitOf(sourceKey: string): string {
   return plain(sourceKey)
 }
@@ -386,7 +389,7 @@ const CATALOG_IDS = {
   'host-extension': (_toolkit, _native, local, vendor) => `x-host-${vendorLabel(vendor)}-${label(local)}`,
 } satisfies Record<SourceKind, (toolkit: string, native: string, local: string, vendor: string) => string>
 
-/** A tool of tier `exec` is a host extension, whatever its source is (OWP-31). */
+/** A tool of tier `exec` is a host extension, whatever its source (OWP-31). */
 export function catalogIdOf(
   kind: SourceKind,
   {
@@ -428,11 +431,10 @@ function asWrittenFirst(names: ReadonlySet<string>): readonly string[] {
   const { same = [], changed = [] } = Object.groupBy(names, (name) =>
     plain(name) === name ? 'same' : 'changed',
   )
-  // Code unit order.
   return [...same.sort(), ...changed.sort()]
 }
 
-/** Cut where it is too long, with eight digits of the whole so that two cuts stay two. */
+/** Shortens a long text and appends eight digits of its hash, so that different texts stay different. */
 function shortenTo(text: string, longest: number, join: '_' | '-', whole = text): string {
   if (text.length <= longest) return text
   return `${text.slice(0, longest - SUFFIX).replace(/%.?$/, '')}${join}${shortHash(whole)}`
@@ -449,12 +451,12 @@ function encodeCharacter(character: string): string {
     .join('')
 }
 
-/** A vendor that is a label already stays as it was written, `-` and all. */
+/** A vendor that is a valid label stays as it was written. */
 function vendorLabel(vendor: string): string {
   return /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor))
 }
 
-/** A label of a host extension's id. Small letters, digits and `-` only: digits distinguish what lost other characters. */
+/** A label of a host extension's id: small letters, digits and `-`, with a hash if other characters were lost. */
 function label(text: string): string {
   const made = text.toLowerCase().replaceAll('_', '-')
   if (/^[a-z][a-z0-9_]*$/.test(text)) return made

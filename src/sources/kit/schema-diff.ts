@@ -16,7 +16,12 @@ import {
   valuesEffect,
 } from './schema-meaning.ts'
 
-/** One difference between two definitions, in words for the operator. */
+/**
+ * Compares two JSON Schemas of a tool and classifies each difference: wording, widening or breaking. Pins use it to
+ * decide what an operator must look at. Invariant: a change that the comparison does not understand is breaking.
+ */
+
+/** One difference between two definitions, described for the operator. */
 export interface Difference {
   /** Member of the definition, with a JSON Pointer where it goes deeper. */
   readonly where: string
@@ -28,7 +33,7 @@ export interface Difference {
 
 export type Side = 'input' | 'output'
 
-/** Who sends suffers when less is taken; who receives suffers when more may come. */
+/** A sender breaks when less is accepted; a receiver breaks when more may come. */
 const CLASSES = {
   input: {
     narrower: 'breaking',
@@ -44,22 +49,22 @@ const CLASSES = {
   },
 } as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
 
-/** Enough to decide on; a schema that is rewritten whole needs no more. */
+/** Enough for a decision, also about a schema that was rewritten. */
 const MAX_DIFFERENCES = 200
 
 interface Comparison {
   readonly side: Side
   readonly before: SchemaResolver
   readonly after: SchemaResolver
-  /** Whether definitions that references lead to differ at all. */
+  /** True if definitions behind references differ at all. */
   readonly definitionsDiffer: boolean
-  /** Whether they differ in more than words. */
+  /** True if they differ in more than annotations. */
   readonly meaningsDiffer: boolean
   readonly seen: Map<JsonObject, Set<JsonObject>>
   readonly found: Difference[]
 }
 
-/** What another schema changes for callers; two schemas that mean the same give wording at most. */
+/** The changes of a schema for callers; two schemas with the same meaning give `wording` at most. */
 export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side): readonly Difference[] {
   const read = side === 'input' ? upgradeInput : upgradeSchema
   const [before, after] = [read(written), read(offered)]
@@ -134,7 +139,7 @@ const bound: (direction: 'least' | 'most') => Compare = (direction) => (before, 
   if (effect !== undefined) note(comparison, where, effect, saysOf(before, after), before, after)
 }
 
-/** A check that is there or not; two different ones cannot be compared. */
+/** A check that is present or absent; two different ones cannot be compared. */
 const check: Compare = (before, after, where, comparison) => {
   if (isSame(before, after)) return
   const [wasAny, isAny] = [before === undefined || before === false, after === undefined || after === false]
@@ -171,14 +176,14 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
     note(comparison, where, 'other', 'has other alternatives', before, after)
   } else if (lost.length > 0 || gained.length > 0) {
     const isMore = gained.length > 0
-    // One more alternative takes more, one more condition less; the first alternative is a condition of its own.
+    // Another alternative accepts more, another condition less; the first alternative is a condition too.
     const isFirstOrLast = left.length === 0 || right.length === 0
     const takesMore = all || isFirstOrLast ? !isMore : isMore
     note(comparison, where, takesMore ? 'wider' : 'narrower', saysOf(before, after), before, after)
   }
 }
 
-/** Where no value can fit two of them, alternatives are alternatives; elsewhere one more may take a value away. */
+/** True if no value fits two alternatives of a `oneOf`; otherwise another alternative may exclude a value. */
 const exactlyOne: Compare = (before, after, where, comparison, keyword) => {
   const isPlain = areApart(before, comparison.before) && areApart(after, comparison.after)
   const way = isPlain ? branches(false) : opaque
@@ -275,7 +280,7 @@ function compareKeyword(
   ;(way ?? wording)(before[keyword], after[keyword], place, comparison, keyword)
 }
 
-/** A property that goes or is newly demanded breaks; one that may be left out widens, for both sides. */
+/** A property that is removed or newly required breaks; an optional one widens, for both sides. */
 function compareProperties(
   before: JsonObject,
   after: JsonObject,
@@ -315,7 +320,7 @@ function isSame(before: JsonValue | undefined, after: JsonValue | undefined): bo
   return canonicalJson(before) === canonicalJson(after)
 }
 
-/** Whether only annotations inside differ. */
+/** True if only annotations differ. */
 function meansTheSame(keyword: string, before: JsonValue | undefined, after: JsonValue | undefined): boolean {
   if (before === undefined || after === undefined) return false
   return keywordMeaning(keyword, before) === keywordMeaning(keyword, after)

@@ -1,7 +1,11 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 import { ANCHORS, mapSubschemas, REFERENCES, type SchemaResolver, SUBSCHEMAS } from '#schema/keywords'
 
-/** Keywords that decide which values are taken. Every other one is an annotation, and may change by itself. */
+/**
+ * The meaning of JSON Schemas for comparisons: checks without annotations, in a canonical order. `schema-diff` uses it.
+ */
+
+/** Keywords that decide which values are accepted. Every other one is an annotation. */
 const CHECKING: ReadonlySet<string> = new Set([
   ...SUBSCHEMAS.keys(),
   ...REFERENCES,
@@ -29,16 +33,16 @@ const CHECKING: ReadonlySet<string> = new Set([
   ],
   ...['minProperties', 'maxProperties', 'minContains', 'maxContains', 'contentEncoding', 'contentMediaType'],
 ])
-/** Lists whose order says nothing. */
+/** Lists without a meaningful order. */
 const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
 const MAX_CHAIN_LENGTH = 50
 
-/** What a schema checks, without its words and without order where that says nothing. */
+/** The checks of a schema, without annotations and in a canonical order. */
 export function checkedMeaning(schema: JsonObject): string {
   return canonicalJson(withoutWords(schema))
 }
 
-/** The same of what one keyword holds. */
+/** Applies the same normalisation to one keyword's value. */
 export function keywordMeaning(keyword: string, value: JsonValue): string {
   return canonicalJson(meaningOf(keyword, value))
 }
@@ -59,11 +63,11 @@ function meaningOf(keyword: string, value: JsonValue): JsonValue {
 }
 
 interface FlatSchema {
-  /** With its own reference followed. */
+  /** The schema with its reference followed. */
   readonly schema: JsonObject
-  /** What it says beside the reference. */
+  /** The keywords beside the reference. */
   readonly said: JsonObject
-  /** The object it came from, which tells when one is met again. */
+  /** The original object, to recognise recursion. */
   readonly from: JsonObject
 }
 
@@ -84,7 +88,7 @@ export function flatten(schema: JsonValue, resolve: SchemaResolver): FlatSchema 
 const ANY: JsonObject = Object.freeze({})
 const NOTHING: JsonObject = Object.freeze({ not: ANY })
 
-/** Whether a schema takes no value at all. */
+/** True if the schema accepts no value. */
 export function isNothing({ from }: FlatSchema): boolean {
   const { not, ...others } = from
   return isJsonObject(not) && Object.keys(not).length === 0 && Object.keys(others).length === 0
@@ -101,10 +105,10 @@ export function hasReference(value: JsonValue): boolean {
   return Object.entries(value).some(([name, member]) => REFERENCES.has(name) || hasReference(member))
 }
 
-/** What a change does to the values that are taken. `other`: some more and some less, or nobody can tell. */
+/** The effect of a change on the accepted values. `other`: both more and fewer, or unknown. */
 export type SchemaEffect = 'narrower' | 'wider' | 'other' | 'wording'
 
-/** A bound that moves; one that is absent refuses nothing. */
+/** Compares two values of a bound; an absent bound refuses nothing. */
 export function boundEffect(
   direction: 'least' | 'most',
   before: JsonValue | undefined,
@@ -126,13 +130,13 @@ export function typeEffect(
   return setEffect(typesOf(before), typesOf(after))
 }
 
-/** Every number type takes whole numbers. */
+/** Every number type accepts whole numbers. */
 export function typesOf(type: JsonValue | undefined): ReadonlySet<string> {
   const named = type === undefined ? TYPES : (Array.isArray(type) ? type : [type]).map(String)
   return new Set(named.includes('number') ? [...named, 'integer'] : named)
 }
 
-/** `enum` and `const` say the same thing. */
+/** `enum` and `const` have the same meaning. */
 export function valuesEffect(before: JsonObject, after: JsonObject): SchemaEffect | undefined {
   const [left, right] = [valuesOf(before), valuesOf(after)]
   if (left === undefined) return right === undefined ? undefined : 'narrower'

@@ -6,7 +6,7 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#k
  * stands for all its arguments.
  */
 
-/** Words before the name of a package or script that take no value of their own. */
+/** Words before the name of a package or script that have no value. */
 const LAUNCHER_WORDS = new Set(
   '-y --yes -q --quiet -s --silent -i --interactive --rm -m -u run exec dlx tool x'.split(' '),
 )
@@ -19,7 +19,7 @@ const LAUNCHERS = new Set(
 /** A package, image, module or file; no address, no user with a password, no assignment, no sentence. */
 const NAME = /^(?!.*:\/\/)(?![^/]*:[^/]*@)[\w@./\\~:+-]{1,200}$/
 
-/** The package or script that a command starts; absent where the word in its place may be something else. */
+/** The package or script that a command starts; absent if the word in its place may be something else. */
 function programIn(command: string, args: readonly string[]): string | undefined {
   const launcher = command
     .replace(/^.*[/\\]/s, '')
@@ -84,13 +84,13 @@ export function shownAddress(address: string): string {
   return `${origin}${pathname === '/' ? '' : pathname}`
 }
 
-/** Where an address leads, as the journal has it: some services put the key of their customer into the path. */
+/** The part of an address that the journal holds: some services put a customer's key into the path. */
 export function hostOf(address: string): string {
   const { protocol, host } = new URL(address)
   return `${protocol}//${host}`
 }
 
-/** The host, file or program of a source, without what may be a secret. */
+/** The host, file or program of a source, without possible secrets. */
 export function targetOf(options: JsonObject): string | undefined {
   const { url, file, command, args } = options
   if (typeof url === 'string' && URL.canParse(url)) return hostOf(url)
@@ -99,11 +99,11 @@ export function targetOf(options: JsonObject): string | undefined {
   return shownCommand(command, Array.isArray(args) ? args.map(String) : [])
 }
 
-/** Options that say what the tools of a source may do and who may use them; none of them holds a credential. */
+/** Options that decide what the tools of a source may do and who may use them; none holds a credential. */
 const RULES = ['tenants', 'policy', 'tools', 'include', 'exclude', 'trust', 'isolation'] as const
 const MAX_CHANGES = 100
 
-/** Each rule that another set of options changes, by its path; `null` for one that is gone. */
+/** Each rule that another set of options changes, by its path; `null` for one that is removed. */
 export function changedRules(before: JsonObject, after: JsonObject): JsonObject {
   const [old, now] = [rulesOf(before), rulesOf(after)]
   const names = [...new Set([...old.keys(), ...now.keys()])].filter(

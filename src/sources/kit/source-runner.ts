@@ -4,35 +4,39 @@ import { boundLogger, type Logger } from '#kernel/base/logger'
 import { untilAborted } from '#kernel/base/waiting'
 import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
 
+/**
+ * Reads the definitions of one source: at start, when the source reports a change, periodically, and with a growing
+ * pause after failures. `Sources` has one for each open source. Invariant: one reading at a time.
+ */
+
 const DISCOVERY_DEADLINE_MS = 30_000
 const REFRESH_MS = 5 * 60_000
 const FIRST_BACKOFF_MS = 1_000
 const MAX_BACKOFF_MS = 5 * 60_000
-/** Upstreams that announce every small change one by one cost one discovery. */
+/** A burst of change notifications causes one discovery. */
 const SETTLE_MS = 100
 
 interface SourceRunnerOptions {
   readonly source: Source
   readonly clock: Clock
   readonly log: Logger
-  /** What was offered goes to the pins. */
+  /** Hands a reading to the pins. */
   observe(discovery: Discovery): Promise<Observed>
 }
 
-/** What is known of a source right now. */
 export interface SourceStatus extends SourceHealth {
   readonly key: string
   readonly type: string
   readonly kind: string
-  /** Since when it is in its state, as far as this process saw it. */
+  /** When the source entered its state, as far as this process knows. */
   readonly sinceMs: number
-  /** When its tools were last read in full; absent = never in this process. */
+  /** When its tools were last read in full by this process. */
   readonly readAtMs?: number
-  /** When they are read next by themselves; absent while they are. */
+  /** When its tools are read next; absent during a reading. */
   readonly nextReadAtMs?: number
-  /** How many tools it offers, as of then. */
+  /** The number of tools at the last reading. */
   readonly offered?: number
-  /** Changes that wait for an operator. */
+  /** Changes that wait for a decision of an operator. */
   readonly waiting: number
   readonly warnings: readonly string[]
 }
@@ -43,7 +47,6 @@ interface LastReading {
   readonly warnings: readonly string[]
 }
 
-/** Keeps one source's definitions fresh: at start, when it says so, from time to time, and with patience after failures. */
 export class SourceRunner {
   readonly source: Source
   readonly #options: SourceRunnerOptions
@@ -83,7 +86,7 @@ export class SourceRunner {
     }
   }
 
-  /** Looks how the source is: sources do not say when they change, so somebody looks from time to time. */
+  /** Reads the health of the source, which is polled because sources do not report changes of it. */
   notice(): SourceHealth {
     const health = this.#health()
     if (health.state !== this.#seen.state)
@@ -91,17 +94,17 @@ export class SourceRunner {
     return health
   }
 
-  /** Whether its tools were read, or tried to be, in this process. */
+  /** True once this process has read the tools, or has tried to. */
   get isStarted(): boolean {
     return this.#reading !== undefined || this.#last !== undefined || this.#failures > 0
   }
 
-  /** The first reading, or the one under way. Never throws. */
+  /** Waits for the first reading, or for the one under way. Never throws. */
   firstReading(): Promise<void> {
     return this.#reading ?? (this.isStarted ? Promise.resolve() : this.refresh())
   }
 
-  /** Reads the definitions now; asked during a reading, once more after it. Never throws. */
+  /** Reads the definitions now; a request during a reading causes another one after it. Never throws. */
   refresh(): Promise<void> {
     if (this.#reading !== undefined) {
       this.#isAsked = true
@@ -115,19 +118,18 @@ export class SourceRunner {
     return this.#reading
   }
 
-  /** The same from nothing: what lives of the source is not believed (an operator asked). Never throws. */
+  /** Drops the live parts of the source and reads the definitions, because an operator asked. Never throws. */
   renew(): Promise<void> {
     this.source.renew?.()
     return this.refresh()
   }
 
-  /** Reads no more. What runs on the source goes on. */
+  /** Ends the readings. Calls on the source go on. */
   rest(): void {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
   }
 
-  /** Once, however often it is asked for. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -197,32 +199,32 @@ export class SourceRunner {
   }
 }
 
-/** What the sources need of the pins. */
+/** The part of the pins that sources use. */
 export interface DefinitionPins {
   accepted(sourceKey: string): Promise<readonly PinnedTool[]>
   /** Native names of everything that was ever pinned, served or not. */
   names(sourceKey: string): Promise<readonly string[]>
-  /** Takes note of what is offered now: pins at first sight, quarantines every later change. */
+  /** Records what is offered now: pins it at first sight, quarantines every later change. */
   observe(source: Source, discovery: Discovery): Promise<Observed>
 }
 
 interface Observed {
-  /** Whether what is served may be another than before. */
+  /** True if other tools may be served from now on. */
   readonly changed: boolean
-  /** Changes that wait for an operator. */
+  /** Changes that wait for a decision of an operator. */
   readonly waiting: number
 }
 
-/** A definition that an operator, or first sight, let in: what agents see and calls run on (rule 32). */
+/** A definition that was accepted by an operator or at first sight: agents see it and calls use it (rule 32). */
 export interface PinnedTool {
   readonly offered: OfferedTool
-  /** Who the upstream was when it was accepted. */
+  /** The identity of the upstream when the definition was accepted. */
   readonly identity: JsonObject
   readonly version: string
-  /** `pinHash` of the two above, where it is known already. */
+  /** `pinHash` of the definition and the identity, if it is known. */
   readonly hash?: string
-  /** Its name in the id, given at first sight and kept; made from the native name where absent. */
+  /** The name in the tool's id, given at first sight and kept; derived from the native name if absent. */
   readonly local?: string
-  /** Why calls are refused until an operator decides; absent for a tool that runs. */
+  /** Why calls are refused until an operator decides. */
   readonly suspended?: string
 }

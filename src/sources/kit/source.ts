@@ -12,7 +12,12 @@ import type {
   ToolRequirements,
 } from '#kernel/tool/tool'
 
-/** A request as it leaves; names of headers are in lower case. */
+/**
+ * The interface of a source of tools, and what passes through it: offered tools, invocations, health. Every source type
+ * implements it; the kit runs it. Invariant: an offered tool is untrusted until it is pinned.
+ */
+
+/** Names of headers are in lower case. */
 interface PlainRequest {
   readonly url: URL
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -21,7 +26,7 @@ interface PlainRequest {
   readonly signal: AbortSignal
 }
 
-/** An answer whose body is still to be read: to its end, or until its reader leaves the loop. */
+/** The body must be read to its end, or until its reader leaves the loop. */
 export interface PlainAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -31,9 +36,9 @@ export interface PlainAnswer {
 /** Sends one request, once, and follows no redirect. */
 export type SendRequest = (request: PlainRequest) => Promise<PlainAnswer>
 
-/** What a source gets when it is opened. */
+/** The services that a source gets when it is opened. */
 export interface SourceServices {
-  /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them. */
+  /** Guarded; may also reach the hosts that the operator named in the source's options. */
   readonly fetch: typeof fetch
   /**
    * The same way out for what describes tools, which may be larger than what a call may bring back (64 MiB unless
@@ -46,23 +51,22 @@ export interface SourceServices {
   readonly log: Logger
   /** Relative paths in the options start here: the folder of the configuration. */
   readonly folder: string
-  /** Keyed one-way digest of the store, for what pins must tell apart and may not hold; absent where nothing is pinned. */
+  /** Keyed one-way digest of the store, for values that pins compare but must not hold; absent if nothing is pinned. */
   digest?(text: string): string
-  /** Variables of our own process. A source hands on a few harmless ones and those its options name, nothing else. */
+  /** Variables of this process. A source passes on a few harmless ones and those that its options name. */
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
-/** What an upstream promises about a tool, for an operator who believes it. */
+/** Promises of an upstream about a tool, for operators who trust it. */
 export interface ToolHints extends ShownHints {
-  /** It changes nothing. */
   readonly readOnly: boolean
   /** A second run with the same input changes nothing more. */
   readonly idempotent: boolean
 }
 
-/** One tool as its source offers it right now; not believed, checked and pinned before any agent sees it. */
+/** One tool as its source offers it now; untrusted, and checked and pinned before any agent sees it. */
 export interface OfferedTool {
-  /** Its name where it lives; unique within the source. */
+  /** The name in the upstream; unique within the source. */
   readonly nativeName: string
   readonly title?: string
   readonly description: string
@@ -71,14 +75,14 @@ export interface OfferedTool {
    * accepted: an upstream cannot put a tool before other people by filing it elsewhere.
    */
   readonly tags?: readonly string[]
-  /** JSON Schema 2020-12 of an object, references and all: this one is enforced. */
+  /** JSON Schema 2020-12 of an object, with its references: this one is enforced. */
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
   readonly requirements?: ToolRequirements
-  /** Decided by us and the operator; of what the upstream says of itself, only `hints` are in it. */
+  /** Decided by us and the operator; of the upstream's statements only `hints` are in it. */
   readonly policy: PolicyDefinition
-  /** Present where the operator believes the upstream, and then part of the pin. */
+  /** Present if the operator trusts the upstream, and then part of the pin. */
   readonly hints?: ToolHints
   /**
    * What else decides what is sent where: base URL, method, path, placement, security, token endpoints.
@@ -88,22 +92,22 @@ export interface OfferedTool {
 }
 
 export interface Discovery {
-  /** Who the upstream is: origin, or argv and package version. Part of every pin. */
+  /** The identity of the upstream: origin, or argv and package version. Part of every pin. */
   readonly identity: JsonObject
-  /** What the upstream calls itself, for the key of a new source; not believed, and not part of pins. */
+  /** The name that the upstream gives itself, to suggest the key of a new source; not part of pins. */
   readonly name?: string
   readonly tools: readonly OfferedTool[]
-  /** What was left out and why, for the operator. */
+  /** What was left out and why. */
   readonly warnings: readonly string[]
-  /** Native names that the operator's own filters leave out: what it says about them is not misspelt. */
+  /** Native names that the operator's filters exclude, so that overrides of them do not count as misspelt. */
   readonly leftOut?: readonly string[]
 }
 
-/** The accepted definition a call runs on. */
+/** One call of an accepted definition. */
 export interface Invocation {
   readonly nativeName: string
   readonly binding: JsonObject
-  /** The whole of it and who offered it; absent where nothing is pinned. */
+  /** The whole definition and its upstream; absent if nothing is pinned. */
   readonly accepted?: { readonly offered: OfferedTool; readonly identity: JsonObject }
   readonly input: JsonObject
   readonly context: StatefulContext<unknown>
@@ -113,18 +117,18 @@ type SourceState = 'starting' | 'ready' | 'degraded' | 'down'
 
 export interface SourceHealth {
   readonly state: SourceState
-  /** Why, in words for the operator; absent when ready. */
+  /** Why, for the operator; absent if ready. */
   readonly reason?: string
 }
 
-/** Where tools come from. Its quirks are properties it declares; nothing else in the house knows its type. */
+/** Where tools come from. Special cases are optional members; no other module knows the type of a source. */
 export interface Source {
-  /** Key in the configuration: the toolkit of its tools. */
+  /** Key in the configuration, and toolkit of its tools. */
   readonly key: string
   /** `mcp`, `openapi`, … as the operator wrote it. */
   readonly type: string
   readonly kind: SourceKind
-  /** Of a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); else its key. */
+  /** For a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); its key by default. */
   readonly vendor?: string
   /**
    * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) when it cannot tell: the last
@@ -136,7 +140,7 @@ export interface Source {
    * program behind the source may be another one by now. Calls under way end as they are.
    */
   renew?(): void
-  /** Calls back when the upstream says that its tools changed. Called at most once, before `discover`. */
+  /** Registers the listener for changed tools. Called at most once, before `discover`. */
   watch?(onChange: () => void): void
   /**
    * One call. Throws `ToolError`; `canRetry` only where the request provably was not processed.
@@ -150,9 +154,9 @@ export interface Source {
    * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
-  /** The id that a tool is served under, where it keeps that of its upstream. Without it the id is in the toolkit of the source. */
+  /** The id of a tool that keeps that of its upstream. Without it the id is in the toolkit of the source. */
   keptId?(tool: OfferedTool): ToolId | undefined
-  /** The believed promises of a definition that no policy holds, under the options of now. */
+  /** Trusted promises of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
   /**
    * An accepted definition as this version of the server would offer it, where an earlier version read the same
@@ -165,14 +169,13 @@ export interface Source {
    */
   wants?(tool: OfferedTool): boolean
   health(): SourceHealth
-  /** Ends connections and processes. */
   close(): Promise<void>
 }
 
-/** What an upstream that gives no tools would need from the operator. */
+/** What an upstream without tools needs from the operator. */
 export type UpstreamLack = 'time' | 'program' | 'credential'
 
-/** Why an upstream gives no tools, where the operator can do something about it: the cause of what a source throws. */
+/** The cause of a failed discovery that an operator can remove. */
 export class UpstreamLacks extends Error {
   override readonly name = 'UpstreamLacks'
   readonly lack: UpstreamLack

@@ -2,13 +2,12 @@ import { RE2JS } from 're2js'
 import { childPointer, isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { OfferedTool } from './source.ts'
 
-/** Something in a definition's texts that no honest definition needs. */
 export interface Suspicion {
   readonly where: string
   readonly says: string
 }
 
-/** Enough to decide on. */
+/** Enough for a decision. */
 const MAX_SUSPICIONS = 20
 
 /**
@@ -31,7 +30,7 @@ export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionI
   return found
 }
 
-/** "Call this before any other Shopify tool": a tool may say in which order it and its own siblings are used. */
+/** "Call this before any other Shopify tool": a tool may state the order of itself and its siblings. */
 const ORDER =
   /\b(before|instead of) ((?:any|all|every)(?: of)?(?: the)?(?: other)?|other) ([a-z][a-z0-9]{3,30}) (tools?|functions?)\b/gi
 
@@ -44,14 +43,14 @@ function withoutOwnOrder(text: string, nativeName: string): string {
   return GUIDES.some((word) => own.has(word)) ? plain.replaceAll(GUIDE_ORDER, 'It is called first') : plain
 }
 
-/** A tool whose name says that it explains the others may ask to be called before them; not instead of them. */
+/** A tool whose name says that it explains the others may ask to be called before them, but not instead of them. */
 const GUIDES = ['instructions', 'guide', 'guidelines', 'overview', 'onboarding', 'readme']
 const GUIDE_ORDER =
   /\b(?:this tool|it) (?:must|should|has to|needs to) (?:always )?be (?:called|used|invoked|run|executed) before (?:any|all|every)(?: of)?(?: the)?(?: other)? (?:tools?|functions?)\b/gi
 
 export type TextReader = (text: string) => string | undefined
 
-/** Reads each text once: the tools of one upstream say the same things over and over. */
+/** Reads each text once, because the tools of one upstream repeat texts. */
 export function createTextReader(): TextReader {
   const known = new Map<string, string | undefined>()
   return (text) => {
@@ -61,7 +60,7 @@ export function createTextReader(): TextReader {
   }
 }
 
-/** A name of a property or a keyword: no room for hidden or spoken words. */
+/** A plain name of a property or keyword, which cannot contain an instruction. */
 const IDENTIFIER = /^[\w$.:-]{1,24}$/
 
 export function suspicionIn(text: string): string | undefined {
@@ -82,12 +81,12 @@ function visitTexts(value: JsonValue, where: string, look: (where: string, text:
   for (const [name, member] of Object.entries(value)) {
     const place = childPointer(where, name)
     look(place, name)
-    // A pattern is for engines, not for readers.
+    // Patterns are not read by models.
     if (name !== 'pattern' || typeof member !== 'string') visitTexts(member, place, look)
   }
 }
 
-/** What a text does besides describing its tool, with the words that say it; `undefined` = it only describes. */
+/** The suspicious purpose of a text, with the words that show it; `undefined` if it only describes its tool. */
 function instructionIn(text: string): string | undefined {
   if (text.length < MIN_LENGTH) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
@@ -107,23 +106,23 @@ function instructionIn(text: string): string | undefined {
   return undefined
 }
 
-/** Nobody is talked into anything in fewer characters. */
+/** Shorter texts cannot contain an instruction to a model. */
 const MIN_LENGTH = 8
 const FOLLOWING = 20
 
 interface Sign {
-  /** In the syntax of the linear-time engine: the texts are another party's. */
+  /** In the syntax of the linear-time engine, because the texts are untrusted. */
   readonly pattern: string
-  /** Small letters that every match has; most texts lack them, and are done without the slower engine. */
+  /** Small letters that every match contains; texts without them need not run the slower engine. */
   readonly needs: readonly RegExp[]
   readonly says: string
-  /** What may follow it in an honest text. */
+  /** A continuation that makes the match harmless. */
   readonly unless?: RegExp
-  /** Whether the clause it stands in says the opposite. */
+  /** True if the clause around the match negates it. */
   readonly honest?: (clause: string) => boolean
 }
 
-/** As far as one thought goes; a clause of many words is no longer one. */
+/** Maximum length of a clause. */
 const MAX_CLAUSE_LENGTH = 200
 
 function clauseAround(text: string, start: number, end: number): string {
@@ -132,16 +131,16 @@ function clauseAround(text: string, start: number, end: number): string {
   return `${before.split(CLAUSE_END).at(-1)} \u0000 ${after.split(CLAUSE_END)[0]}`
 }
 
-/** A full stop ends a clause where a space follows: names of files have them too. */
+/** A full stop ends a clause only before a space, because file names contain full stops too. */
 const CLAUSE_END = /[!?;:]|\.(?= |$)/
 
 const FORBIDS =
   /\b(?:(?:is|are|gets?|be) (?:always |also )?(?:rejected|refused|forbidden|disallowed|denied|blocked|prohibited|excluded|off[- ]limits)|(?:is|are) (?:not|never) (?:be )?(?:allowed|permitted|accepted|read|opened|sent|touched|accessible)|not (?:allowed|permitted)|(?:rejects?|refuses?|forbids?|denies|blocks?|excludes?)|(?:do not|don't|never|must not|should not|cannot|can't|may not) (?:be )?(?:use|used|pass|passed|read|point|give|given|access|accessed|open|opened|include|included|send|sent|upload|uploaded))\b/gi
-/** What an order to pass something on is made of. */
+/** Parts of an instruction to pass something on. */
 const ORDERS =
   /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract|pass|send|include|put|post|append|provide|forward|upload|attach|copy|encode|insert|embed|use|give|goes|belongs?|into|parameter|argument|field)\b/i
 
-/** Whether a clause only says that something is not allowed: it forbids, and what is left of it orders nothing. */
+/** True for a clause that forbids something and contains no other instruction. */
 function onlyForbids(clause: string): boolean {
   const rest = clause.replaceAll(FORBIDS, '')
   return rest !== clause && !ORDERS.test(rest)
@@ -159,7 +158,7 @@ const SEND =
 const SENDING =
   /send|post|forward|upload|submit|transmit|copy|leak|exfiltrat|mail|bcc|pass|includ|append|insert|embed|put|attach|encod|provid/
 
-/** Each says one thing that a description of a tool does not say. */
+/** Each pattern matches one kind of text that no honest description needs. */
 const SIGNS: readonly Sign[] = [
   {
     pattern: `\\b(?:ignore|disregard|forget|override|bypass|overrule)\\b[^.!?]{0,30}\\b(?:previous|prior|above|earlier|preceding|existing|all|any|your|system|safety)\\b[^.!?]{0,20}\\b(?:instructions?|prompts?|guidelines?|guardrails?|directives?|system messages?|safety (?:rules|checks))\\b`,
@@ -232,7 +231,7 @@ const SIGNS: readonly Sign[] = [
     honest: onlyForbids,
   },
   {
-    // Many honest servers name this file, because they are configured there; only passing it on is odd.
+    // Many honest servers name this file, because they are configured there; only passing it on is suspicious.
     pattern: `\\b${SEND} (?:me )?(?:the |your |its )?(?:(?:whole|full|entire|complete) )?(?:contents? of |file )?(?:the |your )?[^\\s]{0,60}\\bmcp\\.json\\b|\\bmcp\\.json\\b[^.!?]{0,80}\\b(?:and|then) ${SEND}\\b`,
     needs: [/mcp\.json/, SENDING],
     says: 'asks for a file that may hold credentials to be passed on',
@@ -264,7 +263,7 @@ const SIGNS: readonly Sign[] = [
 
 const compiledSigns = new Map<Sign, RE2JS>()
 
-/** Each for the first text that has what it needs: all of them at once would hold the server up, and most are never needed. */
+/** Compiled for the first text that needs the pattern: compiling all at once would block the server, and most are never used. */
 function compiledOf(sign: Sign): RE2JS {
   const known = compiledSigns.get(sign)
   if (known !== undefined) return known
@@ -273,7 +272,7 @@ function compiledOf(sign: Sign): RE2JS {
   return compiled
 }
 
-/** What is in a text that a reader does not see, or sees as something else; names what it is, `undefined` = nothing. */
+/** Describes a character that readers do not see or see as another one; `undefined` if there is none. */
 export function hiddenCharacter(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const { pattern, says } of HIDDEN) {
@@ -286,7 +285,7 @@ export function hiddenCharacter(text: string): string | undefined {
     : undefined
 }
 
-/** Most texts: visible ASCII and white space. */
+/** Visible ASCII and white space. */
 const PLAIN = /^[\t\n\r\x20-\x7e]*$/
 
 /** A tag sequence is how the flags of England, Scotland and Wales are written. */
@@ -315,7 +314,7 @@ const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
   { pattern: /[\uFFF9-\uFFFB]/, says: 'has characters that hide annotations' },
 ]
 
-/** A word that looks Latin and is not all Latin; `undefined` = there is none. */
+/** A word that mixes Latin with similar letters of other scripts; `undefined` if there is none. */
 function mixedWord(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const [word] of text.matchAll(/[\p{L}\p{M}\p{N}_]+/gu)) {
@@ -325,10 +324,10 @@ function mixedWord(text: string): string | undefined {
   return undefined
 }
 
-/** Cyrillic, and the Greek letters that look like Latin ones; µ, π and their like are signs of their own. */
+/** Cyrillic, and the Greek letters that look like Latin ones; µ, π and similar signs are common in Latin texts. */
 const LOOKALIKE =
   /[\p{Script=Cyrillic}\u0391\u0392\u0395-\u0397\u0399\u039A\u039C\u039D\u039F\u03A1\u03A4\u03A5\u03A7\u03BF\u03BD\u03C1\u03F2]/u
-/** Two or more letters of the mathematical or full-width alphabets: a word that searches do not find. */
+/** Two or more letters of the mathematical or full-width alphabets, which patterns would not find. */
 const STYLED = /[\u{1D400}-\u{1D7FF}]{2}|[\uFF21-\uFF3A\uFF41-\uFF5A]{2}/u
 
 function codePoint(found: string): string {
