@@ -9,18 +9,16 @@ import { OPENTOOL_OPTIONS, type OpenToolSourceOptions } from './opentool/options
 import { keptId, OTC_OPTIONS, type OtcSourceOptions } from './otc/options.ts'
 import { PACK_OPTIONS, type PackOptions } from './pack/options.ts'
 
-/** A source written as code: for upstreams that no other type speaks to. */
+/** A source written as code, for upstreams that no other type supports. */
 const CUSTOM_OPTIONS = z.strictObject({
   type: z.literal('custom'),
   description: z.string().min(1).optional(),
-  /** What its tools are catalogued as. */
   kind: z.enum(SOURCE_KINDS).default('connector'),
   open: z.custom<(key: string, services: SourceServices) => Source>((value) => typeof value === 'function', {
     error: 'expected a function that gives a source: (key, services) => ({ discover, invoke, … }).',
   }),
 })
 
-/** What opening a source takes. */
 type Opening<Options> = [key: string, options: Options, services: SourceServices]
 
 /**
@@ -89,7 +87,7 @@ export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
 
 export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 
-/** A row, whichever it is: its options are those of its own type. */
+/** A row with the options of its own type. */
 interface SourceType {
   readonly options: { readonly shape: { readonly type: { readonly value: string } } }
   readonly kind: SourceKind
@@ -100,18 +98,17 @@ const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
   SOURCE_TYPES.map((row) => [row.options.shape.type.value, row]),
 )
 
-/** Opens a source of any type; throws when its options cannot be used here. */
+/** Opens a source of any type; throws if its options cannot be used here. */
 export async function openSource(...source: Opening<SourceOptions>): Promise<Source> {
   const [, options] = source
   return typeOf(options).open(...source)
 }
 
-/** What its tools are catalogued as. */
 export function sourceKind(options: SourceOptions): SourceKind {
   return options.type === 'custom' ? options.kind : typeOf(options).kind
 }
 
-/** The id that an accepted tool keeps from its upstream; `undefined` where its source names it. */
+/** The id that an accepted tool keeps from its upstream; `undefined` if its source names it. */
 export function keptIdOf(options: SourceOptions, tool: Pick<OfferedTool, 'nativeName'>): ToolId | undefined {
   return options.type === 'otc' ? keptId(options, tool) : undefined
 }

@@ -8,15 +8,19 @@ import { type Confinement, findProgram } from '#sources/common/process'
 import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
+/**
+ * Offers configured commands as tools, and checks that this machine can run them.
+ */
+
 interface CommandHost {
   readonly options: CommandSourceOptions
   readonly folder: string
-  /** Where programs are looked for. */
+  /** The search path for programs. */
   readonly path: string
   readonly confinement: Confinement
 }
 
-/** The table of commands as tools; one whose program or cap this machine lacks is left out. */
+/** Offers the commands as tools; one whose program or limit is not available on this machine is left out. */
 export async function discoverCommands(host: CommandHost): Promise<Discovery> {
   const { options } = host
   const read = await Promise.all(
@@ -30,12 +34,12 @@ export async function discoverCommands(host: CommandHost): Promise<Discovery> {
     identity: { type: 'command', vendor: options.vendor },
     tools: read.filter((each) => typeof each !== 'string'),
     warnings: [...(open === undefined ? [] : [open]), ...left],
-    // Also what this machine lacks: its operator named a command that is in the table.
+    // Includes commands that this machine cannot run, because the operator did configure them.
     leftOut: Object.keys(options.commands),
   }
 }
 
-/** What an operator has to know about commands that nothing keeps in. */
+/** Warnings about commands that are not confined. */
 export function isolationProblem(
   { isolation }: Pick<CommandSourceOptions, 'isolation'>,
   { bwrap, whyNot }: Confinement,
@@ -73,7 +77,7 @@ async function offer(
   }
 }
 
-/** OWP-31, OWP-37: tier and egress are decided here, whatever else is said. */
+/** OWP-31, OWP-37: tier and egress are fixed. */
 export function commandPolicy(name: string, options: CommandSourceOptions): PolicyDefinition {
   const command = Object.hasOwn(options.commands, name) ? options.commands[name] : undefined
   const defaults = {
@@ -134,10 +138,10 @@ function requirementsOf({ secretEnv, tokenEnv }: CommandOptions): ToolRequiremen
   }
 }
 
-/** Linear in every engine, and without a look ahead. */
+/** Runs in linear time in every engine. */
 const NO_OPTION = '^(?:[^-]|$)'
 
-/** Says in the schema that an operand is no option, so that a caller learns it before anybody is asked (OWP-87). */
+/** States in the schema that an operand must not look like an option, so that callers see it before an approval (OWP-87). */
 function guardOperands(input: JsonObject, argv: readonly ArgvPart[]): JsonObject {
   const { properties } = input
   if (!isJsonObject(properties)) return input
@@ -159,16 +163,15 @@ function guard(schema: JsonValue): JsonValue {
   return { ...said, allOf: [...others, { pattern: NO_OPTION }] }
 }
 
-/** In words too: a pattern is hard to read. */
+/** Also as text: a pattern is hard to read. */
 function joined(description: JsonValue | undefined): string {
   const rule = 'Must not begin with "-".'
   return typeof description === 'string' && description !== '' ? `${description} ${rule}` : rule
 }
 
-/** Everything that decides what is run how, but for the values of variables: they may be secret (rule 32). */
+/** Everything that decides what is run and how, except the values of variables, which may be secret (rule 32). */
 export const BINDING = z.object({
   vendor: z.string(),
-  /** Absolute. */
   program: z.string(),
   argv: z.array(ARGV_PART).min(1),
   stdin: z.string().nullable(),
@@ -179,16 +182,13 @@ export const BINDING = z.object({
   inheritEnv: z.array(z.string()),
   secretEnv: z.record(z.string(), z.string()),
   tokenEnv: z.record(z.string(), z.string()),
-  /** Absolute. */
   cwd: z.string(),
   maxOutputBytes: z.number(),
   cpuSeconds: z.number().nullable(),
   memoryMb: z.number().nullable(),
   isolation: z.enum(['auto', 'required', 'none']),
   network: z.boolean(),
-  /** Absolute. */
   writable: z.array(z.string()),
-  /** Absolute. */
   hide: z.array(z.string()),
 })
 

@@ -6,7 +6,10 @@ import { commandPolicy, discoverCommands, isolationProblem } from './discover.ts
 import { invokeCommand } from './invoke.ts'
 import type { CommandSourceOptions } from './options.ts'
 
-/** Commands of this machine as tools. */
+/**
+ * Commands of this machine as a source of tools.
+ */
+
 export function createCommandSource(
   key: string,
   options: CommandSourceOptions,

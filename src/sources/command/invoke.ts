@@ -17,21 +17,24 @@ import type { Invocation } from '#sources/kit/source'
 import { BINDING, type CommandBinding, isolationProblem } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 
+/**
+ * Runs one command: environment, sandbox, limits, and its output as a value. Invariant: a command runs at most once.
+ */
+
 interface CommandWorld {
   readonly confinement: Confinement
-  /** The variables a command may get from our own process, by name. */
+  /** Variables of this process that a command may get. */
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Values of the variables that the options set. */
   readonly values: CommandOptions['env']
   readonly killGraceMs: number
-  /** Ends every command when the source closes. */
   readonly closing: AbortSignal
 }
 
-/** Without these most programs do not work; they tell nothing about this server. */
+/** Most programs need these, and they reveal nothing about this server. */
 const HARMLESS_VARIABLES = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
 
-/** Runs a command of the accepted definition once (rule 32). */
+/** Runs the accepted command once (rule 32). */
 export async function invokeCommand(
   { nativeName, binding: accepted, input, context }: Invocation,
   world: CommandWorld,
@@ -84,7 +87,7 @@ function stdinOf({ stdin }: CommandBinding, input: Invocation['input']): string 
   return value === undefined || value === null ? '' : textOf(value)
 }
 
-/** Nothing of our own environment but what is harmless or named. */
+/** Of our environment, only harmless and named variables. */
 function variablesOf(
   nativeName: string,
   binding: CommandBinding,
@@ -102,7 +105,7 @@ function variablesOf(
   }
   for (const [name, id] of Object.entries(binding.secretEnv)) variables[name] = context.secret(id).reveal()
   for (const [name, id] of Object.entries(binding.tokenEnv)) variables[name] = context.token(id).reveal()
-  // Rule 27: what a command may send on, so that a repeated attempt is known for one.
+  // Rule 27: a command may pass the key on, so that a repeated attempt is recognised.
   variables.COLLET_EFFECT_KEY = context.effectKey()
   return variables
 }
@@ -120,7 +123,7 @@ async function started(nativeName: string, run: () => Promise<ProcessEnd>): Prom
   }
 }
 
-/** Refused before anything was started. */
+/** Nothing was started. */
 function notRun(nativeName: string, why: string): ToolError {
   return fault(
     'upstream_failed',
@@ -132,7 +135,7 @@ function notRun(nativeName: string, why: string): ToolError {
   )
 }
 
-/** The command line that runs `argv` in the bounds of its binding. */
+/** The command line that runs `argv` with the limits of its binding. */
 async function confine(
   argv: readonly string[],
   binding: CommandBinding,
@@ -167,7 +170,7 @@ async function hidingArgs(path: string): Promise<readonly string[]> {
   }
 }
 
-/** The soft limit says why the process ends, the hard one ends it. No core files: they hold memory. */
+/** The soft limit sends a signal that names the cause, the hard one kills. No core files, because they contain memory. */
 function limitArgs({ cpuSeconds, memoryMb }: CommandBinding): readonly string[] {
   return [
     '--core=0',
@@ -178,11 +181,11 @@ function limitArgs({ cpuSeconds, memoryMb }: CommandBinding): readonly string[] 
 
 interface Reading {
   readonly binding: CommandBinding
-  /** Values that must not come back in a text. */
+  /** Values to redact from output. */
   readonly hidden: readonly Secret[]
 }
 
-/** What a command that has ended says: its value, or why there is none. */
+/** The value of a command that has ended; throws if it failed. */
 function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | undefined {
   const { binding } = reading
   if (end.isTooLong) {
@@ -204,14 +207,14 @@ function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | u
   return readValue(name, end.stdout, binding)
 }
 
-/** A sandbox tells how its command was killed by its own exit code, as shells do. */
+/** A sandbox reports the signal that killed its command by its exit code, as shells do. */
 function signalIn(exitCode: number | null): NodeJS.Signals | undefined {
   if (exitCode === null || exitCode <= 128) return undefined
   const found = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)
   return SIGNALS.find((signal) => signal === found?.[0])
 }
 
-/** Those that limits and operators send. */
+/** Signals of limits and operators. */
 const SIGNALS = ['SIGXCPU', 'SIGKILL', 'SIGTERM', 'SIGSEGV', 'SIGABRT', 'SIGINT', 'SIGHUP'] as const
 
 function endedBy(signal: NodeJS.Signals | undefined, { cpuSeconds }: CommandBinding): string {
@@ -225,7 +228,7 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
   const text = textIn(stdout)
   if (text === undefined)
     throw fault('output_invalid', `The command ${name} wrote something that is no UTF-8 text.`)
-  // The last line end belongs to the terminal, not to the value.
+  // The last line end is not part of the value.
   if (output === 'text') return text.replace(/\r?\n$/, '')
   const problem = tooMuchJson(stdout)
   if (problem !== undefined)
@@ -249,7 +252,7 @@ function textIn(bytes: Buffer): string | undefined {
 }
 
 const EXCERPT_CHARACTERS = 2_000
-/** Shorter values would be found in every text. */
+/** Shorter values would occur in every text. */
 const MIN_HIDDEN = 6
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and cursor moves of a terminal
 const TERMINAL = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f]/g

@@ -9,18 +9,22 @@ import {
 } from '#kernel/base/json'
 import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
-/** Room for what is around a value in an answer. */
+/**
+ * Parses answers and tool lists of other servers. Invariant: a long list is parsed in pieces, so that calls go on.
+ */
+
+/** Allowance for the envelope around a value. */
 const ANSWER_BOUNDS: JsonBounds = {
   deepest: JSON_BOUNDS.deepest + 16,
   maxValues: JSON_BOUNDS.maxValues + 100,
 }
 
-/** What another server answers to a call: as much as a value of anybody's tool, looked at before it is parsed. */
+/** Parses the answer of another server to a call, within the bounds of any tool's value. */
 export async function readAnswer(text: string): Promise<JsonValue | undefined> {
   return readWithin(text, ANSWER_BOUNDS)
 }
 
-/** `undefined` for what is no JSON. */
+/** `undefined` for a text that is not JSON. */
 export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefined {
   const problem = tooMuchJson(Buffer.from(text), bounds)
   if (problem !== undefined) throw new TooMuchJson(problem)
@@ -29,9 +33,9 @@ export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefi
 
 const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, maxValues: 1_000_000 }
 const LOOKED_AT_ONCE = 262_144
-/** Of what is taken apart: tools, or their members. */
+/** Bound for the parts of a list: tools, or their members. */
 const MAX_PARTS = 100_000
-/** Of one tool of it, which is parsed in one step. */
+/** Bound for one tool, which is parsed in one step. */
 const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, maxValues: 5_000 }
 const MAX_PART_SIZE = 1_048_576
 
@@ -41,7 +45,7 @@ const MAX_PART_SIZE = 1_048_576
  */
 export async function readList(text: string): Promise<JsonValue | undefined> {
   try {
-    // Putting the text together was a long step already.
+    // Decoding the text was a long step.
     await new EventLoopYielder().yieldNow()
     await inPieces(lookAt(Buffer.from(text)))
     const value = await inPieces(new ListReader(text).read())
@@ -63,11 +67,11 @@ function* lookAt(bytes: Buffer): Generator<undefined, void> {
 }
 
 const SPACE = /[\t\n\r ]*/y
-/** Inside a text, to where it ends or something is escaped. */
+/** Matches up to the end of a string or the next escape. */
 const INSIDE = /[^"\\]*/y
-/** Up to what may end a number or a word. */
+/** Matches a number or a literal. */
 const SCALAR = /[^\t\n\r ,\]}]+/y
-/** To the next character that opens, closes or begins a text. */
+/** Matches up to the next bracket, brace or quote. */
 const PLAIN = /[^"[\]{}]*/y
 
 class ListReader {
@@ -130,11 +134,11 @@ class ListReader {
       members.push([name, yield* this.#value(levels)])
     } while (this.#takes(','))
     if (!this.#takes('}')) throw new SyntaxError('an object without its end')
-    // Like `JSON.parse`: the last of equal names counts, and `__proto__` is a name like others.
+    // Like `JSON.parse`: the last of equal names wins, and `__proto__` is an ordinary name.
     return Object.fromEntries(members)
   }
 
-  /** To the end of a list or an object, whatever is in it. */
+  /** Skips to the end of a list or an object. */
   #passContainer(): void {
     const from = this.#at
     let depth = 0
@@ -165,7 +169,7 @@ class ListReader {
     this.#at += 1
   }
 
-  /** Past what stands here; nothing, where it is not that. */
+  /** Skips the expected text; returns false if other text is here. */
   #skip(what: RegExp): void {
     what.lastIndex = this.#at
     if (what.test(this.#text)) this.#at = what.lastIndex

@@ -2,6 +2,11 @@ import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /**
+ * Command lines with parameters, as the command source writes them. Invariant: the value of a parameter never becomes an
+ * option (OWP-87).
+ */
+
+/**
  * One element of a command line: text, with at most one `{parameter}` at its end; several elements that are there only
  * together with their parameter; or a flag for a parameter that is true.
  */
@@ -15,7 +20,7 @@ export type ArgvPart = z.output<typeof ARGV_PART>
 const NAME = '[A-Za-z_][A-Za-z0-9_-]*'
 const ESCAPED = new RegExp(`\\{\\{(${NAME})\\}\\}`, 'g')
 const PLACEHOLDER = new RegExp(`\\{(${NAME})\\}`, 'g')
-/** Cannot be part of an argument, so it can stand for what is escaped. */
+/** Cannot occur in an argument, so it stands for an escaped brace. */
 const MARK = '\0'
 
 type Element =
@@ -38,7 +43,7 @@ function readElement(text: string): Element {
     }
   }
   const prefix = masked.slice(0, first.index).replaceAll(MARK, '')
-  // Else the value could complete an option's name or add options of its own.
+  // Otherwise the value could complete the name of an option, or add options.
   if (prefix.startsWith('-') && !prefix.includes('=')) {
     return {
       kind: 'wrong',
@@ -48,7 +53,7 @@ function readElement(text: string): Element {
   return { kind: 'placeholder', prefix, name }
 }
 
-/** What is wrong with a command line, in words; empty when nothing is. */
+/** The problems of a command line, for the operator. */
 export function problemsOfArgv(argv: readonly ArgvPart[]): readonly string[] {
   const [program] = argv
   const first =
@@ -69,7 +74,6 @@ function problemsOfPart(part: ArgvPart): readonly string[] {
     : wrong
 }
 
-/** Every parameter a command line uses. */
 export function parametersOf(argv: readonly ArgvPart[]): ReadonlySet<string> {
   return new Set(argv.flatMap(namesIn))
 }
@@ -81,7 +85,7 @@ function namesIn(part: ArgvPart): readonly string[] {
     .flatMap((element) => (element.kind === 'placeholder' ? [element.name] : []))
 }
 
-/** Parameters whose value is an element of its own that the program could take for an option. */
+/** Parameters whose value is a whole element, which the program could take for an option. */
 export function exposedParameters(argv: readonly ArgvPart[]): ReadonlySet<string> {
   const end = argv.indexOf('--')
   const before = end === -1 ? argv : argv.slice(0, end)
@@ -137,7 +141,7 @@ function checked(name: string, text: string, exposed: ReadonlySet<string>): stri
   return text
 }
 
-/** The text of a value on a command line; a list is several, nothing is none. */
+/** The arguments for a value; a list gives several, `null` gives none. */
 function textsOf(value: JsonValue | undefined): readonly string[] {
   if (value === undefined || value === null) return []
   if (Array.isArray(value)) return value.map(textOf)

@@ -8,6 +8,10 @@ import { POLICY_FIELDS, type PolicyDefinition } from '#kernel/tool/tool'
 import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
+ * Options and policy rules that several source types share.
+ */
+
+/**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,
  * which still tell one from another (rule 32).
  */
@@ -27,7 +31,7 @@ const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
 const SECRET = TEXT.transform((text) => new Secret(text))
 
-/** Members of the options of every server that is asked over HTTP. */
+/** Options of every source that is a server on HTTP. */
 export const SERVER_OPTIONS = {
   url: TEXT.refine(
     (text) => {
@@ -49,7 +53,7 @@ interface ServerCredentials {
   readonly token?: Secret | undefined
 }
 
-/** Keys in the clear could be anybody's, except on this machine (OTC-101). */
+/** A key is sent unencrypted only within this machine (OTC-101). */
 export function refuseOpenCredentials(
   { url, apiKey, token }: ServerCredentials,
   context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
@@ -89,7 +93,7 @@ export const POLICY_SHAPE = {
   cost: z.number().min(POLICY_FIELDS.cost.min).max(POLICY_FIELDS.cost.max),
 } satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
 
-/** What an operator may say about the tools of a program that we cannot see into: never `safe-fetch`, for its traffic does not go through our guard (OWP-37). */
+/** The policy that an operator may give to tools whose traffic bypasses our guard: never `safe-fetch` (OWP-37). */
 const PROGRAM_POLICY = z
   .strictObject({
     ...POLICY_SHAPE,
@@ -97,14 +101,14 @@ const PROGRAM_POLICY = z
   })
   .partial()
 
-/** The same for tools whose traffic goes where their source says (OWP-37). */
+/** The policy for tools whose traffic goes where their source sends it (OWP-37). */
 const OPERATOR_POLICY = PROGRAM_POLICY.omit({ egress: true })
 
-/** Members of every imported source's options; names are native ones, `*` stands for any characters. */
+/** Options of every source; names are native ones, in which `*` matches any characters. */
 export const COMMON_OPTIONS = {
   /** Shown to agents as the toolkit's description. */
   description: TEXT.optional(),
-  /** Whose tools they are: for callers of every other tenant there are none. What is said of single tools only narrows it. */
+  /** The tenants that see the tools. Options of single tools can only narrow it. */
   tenants: POLICY_SHAPE.tenants.optional(),
   /** In the catalog ids of its tools of tier `exec`, `x-host-<vendor>-<toolkit>-<tool>`. Default `openwop.vendor`. */
   vendor: HOST_LABEL.optional(),
@@ -124,7 +128,7 @@ export const COMMON_OPTIONS_WITH_EGRESS = {
 
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
 
-/** Whether the operator wants a tool at all; what is not is reported as `leftOut` of a discovery. */
+/** False for a tool that the operator's filters exclude; a discovery reports it in `leftOut`. */
 export function isWanted(
   nativeName: string,
   { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
@@ -140,11 +144,11 @@ export function saidOf(
   { policy, tools }: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
   const own = operatorNames(nativeName).filter((name) => Object.hasOwn(tools, name))
-  // What is said of one version comes last.
+  // The entry of one version comes last.
   return Object.assign({}, given(policy), ...own.toReversed().map((name) => given(tools[name])))
 }
 
-/** What the operator says about a tool, over what the source takes for granted. */
+/** The operator's policy for a tool, over the source's defaults. */
 export function policyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
@@ -156,13 +160,13 @@ export function policyOf(
   return options.tenants === undefined ? policy : { ...policy, tenants: onlyTenants(options.tenants, policy) }
 }
 
-/** Commands reach what they want, and each call is approved unless the operator, or whoever declared the tier, says otherwise. */
+/** Commands are not confined, so each call needs an approval unless the operator or the declared tier decides otherwise. */
 function execDefaults({ safetyTier, approval }: PolicyDefinition): PolicyDefinition {
   const declared = safetyTier === 'exec' ? approval : undefined
   return { egress: 'host-owned', approval: declared ?? 'always', replay: 'non-deterministic' }
 }
 
-/** A source's tools stay with its tenants, whatever is said of one of them. */
+/** A tool's tenants are limited to those of its source. */
 function onlyTenants(
   tenants: readonly string[],
   { tenants: said = tenants }: PolicyDefinition,
@@ -170,7 +174,7 @@ function onlyTenants(
   return said.filter((tenant) => tenants.includes(tenant))
 }
 
-/** Another server's tools: their effects are unknown here, so they write until the operator says otherwise (OWP-33). */
+/** Tools of another server have unknown effects, so they are `write` unless the operator decides otherwise (OWP-33). */
 export function remotePolicyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
@@ -178,7 +182,7 @@ export function remotePolicyOf(
   return policyOf(nativeName, options, { safetyTier: 'write', egress: 'safe-fetch' })
 }
 
-/** Without the members nobody wrote, so that they overrule nothing. */
+/** Drops members that were not written, so that they override nothing. */
 function given(policy: z.output<typeof OPERATOR_POLICY> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
 }

@@ -3,11 +3,14 @@ import type { JsonValue } from '#kernel/base/json'
 import type { Discovery, Invocation, Source, SourceHealth } from '#sources/kit/source'
 import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
 
-/** How one protocol reaches another tool server. */
+/**
+ * A tool server that another protocol of ours reaches (OTC, OpenTool), as a source. Its health follows from its answers.
+ */
+
 interface RemoteServer {
   discover(signal: AbortSignal): Promise<Discovery>
   invoke(invocation: Invocation): Promise<JsonValue | undefined>
-  /** Whether a call failed because of the server, not of what was asked. */
+  /** True if a call failed because of the server and not because of its input. */
   isOutage(error: unknown): boolean
   /** See `Source.keptId`. */
   readonly keptId?: NonNullable<Source['keptId']>
@@ -15,7 +18,6 @@ interface RemoteServer {
   readonly closing: AbortController
 }
 
-/** A tool server as a source: what it answers tells how it is. */
 export function remoteSource(
   { key, type }: Pick<Source, 'key' | 'type'>,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'include' | 'exclude' | 'vendor'>,
@@ -59,7 +61,7 @@ export function remoteSource(
   }
 }
 
-/** How a server that we ask is, as its last answers tell. */
+/** The health of a server, as its last answers show. */
 class ServerHealth {
   #now: SourceHealth = { state: 'starting', reason: 'Its tools have not been read yet.' }
 
@@ -67,17 +69,15 @@ class ServerHealth {
     return this.#now
   }
 
-  /** It answered. */
   ready(): void {
     this.#now = { state: 'ready' }
   }
 
-  /** Its tools could not be read. */
   down(error: unknown): void {
     this.#now = { state: 'down', reason: reasonOf(error) }
   }
 
-  /** A call found it out of reach; reading its tools will tell more. */
+  /** A call could not reach the server; the next reading will show more. */
   degraded(error: unknown): void {
     this.#now = { state: 'degraded', reason: reasonOf(error) }
   }

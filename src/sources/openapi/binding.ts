@@ -3,6 +3,10 @@ import { fault } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import { STYLES } from './operation.ts'
 
+/**
+ * The binding of an operation: the part of an accepted definition that decides which request a call sends.
+ */
+
 const ENCODING = {
   style: z.enum(STYLES),
   explode: z.boolean(),
@@ -11,13 +15,13 @@ const ENCODING = {
 }
 
 const PARAMETER = z.strictObject({
-  /** Member of the input. */
+  /** Name in the input. */
   property: z.string(),
   /** Name on the wire. */
   name: z.string(),
   in: z.enum(['path', 'query', 'header', 'cookie']),
   ...ENCODING,
-  /** So that what a next page asks for can be written as the input wants it. */
+  /** Needed to convert the parameters of a next page to input. */
   isNumber: z.boolean(),
 })
 
@@ -38,7 +42,7 @@ const CREDENTIAL = z.strictObject({
   id: z.string(),
 })
 
-/** Everything a call needs besides its input: kept with the pin, so that a call goes where it was accepted (rule 32). */
+/** Everything that a call needs besides its input; kept with the pin, so that calls go where it was accepted (rule 32). */
 const BINDING = z.strictObject({
   baseUrl: z.string(),
   method: z.enum(['get', 'head', 'options', 'put', 'post', 'patch', 'delete']),
@@ -46,7 +50,7 @@ const BINDING = z.strictObject({
   parameters: z.array(PARAMETER),
   body: BODY.optional(),
   credentials: z.array(CREDENTIAL),
-  /** Where the document says that tokens come from. */
+  /** The token endpoints that the document names. */
   tokenEndpoints: z.array(z.string()),
   idempotency: z
     .strictObject({ header: z.string(), form: z.enum(['text', 'uuid']), maxLength: z.int().optional() })
@@ -67,10 +71,9 @@ export type BoundField = z.output<typeof FIELD>
 export type BoundCredential = z.output<typeof CREDENTIAL>
 export type BoundIdempotency = NonNullable<Binding['idempotency']>
 
-/** A binding is read once however often it is used. */
 const read = new WeakMap<JsonObject, Binding>()
 
-/** The accepted binding, as it comes back from the store. */
+/** Parses the accepted binding from the store, once. */
 export function readBinding(stored: JsonObject): Binding {
   const known = read.get(stored)
   if (known !== undefined) return known

@@ -15,7 +15,12 @@ import { HEADER_NAME } from './options.ts'
 import type { SchemaDefinitions } from './schemas.ts'
 import { placeKey } from './security.ts'
 
-/** Set by us or by the connection, never by a caller. */
+/**
+ * Composes the input schema of a tool from the parameters and the body of an operation. Invariant: a model never sees a
+ * parameter that carries a credential.
+ */
+
+/** Headers that we or the connection set, never a caller. */
 const OURS: ReadonlySet<string> = new Set([
   'accept',
   'authorization',
@@ -47,7 +52,7 @@ interface InputContext {
   readonly idempotencyHeader: string
 }
 
-/** One object of named parameters, and where each of them goes. */
+/** Composes one object of named parameters, and where each of them is sent. */
 export function composeInput(operation: Operation, context: InputContext): ComposedInput {
   const { shelf } = context
   const uses = new Set<string>()
@@ -82,7 +87,7 @@ export function composeInput(operation: Operation, context: InputContext): Compo
   }
 }
 
-/** Credentials and what we set ourselves are no business of a model. */
+/** Models do not fill in credentials and headers that we set. */
 function isOffered(parameter: Parameter, operation: Operation, context: InputContext): boolean {
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
@@ -100,7 +105,7 @@ function isIdempotencyKey(
   return HEADER_NAME.test(parameter.name) && parameter.name.toLowerCase() === idempotencyHeader.toLowerCase()
 }
 
-/** The key's own form, where the document asks for one. */
+/** The form of the idempotency key, if the document asks for one. */
 function findIdempotency(operation: Operation, context: InputContext): BoundIdempotency | undefined {
   const parameter = operation.parameters.find((candidate) => isIdempotencyKey(candidate, operation, context))
   if (parameter === undefined) return undefined
@@ -113,7 +118,7 @@ function findIdempotency(operation: Operation, context: InputContext): BoundIdem
   }
 }
 
-/** Names in the path that nobody declared are texts. */
+/** Undeclared names in the path are strings. */
 function undeclared({ path, parameters }: Operation): readonly Parameter[] {
   const names = [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name = '']) => name)
   const known = new Set(parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name))
@@ -129,7 +134,7 @@ function undeclared({ path, parameters }: Operation): readonly Parameter[] {
     }))
 }
 
-/** Models take letters, digits, `_`, `.` and `-` in names; where they are sent distinguishes two of one name. */
+/** Models accept letters, digits, `_`, `.` and `-` in names; equal names get their place as a suffix. */
 function propertyFor(parameter: Parameter, all: readonly Parameter[]): string {
   const plain = plainName(parameter.name)
   const rivals = all.filter((other) => other !== parameter && plainName(other.name) === plain)
@@ -172,12 +177,12 @@ function bind(
 
 const MAX_DEPTH = 10
 
-/** HTTP gives a body of these methods no meaning (RFC 9110 §9.3.1), and `fetch` sends none. */
+/** A body has no meaning for these methods (RFC 9110 §9.3.1), and `fetch` sends none. */
 export function isBodyless(method: Operation['method']): boolean {
   return method === 'get' || method === 'head'
 }
 
-/** A file inside a form: services want to know its name. */
+/** A file inside a form, with its name. */
 const FILE: JsonObject = {
   type: 'object',
   description: 'A file.',
@@ -202,7 +207,6 @@ interface ComposedBody {
   readonly bound: BoundBody
 }
 
-/** The body as one parameter. */
 function composeBody(
   { method, body }: Operation,
   property: string,
@@ -220,14 +224,14 @@ function composeBody(
   }
 }
 
-/** Bytes that the document describes as an object or a list can only be meant as JSON, as in Docker's document. */
+/** A binary body that the document describes as an object or a list is JSON, as in Docker's document. */
 function sentType({ mediaType, schema }: RequestBody, { shelf }: BodyContext): string {
   if (essenceOf(mediaType) !== 'application/octet-stream') return concrete(mediaType)
   const { type, properties } = shelf.followed(shelf.lower(schema, new Set()))
   return type === 'object' || type === 'array' || properties !== undefined ? 'application/json' : mediaType
 }
 
-/** What the document says of it; how bytes and texts are written in any case. */
+/** The schema of the document, or that of bytes and texts. */
 function bodyDescription(
   { description, mediaType }: RequestBody,
   schema: JsonObject,
@@ -254,7 +258,7 @@ const SCHEMAS = {
   multipart: formSchema,
 } as const satisfies Record<BodyForm, (body: RequestBody, fields: Fields, context: BodyContext) => JsonObject>
 
-/** Like the declared one, except that files can be given. */
+/** The declared schema with files as objects. */
 function formSchema(
   { schema, mediaType }: RequestBody,
   fields: Fields,
@@ -288,7 +292,7 @@ function fileSchema(field: DocumentNode, documents: Documents, own: JsonObject):
   return isList(field, documents) ? { type: 'array', items: FILE, ...own } : { ...FILE, ...own }
 }
 
-/** The members of a form, also where `allOf` declares them. */
+/** The members of a form, including those of `allOf`. */
 function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   const fields = new Map<string, DocumentNode>()
   for (const target of partsOf(schema, documents)) {
@@ -306,7 +310,7 @@ function requiredFields(schema: DocumentNode | undefined, documents: Documents):
   )
 }
 
-/** A schema after all that its `allOf` names, each once: a document may name one many times over. */
+/** A schema and all that its `allOf` refers to, each once. */
 function partsOf(
   schema: DocumentNode | undefined,
   documents: Documents,
@@ -326,7 +330,7 @@ function isList(field: DocumentNode, documents: Documents): boolean {
   return target !== undefined && memberOf(target, 'items') !== undefined
 }
 
-/** 3.0 says `format: binary`, 2.0 `type: file`, 3.1 a media type that is no text and no JSON. */
+/** 3.0 has `format: binary`, 2.0 `type: file`, 3.1 a media type that is neither text nor JSON. */
 function isFile(field: DocumentNode, documents: Documents): boolean {
   const target = documents.resolve(field)
   if (target === undefined || !isJsonObject(target.value)) return false
@@ -342,7 +346,7 @@ function isFile(field: DocumentNode, documents: Documents): boolean {
   return items !== undefined && isFile(items, documents)
 }
 
-/** Only fields that differ from the usual. */
+/** Only fields that differ from the default. */
 function bindFields(body: RequestBody, fields: Fields, documents: Documents): Record<string, BoundField> {
   const bound: Record<string, BoundField> = {}
   for (const name of new Set([...fields.keys(), ...body.fields.keys()])) {

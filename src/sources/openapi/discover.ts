@@ -9,7 +9,12 @@ import { beginsAsJson, type ResourceReader, readReferred, readRoot, Unreadable }
 import type { OpenapiOptions } from './options.ts'
 import { type DocumentReading, type ReadingRequest, type ReadingWays, readDocument } from './reading.ts'
 
-/** A few milliseconds of work between two pauses; longer texts are read in another thread. */
+/**
+ * Reads the document of an OpenAPI source, a large one in a worker thread. Invariant: reading a document never blocks the
+ * serving thread for long.
+ */
+
+/** A few milliseconds of work; longer texts are read in another thread. */
 const MAX_LENGTH_HERE = { json: 100_000, yaml: 10_000 } as const
 
 interface DiscoverRequest {
@@ -19,16 +24,16 @@ interface DiscoverRequest {
   readonly signal: AbortSignal
 }
 
-/** What was read, and from which text: the same text need not be read into tools again. */
+/** A reading and the digest of its text, so that an unchanged text is not read again. */
 export interface Discovered {
-  /** `undefined` where other documents belong to it. */
+  /** `undefined` if the document refers to others. */
   readonly digest: string | undefined
   readonly discovery: Discovery
-  /** Operations that the operator's filters leave out. */
+  /** Operations that the operator's filters exclude. */
   readonly unwanted: ReadonlySet<string>
 }
 
-/** Reads the document and offers each wanted operation as a tool; gives `known` when it is still that text. */
+/** Reads the document and offers each wanted operation as a tool; returns `known` if the text is unchanged. */
 export async function discover(request: DiscoverRequest, known: Discovered | undefined): Promise<Discovered> {
   const { options, services, signal } = request
   const reader: ResourceReader = { services, headers: options.headers, signal }
@@ -60,7 +65,7 @@ function read(
   { key, url, bytes, options, signal }: DiscoverRequest & { readonly url: string; readonly bytes: Buffer },
   ways: ReadingWays,
 ): Promise<DocumentReading> {
-  // Secrets stay in this thread; nobody who reads a document needs them.
+  // Secrets stay in this thread, because reading a document does not need them.
   const request = { key, url, options: { ...options, headers: {} } }
   const isJson = beginsAsJson(bytes.subarray(0, 100).toString('utf8'))
   return bytes.length <= MAX_LENGTH_HERE[isJson ? 'json' : 'yaml']
@@ -70,7 +75,7 @@ function read(
 
 const DIGESTED_AT_ONCE = 1_048_576
 
-/** In short turns, because a document may have 64 MiB, and without another copy of it. */
+/** In short turns, because a document may have 64 MiB. */
 async function digestOf(bytes: Buffer): Promise<string> {
   const digest = createHash('sha256')
   for (let from = 0; from < bytes.length; from += DIGESTED_AT_ONCE) {
@@ -80,7 +85,6 @@ async function digestOf(bytes: Buffer): Promise<string> {
   return digest.digest('base64url')
 }
 
-/** `method` may come from a pin of before. */
 export function isWantedMethod(method: unknown, { methods }: Pick<OpenapiOptions, 'methods'>): boolean {
   return methods?.some((wanted) => wanted === method) ?? true
 }
@@ -88,17 +92,17 @@ export function isWantedMethod(method: unknown, { methods }: Pick<OpenapiOptions
 const IS_SOURCE = import.meta.url.endsWith('.ts')
 const WORKER_FILE = IS_SOURCE ? './reading-worker.ts' : './reading-worker.js'
 const WORKER_MEGABYTES = 1_024
-/** New values of the thread; with more room for them the memory of a large document is found later, and grows meanwhile. */
+/** A larger young generation lets the memory of a large document grow before it is collected. */
 const WORKER_YOUNG_MEGABYTES = 6
 
-/** What the thread is given: the text is unpacked over there. */
+/** The thread decodes the text. */
 export interface WorkerData extends Omit<ReadingRequest, 'takeText'> {
   readonly bytes: Uint8Array
 }
 
 export type FromWorker =
   | { readonly type: 'read'; readonly id: number; readonly url: string }
-  /** Answered when they are taken, so that they do not all arrive in one turn. */
+  /** Answered when the tools are stored, so that they do not all arrive in one turn. */
   | { readonly type: 'tools'; readonly id: number; readonly tools: readonly OfferedTool[] }
   | { readonly type: 'done'; readonly reading: DocumentReading }
   | { readonly type: 'failed'; readonly message: string; readonly developerMessage: string | undefined }
@@ -109,7 +113,7 @@ export interface ToWorker {
   readonly unreadable?: string
 }
 
-/** Reads a document in another thread, so that calls go on; ends with the signal, whatever the document does to the reader. */
+/** Reads a document in another thread, so that calls go on; the signal ends the thread. */
 async function readElsewhere(
   data: WorkerData,
   ways: ReadingWays,
@@ -118,13 +122,13 @@ async function readElsewhere(
   signal.throwIfAborted()
   const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
     workerData: data,
-    // Handed over and not copied, where nothing else lies in the same memory; nobody here needs the text any more.
+    // Transferred instead of copied, if nothing else uses the memory.
     transferList: ownMemoryOf(data.bytes),
     resourceLimits: {
       maxOldGenerationSizeMb: WORKER_MEGABYTES,
       maxYoungGenerationSizeMb: WORKER_YOUNG_MEGABYTES,
     },
-    // From source the rooms are found by this condition, no matter what started the process.
+    // From source, package imports are resolved with this condition.
     ...(IS_SOURCE
       ? { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }
       : {}),

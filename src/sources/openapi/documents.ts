@@ -1,14 +1,17 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
-/** A reference that leads to a reference, and so on: more than this is a circle. */
+/**
+ * The document of a source and all documents that it refers to, parsed. Nothing is fetched from here on.
+ */
+
+/** A longer chain of references is a circle. */
 const MAX_CHAIN_LENGTH = 50
 
 export interface Target extends DocumentNode {
-  /** The same for every way to write the reference. */
+  /** Equal for all spellings of a reference. */
   readonly id: string
 }
 
-/** The document and everything it refers to, read; nothing is fetched from here on. */
 export class Documents {
   readonly root: DocumentNode
   readonly #values: ReadonlyMap<string, JsonValue>
@@ -18,7 +21,7 @@ export class Documents {
     this.root = { value: values.get(rootUrl) ?? {}, document: rootUrl }
   }
 
-  /** What a reference written in `document` points to; `undefined` when it leads nowhere. */
+  /** The target of a reference in `document`; `undefined` if there is none. */
   find(reference: string, document: string): Target | undefined {
     const hash = reference.indexOf('#')
     const [place, fragment] =
@@ -31,7 +34,7 @@ export class Documents {
     return value === undefined ? undefined : { value, document: url, id: `${url}#${pointer}` }
   }
 
-  /** The thing itself where a reference to it may stand. */
+  /** Follows a reference, if the node is one. */
   resolve(located: DocumentNode | undefined): DocumentNode | undefined {
     let here = located
     for (let step = 0; step < MAX_CHAIN_LENGTH; step += 1) {
@@ -62,7 +65,7 @@ function follow(whole: JsonValue, pointer: string): JsonValue | undefined {
   return place
 }
 
-/** A part of a document and the document it is in: where its relative references start. */
+/** A part of a document, and the document that its relative references start from. */
 export interface DocumentNode {
   readonly value: JsonValue
   readonly document: string
@@ -72,7 +75,6 @@ export interface LocatedObject extends DocumentNode {
   readonly value: JsonObject
 }
 
-/** A member of something located. */
 export function memberOf({ value, document }: DocumentNode, name: string): DocumentNode | undefined {
   if (!isJsonObject(value) || !Object.hasOwn(value, name)) return undefined
   const member = value[name]

@@ -8,12 +8,14 @@ import { invoke } from './invoke.ts'
 import { asOfferedNow, operationPolicy } from './offer-tool.ts'
 import type { OpenapiOptions } from './options.ts'
 
+/**
+ * A service that an OpenAPI document describes, as a source: every operation is a tool.
+ */
+
 export interface OpenapiSource extends Source {
-  /** The policy of a definition under the options of now. */
   policyFor(tool: OfferedTool): PolicyDefinition
 }
 
-/** A service that an OpenAPI document describes: every operation is a tool. */
 export function createOpenapiSource(
   key: string,
   options: OpenapiOptions,
@@ -33,7 +35,7 @@ export function createOpenapiSource(
         health = { state: 'ready' }
         return discovered.discovery
       } catch (error) {
-        // Calls need the service and not its document.
+        // Calls need only the service, not its document.
         const reason = error instanceof Error ? error.message : 'unknown'
         health = { state: 'degraded', reason: `The document cannot be read: ${reason}` }
         throw error

@@ -10,16 +10,19 @@ import { essenceOf, isJson, isTextual } from './operation.ts'
 import { buildRequest, type RequestParts } from './request.ts'
 import { encodeStrictly, type Pair } from './serialize.ts'
 
+/**
+ * One call of an operation: the request, its credentials, and the answer. Invariant: a request is sent at most once
+ * (OWP-93, rule 33).
+ */
+
 const MIN_SECRET_LENGTH = 4
 
 interface InvokeOptions {
   readonly services: SourceServices
   readonly maxResponseBytes: number
-  /** Of the call and of the source. */
   readonly signal: AbortSignal
 }
 
-/** One call, one request: it is never sent a second time from here (OWP-93, rule 33). */
 export async function invoke(
   { binding: stored, input, context }: Invocation,
   options: InvokeOptions,
@@ -46,7 +49,7 @@ export async function invoke(
   throw await refusedError(response, { ...about, nowMs: options.services.clock.nowMs() })
 }
 
-/** The address, which must still be under the accepted one after the URL was read (rule 32). */
+/** The URL, which must stay under the accepted one (rule 32). */
 function addressOf({ url: text, query }: RequestParts, { baseUrl }: Binding): URL {
   const search = query.map((pair) => pair.join('=')).join('&')
   const url = URL.parse(search === '' ? text : `${text}${text.includes('?') ? '&' : '?'}${search}`)
@@ -78,7 +81,7 @@ async function send(url: URL, init: RequestInit, services: SourceServices): Prom
     return await services.fetch(url, init)
   } catch (error) {
     if (isToolError(error) || init.signal?.aborted === true) throw error
-    // Who knows how far it got: no word of a retry (rule 9).
+    // The service may have processed the request, so no retry is offered (rule 9).
     throw fault('upstream_failed', 'The service behind the tool gave no usable answer.', { cause: error })
   }
 }
@@ -101,12 +104,12 @@ interface RefusedContext {
   redact(text: string): string
 }
 
-/** What an agent gets for an answer that is no success: the status, what to do, and how the service put it. */
+/** The error for an answer that is not a success: the status, advice, and the service's text. */
 async function refusedError(response: Response, context: RefusedContext): Promise<ToolError> {
   const { status } = response
   const excerpt = await readExcerpt(response, context)
   const message = `${context.operation} answered ${status}${adviceFor(status)}${excerpt === '' ? '.' : `: ${excerpt}`}`
-  // Rule 9: these two say that the request was turned away.
+  // Rule 9: with these two statuses the service did not process the request.
   if (status === 429 || status === 503) {
     const retryAfterMs = retryAfter(response.headers.get('retry-after'), context.nowMs)
     return fault('upstream_failed', message, {
@@ -137,7 +140,7 @@ async function readExcerpt(response: Response, { redact }: RefusedContext): Prom
   }
   try {
     const { bytes } = await readStart(response.body, MAX_EXCERPT_BYTES)
-    // Redacted before it is cut, so that no half of a credential is left.
+    // Redacted before it is shortened, so that no half of a credential remains.
     const text = redact(bytes.toString('utf8'))
       .replaceAll(/\p{Cc}+|\s+/gu, ' ')
       .trim()
@@ -155,11 +158,11 @@ function retryAfter(value: string | null, nowMs: number): number | undefined {
   return Number.isFinite(waitMs) ? Math.min(Math.max(0, waitMs), MAX_WAIT_MS) : undefined
 }
 
-/** Our key for the one effect of a call, in the form that the service takes (rule 27, OWP-93). */
+/** The idempotency key of a call, in the form that the service accepts (rule 27, OWP-93). */
 function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency): string {
   const text = form === 'uuid' ? asUuid(effectKey) : effectKey
   if (maxLength === undefined || text.length <= maxLength) return text
-  // A digest cut to the length keeps all its letters' worth; the start of the key may not.
+  // The start of a digest is as unique as its length allows; the start of the key may not be.
   return hash('sha256', effectKey, 'base64url').slice(0, maxLength)
 }
 
@@ -183,7 +186,7 @@ const FORMS = {
   basic: (text) => `Basic ${Buffer.from(text, 'utf8').toString('base64')}`,
 } as const satisfies Record<BoundCredential['form'], (text: string) => string>
 
-/** Puts each credential where its scheme says; the texts that were sent, so that no answer repeats them. */
+/** Adds the credentials to a request; returns their texts, so that they can be removed from the answer. */
 function applyCredentials(
   credentials: readonly BoundCredential[],
   { query, headers, cookies }: RequestParts,
@@ -206,7 +209,7 @@ function applyCredentials(
   })
 }
 
-/** RFC 6265 §4.1.1 knows no encoding, so a value is sent as it is unless a cookie cannot carry it. */
+/** RFC 6265 §4.1.1 has no encoding, so a value is encoded only if a cookie cannot carry it. */
 function cookieValue(text: string): string {
   return /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(text) ? text : encodeStrictly(text)
 }
@@ -226,11 +229,10 @@ interface AnswerContext {
   readonly binding: Binding
   readonly operation: string
   readonly maxResponseBytes: number
-  /** Without the credentials that were sent: a `Link` repeats the address, and so what its query held. */
+  /** Removes the credentials that were sent: a `Link` repeats the query. */
   redact(text: string): string
 }
 
-/** A success as the tool's output. */
 async function readAnswer(response: Response, context: AnswerContext): Promise<JsonValue> {
   const { binding } = context
   if (binding.method === 'head') return { status: response.status, headers: shownHeaders(response, context) }
@@ -251,7 +253,7 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   return { body, headers: Object.fromEntries(shown), ...(next === undefined ? {} : { next }) }
 }
 
-/** The service did what it was asked, which the text must not hide (rule 9). */
+/** The service processed the request, which the text must not hide (rule 9). */
 function tooLarge({ operation, binding }: AnswerContext, problem: string, { setting = '' } = {}): ToolError {
   const advice = isReading(binding.method) ? 'Ask for less.' : 'Do not repeat it to get the answer.'
   return fault(
@@ -264,7 +266,7 @@ function isReading(method: Binding['method']): boolean {
   return method === 'get' || method === 'head' || method === 'options'
 }
 
-/** By the answer's own type, as far as the document does not promise JSON alone or something else alone. */
+/** Decided by the answer's media type, unless the document promises only JSON or never JSON. */
 function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): JsonValue {
   const { binding, operation } = context
   const { json, raw } = binding.response
@@ -287,7 +289,7 @@ function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): 
   return rawValue(bytes, mediaType)
 }
 
-/** Content that is not JSON: text where it is text, else base64, so that nothing is lost. */
+/** Content that is not JSON, as text or base64. */
 function rawValue(bytes: Buffer, mediaType: string): JsonObject {
   const assumed = isUtf8(bytes) ? 'text/plain' : 'application/octet-stream'
   const type = mediaType === '' ? assumed : mediaType
@@ -304,7 +306,7 @@ function parseJson(bytes: Buffer, context: AnswerContext): ParsedJson {
   const problem = tooMuchJson(bytes)
   if (problem !== undefined) throw tooLarge(context, `is JSON that ${problem}`)
   try {
-    // Unlike `toString`, the decoder leaves out a byte order mark.
+    // Unlike `toString`, the decoder drops a byte order mark.
     const value: JsonValue = JSON.parse(new TextDecoder().decode(bytes))
     return { ok: true, value }
   } catch (cause) {
@@ -321,7 +323,7 @@ function shownHeaders({ headers }: Response, { redact }: AnswerContext): JsonObj
   )
 }
 
-/** By the charset that the answer names, if there is such a one. */
+/** A decoder for the charset of the answer. */
 function decode(bytes: Buffer, mediaType: string): string {
   const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(mediaType) ?? []
   try {
@@ -349,7 +351,7 @@ function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonOb
   return Object.keys(next).length === 0 ? undefined : next
 }
 
-/** RFC 8288, as far as pages go. */
+/** Reads links by RFC 8288, as far as paging needs it. */
 function linkTarget(header: string, relation: string): string | undefined {
   for (const part of header.slice(0, 8_192).split(/,(?=\s*<)/)) {
     const [, target, parameters = ''] = /^\s*<([^<>]*)>(.*)$/.exec(part) ?? []

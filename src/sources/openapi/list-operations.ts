@@ -31,11 +31,15 @@ import {
   readResponses,
 } from './read-operation.ts'
 
+/**
+ * Finds and names the operations of a document, in all versions of OpenAPI, and reads those of Swagger 2.0.
+ */
+
 const MAX_LENGTH = 200
 
 type Named = Pick<Operation, 'operationId' | 'method' | 'written'>
 
-/** `operationId` where it is unique, else method and path; the same whatever stands around an operation. */
+/** `operationId` if it is unique, else method and path; independent of the other operations. */
 export function nameOperations<Entry extends Named>(
   operations: readonly Entry[],
 ): ReadonlyMap<string, Entry> {
@@ -54,7 +58,7 @@ export function nameOperations<Entry extends Named>(
   return named
 }
 
-/** An id that a person can read in a list. */
+/** An id that is readable in a list. */
 function usableId({ operationId }: Named): string | undefined {
   const isUsable =
     operationId !== undefined && operationId.length <= MAX_LENGTH && !hasControlCharacter(operationId)
@@ -92,16 +96,16 @@ const METHODS = {
   delete: true,
 } as const satisfies Record<Method, true>
 
-/** `fetch` refuses the one, and the other is too new for the guarded fetch. */
+/** `fetch` refuses the first, and the guarded fetch does not support the second. */
 const UNSERVED: ReadonlySet<string> = new Set(['trace', 'query'])
 
-/** Which language the document speaks; others are refused by name. */
+/** The version of OpenAPI; unsupported ones are refused by name. */
 export function dialectOf({ root }: Documents): Dialect {
   const { swagger, openapi } = isJsonObject(root.value) ? root.value : {}
   const version = String(swagger ?? openapi ?? '')
   if (/^2(\.0)?$/.test(version) && swagger !== undefined) return '2.0'
   if (/^3\.0(\.|$)/.test(version)) return '3.0'
-  // 3.2 adds to 3.1 and changes nothing that is read here.
+  // 3.2 extends 3.1 and changes nothing that is read here.
   if (/^3\.[12](\.|$)/.test(version)) return '3.1'
   throw fault(
     'upstream_failed',
@@ -111,7 +115,6 @@ export function dialectOf({ root }: Documents): Dialect {
   )
 }
 
-/** Every operation in the order of the document. */
 export function listOperations(documents: Documents, warn: (text: string) => void): readonly OperationNode[] {
   const paths = memberOf(documents.root, 'paths')
   return entriesOf(paths?.value).flatMap(([path, value]) => {
@@ -151,7 +154,7 @@ const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; r
     ['multi', { style: 'form', explode: true }],
   ])
 
-/** Reads one operation of Swagger 2.0 into the same parts. */
+/** Reads one operation of Swagger 2.0. */
 function readSwaggerOperation(documents: Documents, node: OperationNode): Operation {
   const { operation } = node
   const declared = declaredParameters(documents, node)
@@ -204,7 +207,7 @@ function collectionEncoding({ collectionFormat }: JsonObject): Encoding {
   return { ...(COLLECTIONS.get(collectionFormat) ?? { style: 'form', explode: false }), allowReserved: false }
 }
 
-/** A parameter of 2.0 is its own schema; its other members mean something else there. */
+/** A parameter of 2.0 is its own schema; its other members are not part of the schema. */
 function schemaOf({
   name,
   in: _in,
@@ -272,7 +275,7 @@ function isJsonText(value: JsonValue | undefined): value is string {
   return typeof value === 'string'
 }
 
-/** `schemes`, `host` and `basePath`, each taken from the document's own address where it is missing. */
+/** `schemes`, `host` and `basePath`, with defaults from the document's own address. */
 function serverOf({ operation }: OperationNode, root: DocumentNode): JsonObject {
   const own = URL.parse(root.document)
   const { host, basePath } = isJsonObject(root.value) ? root.value : {}

@@ -10,6 +10,11 @@ import { shownAddress } from '#sources/common/options'
 import type { SourceServices } from '#sources/kit/source'
 import { Documents } from './documents.ts'
 
+/**
+ * Reads and parses OpenAPI documents and the documents they refer to, from HTTP or disk. Invariant: bytes and values are
+ * bounded before they are parsed.
+ */
+
 const MAX_BYTES = 64 * 1_048_576
 
 interface Resource {
@@ -23,7 +28,6 @@ export interface ResourceReader {
   readonly signal: AbortSignal
 }
 
-/** Reads the document itself. */
 export async function readRoot(
   location: { readonly url?: string; readonly file?: string },
   reader: ResourceReader,
@@ -38,14 +42,14 @@ export async function readRoot(
   }
 }
 
-/** Reads what a document refers to: over HTTP by the guarded fetch alone, from disk only beside a document on disk. */
+/** Reads a referenced document: over HTTP with the guarded fetch, from disk only below the folder of a document on disk. */
 export async function readReferred(url: string, root: string, reader: ResourceReader): Promise<Resource> {
   if (!url.startsWith('file:')) return fetchText(url, URL.parse(root)?.origin ?? 'null', reader)
   if (!root.startsWith('file:')) throw new Unreadable(`${url} is a file, and the document is not.`)
   const folder = dirname(fileURLToPath(root))
   const path = await realpath(fileURLToPath(url)).catch(() => undefined)
   if (path === undefined) throw new Unreadable(`${url} does not exist.`)
-  // Compared after links are followed, so that none leads out.
+  // Compared after links are resolved, so that no link leads out of the folder.
   if (!path.startsWith(folder === sep ? sep : folder + sep))
     throw new Unreadable(`${url} is outside the folder of the document.`)
   return { ...(await readLocal(path)), url }
@@ -77,7 +81,7 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
   }
   const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
   if (!isWhole) throw new Unreadable(`${shownAddress(url)} has more than ${MAX_BYTES} bytes.`)
-  // After a redirect, relative references start where the document really is.
+  // After a redirect, relative references start from the new address.
   return { url: response.url === '' ? address.href : response.url, bytes }
 }
 
@@ -95,7 +99,7 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
 }
 
 const MAX_DOCUMENTS = 200
-/** Of one document, and of all that it refers to. */
+/** Bounds for one document, and for all that it refers to. */
 const MAX_CHARACTERS = 64 * 1_048_576
 
 /**
@@ -104,34 +108,32 @@ const MAX_CHARACTERS = 64 * 1_048_576
  */
 const MAX_VALUES = 8_000_000
 
-/** How many more values may be parsed. */
+/** The remaining number of values. */
 interface Room {
   values: number
 }
 
-/** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
+/** Matches a reference to another document, in JSON or YAML. */
 const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
 
-/** A document as it came. */
 export interface RootText {
   readonly url: string
-  /** Gives it once, so that nobody keeps it: it may be larger than all that is read out of it. */
+  /** Returns the text once, so that its memory can be released. */
   takeText(): string
 }
 
 export interface LoadWays {
-  /** Reads what the document refers to; throws `Unreadable` for what no policy lets us read. */
+  /** Reads a referenced document; throws `Unreadable` if it must not be read. */
   read(url: string): Promise<string>
   warn(text: string): void
 }
 
 interface Loaded {
   readonly documents: Documents
-  /** Whether all of it stands in one text. */
+  /** True if the document refers to no other. */
   readonly isAlone: boolean
 }
 
-/** Parses the document and all it refers to. */
 export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
   const room = { values: MAX_VALUES }
   const { value, isAlone } = await parseRoot(root, room)
@@ -140,7 +142,7 @@ export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loa
   return { isAlone, documents: new Documents(root.url, values) }
 }
 
-/** A function of its own, because the text ends with it. */
+/** A separate function, so that the text is released when it returns. */
 async function parseRoot(
   root: RootText,
   room: Room,
@@ -149,7 +151,7 @@ async function parseRoot(
   return { isAlone: !LEAVES.test(text), value: await parseText(text, 'The document', room) }
 }
 
-/** Reads every document that one of `values` refers to, and what those refer to, into `values`. */
+/** Adds all documents to `values` that its members refer to, directly or not. */
 async function readReferences(
   rootUrl: string,
   values: Map<string, JsonValue>,
@@ -159,14 +161,14 @@ async function readReferences(
   let characters = 0
   let failure: unknown
   await follow(rootUrl)
-  // Half a document is none: the last good definitions stay.
+  // If a part fails, the whole reading fails, and the last good definitions stay.
   if (failure !== undefined) {
     throw isToolError(failure)
       ? failure
       : fault('upstream_failed', 'What the document refers to cannot be read.', { cause: failure })
   }
 
-  /** Never throws: reading goes on, so that nothing is under way any more when the first failure is thrown. */
+  /** Never throws, so that all requests have ended when the first failure is thrown. */
   async function follow(document: string): Promise<void> {
     try {
       const unread = referencedDocuments(values.get(document), document).filter((url) => !started.has(url))
@@ -193,7 +195,7 @@ async function readReferences(
   }
 }
 
-/** The other documents that references anywhere in a value lead to, by address, each once. */
+/** The addresses of other documents that a value refers to. */
 function referencedDocuments(value: JsonValue | undefined, document: string): readonly string[] {
   const found = new Set<string>()
   const unvisited = [value]
@@ -212,12 +214,12 @@ function referencedDocuments(value: JsonValue | undefined, document: string): re
   return [...found]
 }
 
-/** What no policy lets us read, such as a file outside its folder; permanent, unlike a failing network. */
+/** A document that must not be read, for example a file outside its folder; permanent, unlike a network failure. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable'
 }
 
-/** JSON or YAML, distinguished by how it begins: file names and media types are often wrong. */
+/** Parses JSON or YAML, distinguished by the first characters: file names and media types are often wrong. */
 export async function parseText(
   text: string,
   location: string,
@@ -241,7 +243,7 @@ export function beginsAsJson(text: string): boolean {
   return /^\uFEFF?\s*[[{]/.test(text)
 }
 
-/** YAML's flow style begins with a brace too. */
+/** YAML's flow style also begins with a brace. */
 function parseBraces(text: string, room: Room): MaybePromise<JsonValue> {
   try {
     return parseCounted(text, room)
@@ -255,7 +257,6 @@ async function parseYaml(text: string, room: Room): Promise<JsonValue> {
   return parseCounted(await yamlToJson(text), room)
 }
 
-/** Counts the values before they are built. */
 function parseCounted(text: string, room: Room): JsonValue {
   const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, maxValues: room.values })
   scan.take(Buffer.from(text))
@@ -265,19 +266,19 @@ function parseCounted(text: string, room: Room): JsonValue {
   return value
 }
 
-/** YAML can name a part many times over; a description needs few such names. */
+/** YAML aliases can multiply a document; a description needs few. */
 const MAX_ALIASES = 1_000
 
-/** YAML as JSON text: what names itself or unfolds without end throws here and not in the code that walks the value. */
+/** Converts YAML to JSON text, so that recursive aliases throw here and not in later code. */
 async function yamlToJson(text: string): Promise<string> {
-  // Loaded where a document is YAML, which is in the thread that reads it: seventy files would hold up the server.
+  // Loaded for YAML only: its seventy files would block the server.
   const { parse } = await import('yaml')
   const value: unknown = parse(text, { merge: true, maxAliasCount: MAX_ALIASES, logLevel: 'error' })
   refuseUnfolding(value)
   return JSON.stringify(value ?? null)
 }
 
-/** Counts before anything is written out: a part that is named many times is one value here, and many texts in JSON. */
+/** Counts before writing: an aliased part is one value here, but many texts in JSON. */
 function refuseUnfolding(value: unknown): void {
   let left = MAX_CHARACTERS
   const walk = (inner: unknown): void => {

@@ -10,10 +10,14 @@ import type { OpenapiOptions } from './options.ts'
 import type { SchemaDefinitions } from './schemas.ts'
 import { chooseSecurity, type SecurityContext } from './security.ts'
 
+/**
+ * Makes an offered tool of an operation: input, output, policy and binding.
+ */
+
 const MAX_WARNINGS = 100
 const MAX_NAMES = 10
 
-/** What the operator should know, each thing once and never without end. */
+/** Warnings for the operator, without duplicates and limited in number. */
 export class Warnings {
   readonly #texts = new Set<string>()
   readonly #ofTools = new Map<string, string[]>()
@@ -58,7 +62,6 @@ export type Offer =
       readonly baseUrl: string
       readonly hasCredentials: boolean
       readonly standIns: ReadonlyMap<string, string>
-      /** What the operator should know about this tool. */
       readonly warnings: readonly string[]
     }
   | { readonly ok: false; readonly problem: string }
@@ -66,7 +69,6 @@ export type Offer =
 const MAX_TITLE_LENGTH = 120
 const MAX_DESCRIPTION_LENGTH = 4_000
 
-/** One operation as a tool, or why it cannot be one. */
 export function offerTool(nativeName: string, operation: Operation, context: OfferContext): Offer {
   const { documents, options } = context
   const server = chooseServer(operation.servers, documents, options)
@@ -153,7 +155,7 @@ type ServerChoice =
   | { readonly ok: true; readonly baseUrl: string }
   | { readonly ok: false; readonly problem: string }
 
-/** Where an operation's requests go: what the operator says, else the first server that the document names. */
+/** The base URL of an operation: the operator's, else the first server of the document. */
 function chooseServer(
   servers: readonly DocumentNode[],
   documents: Documents,
@@ -165,7 +167,7 @@ function chooseServer(
   if (typeof template !== 'string') return { ok: false, problem: 'its server has no url' }
   const filled = fill(template, server, variables)
   if (!filled.ok) return filled
-  // Relative addresses start at the document, which on disk has none; a host without a scheme is taken for https.
+  // Relative addresses start at the document's URL, which a file does not have; a host without a scheme gets https.
   const isFile = server.document.startsWith('file:')
   const lacksScheme = isFile && filled.baseUrl.startsWith('//')
   const url = URL.parse(lacksScheme ? `https:${filled.baseUrl}` : filled.baseUrl, server.document)
@@ -211,7 +213,7 @@ function fill(
   return problem === undefined ? { ok: true, baseUrl } : { ok: false, problem }
 }
 
-/** By the meaning of HTTP's methods, not by anything the document says of them (OWP-33, RFC 9110 §9.2). */
+/** Decided by the HTTP method, not by texts of the document (OWP-33, RFC 9110 §9.2). */
 const POLICIES = {
   get: { safetyTier: 'read', replay: 'idempotent' },
   head: { safetyTier: 'read', replay: 'idempotent' },
@@ -222,18 +224,18 @@ const POLICIES = {
   patch: { safetyTier: 'write', replay: 'non-deterministic' },
 } as const satisfies Record<Method, PolicyDefinition>
 
-/** What a binding does, and what the operator says about it. */
+/** The policy of a binding, with the operator's settings. */
 export function operationPolicy(
   nativeName: string,
   { method, idempotency }: Pick<Binding, 'method' | 'idempotency'>,
   options: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
-  // OWP-93: with a key of ours the service itself refuses to act twice.
+  // OWP-93: with our key the service itself does not act twice.
   const replay = idempotency === undefined ? {} : ({ replay: 'idempotent' } as const)
   return policyOf(nativeName, options, { ...POLICIES[method], ...replay, egress: 'safe-fetch' })
 }
 
-/** Headers that lead on: to the next page, the number of all, or the thing that was made. */
+/** Headers that callers need: the next page, the total number, the address of a new resource. */
 const LEADING =
   /^(link|location|content-range|x-(next|prev|previous|total|page|per-page|cursor|continuation)(-[a-z-]+)?)$/
 
@@ -262,7 +264,7 @@ interface ComposedOutput {
   readonly response: Binding['response']
 }
 
-/** What a success looks like: the body alone, or the body with the headers that lead on. */
+/** The output schema: the body alone, or the body with those headers. */
 function composeOutput(
   operation: Operation,
   shelf: SchemaDefinitions,
@@ -284,7 +286,7 @@ function composeOutput(
   if (output === 'any' || responses.length === 0) return { schema: {}, accept, response }
   const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
-  // Beside headers, an answer that was promised to be empty is kept too.
+  // With headers, an answer that is declared empty is kept too.
   const schema = headers.length === 0 ? (body ?? {}) : wrapped(body ?? {})
   return { schema: shelf.complete(schema, uses), accept, response }
 }
@@ -325,7 +327,7 @@ interface Shape {
   readonly schema: JsonObject
 }
 
-/** Every way a success may look. */
+/** The schemas of all successes. */
 function shapesOf(
   responses: readonly SuccessResponse[],
   shelf: SchemaDefinitions,
@@ -337,7 +339,7 @@ function shapesOf(
       const isOpen = mediaType.trim() === '*/*'
       if (!isJson(mediaType) && !isOpen) return [{ form: 'raw', schema: RAW }]
       const schema = shelf.lower(declared, uses)
-      // A document that declares any media type means JSON, unless the value is a text or nothing is said of it.
+      // A declared wildcard media type means JSON, unless the value is a string or not described.
       const { type } = shelf.followed(schema)
       const mayBeText = isOpen && (type === undefined || type === 'string')
       return [{ form: 'json', schema }, ...(mayBeText ? [{ form: 'raw', schema: RAW } as const] : [])]
@@ -354,7 +356,7 @@ function bodySchema(shapes: readonly Shape[]): JsonObject | undefined {
   if (!forms.has('json') && !forms.has('raw')) return forms.has('undescribed') ? {} : undefined
   const distinct = new Map(shapes.map(({ schema }) => [JSON.stringify(schema), schema]))
   const all = [...distinct.values()]
-  // Anything at all fits one of them, so anything fits.
+  // If one of them accepts any value, all values fit.
   if (all.some((schema) => Object.keys(schema).length === 0)) return {}
   return all.length === 1 ? all[0] : { anyOf: all }
 }
@@ -365,7 +367,7 @@ function acceptOf(responses: readonly SuccessResponse[]): string {
   )
   const sendable = [...mediaTypes].filter((mediaType) => /^[\x21-\x7e ]+$/.test(mediaType))
   if (sendable.length === 0) return '*/*'
-  // A service that has several should send what says most.
+  // Of several media types, the most specific is requested.
   const wanted = sendable.filter(isJson)
   const others = sendable.filter((mediaType) => !isJson(mediaType))
   return [...wanted, ...others.map((other) => (wanted.length === 0 ? other : `${other};q=0.5`))].join(', ')

@@ -1,12 +1,15 @@
 import type { DocumentNode } from './documents.ts'
 
-/** How a body travels. */
+/**
+ * The model of an operation that all versions of OpenAPI are read into, and media types.
+ */
+
 export type BodyForm = 'json' | 'urlencoded' | 'multipart' | 'text' | 'binary'
 
 const TEXT =
   /^(text\/.+|application\/(xml|javascript|ecmascript|yaml|x-yaml|toml|graphql|sql|x-ndjson|ndjson|jsonl|json-seq|x-www-form-urlencoded)|.+\+(xml|yaml))$/
 
-/** Without parameters, in small letters. */
+/** A media type without parameters, in lower case. */
 export function essenceOf(mediaType: string): string {
   return (mediaType.split(';')[0] ?? '').trim().toLowerCase()
 }
@@ -36,7 +39,7 @@ const PREFERENCE = [
   'binary',
 ] as const satisfies readonly BodyForm[]
 
-/** The one that says most about its parts; of equals the first. */
+/** The most specific media type; the first of equal ones. */
 export function preferred<Entry>(
   content: readonly Entry[],
   mediaTypeOf: (entry: Entry) => string,
@@ -48,7 +51,7 @@ export function preferred<Entry>(
   return undefined
 }
 
-/** What is sent for a media type that stands for several. */
+/** The media type to send for a wildcard. */
 export function concrete(mediaType: string): string {
   return mediaType.includes('*') ? 'application/json' : mediaType
 }
@@ -70,12 +73,11 @@ export const STYLES = [
   'tabDelimited',
 ] as const
 
-/** How a value becomes text. */
 export interface Encoding {
   readonly style: Style
   readonly explode: boolean
   readonly allowReserved: boolean
-  /** Instead of a style: the value written in this media type. */
+  /** Media type of the value, instead of a style. */
   readonly mediaType?: string
 }
 
@@ -93,28 +95,27 @@ export interface RequestBody {
   readonly required: boolean
   readonly mediaType: string
   readonly schema: DocumentNode | undefined
-  /** How single fields of a form are written, where the document says so. */
+  /** Encodings of single fields of a form, if the document declares them. */
   readonly fields: ReadonlyMap<string, Partial<Encoding>>
 }
 
 export interface SuccessResponse {
   readonly description: string | undefined
-  /** 204 and 205: these alone promise that there is no content. */
+  /** True for 204 and 205, which have no content. */
   readonly isEmpty: boolean
   /** Empty = not described, unless `isEmpty`. */
   readonly content: readonly { readonly mediaType: string; readonly schema: DocumentNode | undefined }[]
   readonly headers: readonly string[]
 }
 
-/** Every scheme of one alternative is needed, with these scopes. */
+/** The schemes of one alternative, all of which are needed, with their scopes. */
 export type SecurityAlternative = ReadonlyMap<string, readonly string[]>
 
-/** One operation of any version of OpenAPI, references to everything but schemas followed. */
+/** One operation of any version of OpenAPI, with all references but those to schemas resolved. */
 export interface Operation {
   readonly method: Method
-  /** What is called. */
   readonly path: string
-  /** As the document writes it: some tell operations of one address apart by a fragment (`/files/{id}#rename`). */
+  /** As the document has it: some distinguish operations of one path by a fragment (`/files/{id}#rename`). */
   readonly written: string
   readonly operationId: string | undefined
   readonly summary: string | undefined
@@ -124,13 +125,13 @@ export interface Operation {
   readonly parameters: readonly Parameter[]
   readonly body: RequestBody | undefined
   readonly responses: readonly SuccessResponse[]
-  /** `undefined` = the document says nothing; an empty list or an empty alternative = none needed. */
+  /** `undefined` = not declared; an empty list or an empty alternative = none needed. */
   readonly security: readonly SecurityAlternative[] | undefined
-  /** Of the operation, its path or the document: the nearest that has any. */
+  /** The nearest servers: of the operation, its path or the document. */
   readonly servers: readonly DocumentNode[]
 }
 
-/** Where one operation stands, and what it shares with its neighbours. */
+/** The place of one operation, and what it shares with others of its path. */
 export interface OperationNode {
   readonly method: Method
   readonly path: string

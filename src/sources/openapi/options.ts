@@ -49,7 +49,7 @@ export const OPENAPI_OPTIONS = z
     headers: z
       .record(
         z.string().regex(HEADER_NAME, { error: 'expected the name of a header, such as "X-Api-Key".' }),
-        // Checked here, because later errors would repeat it.
+        // Checked here, because later errors would repeat the value.
         z
           .string()
           .regex(/^[\x20-\x7e]+$/, { error: 'expected printable ASCII: the value of a header.' })
@@ -92,7 +92,7 @@ function isAddress(text: string): boolean {
   return url.protocol === 'https:' || url.protocol === 'http:'
 }
 
-/** Whether what is sent there can be read on the way. */
+/** True if requests to the address are not encrypted. */
 export function isReadable(address: string): boolean {
   const url = URL.parse(address)
   return url?.protocol === 'http:' && !LOCAL.test(url.hostname)

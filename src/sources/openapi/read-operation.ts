@@ -23,7 +23,10 @@ import {
   type SuccessResponse,
 } from './operation.ts'
 
-/** Reads one operation of OpenAPI 3.0 or 3.1. */
+/**
+ * Reads operations of OpenAPI 3.0 and later, and the members that all versions share.
+ */
+
 export function readOperation(documents: Documents, node: OperationNode): Operation {
   const { pathItem, operation } = node
   return {
@@ -35,7 +38,7 @@ export function readOperation(documents: Documents, node: OperationNode): Operat
   }
 }
 
-/** What all versions write alike. */
+/** The members that all versions share. */
 export function commonParts(
   documents: Documents,
   { method, path, pathItem, operation }: OperationNode,
@@ -84,7 +87,7 @@ function readRequestBody(documents: Documents, written: DocumentNode | undefined
   }
 }
 
-/** Only what is written: a field without a style follows its media type. */
+/** Only declared members: a field without a style follows its media type. */
 function fieldEncoding(value: DocumentNode['value']): Partial<Encoding> {
   if (!isJsonObject(value)) return {}
   const { contentType, style, explode, allowReserved } = value
@@ -112,7 +115,6 @@ function contentOf(documents: Documents, owner: DocumentNode): readonly Content[
   })
 }
 
-/** Every declared success. */
 export function readResponses(
   documents: Documents,
   operation: DocumentNode,
@@ -164,7 +166,7 @@ const DEFAULT_STYLE = {
   cookie: 'form',
 } as const satisfies Record<ParameterIn, Style>
 
-/** The parameters of an operation: its own, then those of its path that it does not replace. */
+/** The parameters of an operation, then those of its path that it does not override. */
 export function declaredParameters(
   documents: Documents,
   { pathItem, operation }: { readonly pathItem: DocumentNode; readonly operation: DocumentNode },
@@ -194,7 +196,7 @@ function parameterEncoding(parameter: LocatedObject, where: ParameterIn): Encodi
   }
 }
 
-/** A style without `explode` explodes only if it is `form`; what cannot be read counts as not written. */
+/** A style without `explode` explodes only if it is `form`; invalid values count as absent. */
 function encodingOf(
   written: { readonly style?: unknown; readonly explode?: unknown; readonly allowReserved?: unknown },
   usual: Style,
@@ -209,7 +211,7 @@ function isStyle(value: unknown): value is Style {
   return typeof value === 'string' && KNOWN_STYLES.has(value)
 }
 
-/** The schema of a parameter, written directly or under its media type. */
+/** The schema of a parameter, which may be under its media type. */
 function parameterSchema(documents: Documents, parameter: LocatedObject): DocumentNode | undefined {
   const direct = memberOf(parameter, 'schema')
   if (direct !== undefined) return direct

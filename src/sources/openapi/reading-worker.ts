@@ -4,7 +4,7 @@ import type { FromWorker, ToWorker, WorkerData } from './discover.ts'
 import { Unreadable } from './load.ts'
 import { readDocument } from './reading.ts'
 
-/** The thread in which a large document is read: it computes, and asks for everything that has to be fetched. */
+/** The worker thread that reads a large document. It asks the main thread for everything that must be fetched. */
 const { bytes, ...request }: WorkerData = workerData
 const waiting = new Map<number, (answer: ToWorker) => void>()
 let asked = 0
@@ -16,7 +16,7 @@ parentPort?.on('message', (answer: ToWorker) => {
 
 function takeText(): string {
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
-  // The text is all that is needed of them: their memory is given back before the document is parsed.
+  // Releases the bytes before the document is parsed.
   if (bytes.buffer instanceof ArrayBuffer) bytes.buffer.transfer(0)
   return text
 }

@@ -10,16 +10,21 @@ import { isReadable, type OpenapiOptions } from './options.ts'
 import { SchemaDefinitions } from './schemas.ts'
 import { placeKey, readSchemes } from './security.ts'
 
-/** As many as one source can have; a larger service is for the operator to choose from. */
+/**
+ * Reads a whole document into offered tools, in the serving thread or in a worker. Invariant: the number and size of the
+ * tools are bounded.
+ */
+
+/** For a larger service, the operator must choose. */
 const MAX_TOOLS = 10_000
-/** Of one definition: more than any honest service needs, and no one decides about. */
+/** For one definition: a person must be able to review it. */
 const MAX_TOOL_CHARACTERS = 1_000_000
-/** Of all definitions of a source, which are kept in memory and in the store. */
+/** For all definitions of a source, which are kept in memory and in the store. */
 const MAX_CHARACTERS = 128_000_000
-/** Handed over at once: unpacking it takes a few milliseconds. */
+/** Size of a batch: decoding it takes a few milliseconds. */
 const BATCH_CHARACTERS = 500_000
 
-/** All that reading a document needs; nothing in it cannot go to another thread. */
+/** Everything that reading a document needs; it can be sent to another thread. */
 export interface ReadingRequest extends RootText {
   readonly key: string
   /** Without secrets. */
@@ -27,19 +32,18 @@ export interface ReadingRequest extends RootText {
 }
 
 export interface ReadingWays extends Pick<LoadWays, 'read'> {
-  /** Takes some of the tools, in order; the next come when it is done. */
+  /** Receives the tools in batches, in order; resolves when it is ready for the next. */
   offer(tools: readonly OfferedTool[]): Promise<void>
 }
 
 export interface DocumentReading {
-  /** Whether all of the document stands in one text. */
+  /** True if the document refers to no other. */
   readonly isAlone: boolean
-  /** Operations that the operator's filters leave out. */
+  /** Operations that the operator's filters exclude. */
   readonly unwanted: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** Reads a document and offers each wanted operation as a tool. */
 export async function readDocument(request: ReadingRequest, ways: ReadingWays): Promise<DocumentReading> {
   const { key, options } = request
   const warnings = new Warnings()
@@ -82,7 +86,7 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
   return { isAlone, unwanted, warnings: warnings.list() }
 }
 
-/** Hands tools over by the armful, and says which are too many or too large. */
+/** Collects tools into batches, and refuses those that are too many or too large. */
 class Batch {
   readonly #ways: Pick<ReadingWays, 'offer'>
   #tools: OfferedTool[] = []
@@ -94,7 +98,7 @@ class Batch {
     this.#ways = ways
   }
 
-  /** Why a tool is left out; `undefined` where it is not. */
+  /** Adds a tool; returns why it is left out, if it is. */
   async add(tool: OfferedTool): Promise<string | undefined> {
     const characters = sizeOf(tool.inputSchema) + sizeOf(tool.outputSchema) + sizeOf(tool.binding)
     if (characters > MAX_TOOL_CHARACTERS)
@@ -124,7 +128,7 @@ function sizeOf(value: JsonObject | null): number {
   return JSON.stringify(value).length
 }
 
-/** A misspelled name would change nothing, and nobody would know. */
+/** A misspelled scheme would have no effect. */
 function warnOfStrangers(
   { security }: OpenapiOptions,
   schemes: ReadonlyMap<string, unknown>,
@@ -135,7 +139,7 @@ function warnOfStrangers(
   }
 }
 
-/** What an operator should know about the credentials of a tool. */
+/** Warnings about the credentials of a tool. */
 function remark(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
   if (offer.hasCredentials && isReadable(offer.baseUrl))
     warn(`Credentials travel to ${new URL(offer.baseUrl).origin} without encryption.`)
@@ -146,7 +150,6 @@ function remark(offer: Extract<Offer, { ok: true }>, warn: (text: string) => voi
   }
 }
 
-/** What the operator's filters leave. */
 function isOffered(
   nativeName: string,
   { tags, method, deprecated }: Operation,

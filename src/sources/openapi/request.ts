@@ -13,7 +13,11 @@ import {
   serializeInPath,
 } from './serialize.ts'
 
-/** A request still without its credentials. */
+/**
+ * Builds the request of a call: path, query, headers and body.
+ */
+
+/** A request before its credentials are added. */
 export interface RequestParts {
   readonly url: string
   readonly query: Pair[]
@@ -22,7 +26,7 @@ export interface RequestParts {
   readonly body: EncodedBody | undefined
 }
 
-/** Puts every member of the input where its binding says. */
+/** Builds the request of a call from its input and the binding. */
 export function buildRequest(binding: Binding, input: JsonObject): RequestParts {
   const query: Pair[] = []
   const cookies: Pair[] = []
@@ -47,7 +51,7 @@ function bodyFrom({ body }: Binding, input: JsonObject): EncodedBody | undefined
   return body === undefined || value === undefined ? undefined : encodeBody(body, value)
 }
 
-/** Nothing is read from a prototype: a parameter may be called `constructor`. */
+/** Own members only: a parameter may be called `constructor`. */
 function given(input: JsonObject, property: string): JsonValue | undefined {
   return Object.hasOwn(input, property) ? input[property] : undefined
 }
@@ -59,7 +63,7 @@ function pairsOf(parameter: BoundParameter, value: JsonValue): readonly Pair[] {
   return serializeAsPairs(parameter.name, value, parameter, encode)
 }
 
-/** A parameter with a media type is that media type's text. */
+/** The text of a parameter with a media type. */
 function inMediaType({ mediaType = '' }: BoundParameter, value: JsonValue): string {
   return isJson(mediaType) ? JSON.stringify(value) : plainText(value)
 }
@@ -83,7 +87,7 @@ function fillPath({ path, parameters }: Binding, input: JsonObject): string {
     const parameter = byName.get(name)
     return parameter === undefined ? whole : pathText(parameter, given(input, parameter.property))
   })
-  // A segment of dots would climb out of the accepted path.
+  // A segment of dots would leave the accepted path.
   if (filled.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
     throw new ToolError(
       'A parameter of the path makes a segment of dots alone, which would lead to another address.',
@@ -140,7 +144,7 @@ function encodeForm(form: JsonObject, fields: BoundBody['fields']): string {
     .join('&')
 }
 
-/** A list repeats its name and an object is JSON, unless the document gives a style. */
+/** A list repeats its name and an object is JSON, unless the document declares a style. */
 function formPairs(name: string, value: JsonValue, field: BoundField | undefined): readonly Pair[] {
   const { style, explode = style === 'form', allowReserved = false, mediaType } = field?.encoding ?? {}
   const encode = allowReserved ? encodeReserved : encodeStrictly

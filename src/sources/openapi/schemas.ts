@@ -12,24 +12,29 @@ import {
 } from './documents.ts'
 import type { Dialect } from './operation.ts'
 
+/**
+ * Lowers schemas of all versions of OpenAPI to JSON Schema 2020-12 with definitions. Invariant: a lowered schema accepts
+ * every value that the document's schema accepts.
+ */
+
 export type Direction = 'input' | 'output'
 
-/** What lowering one schema needs to know. */
+/** The context for lowering one schema. */
 interface Lowering {
   readonly documents: Documents
   readonly dialect: Dialect
   readonly direction: Direction
   warn(text: string): void
-  /** The name of what a reference points to, under `$defs`; `undefined` when it leads nowhere. */
+  /** The name under `$defs` of a reference's target; `undefined` if there is none. */
   refer(reference: string, document: string): string | undefined
 }
 
 interface Definition {
   readonly uses: Set<string>
   schema: JsonValue
-  /** Characters of the schema; counted when asked for. */
+  /** Length of the schema in characters, counted on demand. */
   size?: number
-  /** The schema for tools in which others are cut. */
+  /** The schema for tools whose references are shortened. */
   loosened?: JsonValue
 }
 
@@ -38,7 +43,7 @@ interface Definition {
  * answer (Stripe: 690 000 characters for each of 452 tools), which nobody reads and every tool would be checked for.
  */
 const MAX_REFERRED = 32_768
-/** Of what it refers to itself, which is most of what it says. */
+/** For the schemas that it refers to directly. */
 const MAX_REFERRED_FIRST = 262_144
 
 interface ShelfOptions {
@@ -48,7 +53,7 @@ interface ShelfOptions {
   warn(text: string): void
 }
 
-/** Schemas of one direction, each lowered once however many operations use it. */
+/** Schemas of one direction, each lowered once. */
 export class SchemaDefinitions {
   readonly #options: ShelfOptions
   readonly #definitions = new Map<string, Definition>()
@@ -63,7 +68,7 @@ export class SchemaDefinitions {
   lower(located: DocumentNode | undefined, uses: Set<string>): JsonObject {
     if (located === undefined) return {}
     const lowered = toJsonSchema(located, this.#loweringFor(uses))
-    // One after the other instead of inside each other: a long chain of references takes no stack.
+    // Iterative, so that a long chain of references does not overflow the stack.
     for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
       next.definition.schema = toJsonSchema(next.target, this.#loweringFor(next.definition.uses))
     }
@@ -71,7 +76,7 @@ export class SchemaDefinitions {
     return lowered === false ? { not: {} } : {}
   }
 
-  /** What a lowered schema says directly, or by the reference it consists of. */
+  /** A lowered schema, or the target if it is only a reference. */
   followed(schema: JsonObject): JsonObject {
     const name = typeof schema.$ref === 'string' ? schema.$ref.slice('#/$defs/'.length) : undefined
     const target = name === undefined ? schema : this.#definitions.get(name)?.schema
@@ -86,14 +91,14 @@ export class SchemaDefinitions {
     if (uses.size === 0) return schema
     const { kept, cut } = this.#reachable(uses)
     const definitions: Record<string, JsonValue> = {}
-    // Sorted, so that the same schema reads the same whatever was lowered before it.
+    // Sorted, so that the result does not depend on the order of lowering.
     for (const name of [...kept, ...cut].sort())
       setMember(definitions, name, cut.has(name) ? {} : this.#shown(name, cut.size > 0))
     const root = cut.size === 0 ? schema : loosenSchema(schema)
     return { ...(isJsonObject(root) ? root : {}), $defs: definitions }
   }
 
-  /** Step by step, because what stands near says more than what stands far. */
+  /** Breadth first, because near definitions matter more. */
   #reachable(uses: ReadonlySet<string>): { kept: ReadonlySet<string>; cut: ReadonlySet<string> } {
     const kept = new Set<string>()
     let next: ReadonlySet<string> = uses
@@ -141,14 +146,14 @@ export class SchemaDefinitions {
     uses.add(name)
     if (!this.#definitions.has(name)) {
       const definition: Definition = { uses: new Set(), schema: {} }
-      // Known before it is lowered, so that a schema that contains itself ends.
+      // Registered before it is lowered, so that recursion ends.
       this.#definitions.set(name, definition)
       this.#waiting.push({ definition, target })
     }
     return name
   }
 
-  /** Follows from where a schema stands and from nothing else, so that names never move (rule 32). */
+  /** Depends only on the place of the schema, so that names are stable (rule 32). */
   #nameOf({ id }: TargetFromDocuments): string {
     const known = this.#names.get(id)
     if (known !== undefined) return known
@@ -164,7 +169,7 @@ export class SchemaDefinitions {
   }
 }
 
-/** Without the folder of the document: the same files elsewhere are the same schemas. */
+/** Without the folder of the document, so that the same files elsewhere give the same names. */
 function localPart(id: string, root: string): string {
   const folder = root.slice(0, root.lastIndexOf('/') + 1)
   return id.startsWith(folder) ? id.slice(folder.length) : id
@@ -172,10 +177,10 @@ function localPart(id: string, root: string): string {
 
 const MAX_DEPTH = 100
 const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'default', 'deprecated'])
-/** Reached by references alone, or of no use to a validator. */
+/** Keywords that only references reach, or that validators do not use. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
 
-/** A schema of any version of OpenAPI as JSON Schema 2020-12; references become `#/$defs/…` of the shelf. */
+/** Lowers a schema of any version of OpenAPI to JSON Schema 2020-12; references become `#/$defs/…`. */
 function toJsonSchema(located: DocumentNode, lowering: Lowering, depth = 0): JsonValue {
   const { value, document } = located
   if (typeof value === 'boolean') return value
@@ -197,7 +202,7 @@ function lowerReference(
   depth: number,
 ): JsonValue {
   const name = lowering.refer(reference, document)
-  // Before 3.1 a reference stands alone; people write what it is for beside it all the same.
+  // Before 3.1 a reference has no siblings, but authors write descriptions beside it.
   const kept =
     lowering.dialect === '3.1'
       ? siblings
@@ -225,12 +230,12 @@ function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, 
   lowerPattern(schema, lowered, lowering)
   const required = requiredNames(schema, hidden)
   if (required.length > 0) lowered.required = required
-  // For the writer of an input; answers come with their own, and are most of what a document says.
+  // Examples help to write an input; those of answers would take most of the space.
   if (lowering.direction === 'input' && schema.example !== undefined && isShort(schema.example)) {
     lowered.examples = [schema.example]
   }
   splitDiscriminator({ value: schema, document }, lowered, lowering)
-  // Last, because a schema without a type becomes one of two ways as a whole.
+  // Last, because a schema without a type is wrapped as a whole.
   lowerTypes(schema, lowered)
   return lowered
 }
@@ -270,7 +275,7 @@ function lowerSubschemas(
   }
 }
 
-/** `nullable` of 3.0 and `x-nullable` of 2.0 as a type. */
+/** Converts `nullable` of 3.0 and `x-nullable` of 2.0 to a type. */
 function lowerTypes(schema: JsonObject, lowered: Record<string, JsonValue>): void {
   const types = typesOf(schema.type)
   const nullable = schema.nullable === true || schema['x-nullable'] === true
@@ -282,14 +287,14 @@ function lowerTypes(schema: JsonObject, lowered: Record<string, JsonValue>): voi
   if (!nullable) return
   if (Array.isArray(lowered.enum) && !lowered.enum.includes(null)) lowered.enum = [...lowered.enum, null]
   if (types !== undefined) return
-  // Without a type the whole schema is one way, and null the other.
+  // Without a type, the schema or null.
   const { title, description, default: usual, deprecated, ...checks } = lowered
   if (Object.keys(checks).length === 0) return
   for (const keyword of Object.keys(checks)) delete lowered[keyword]
   lowered.anyOf = [checks, { type: 'null' }]
 }
 
-/** Until 3.0 an exclusive bound was a flag beside the bound. */
+/** Up to 3.0 an exclusive bound is a flag beside the bound. */
 function lowerBounds(schema: JsonObject, lowered: Record<string, JsonValue>): void {
   for (const [flag, bound] of [
     ['exclusiveMinimum', 'minimum'],
@@ -330,7 +335,7 @@ const isTextList: Fits = (value) =>
   Array.isArray(value) && value.every(isText) && new Set(value).size === value.length
 const anything: Fits = () => true
 
-/** Keywords of 2020-12 that hold no schema, and what they must hold; all others are annotations of OpenAPI and go. */
+/** Keywords of 2020-12 whose value is not a schema, with their checks; all others are dropped. */
 const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
   ['title', isText],
   ['description', isText],
@@ -368,7 +373,7 @@ const TYPES: ReadonlySet<string> = new Set([
   'integer',
 ])
 
-/** The types of a schema; `undefined` when it says nothing that 2020-12 knows. */
+/** The types of a schema; `undefined` if it has none that 2020-12 knows. */
 function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
   const written = (Array.isArray(type) ? type : [type]).map((name) => (name === 'file' ? 'string' : name))
   const known = [...new Set(written.filter((name) => typeof name === 'string' && TYPES.has(name)))]
@@ -389,13 +394,13 @@ function isPattern(pattern: JsonValue): pattern is string {
 const MAX_HIDDEN_DEPTH = 10
 const NOTHING: ReadonlySet<string> = new Set()
 
-/** What `readOnly` and `writeOnly` take away: a request has no read-only members, an answer need not have write-only ones. */
+/** A request has no read-only members, and an answer need not have write-only ones. */
 const EFFECT = {
   input: { keyword: 'readOnly', drops: true },
   output: { keyword: 'writeOnly', drops: false },
 } as const satisfies Record<Lowering['direction'], object>
 
-/** Whether a member is not for this direction: `drop` asks if it goes, `relax` if it is no longer required. */
+/** True if a member is not for this direction: `drop` if it is removed, `relax` if it is no longer required. */
 function isHidden(member: DocumentNode, lowering: Lowering, question: 'drop' | 'relax'): boolean {
   const { keyword, drops } = EFFECT[lowering.direction]
   if (question === 'drop' && !drops) return false
@@ -404,7 +409,7 @@ function isHidden(member: DocumentNode, lowering: Lowering, question: 'drop' | '
   return isJsonObject(target?.value) && target.value[keyword] === true
 }
 
-/** Names that are not required in this direction, also where `allOf` declares them. */
+/** Names that are not required in this direction, including those of `allOf`. */
 function hiddenNames(schema: DocumentNode, lowering: Lowering): ReadonlySet<string> {
   if (!isJsonObject(schema.value) || !Array.isArray(schema.value.required)) return NOTHING
   const found = new Set<string>()
@@ -414,7 +419,7 @@ function hiddenNames(schema: DocumentNode, lowering: Lowering): ReadonlySet<stri
 
 interface Collecting {
   readonly found: Set<string>
-  /** A document may name one schema many times over, and that one another. */
+  /** Schemas that were visited: a document may refer to one many times. */
   readonly seen: Set<unknown>
   readonly depth: number
 }
@@ -472,7 +477,7 @@ function valuesByTarget(
   const values = new Map<string, string[]>()
   for (const [name, reference] of entriesOf(mapping)) {
     if (typeof reference !== 'string') continue
-    // A map may name a schema of the components instead of pointing to it.
+    // A mapping may use the name of a component instead of a reference.
     const target =
       lowering.documents.find(reference, document) ??
       lowering.documents.find(`#/components/schemas/${reference}`, document)

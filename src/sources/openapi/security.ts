@@ -5,6 +5,10 @@ import { type Documents, entriesOf, isLocatedObject, memberOf } from './document
 import type { Dialect, Operation, Parameter, SecurityAlternative } from './operation.ts'
 import { type CredentialOption, HEADER_NAME } from './options.ts'
 
+/**
+ * Chooses the credentials of each tool from the security schemes of the document and the operator's options.
+ */
+
 export interface SecurityContext {
   readonly key: string
   readonly schemes: ReadonlyMap<string, SecurityScheme>
@@ -17,9 +21,9 @@ type SecurityChoice =
       readonly credentials: readonly BoundCredential[]
       readonly tokenEndpoints: readonly string[]
       readonly requirements: ToolRequirements | undefined
-      /** Schemes of OAuth for which no provider is named, each with the secret that stands in. */
+      /** OAuth schemes without a provider, each with the secret that replaces the token. */
       readonly standIns: ReadonlyMap<string, string>
-      /** Schemes whose parameter may be left out, and is, because no credential is named for any scheme. */
+      /** Schemes whose optional parameter is left out, because no credential is configured. */
       readonly unsent: readonly string[]
     }
   | { readonly ok: false; readonly problem: string }
@@ -83,12 +87,12 @@ function declaredCredentials(
   return { sent: [...sent.values()], unsent }
 }
 
-/** Where a parameter or a credential goes; names of headers have no case. */
+/** The place of a parameter or a credential; header names are case-insensitive. */
 export function placeKey({ in: place, name }: { readonly in: string; readonly name: string }): string {
   return `${place} ${place === 'header' ? name.toLowerCase() : name}`
 }
 
-/** Schemes that the operator describes are for documents that say nothing of security. */
+/** Schemes that the operator describes apply to documents without security. */
 function describedAlternatives({ options }: SecurityContext): readonly SecurityAlternative[] {
   const described = Object.entries(options).filter(([, { scheme }]) => scheme !== undefined)
   return described.length === 0 ? [] : [new Map(described.map(([name]) => [name, []]))]
@@ -126,7 +130,7 @@ function carriersOf(
   return all.every(isSendable) ? all : undefined
 }
 
-/** Two credentials for one carrier cannot both be sent, nor one in two forms. */
+/** One carrier cannot have two credentials, or one credential in two forms. */
 function isSendable(carrier: Carrier): boolean {
   const answered = carrier.filter(({ option }) => option !== undefined)
   const deciding = answered.length > 0 ? answered : carrier
@@ -141,7 +145,7 @@ function isAnswered(carrier: Carrier): boolean {
   return carrier.some(({ option }) => option !== undefined)
 }
 
-/** What to write so that the first alternative can be sent; following it to the letter gives the tool. */
+/** The configuration that would make the first alternative usable. */
 function advise(
   [alternative = new Map()]: readonly SecurityAlternative[],
   { key, schemes, options }: SecurityContext,
@@ -210,15 +214,15 @@ function demand(
   }
 }
 
-/** `petstore_api_key`: what a secret is called when the operator names none. */
+/** The default name of a secret: `petstore_api_key`. */
 function defaultSecret(key: string, scheme: string): string {
   return `${key}_${scheme.replaceAll(/[^A-Za-z0-9_]/g, '_')}`
 }
 
-/** Where a credential goes and what else the document says of it. */
+/** A security scheme of the document. */
 interface SecurityScheme {
   readonly placement: Pick<BoundCredential, 'in' | 'name' | 'form'>
-  /** Scopes mean something, and a token comes from an authorization server. */
+  /** True if the scheme has scopes and tokens of an authorization server. */
   readonly isOAuth: boolean
   readonly tokenEndpoints: readonly string[]
 }
@@ -226,7 +230,7 @@ interface SecurityScheme {
 const AUTHORIZATION = { in: 'header', name: 'authorization' } as const
 const PLACES = ['header', 'query', 'cookie'] as const
 
-/** Every scheme of the document that can be served, and those that the operator describes. */
+/** The supported schemes of the document, and those that the operator describes. */
 export function readSchemes(
   documents: Documents,
   dialect: Dialect,
@@ -284,7 +288,7 @@ function plainScheme(placement: SecurityScheme['placement']): SecurityScheme {
   return { placement, isOAuth: false, tokenEndpoints: [] }
 }
 
-/** Of every flow of 3.x, of the one flow of 2.0, or the discovery document. */
+/** The token endpoints of all flows of 3.x, of the one flow of 2.0, or the discovery document. */
 function endpointsOf(written: JsonObject): readonly string[] {
   const flows = [written, ...Object.values(isJsonObject(written.flows) ? written.flows : {})]
   const urls = flows.flatMap((flow) =>

@@ -32,7 +32,7 @@ export function asItIs(text: string): string {
   return text
 }
 
-/** The text of a single value; what has parts of its own inside a list is written as JSON. */
+/** The text of a single value; objects and lists inside a list are written as JSON. */
 export function plainText(value: JsonValue): string {
   if (typeof value === 'string') return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
@@ -119,7 +119,7 @@ function present(value: JsonObject): readonly (readonly [string, JsonValue])[] {
   return Object.entries(value).filter(([, item]) => item !== null)
 }
 
-/** A comma separates as it is; other separators are encoded like the rest. */
+/** A comma is not encoded; other separators are. */
 function separatorOf(style: Encoding['style'], encode: Encode): string {
   const separator = SEPARATORS[style]
   return separator === ',' ? separator : encode(separator)

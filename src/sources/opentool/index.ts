@@ -28,7 +28,10 @@ import { remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import type { OpenToolSourceOptions } from './options.ts'
 
-/** Another OpenTool server, its functions as tools. */
+/**
+ * Another OpenTool server as a source: its functions are tools. A call is sent once (OTS-66).
+ */
+
 export function createOpenToolSource(
   key: string,
   options: OpenToolSourceOptions,
@@ -42,7 +45,7 @@ export function createOpenToolSource(
       protocol: 'opentool',
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
-      // Limits of time are the call's own.
+      // The call has its own time limit.
       timeoutMs: MAX_TIMER_MS,
       signal: closing.signal,
     }),
@@ -82,7 +85,7 @@ async function invokeOpenTool(
   try {
     const { result } = await postCall(
       { ...settings, fetch: forwarded.fetch },
-      // The id only matches the answer to its request (rule 4).
+      // The id only correlates the answer with the request (rule 4).
       { id: randomUUID(), name: binding.function, arguments: input },
       { signal: context.signal, idempotencyKey: checkCallId(context.effectKey()) },
     )
@@ -94,7 +97,7 @@ async function invokeOpenTool(
   }
 }
 
-/** Our key is for the address in the options; what was accepted may be another one (rule 32). */
+/** Our key is for the configured address; the accepted one may differ (rule 32). */
 function checkAddress(nativeName: string, accepted: string, configured: string): void {
   if (accepted === configured) return
   throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
@@ -105,18 +108,18 @@ function checkAddress(nativeName: string, accepted: string, configured: string):
 
 interface Discovering {
   readonly services: SourceServices
-  /** How a server is asked for its document; the same for every look, so that an unchanged one is not sent again. */
+  /** The client for the document, kept so that an unchanged document is not sent again. */
   readonly listingFor: (url: string) => ClientSettings
   readonly signal: AbortSignal
 }
 
-/** A document is read in one step, which must be short for everybody else: about a thousand functions. */
+/** A document is parsed in one step, which must be short: about a thousand functions. */
 const MAX_DOCUMENT_BYTES = 4 * 1_048_576
 const DOCUMENT_BOUNDS = { deepest: 256, maxValues: 30_000 }
 
 async function readDocument(text: string): Promise<JsonValue | undefined> {
   const value = readWithin(text, DOCUMENT_BOUNDS)
-  // What is made of it is a step of its own.
+  // The conversion is a separate step.
   await new EventLoopYielder().yieldNow()
   return value
 }
@@ -166,7 +169,7 @@ async function askServer(url: string, { listingFor, signal }: Discovering): Prom
   )
 }
 
-/** A document that the operator has: from a file, or from wherever it is published. No credential goes with it. */
+/** The operator's document, from a file or an address. No credential is sent for it. */
 async function readNamed(named: string, { services, signal }: Discovering): Promise<OpenToolDocument> {
   const url = URL.parse(named)
   const isAddress = url !== null && /^https?:$/.test(url.protocol)
@@ -217,7 +220,7 @@ function serverOf({ server }: OpenToolDocument): string {
 
 function offer(described: OpenToolFunction, url: string, options: OpenToolSourceOptions): OfferedTool {
   const { name, description, return: returned } = described
-  // No return value (OTS-10) is `null`. What a server answers all the same is kept with the call.
+  // No return value (OTS-10) is `null`. An answer is kept with the call all the same.
   const value = options.output === 'any' ? {} : valueSchemaOf(described)
   const binding: OpenToolBinding = {
     ...{ url, function: name, returnName: returned?.name ?? null },
@@ -227,7 +230,7 @@ function offer(described: OpenToolFunction, url: string, options: OpenToolSource
     nativeName: name,
     description: description === '' ? name : description,
     inputSchema: toJsonSchema(described).input,
-    // The title of an output schema is the name under which its value is served on (OTS-38).
+    // The title of an output schema is the name of its value for our own callers (OTS-38).
     outputSchema: returned == null || options.output === 'any' ? value : { ...value, title: returned.name },
     policy: remotePolicyOf(name, options),
     binding,
@@ -239,9 +242,9 @@ const BINDING = z.object({
   /** Where the endpoints are, without a slash at its end (OTS-04). */
   url: z.string(),
   function: z.string(),
-  /** Where in a result its value is; `null` = there is none (OTS-38). */
+  /** The member of a result that holds its value; `null` = none (OTS-38). */
   returnName: z.string().nullable(),
-  /** What kind of value that is, as JSON Schema names it; `null` = any. */
+  /** The type of the value, as JSON Schema names it; `null` = any. */
   returnType: z.string().nullable().default(null),
 })
 
@@ -265,7 +268,7 @@ function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding
   return only !== undefined && others.length === 0 ? only : result
 }
 
-/** Samples of the SDKs give a failure back as a result: `{ "code": 405, "message": "…" }` (OTS-40). */
+/** Samples of the SDKs return a failure as a result: `{ "code": 405, "message": "…" }` (OTS-40). */
 function refuseReportedError(result: JsonObject): void {
   const { code, message, ...rest } = result
   if (!Number.isInteger(code) || typeof message !== 'string' || Object.keys(rest).length > 0) return

@@ -23,9 +23,13 @@ import { remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
+/**
+ * Another Open Tool Calling server as a source. Invariant: a call carries the key of its effect, so the other server runs
+ * it once (rule 27).
+ */
+
 const MAX_LIST_BYTES = 32 * 1_048_576
 
-/** Another OTC server, its tools as ours. */
 export function createOtcSource(key: string, options: OtcSourceOptions, services: SourceServices): Source {
   const { url, apiKey, token, dialect } = options
   const closing = new AbortController()
@@ -37,7 +41,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
       protocol: 'otc',
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
-      // Limits of time are the call's own.
+      // The call has its own time limit.
       timeoutMs: MAX_TIMER_MS,
       signal: closing.signal,
     }),
@@ -90,7 +94,7 @@ async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonV
   }
 }
 
-/** Our credentials are for the address in the options; what was accepted may be another one (rule 32). */
+/** Our credentials are for the configured address; the accepted one may differ (rule 32). */
 function checkAddress(nativeName: string, { url }: OtcBinding, { server }: ClientSettings): void {
   if (url === server.base) return
   throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
@@ -162,7 +166,7 @@ function ownSecret(id: string, { secrets }: OtcSourceOptions): string {
   throw new CallFailure('config', `The secret ${id} is no longer in the options of this source.`)
 }
 
-/** The newest version of each tool that the other server lists; every version where ids are kept. */
+/** The newest version of each tool that the other server lists; every version if ids are kept. */
 async function discoverOtc(
   settings: ClientSettings,
   options: OtcSourceOptions,
@@ -172,7 +176,7 @@ async function discoverOtc(
   const { server } = settings
   const warnings: string[] = []
   const yielder = new EventLoopYielder()
-  // Reading the list was a long step already.
+  // Parsing the list was a long step.
   await yielder.yieldNow()
   const named = options.ids === 'keep' ? eachVersion(listing.tools) : newestOfEach(listing.tools)
   const leftOut = named.map(({ name }) => name).filter((name) => !isWanted(name, options))
@@ -189,7 +193,7 @@ async function discoverOtc(
 
 async function readListing(settings: ClientSettings, signal: AbortSignal): Promise<Listing> {
   try {
-    // A directory of its own: the list is read anew, whatever is known.
+    // A new directory, so that the list is read again.
     return await new ToolDirectory({ ...settings, signal: joinSignals(settings.signal, signal) }).refresh(
       signal,
     )
@@ -204,7 +208,7 @@ async function readListing(settings: ClientSettings, signal: AbortSignal): Promi
 }
 
 interface NamedTool {
-  /** Without its version, which changes; the whole id where ids are kept. */
+  /** The id without its version; the whole id if ids are kept. */
   readonly name: string
   readonly tool: RemoteTool
 }
@@ -219,7 +223,6 @@ function newestOfEach(tools: readonly RemoteTool[]): readonly NamedTool[] {
   return [...newest].map(([name, tool]) => ({ name, tool }))
 }
 
-/** An id that is listed twice is taken once. */
 function eachVersion(tools: readonly RemoteTool[]): readonly NamedTool[] {
   return [...new Map(tools.map((tool) => [tool.id, tool]))].map(([name, tool]) => ({ name, tool }))
 }
@@ -236,7 +239,7 @@ function isNewer(tool: RemoteTool, known: RemoteTool): boolean {
   return isToolVersion(left) && isToolVersion(right) && compareVersions(left, right) > 0
 }
 
-/** `{}` and schemas that say nothing of a type take any object. */
+/** `{}` and schemas without a type accept any object. */
 function isObjectSchema({ type }: JsonObject): boolean {
   return type === undefined || type === 'object'
 }
@@ -285,21 +288,21 @@ function outputOf({ output }: RemoteTool): JsonObject | null {
   return output === 'any' ? {} : output
 }
 
-/** Everything that decides what is sent where, but for values of credentials (rule 32). */
+/** Everything that decides what is sent where, except values of credentials (rule 32). */
 const BINDING = z.object({
   /** Without a slash at its end. */
   url: z.string(),
-  /** Exact, with its version: an accepted definition stays what is called. */
+  /** Exact, with its version, so that calls run the accepted definition. */
   toolId: z.string(),
   dialect: z.enum(OTC_DIALECTS),
   schemaId: z.string().nullable(),
-  /** The header that gets our key accepted, where the usual one does not. */
+  /** The header for our key, if it is not the usual one. */
   keyHeader: z.enum(['OXP-API-Key', 'OTC-API-Key', 'X-API-Key']).nullable(),
-  /** Its name → ours, for tokens that calls bring. */
+  /** Its name → ours, for tokens of callers. */
   authorization: z.record(z.string(), z.string()),
-  /** Secrets that calls bring. */
+  /** Secrets of callers. */
   secrets: z.array(z.string()),
-  /** Secrets that the options bring. */
+  /** Secrets of the options. */
   ownSecrets: z.array(z.string()),
   userId: z.boolean(),
 })

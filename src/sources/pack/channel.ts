@@ -4,20 +4,19 @@ import { type JsonBounds, tooMuchJson } from '#kernel/base/json'
 
 const SECOND_MS = 1_000
 
-/** How much of the other side's talk is taken. */
 export interface ChannelBounds {
   readonly maxLineBytes: number
   readonly json: JsonBounds
-  /** Read in one second; what is more waits in the pipe, and so in the other process. */
+  /** Per second; the rest waits in the pipe, and so in the other process. */
   readonly maxMessages: number
   readonly maxBytes: number
-  /** What the other side has not read yet. */
+  /** Bytes that the other process has not read yet. */
   readonly maxUnreadBytes: number
 }
 
 export interface ChannelEvents {
   onMessage(message: unknown): void
-  /** The other side broke the rules; nothing more is heard from it. */
+  /** The other process exceeded a bound; nothing more is read from it. */
   onBroken(why: string): void
 }
 
@@ -43,12 +42,12 @@ export class PackChannel {
     this.#reader = new LineReader(() => checkLength(bounds.maxLineBytes))
     this.#events = events
     socket.on('data', (chunk) => this.#take(Buffer.from(chunk)))
-    // That the other side is gone is reported elsewhere.
+    // The exit of the other process is reported elsewhere.
     socket.on('error', () => undefined)
     socket.once('close', () => clearTimeout(this.#resting))
   }
 
-  /** Whether it was small enough; who is gone hears nothing, and that is reported elsewhere. */
+  /** False if the message was too large. The exit of the other process is reported elsewhere. */
   send(message: object, maxBytes = Number.POSITIVE_INFINITY): boolean {
     const line = Buffer.from(`${JSON.stringify(message)}\n`)
     if (line.length > maxBytes) return false
@@ -89,7 +88,7 @@ export class PackChannel {
     if (message !== undefined) this.#events.onMessage(message)
   }
 
-  /** `undefined` when the other side broke the rules with it. */
+  /** `undefined` if the line exceeded a bound. */
   #parse(line: Buffer): unknown {
     const problem = tooMuchJson(line, this.#bounds.json)
     try {
@@ -108,7 +107,7 @@ export class PackChannel {
       this.#messages = 0
       this.#bytes = 0
     }
-    // The first of a second always passes, however long it is.
+    // The first message of a second always passes.
     if (
       this.#messages > 0 &&
       (this.#messages >= this.#bounds.maxMessages || this.#bytes + bytes > this.#bounds.maxBytes)

@@ -21,7 +21,7 @@ import {
   type ToServer,
 } from './messages.ts'
 
-/** The process of a pack: runs its tools, and asks the server for whatever leaves it. */
+/** The process of a pack: runs its tools, and asks the server for everything outside of it. */
 interface RunningTool {
   readonly abort: AbortController
   readonly asked: Map<number, PromiseWithResolvers<Answer>>
@@ -31,11 +31,11 @@ const running = new Map<number, RunningTool>()
 let pack: LoadedPack | undefined
 let asks = 0
 
-/** The pipe that the server opened for us, after the three streams. */
+/** The pipe to the server, after the three standard streams. */
 const CHANNEL_FD = 3
 const MAX_LINE_LENGTH = 2_000
 const MAX_FIELD_CHARACTERS = 64 * 1024
-/** What the server sends was bounded before it came here. */
+/** The server bounds its messages itself. */
 const TRUSTED = {
   maxLineBytes: Number.POSITIVE_INFINITY,
   maxMessages: Number.POSITIVE_INFINITY,
@@ -45,7 +45,7 @@ const TRUSTED = {
 }
 
 const socket = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
-// The server is gone: nothing that runs here has anybody to answer to.
+// The server is gone, so no answer can be delivered.
 socket.once('close', () => process.exit(0))
 const channel = new PackChannel(socket, TRUSTED, {
   onMessage: (message) => {
@@ -54,7 +54,7 @@ const channel = new PackChannel(socket, TRUSTED, {
   onBroken: () => process.exit(1),
 })
 
-/** Whether it was small enough to be sent. */
+/** False if the message was too large. */
 function tell(message: ToServer): boolean {
   return channel.send(message, MAX_MESSAGE_BYTES)
 }
@@ -111,7 +111,7 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     fetch: (resource, init) => askToSend(new Request(resource, init), held.abort.signal, ask),
     log: loggerOf(id),
     progress: (done, total, message) => {
-      // JSON has no other numbers, and nobody shows them.
+      // JSON has no other numbers.
       if (!Number.isFinite(done)) return
       tell({
         type: 'progress',
@@ -137,7 +137,7 @@ function credential(tool: Tool, name: string, value: string | undefined): Secret
   })
 }
 
-/** The request goes out through the server's own guarded way, as a whole, and the answer comes back as one. */
+/** The server sends the request with its guarded fetch; request and answer are transferred whole. */
 async function askToSend(
   request: Request,
   ended: AbortSignal,
@@ -176,7 +176,7 @@ function loggerOf(id: number): Logger {
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
 
-/** What cannot be written as JSON is not worth a crash, and what is too long not worth its place. */
+/** A log line that is not JSON or too long is dropped. */
 function plain(fields: object): Readonly<Record<string, unknown>> {
   try {
     const text = JSON.stringify(fields)
@@ -186,7 +186,7 @@ function plain(fields: object): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Of the server, which knows what it sends. */
+/** Messages of the server are trusted. */
 function isToChild(message: unknown): message is ToChild {
   return typeof message === 'object' && message !== null && 'type' in message
 }
@@ -203,7 +203,7 @@ function hear(message: ToChild): void {
   }
 }
 
-/** Functions that reach other processes, and Node's permission model does not ask about. */
+/** Functions that reach other processes and that Node's permission model does not cover. */
 const OF_PROCESS = [
   'kill',
   '_kill',
@@ -213,7 +213,7 @@ const OF_PROCESS = [
   '_linkedBinding',
   'execve',
 ] as const
-/** `setFlagsFromString` would lift the cap of the heap, `setPriority` slow down the server. */
+/** `setFlagsFromString` could raise the limit of the heap, `setPriority` slow down the server. */
 const OF_MODULES = [
   ['node:os', ['setPriority']],
   ['node:v8', ['setFlagsFromString']],
@@ -231,11 +231,11 @@ function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }):
     for (const name of names) takeAway(load(module), name)
   }
   if (!mayStartPrograms) {
-    // Not only what starts programs: a `ChildProcess` that was never started sends signals to whatever pid its memory holds.
+    // Also `ChildProcess`: one that was never started can send signals to any pid.
     const programs: object = load('node:child_process')
     for (const name of Object.keys(programs)) takeAway(programs, name)
   }
-  // `import { kill } from 'node:process'` sees the same.
+  // Also for `import { kill } from 'node:process'`.
   syncBuiltinESMExports()
 }
 

@@ -25,9 +25,12 @@ import { NEEDS, type PackOptions } from './options.ts'
 import { isSealed, probeCommand } from './process.ts'
 import { PackSupervisor } from './supervisor.ts'
 
+/**
+ * Tools of a package or folder (openwop's node-pack) as a source, in this process or in a separate one.
+ */
+
 const UNREAD = 'It has not been read yet.'
 
-/** Tools of a package or folder, in this process or in one of their own. */
 export function createPackSource(key: string, options: PackOptions, services: SourceServices): Source {
   return new PackSource(key, options, services)
 }
@@ -53,7 +56,7 @@ class PackSource implements Source {
     this.#options = options
     this.#services = services
     this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined
-    // Where it is required nothing ever runs without.
+    // If it is required, nothing runs without it.
     this.#isSandboxed = options.sandbox === 'required'
   }
 
@@ -82,7 +85,7 @@ class PackSource implements Source {
   }
 
   async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
-    // Accepted tools are served before their pack is read: the first calls after a start wait for that.
+    // Accepted tools are served before their pack is read, so the first calls after a start wait here.
     if (!this.#isRead && !this.#isClosed) await untilAborted(this.#firstReading(), invocation.context.signal)
     if (this.#isClosed || this.#problem !== undefined) throw unusable(this.#problem ?? 'it is closed.')
     if (this.#supervisor !== undefined) return await this.#supervisor.invoke(invocation)
@@ -97,7 +100,7 @@ class PackSource implements Source {
     return policyOf(nativeName, this.#options, said)
   }
 
-  /** OWP-37: `safe-fetch` where nothing else can get out, and nowhere else unless the operator believes its author. */
+  /** OWP-37: `safe-fetch` only if no other traffic is possible, or if the operator trusts the author. */
   get #egress(): Egress {
     return this.#isSandboxed && isSealed(this.#options) ? 'safe-fetch' : 'host-owned'
   }
@@ -106,7 +109,7 @@ class PackSource implements Source {
     return this.#problem !== UNREAD
   }
 
-  /** Never throws: what went wrong is the problem of the pack. */
+  /** Never throws; a failure is kept as the problem of the pack. */
   async #firstReading(): Promise<void> {
     await (this.#reading ?? this.discover()).catch(() => undefined)
   }
@@ -127,7 +130,7 @@ class PackSource implements Source {
     await this.#supervisor?.close()
   }
 
-  /** The sandbox that the pack's process can have here, or what the operator has to know when there is none. */
+  /** The sandbox of the pack's process, or a warning if there is none. */
   async #findSandbox(pack: LocatedPack): Promise<{ readonly bwrap?: string; readonly problem?: string }> {
     const { isolation, sandbox } = this.#options
     if (isolation === 'none' || sandbox === 'none') return {}
@@ -146,7 +149,7 @@ class PackSource implements Source {
 
   async #describePack(pack: LocatedPack, bwrap: string | undefined) {
     if (this.#supervisor !== undefined) return await this.#supervisor.describePack(pack, bwrap)
-    // A module is loaded once per process: another version of it is seen by the next one.
+    // A module is loaded once per process, so another version needs another process.
     this.#loaded ??= await loadPack(pack.entry)
     const { tools, warnings } = this.#loaded
     return { tools: [...tools].map(([name, tool]) => describeTool(name, tool)), warnings }
@@ -158,7 +161,7 @@ function unusable(why: string) {
   return fault('upstream_failed', `This pack cannot be used: ${why}`, { canRetry: true, retryAfterMs: 5_000 })
 }
 
-/** OWP-88: a pack that needs what nobody granted is refused before any of it runs. */
+/** OWP-88: a pack that needs more than was granted is refused before any of its code runs. */
 function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'grant'>): void {
   const granted: ReadonlySet<string> = new Set(grant)
   const unmet = requires.filter((need) => !granted.has(need))

@@ -14,7 +14,11 @@ import { isWanted, policyOf } from '#sources/common/options'
 import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { PackOptions } from './options.ts'
 
-/** Runs one tool of a pack, in whichever process this is. */
+/**
+ * Finds a pack on this machine, loads its tools, and describes them as offered tools.
+ */
+
+/** Runs one tool of a pack, in the server's or the pack's process. */
 export async function runPackTool(
   tool: Tool,
   input: JsonObject,
@@ -33,7 +37,7 @@ export async function runPackTool(
   })
 }
 
-/** A tool as its pack describes it: plain JSON, so that it can come from another process. */
+/** A tool as its pack describes it, in JSON that can come from another process. */
 export type DescribedTool = Pick<
   Tool,
   'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements' | 'policy'
@@ -76,7 +80,7 @@ function offer(tool: DescribedTool, options: PackOptions, egress: Egress): Offer
   return {
     ...rest,
     policy: policyOf(tool.nativeName, options, {
-      // What an author who is believed says of it is kept; what we found out is looked at anew each time.
+      // The statements of a trusted author are kept; our own findings are made again each time.
       ...(options.trustPolicy ? {} : { egress }),
       safetyTier: 'write',
       replay: 'non-deterministic',
@@ -86,10 +90,10 @@ function offer(tool: DescribedTool, options: PackOptions, egress: Egress): Offer
   }
 }
 
-/** What a call runs is the pack itself, which the identity pins. */
+/** A call runs the pack itself, which the identity pins. */
 const BINDING: JsonObject = {}
 
-/** Of what a stranger says about its tools only what asks for more care (OWP-33). */
+/** Of an untrusted pack's policy, only restrictions are used (OWP-33). */
 function restrictions(policy: ToolPolicy): PolicyDefinition {
   const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint } = policy
   return {
@@ -103,7 +107,7 @@ function restrictions(policy: ToolPolicy): PolicyDefinition {
 
 const NAMES = z.array(z.string()).default([])
 
-/** `pack.json`, as openwop has it; only what concerns us. */
+/** The members of openwop's `pack.json` that are used here. */
 const PACK_FILE = z.looseObject({
   name: z.string().optional(),
   version: z.string().optional(),
@@ -117,15 +121,15 @@ const PACKAGE_FILE = z.looseObject({
   collet: z.looseObject({ entry: z.string().optional(), requires: NAMES }).optional(),
 })
 
-/** A pack on this machine: what to load, and what it says it needs. */
+/** A pack on this machine, and its declared needs. */
 export interface LocatedPack {
-  /** The folder that its own files are in. */
+  /** The folder of its files. */
   readonly root: string
-  /** What it may read of its own: that folder, or for a single file nothing else that lies beside it. */
+  /** What it may read of its own: that folder, or a single file. */
   readonly own: string
   readonly entry: string
   readonly requires: readonly string[]
-  /** Who it is, for its pins: name, version and the digest of its entry file (rules 21 and 32). */
+  /** Its identity for pins: name, version and the digest of its entry file (rules 21 and 32). */
   readonly identity: JsonObject
 }
 
@@ -146,13 +150,13 @@ export async function locatePack(options: PackOptions, folder: string): Promise<
   return await identify(place, entry, pack ?? {}, packed ?? {})
 }
 
-/** Its folder: the entry of a package may be hidden behind `exports`, its folder is not. */
+/** The folder of a package, which `exports` cannot hide. */
 function findPackage(name: string, folder: string): string {
   for (const modules of createRequire(join(folder, 'collet.config.js')).resolve.paths(name) ?? []) {
     try {
       return dirname(createRequire(join(modules, 'x.js')).resolve(join(modules, name, 'package.json')))
     } catch {
-      // Not in this one.
+      // Not in this folder.
     }
   }
   return join(folder, 'node_modules', name)
@@ -172,7 +176,7 @@ async function findEntry(
   return undefined
 }
 
-/** What `import` of its own name would give, by its `exports`. */
+/** The file that `import` of the package's name would load. */
 function resolveOwn(place: string, name: string): string | undefined {
   try {
     return createRequire(join(place, 'package.json')).resolve(name)
@@ -223,14 +227,14 @@ function missing({ package: name, path }: PackOptions): ToolError {
   )
 }
 
-/** The tools of a pack by the names they have in it. */
+/** The tools of a pack by name. */
 export interface LoadedPack {
   readonly tools: ReadonlyMap<string, Tool>
   /** What was left out and why. */
   readonly warnings: readonly string[]
 }
 
-/** Imports the entry of a pack and takes every tool it exports; what is wrong with one is no reason to lose the others. */
+/** Imports the entry of a pack and collects the tools it exports; an invalid one does not affect the others. */
 export async function loadPack(entry: string): Promise<LoadedPack> {
   const exported: Readonly<Record<string, unknown>> = await import(pathToFileURL(entry).href).catch(
     (error: unknown) => {
@@ -271,7 +275,7 @@ function whyNot(definition: object): string | undefined {
     : undefined
 }
 
-/** `Name` where all tools are of one toolkit, else `Toolkit.Name`; of several versions the newest. */
+/** `Name` if all tools are of one toolkit, else `Toolkit.Name`; the newest of several versions. */
 function named(tools: readonly Tool[], warnings: string[]): ReadonlyMap<string, Tool> {
   const isOne = new Set(tools.map(({ parts }) => parts.toolkit)).size === 1
   const byName = new Map<string, Tool>()

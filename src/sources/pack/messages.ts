@@ -6,14 +6,17 @@ import type { Principal } from '#kernel/base/principal'
 import { POLICY_SHAPE } from '#sources/common/options'
 import type { DescribedTool } from './load.ts'
 
-/** A pack that needs more than this says it in another way. */
+/**
+ * The messages between the server and the process of a pack: lines of JSON, checked by the server.
+ */
+
 const MAX_TOOLS = 1_000
 const MAX_HEADERS = 200
 const LONG = 100_000
 
 const TEXT = z.string().max(LONG)
 const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
-/** JSON made it, so only the outermost shape is open. */
+/** The value was parsed from JSON, so only the outermost shape is checked. */
 const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isRecord)
 const NEED = z.looseObject({ id: z.string().min(1).max(1_000) })
 
@@ -51,7 +54,7 @@ const TOOL = z.strictObject({
   policy: POLICY,
 })
 
-/** Codes are those of runs: no pack can say that a call was not authorized, or waits for approval. */
+/** Only codes of failed runs: a pack cannot claim that a call was not authorized or waits for approval. */
 const ERROR = z.strictObject({
   said: z.boolean(),
   code: z.enum(FAILURE_CODES).catch('tool_failed'),
@@ -117,15 +120,15 @@ const MESSAGE = z.discriminatedUnion('type', [
   }),
 ])
 
-/** What a pack's process said, or `undefined`: its code may write to the pipe as well as ours. */
+/** A valid message of a pack's process, or `undefined`: the pack's own code can write to the pipe too. */
 export function parseMessage(value: unknown): ToServer | undefined {
   return MESSAGE.safeParse(value).data
 }
 
-/** One message of a pack's process, which is one line of JSON; longer ones are not taken. */
+/** Maximum length of a line. */
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
-/** What the server and the process of a pack say to each other, as JSON. */
+/** Messages between the server and the process of a pack. */
 export type ToChild =
   | { readonly type: 'load'; readonly entry: string; readonly mayStartPrograms: boolean }
   | { readonly type: 'invoke'; readonly id: number; readonly call: SentCall }
@@ -158,7 +161,7 @@ export type ToServer =
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** One call with everything that its tool may ask for at once; credentials only those it declared. */
+/** One call with the facts and the declared credentials that its tool may use. */
 export interface SentCall {
   readonly nativeName: string
   readonly input: JsonObject
@@ -197,7 +200,7 @@ export type Answer =
   | { readonly ok: true; readonly value?: unknown }
   | { readonly ok: false; readonly error: SentError }
 
-/** An error that can cross; `said` tells a `ToolError`, whose text is meant for callers, from anything else. */
+/** An error as JSON; `said` marks a `ToolError`, whose text is for callers. */
 interface SentError {
   readonly said: boolean
   readonly code: ErrorCode
@@ -227,7 +230,7 @@ export function sentError(error: unknown): SentError {
   }
 }
 
-/** The same error on the other side. */
+/** The error on the receiving side. */
 export function receivedError(sent: SentError): ToolError | Error {
   const { said, code, message, developerMessage, retryAfterMs, additionalPromptContent, errorNumber } = sent
   if (!said)

@@ -24,21 +24,26 @@ import {
 } from './messages.ts'
 import type { Need, PackOptions } from './options.ts'
 
+/**
+ * The process of a pack, from its start to its end: sandbox, calls, requests to the server. Invariant: the process is
+ * gone when the server is, and a tool that does not stop ends with its process.
+ */
+
 const START_MS = 30_000
 const LOG_CHARACTERS = 2_000
-/** What a pack prints and nobody asked for. */
+/** For output that a pack prints. */
 const LOG_LINES_A_SECOND = 20
-/** Requests and questions of one call that are open at once. */
+/** Concurrent requests and questions of one call. */
 const MAX_ASKED = 32
 const MIB = 1024 * 1024
 
-/** Our own part of the process keeps these; the pack's code can write to the same pipe. */
+/** Our code in the process keeps to these; the pack's code can write to the same pipe. */
 export const PROCESS_BOUNDS = {
   maxLineBytes: MAX_MESSAGE_BYTES,
   maxMessages: 1_000,
   maxBytes: 32 * MIB,
   maxUnreadBytes: 64 * MIB,
-  // An answer of as many values as are let through, and what is around it.
+  // The bounds of a value, with an allowance for the message around it.
   json: { deepest: JSON_BOUNDS.deepest + 16, maxValues: JSON_BOUNDS.maxValues + 100 },
 }
 
@@ -47,17 +52,14 @@ export interface Described {
   readonly warnings: readonly string[]
 }
 
-/** What a pack's process says about one call. */
 type OfCall = Extract<ToServer, { readonly id: number }>
 
 interface OpenCall {
   readonly invocation: Invocation
   readonly end: PromiseWithResolvers<Answer>
-  /** Requests and questions that are open. */
   asked: number
 }
 
-/** One life of a pack's process, from its start until it has ended, whatever ended it. */
 export class PackProcess {
   readonly described: Promise<Described>
   /** Why it ended. */
@@ -89,7 +91,7 @@ export class PackProcess {
     const { child } = this.#group
     const loaded = Promise.withResolvers<Described>()
     this.described = loaded.promise
-    // Those who wait hear of it; nobody has to.
+    // A rejection without a listener is not an error.
     loaded.promise.catch(() => undefined)
     this.#channel = openChannel(child, {
       onMessage: (message) => {
@@ -132,7 +134,7 @@ export class PackProcess {
     return this.#calls.size
   }
 
-  /** Rule 9: from here on the tool may have done anything; only its own author can say that it did not. */
+  /** Rule 9: from here on the tool may have had effects; only the tool itself can deny that. */
   async invoke(invocation: Invocation, tool: DescribedTool): Promise<JsonValue | undefined> {
     const { signal } = invocation.context
     signal.throwIfAborted()
@@ -153,14 +155,14 @@ export class PackProcess {
     }
   }
 
-  /** With everything that it started. */
+  /** Kills the process and everything that it started. */
   kill(why: string): void {
     if (this.#hasEnded) return
     this.#why ??= why
     this.#group.kill()
   }
 
-  /** A tool that does not let go when asked to takes its process with it: nothing else can stop a loop. */
+  /** Ends the process if the tool does not stop: nothing else can stop a loop. */
   #stop(id: number): void {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
@@ -209,7 +211,7 @@ export class PackProcess {
     if (this.#notes <= LOG_LINES_A_SECOND) this.#services.log.info({ said }, 'a pack wrote')
   }
 
-  /** The error that Node wrote when it gave up, if it did. */
+  /** The fatal error that Node wrote, if there is one. */
   #lastWords(): string {
     const error = /^\w*(?:Error|FATAL ERROR)\b.*$/m.exec(this.#said)?.[0]
     return error === undefined ? '' : `: ${error}`
@@ -228,7 +230,7 @@ function sentCall({ nativeName, input, context }: Invocation, { requirements }: 
   }
 }
 
-/** It ran: only its answer is lost (rule 9). */
+/** The tool ran; only its answer is lost (rule 9). */
 function checked(value: unknown): JsonValue {
   const copied = copyJson(value)
   if (copied.ok) return copied.value
@@ -237,7 +239,7 @@ function checked(value: unknown): JsonValue {
   })
 }
 
-/** The fourth of its streams; none when it could not be started. */
+/** The channel on the fourth stream; none if the process could not be started. */
 function openChannel(child: ChildGroup['child'], events: ChannelEvents): PackChannel | undefined {
   const [, , , pipe] = child.stdio
   return pipe instanceof Duplex ? new PackChannel(pipe, PROCESS_BOUNDS, events) : undefined
@@ -263,15 +265,15 @@ function cutShort(why: string): ToolError {
 
 const IS_SOURCE = import.meta.url.endsWith('.ts')
 const CHILD = fileURLToPath(new URL(IS_SOURCE ? './child.ts' : './child.js', import.meta.url))
-/** `dist/sources/pack` or `src/sources/pack` lies three below it. */
+/** Three folders above `dist/sources/pack` or `src/sources/pack`. */
 const OWN_ROOT = resolve(dirname(CHILD), '../../..')
-/** Not the whole package: a server that runs from its sources keeps its data beside them. */
+/** Not the whole package, because a server that runs from source has its data there. */
 const OWN_FILES = [resolve(dirname(CHILD), '../..'), join(OWN_ROOT, 'package.json')]
 
 interface ChildPlan {
   readonly pack: LocatedPack
   readonly options: PackOptions
-  /** Relative paths of the options start here. */
+  /** The base of relative paths in the options. */
   readonly folder: string
   /** Absolute path of a `bwrap` that works here. */
   readonly bwrap: string | undefined
@@ -279,23 +281,23 @@ interface ChildPlan {
 
 const EVERYTHING = '*'
 
-/** What Node and the programs of the machine are made of; nothing that anybody keeps data in. */
+/** Folders of Node and of system programs, which hold no data. */
 const SYSTEM = ['/usr', '/lib', '/lib64', '/bin', '/sbin', '/nix/store', '/etc/ld.so.cache', '/etc/localtime']
-/** Where the network may be used: names, and whom to believe. */
+/** For the network: name resolution and certificates. */
 const NETWORK = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl']
 
-/** The command line of a pack's process: in its sandbox, where there is one. */
+/** The command line of a pack's process, in its sandbox if there is one. */
 function childCommand(plan: ChildPlan): readonly string[] {
   const node = [process.execPath, ...nodeArguments(plan)]
   return plan.bwrap === undefined ? node : [plan.bwrap, ...sandboxArguments(plan), '--', ...node]
 }
 
-/** A command line that ends at once, and well if a sandbox of this kind can run Node here. */
+/** A command line that succeeds if a sandbox of this kind can run Node here. */
 export function probeCommand(plan: ChildPlan & { readonly bwrap: string }): readonly string[] {
   return [plan.bwrap, ...sandboxArguments(plan), '--', process.execPath, '--version']
 }
 
-/** Whether a pack in its sandbox has no way out but `ctx.fetch`; sockets that are files count as ways. */
+/** True if a sandboxed pack can reach others only by `ctx.fetch`; sockets in the file system count. */
 export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
   const ways: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
   return !ways.some((way) => grant.includes(way))
@@ -335,7 +337,7 @@ function pathsOf({ pack, options, folder }: ChildPlan) {
   return { reads: [...new Set(reads)], writes }
 }
 
-/** Its caps, and Node's permission model for files and programs. Not for the network. */
+/** Memory limit, and Node's permission model for files and programs, but not for the network. */
 function nodeArguments(plan: ChildPlan): readonly string[] {
   const { grant, memoryMb } = plan.options
   const { reads, writes } = pathsOf(plan)
@@ -345,7 +347,7 @@ function nodeArguments(plan: ChildPlan): readonly string[] {
     ...reads.map((path) => `--allow-fs-read=${path}`),
     ...writes.map((path) => `--allow-fs-write=${path}`),
     ...(grant.includes('subprocess') ? ['--allow-child-process'] : []),
-    // `ATTACH` of a database reads and writes files that the permission model is not asked about.
+    // `ATTACH` of a database accesses files without the permission model.
     '--no-experimental-sqlite',
     '--disable-sigusr1',
     '--disable-warning=ExperimentalWarning',
@@ -355,7 +357,7 @@ function nodeArguments(plan: ChildPlan): readonly string[] {
   ]
 }
 
-/** Only what the operator names, and nothing at all without `env.read`. */
+/** Only variables that the operator names, and none without `env.read`. */
 function childEnvironment(
   { grant, env }: Pick<PackOptions, 'grant' | 'env'>,
   own: Readonly<Record<string, string | undefined>>,
@@ -369,7 +371,7 @@ function childEnvironment(
   )
 }
 
-/** Where its imports may be found; a package of a linked folder lies elsewhere than it seems to. */
+/** The `node_modules` folders for its imports, with the targets of links. */
 function modulesAbove(folder: string): readonly string[] {
   const found: string[] = []
   for (let place = folder; ; place = dirname(place)) {
@@ -379,7 +381,7 @@ function modulesAbove(folder: string): readonly string[] {
   }
 }
 
-/** Does for a pack's process what leaves the server: with the call's own context, so limits and signal are the call's. */
+/** Runs a request of a pack's process with the context of its call, so that the call's limits and signal apply. */
 async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
   try {
     if (question.what === 'elicit') return { ok: true, value: await context.elicit(question.question) }

@@ -5,12 +5,15 @@ import type { LocatedPack } from './load.ts'
 import type { PackOptions } from './options.ts'
 import { type Described, PackProcess } from './process.ts'
 
+/**
+ * Keeps the process of a pack running: starts it on demand, and with a pause after a crash.
+ */
+
 const FIRST_PAUSE_MS = 250
 const MAX_PAUSE_MS = 30_000
-/** A process that lived this long is no loop of crashes. */
+/** The exit of a process that lived this long is not part of a crash loop. */
 const GOOD_LIFE_MS = 60_000
 
-/** Keeps the process of a pack alive: starts it when it is needed, and after a crash not at once. */
 export class PackSupervisor {
   readonly #options: PackOptions
   readonly #services: SourceServices
@@ -28,7 +31,7 @@ export class PackSupervisor {
     this.#services = services
   }
 
-  /** What the pack has; a process of an older pack goes when it has nothing more to do. */
+  /** The tools of the pack; the process of an older version ends after its last call. */
   async describePack(pack: LocatedPack, bwrap: string | undefined): Promise<Described> {
     const isSame =
       JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity) && bwrap === this.#bwrap
@@ -102,7 +105,7 @@ export class PackSupervisor {
     log.warn({ why, pauseMs }, 'the process of a pack ended')
   }
 
-  /** Its calls end first, and it is not missed. */
+  /** Ends a process after its calls, without a restart. */
   #retire(): void {
     const old = this.#process
     this.#process = undefined
@@ -117,7 +120,7 @@ export class PackSupervisor {
   }
 }
 
-/** Nothing was sent, so the same call may run again (rule 9). */
+/** Nothing was sent, so the call may be repeated (rule 9). */
 function notNow(why: string, retryAfterMs: number): ToolError {
   return fault(
     'upstream_failed',
