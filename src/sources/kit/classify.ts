@@ -75,7 +75,7 @@ const FIRST_SIGHT = 'first sight'
 export const FIRST_VERSION = '1.0.0'
 
 interface Sighting {
-  readonly source: Pick<Source, 'policyFor' | 'wants' | 'asOfferedNow'>
+  readonly source: Pick<Source, 'policyFor' | 'wants'>
   readonly identity: JsonObject
   readonly tools: readonly OfferedTool[]
   readonly atMs: number
@@ -150,7 +150,7 @@ interface Situation {
 
 function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
   const { sighting, isFirst } = situation
-  const row = withReading(withHints(known, definition), definition, sighting.source)
+  const row = withHints(known, definition)
   const { accepted, isServed } = row
   if (isServed && accepted?.hash === definition.hash) {
     return withWaiting(withPolicy(row, definition.offered.policy), undefined)
@@ -191,20 +191,6 @@ function inBoth(left: ToolHints, right: ToolHints): ToolHints {
     idempotent: left.idempotent && right.idempotent,
     ...(left.additive && right.additive ? { additive: true } : {}),
     ...(left.closedWorld && right.closedWorld ? { closedWorld: true } : {}),
-  }
-}
-
-/** A definition stays accepted if only our own reading of it has changed. */
-function withReading(row: PinRecord, { hash }: KeptDefinition, source: Sighting['source']): PinRecord {
-  const { accepted } = row
-  if (accepted === undefined || accepted.hash === hash || source.asOfferedNow === undefined) return row
-  try {
-    const offered = source.asOfferedNow(accepted.offered)
-    if (pinHash(accepted.identity, offered) !== hash) return row
-    return { ...row, accepted: { ...accepted, offered, hash } }
-  } catch {
-    // The source cannot read its accepted definition, so the change waits for a decision.
-    return row
   }
 }
 

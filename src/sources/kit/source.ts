@@ -159,11 +159,6 @@ export interface Source {
   /** Trusted promises of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
   /**
-   * An accepted definition as this version of the server would offer it, where an earlier version read the same
-   * upstream differently. When it equals what is offered now, the upstream has not changed and nothing waits.
-   */
-  asOfferedNow?(tool: OfferedTool): OfferedTool
-  /**
    * Whether the operator still wants a tool under the options of now. One that is excluded is not served from then on,
    * whatever was accepted and whether or not the upstream answers. Without it all are wanted.
    */

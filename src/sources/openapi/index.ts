@@ -5,7 +5,7 @@ import type { OfferedTool, Source, SourceHealth, SourceServices } from '#sources
 import { readBinding } from './binding.ts'
 import { type Discovered, discover, isWantedMethod } from './discover.ts'
 import { invoke } from './invoke.ts'
-import { asOfferedNow, operationPolicy } from './offer-tool.ts'
+import { operationPolicy } from './offer-tool.ts'
 import type { OpenapiOptions } from './options.ts'
 
 /**
@@ -48,7 +48,6 @@ export function createOpenapiSource(
     },
     ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
     policyFor: ({ nativeName, binding }) => operationPolicy(nativeName, readBinding(binding), options),
-    asOfferedNow,
     wants: ({ nativeName, binding }) =>
       isWantedMethod(binding.method, options) &&
       isWanted(nativeName, options) &&

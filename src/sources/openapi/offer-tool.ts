@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { PolicyDefinition } from '#kernel/tool/tool'
 import { type CommonOptions, policyOf } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'
-import { type Binding, readBinding } from './binding.ts'
+import type { Binding } from './binding.ts'
 import { composeInput, isBodyless } from './compose-input.ts'
 import { type DocumentNode, type Documents, entriesOf, memberOf } from './documents.ts'
 import { isJson, type Method, type Operation, type SuccessResponse } from './operation.ts'
@@ -289,21 +289,6 @@ function composeOutput(
   // With headers, an answer that is declared empty is kept too.
   const schema = headers.length === 0 ? (body ?? {}) : wrapped(body ?? {})
   return { schema: shelf.complete(schema, uses), accept, response }
-}
-
-/**
- * An accepted definition as this version offers it: earlier versions took an answer without declared content for no
- * answer, and read no JSON under `output: 'any'` unless the document declared some.
- */
-export function asOfferedNow(tool: OfferedTool): OfferedTool {
-  const { binding, outputSchema } = tool
-  const { method, response } = readBinding(binding)
-  if (method === 'head' || response.json) return tool
-  if (response.raw) {
-    const isAny = outputSchema !== null && Object.keys(outputSchema).length === 0
-    return isAny ? { ...tool, binding: { ...binding, response: { ...response, json: true } } } : tool
-  }
-  return { ...tool, outputSchema: response.headers.length === 0 ? {} : wrapped({}) }
 }
 
 function wrapped(body: JsonObject): JsonObject {

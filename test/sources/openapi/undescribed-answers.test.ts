@@ -1,13 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { SYSTEM_CLOCK } from '#kernel/base/clock'
-import { isJsonObject, type JsonObject } from '#kernel/base/json'
-import { SILENT_LOGGER } from '#kernel/base/logger'
-import { Pins } from '#sources/kit/pins'
-import type { OfferedTool } from '#sources/kit/source'
 import { SOURCE_OPTIONS } from '#sources/source-types'
-import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { answerOf, ask, endTalks, startTalk } from '../../conformance/mcp-talk.ts'
-import { importApi } from './imported-api.ts'
 import { type RecordingServer, type Reply, startRecordingServer } from './recording-server.ts'
 
 let upstream: RecordingServer
@@ -86,41 +79,5 @@ describe('a tool never answers "nothing" where its service answered something', 
       content: [{ type: 'text', text: '{"id":"b1"}' }],
       structuredContent: { id: 'b1' },
     })
-  })
-})
-
-/** What a version that took an undescribed answer for no answer had offered for the same document. */
-function offeredBefore(tool: OfferedTool, isAny: boolean): OfferedTool {
-  const { response } = tool.binding
-  if (!isJsonObject(response)) throw new Error('a binding says how answers are read')
-  if (isAny) return { ...tool, binding: { ...tool.binding, response: { ...response, json: false } } }
-  const { outputSchema } = tool
-  const { properties } = outputSchema ?? {}
-  if (!isJsonObject(properties)) return { ...tool, outputSchema: null }
-  return { ...tool, outputSchema: { ...outputSchema, properties: { ...properties, body: { type: 'null' } } } }
-}
-
-describe('definitions that an earlier version accepted', () => {
-  const post = (response: JsonObject) => ({ post: { operationId: 'op', responses: { 200: response } } })
-  it.each([
-    ['an answer that is not described', post({ description: 'ok' }), {}],
-    ['the same beside a header', post({ description: 'ok', headers: { Location: {} } }), {}],
-    ['`output: any`', post({ description: 'ok', content: { 'text/csv': {} } }), { output: 'any' }],
-  ])('%s: are served as read now, and nothing waits', async (_title, item, options) => {
-    const api = await importApi({ paths: { '/t': item } }, { baseUrl: upstream.origin, ...options })
-    const pins = new Pins({ store: openMemoryStore(), clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
-    const now = api.tool('op')
-    const before = offeredBefore(now, 'output' in options)
-    expect(before).not.toEqual(now)
-    await pins.observe(api.source, { ...api.discovery, tools: [before] })
-    expect(await pins.observe(api.source, api.discovery)).toEqual({ changed: true, waiting: 0 })
-    const accepted = await pins.accepted('api')
-    expect(accepted).toMatchObject([{ offered: now, version: '1.0.0' }])
-    expect(accepted[0]?.suspended).toBeUndefined()
-    // Another change at the same time is the upstream's, and waits.
-    const other = { ...now, description: 'Other words.' }
-    await pins.observe(api.source, { ...api.discovery, tools: [before] })
-    expect(await pins.observe(api.source, { ...api.discovery, tools: [other] })).toMatchObject({ waiting: 1 })
-    await api.close()
   })
 })
