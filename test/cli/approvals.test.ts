@@ -122,7 +122,7 @@ describe('collet approvals through a server', () => {
       const { id: next } = await server.park('next')
       const token = await run(undefined, 'approve', next, '--url', server.url, '--store', store)
       expect([token.code, token.err]).toEqual([0, 'as operator (start token)\n'])
-      // Looking changes nothing, so nobody has to be told.
+      // Reading changes nothing, so there is no notice.
       expect((await run(KEYS.bob, 'list', '--url', server.url)).err).not.toContain('as key:')
     } finally {
       await server.close()

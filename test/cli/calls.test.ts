@@ -117,7 +117,7 @@ describe('looking at calls in a real store', () => {
       sampleCall({ record: 'abe-other' }),
       sampleCall({ record: 'abf-crm', tenant: 'team1', tool: 'Crm.Add@1.0.0' }),
     ]
-    // The first look of the command is not announced: what happens after it is told.
+    // The first read of the command prints nothing; later changes are printed.
     for (let n = 0; !io.stdout.includes('abf-crm') && n < 100; n += 1) {
       for (const call of calls) {
         const record = `${call.record}-${n}`

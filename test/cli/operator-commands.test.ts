@@ -217,7 +217,7 @@ describe("operators' commands", () => {
       expect(io.stderr).toContain('needs a credential')
     })
 
-    /** As long as a record, so nobody is asked what it is the beginning of. */
+    /** As long as a whole record, so it is not looked up as a prefix. */
     const SLASHED = 'a/b'.padEnd(24, 'x')
 
     it('settles with --key', async () => {

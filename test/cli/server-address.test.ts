@@ -21,7 +21,7 @@ describe('which server a command talks to', () => {
     writeFileSync(join(folder, '.collet', `start-token-${port}`), `token-${port}\n`)
   }
 
-  /** What each kind of command asked first, and what it said when nobody answered. */
+  /** The first request of each kind of command, and its message when no server answers. */
   async function ask(
     argv: readonly string[],
     variables: Record<string, string> = {},

@@ -88,7 +88,7 @@ it('lists tools of the config, and those of sources once they were accepted, wit
   const { stdout, stderr, code } = await run('tools')
   expect([code, stderr]).toEqual([0, ''])
   expect(stdout).toMatch(/Shop\.listOrders@1\.0\.0 +.* connector +read +- /)
-  // What the operator wrote about a tool counts, though nobody opened its upstream.
+  // An override of the operator applies although its upstream was not opened.
   expect(stdout).toMatch(/Shop\.placeOrder@1\.0\.0 +.* connector +write +always /)
   expect(stdout).toMatch(/Shop\.oldSearch@1\.0\.0 +.* deprecated +Searches slowly\./)
   expect(stdout).toMatch(/Sms\.Send@1\.0\.0 +.* TWILIO +TWILIO missing +Does it\.$/m)

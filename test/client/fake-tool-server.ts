@@ -18,7 +18,7 @@ export interface FakeToolServer extends AsyncDisposable {
 
 export type Play = (request: SeenRequest, response: ServerResponse) => void
 
-/** A real HTTP server on loopback that answers as it is told, and keeps what it was asked. */
+/** A real HTTP server on loopback with prepared answers that records its requests. */
 export async function startFakeToolServer(play: Play): Promise<FakeToolServer> {
   const requests: SeenRequest[] = []
   const server = createServer(async (incoming, response) => {

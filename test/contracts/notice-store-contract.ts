@@ -127,7 +127,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     )
     const next = { ...WINDOW, startMs: WINDOW.lengthMs }
     await spend(store, 8, next)
-    // A limit that is lowered below what is used lets nothing through any more, and that is told too.
+    // A limit below the current use lets nothing through any more, and gives a notice too.
     await spend(store, 1, next, { ...LIMIT, calls: 5 })
     assert.deepEqual((await take(store, 2_000)).map(({ subject }) => subject.kind).sort(), [
       'budget.100',

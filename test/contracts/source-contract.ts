@@ -38,7 +38,7 @@ export interface SourceUnderTest {
   readonly slow?: { readonly nativeName: string; readonly input: JsonObject }
   /** Credentials by requirement id. */
   readonly credentials?: Readonly<Record<string, string>>
-  /** Ends the counterpart for good: from now on nobody answers. Absent where there is nothing to end. */
+  /** Ends the upstream for good. Absent where there is nothing to end. */
   stop?(): Promise<void>
   /** Lets everything go, after the source was closed. */
   close(): Promise<void>

@@ -2,7 +2,7 @@ import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { StatefulContext } from '#kernel/tool/tool'
 
-/** What a call gets, without a server around it: nobody to ask, no credentials. */
+/** The context of a call without a server: no elicitation, no credentials. */
 export function callContext(
   changes: Partial<StatefulContext<unknown>> & { readonly tokens?: Record<string, string> } = {},
 ): StatefulContext<unknown> {

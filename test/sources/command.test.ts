@@ -51,7 +51,7 @@ const script = (code: string, ...rest: readonly string[]): string[] => [NODE, '-
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
-    // A zombie that nobody has collected yet is dead too.
+    // A zombie, which its parent has not collected yet, is dead too.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
   } catch {
     return false

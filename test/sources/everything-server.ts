@@ -24,7 +24,7 @@ export async function freePort(): Promise<number> {
   return address.port
 }
 
-/** The same over Streamable HTTP, with sessions. */
+/** The server over Streamable HTTP, with sessions. */
 export async function startEverything(
   port: number,
 ): Promise<{ readonly url: string; stop(): Promise<void> }> {

@@ -1,6 +1,6 @@
 /**
- * An MCP server on stdio (2025-11-25) that misbehaves as it is told: faults that no real server shows on demand.
- * `node fault-mcp-server.ts <manners,…>`
+ * An MCP server on stdio (2025-11-25) with the given faults, which no real server shows on demand.
+ * `node fault-mcp-server.ts <faults,…>`
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync } from 'node:fs'
@@ -19,10 +19,10 @@ interface Message {
   readonly result?: unknown
 }
 
-const manners = new Set((process.argv[2] ?? '').split(','))
+const faults = new Set((process.argv[2] ?? '').split(','))
 const startsLog = process.argv[3]
 if (startsLog !== undefined) appendFileSync(startsLog, `${process.pid}\n`)
-if (manners.has('stubborn')) {
+if (faults.has('stubborn')) {
   process.on('SIGTERM', () => undefined)
   setInterval(() => undefined, 1000)
 }
@@ -36,7 +36,7 @@ const tools = 'count huge die wait pid fork ask change cancelled env meta steps 
 )
 
 function say(message: object): void {
-  if (manners.has('garbage')) process.stdout.write('Server listening!\n{"level":30}\n[1,2]\nnull\n\n')
+  if (faults.has('garbage')) process.stdout.write('Server listening!\n{"level":30}\n[1,2]\nnull\n\n')
   process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 }
 
@@ -50,10 +50,10 @@ function describeTool(name: string): object {
 }
 
 function list(cursor: string | undefined): object {
-  if (manners.has('circle')) return { tools: tools.map(describeTool), nextCursor: 'again' }
-  if (manners.has('endless'))
+  if (faults.has('circle')) return { tools: tools.map(describeTool), nextCursor: 'again' }
+  if (faults.has('endless'))
     return { tools: Array.from({ length: 500 }, () => describeTool(`t${count++}`)), nextCursor: `c${count}` }
-  if (!manners.has('pages')) return { tools: tools.map(describeTool) }
+  if (!faults.has('pages')) return { tools: tools.map(describeTool) }
   const from = Number(cursor ?? 0)
   const page = tools.slice(from, from + 5).map(describeTool)
   return { tools: page, ...(from + 5 < tools.length ? { nextCursor: String(from + 5) } : {}) }
@@ -136,36 +136,36 @@ async function answer(message: Message): Promise<void> {
   if (method === 'notifications/cancelled') cancelled += 1
   if (id === undefined) return
   if (method === 'initialize') {
-    if (manners.has('late')) await new Promise((resolve) => setTimeout(resolve, 60_000))
+    if (faults.has('late')) await new Promise((resolve) => setTimeout(resolve, 60_000))
     const serverInfo = { name: 'fault', version: '1' }
     say({
       id,
       result: {
-        protocolVersion: manners.has('ancient') ? '2024-11-05' : '2025-11-25',
+        protocolVersion: faults.has('ancient') ? '2024-11-05' : '2025-11-25',
         capabilities: { tools: { listChanged: true } },
         serverInfo,
       },
     })
   } else if (method === 'tools/list') {
     say({ id, result: list(params?.cursor) })
-    if (manners.has('crashes')) process.exit(3)
+    if (faults.has('crashes')) process.exit(3)
   } else if (method === 'tools/call')
     await run(params?.name ?? '', message).then(
       (result) => say({ id, result }),
       (error: unknown) => say({ id, error }),
     )
   else if (method === 'ping') say({ id, result: {} })
-  else if (method === 'server/discover' && manners.has('quits')) {
+  else if (method === 'server/discover' && faults.has('quits')) {
     process.stderr.write('I do not know server/discover\n')
     process.exit(1)
-  } else if (method === 'server/discover' && manners.has('deaf')) return
+  } else if (method === 'server/discover' && faults.has('deaf')) return
   else say({ id, error: { code: -32_601, message: 'Method not found' } })
 }
 
-if (!manners.has('silent'))
+if (!faults.has('silent'))
   createInterface({ input: process.stdin })
     .on('line', (line) => void answer(JSON.parse(line)))
     .on('close', () => {
-      if (!manners.has('stubborn')) process.exit(0)
+      if (!faults.has('stubborn')) process.exit(0)
     })
 else setInterval(() => undefined, 1000)

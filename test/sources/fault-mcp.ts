@@ -2,11 +2,11 @@ import { fileURLToPath } from 'node:url'
 
 const SERVER = fileURLToPath(new URL('./fault-mcp-server.ts', import.meta.url))
 
-/** Options of a source that starts a server with these manners. */
-export function faulty(manners: string, more: readonly string[] = []) {
+/** Options of a source that starts a server with these faults. */
+export function faulty(faults: string, more: readonly string[] = []) {
   return {
     command: process.execPath,
-    args: ['--disable-warning=ExperimentalWarning', SERVER, manners, ...more],
+    args: ['--disable-warning=ExperimentalWarning', SERVER, faults, ...more],
   }
 }
 

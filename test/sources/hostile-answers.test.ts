@@ -18,7 +18,7 @@ afterEach(async () => {
 
 type Send = (response: ServerResponse, id: unknown) => void
 
-/** A server on HTTP that sends what it is told to; `initialize` goes well. */
+/** A server on HTTP with prepared answers; `initialize` succeeds. */
 async function hostile(sends: { readonly list?: Send; readonly call?: Send; readonly listen?: Send }) {
   const listenedAtMs: number[] = []
   const server = createServer(async (request, response) => {

@@ -54,7 +54,7 @@ async function endlessList(pageBytes: number, toolBytes: number) {
   return { url: `http://127.0.0.1:${address.port}/mcp`, pages: () => pages }
 }
 
-/** Processor time of this process while something happens, and the longest time nobody else had a turn. */
+/** Processor time of this process during an action, and the longest block of the event loop. */
 async function costOf(run: () => Promise<unknown>) {
   const before = process.cpuUsage()
   let turns = 0
@@ -140,7 +140,7 @@ describe('an upstream that sends without end', () => {
       })
       stop.abort(new Error('enough'))
       await flooding
-      // Everybody else had their turns, and nothing piled up.
+      // The event loop was not blocked, and nothing piled up.
       expect(turns).toBeGreaterThan(50)
       expect(process.memoryUsage().rss - before).toBeLessThan(300 * MIB)
     },

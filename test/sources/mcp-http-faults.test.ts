@@ -7,7 +7,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse, message: Reco
 /** An old server whose answer to a call is the fault at hand. */
 async function startFaulty(
   onCall: Answer,
-  manners: { readonly isDeaf?: true; readonly isModern?: true; readonly onListen?: Answer } = {},
+  traits: { readonly isDeaf?: true; readonly isModern?: true; readonly onListen?: Answer } = {},
 ) {
   const heard: unknown[] = []
   const server = createServer((request, response) => {
@@ -26,11 +26,11 @@ async function startFaulty(
         response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' })
         response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
       }
-      if (message.method === 'server/discover' && manners.isModern)
+      if (message.method === 'server/discover' && traits.isModern)
         json({
           resultType: 'complete',
           supportedVersions: ['2026-07-28'],
-          capabilities: { tools: { listChanged: manners.onListen !== undefined } },
+          capabilities: { tools: { listChanged: traits.onListen !== undefined } },
           ttlMs: 60_000,
           cacheScope: 'private',
         })
@@ -43,12 +43,12 @@ async function startFaulty(
       else if (message.method === 'tools/list')
         json({
           tools: [{ name: 't', inputSchema: { type: 'object' } }],
-          ...(manners.isModern && { resultType: 'complete', ttlMs: 5000, cacheScope: 'private' }),
+          ...(traits.isModern && { resultType: 'complete', ttlMs: 5000, cacheScope: 'private' }),
         })
-      else if (message.method === 'subscriptions/listen') manners.onListen?.(request, response, message)
+      else if (message.method === 'subscriptions/listen') traits.onListen?.(request, response, message)
       else if (message.method === 'tools/call') onCall(request, response, message)
       else if (message.id === undefined) response.writeHead(202).end()
-      else if (manners.isDeaf) return
+      else if (traits.isDeaf) return
       else response.writeHead(400).end()
     })
   })

@@ -24,7 +24,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-/** A source that cannot be reached until somebody says so: what is measured then is reading it, and not the start. */
+/** A source that is unreachable until the test opens it, so that reading is measured and not the start. */
 function laterSource(open: (...reported: Parameters<typeof createOpenapiSource>) => Source) {
   const state = { isUp: false }
   const options: Settings['sources'] extends ReadonlyMap<string, infer Options> ? Options : never = {
@@ -61,7 +61,7 @@ async function refresh({ url, startTokenFile }: RunningServer, key: string): Pro
   await response.body?.cancel()
 }
 
-/** Reads a source while somebody asks for the health of the server all the time. */
+/** Reads a source while another client polls the health of the server. */
 async function readWhileAsked(server: RunningServer, key: string) {
   let isDone = false
   let answers = 0

@@ -20,7 +20,7 @@ const SAID = { policy: { approval: 'always' }, exclude: ['out*'] }
 const URL_OF_NOBODY = 'http://127.0.0.1:9/'
 const COMMAND = { argv: ['true'], description: 'Does nothing.' }
 
-/** Nobody is behind them: what an operator says must hold without an upstream. */
+/** Sources without an upstream: overrides of the operator must apply without one. */
 const SOURCES: Readonly<Record<string, () => Source>> = {
   mcp: () => createMcpSource('Up', MCP_OPTIONS.parse({ type: 'mcp', url: URL_OF_NOBODY, ...SAID }), SERVICES),
   openapi: () =>

@@ -7,7 +7,7 @@ import { parseMessage } from '#sources/pack/messages'
 import { PROCESS_BOUNDS } from '#sources/pack/process'
 import { longestTurn } from '../longest-turn.ts'
 
-/** Raw lines that a process may send; none of them may hurt anybody but itself. */
+/** Raw lines that a process may send; none of them may affect other processes. */
 const LINES = [
   'null',
   '1',

@@ -6,7 +6,7 @@ import { type RunningServer, startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 import { servicesOf } from './sample-invocation.ts'
 
-/** A real server of this package as somebody else's, gone with its test. */
+/** A real server of this package as an upstream, closed with its test. */
 export async function startUpstream(changes: Partial<Settings>): Promise<RunningServer> {
   const settings = testSettings(changes)
   const server = await startServer(settings, { graceMs: 0 })

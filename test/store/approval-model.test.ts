@@ -183,7 +183,7 @@ class World {
       const isParked = call?.state === 'parked' && call.attempt === approval.attempt
       if (isOpen !== isParked) this.broken.push(`${approval.state} question of a ${call?.state} call`)
       if (approval.state === 'used' && !this.usedGrants.has(approval.id)) {
-        // Only a crash between the grant's commit and the run's first line leaves one that nobody saw used.
+        // Only a crash between the grant's commit and the run's first line leaves one without a visible use.
         if (call?.state === 'succeeded') this.broken.push('a call succeeded on a grant nobody saw used')
       }
     }

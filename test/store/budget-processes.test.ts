@@ -45,7 +45,7 @@ function effects(): number {
   return existsSync(file) ? statSync(file).size : 0
 }
 
-/** Written aside, so that nobody reads half a number. */
+/** Written to another file first, so that no reader sees half a number. */
 function allow(count: number): void {
   writeFileSync(join(folder, 'allowed.new'), String(count))
   renameSync(join(folder, 'allowed.new'), join(folder, 'allowed'))
@@ -77,7 +77,7 @@ describe('one budget and several processes', () => {
       expect(await Promise.all(running.map(endOf))).toEqual(Array(PROCESSES).fill(0))
       expect(effects()).toBeLessThanOrEqual(CALLS)
       expect(effects()).toBeGreaterThanOrEqual(CALLS - KILLS * LOST_BY_A_KILL)
-      // Whoever comes later finds nothing left, but what others gave back at their end.
+      // Later processes find nothing left, except what others gave back at their end.
       await endOf(await start())
       expect(effects()).toBeLessThanOrEqual(CALLS)
     },

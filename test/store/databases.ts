@@ -7,7 +7,7 @@ import { type DatabaseProxy, startProxy } from './postgres-proxy.ts'
 
 type StoreOptions = Partial<Parameters<typeof openPostgresStore>[0]>
 
-/** An empty database of the PostgreSQL that this run of tests shares; `name` is for whoever looks into that. */
+/** An empty database of the PostgreSQL that this run of tests shares; `name` is for debugging. */
 export async function createDatabase(name: string): Promise<string> {
   const unique = `collet_test_${name}_${randomBytes(4).toString('hex')}`
   const response = await fetch(`${inject('databases')}/${unique}`)
@@ -16,7 +16,7 @@ export async function createDatabase(name: string): Promise<string> {
   return said
 }
 
-/** The same database under a host name that is not known to be this machine, although it leads here. */
+/** The database under a host name that is not recognised as this machine, although it leads here. */
 export function elsewhere(url: string): string {
   return Object.assign(new URL(url), { hostname: '0.0.0.0' }).href
 }

@@ -139,7 +139,7 @@ function rotate(
   return store.keyChange.rotate({ by: 'cli:ann', nowMs: soon, onProgress, maxWaitMs })
 }
 
-/** The keys of a copy that somebody took, with the master key of that time. */
+/** The keys of a stolen copy, with the master key of that time. */
 function stolenKeys(): KeyRing {
   const copy = join(folder, 'stolen.db')
   copyFileSync(path, copy)

@@ -24,7 +24,7 @@ import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
 import type { ModelledStore } from './reference-model/reference-store.ts'
 
-/** Run and session of a call, as whoever claimed it last knows them. */
+/** Run and session of a call, as its last claimer knows them. */
 interface Held {
   readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
@@ -80,7 +80,7 @@ export class Subject {
     }
   }
 
-  /** The attempt that whoever claimed a call last holds in its hand. */
+  /** The attempt of the last claimer of a call. */
   attempt(record: string, attempt: number): Attempt {
     return attemptAt(this.#call(record, this.#held.get(record)), attempt)
   }
@@ -197,7 +197,7 @@ export class Subject {
         return calls
       }
       case 'purge':
-        // What is forgotten was last seen a day ago; nobody holds on to a record for so long.
+        // What is forgotten was last seen a day ago; no process keeps a record for so long.
         this.#seen.length = 0
         this.#purgedAtMs = atMs
         return await store.purge(atMs, POLICY)
@@ -274,7 +274,7 @@ export class Subject {
     })
   }
 
-  /** The label of a call may be gone from a run that is told for longer than the journal. */
+  /** The label of a call may be gone from a run that is kept longer than the journal. */
   async #readRun(run: string, after: number, limit: number): Promise<unknown> {
     const events = await this.store.readRun({ tenant: 'default', run }, after, limit)
     return shownEvents(events, (record, atMs) => {

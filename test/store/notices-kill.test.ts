@@ -94,7 +94,7 @@ describe.each(['sqlite', 'postgres'] as const)('notices on %s', (engine) => {
       refusals -= 1
       response.writeHead(refusals >= 0 ? 500 : 204).end()
     }
-    // Nobody waits for leases here.
+    // No process waits for leases here.
     if (engine === 'postgres') await query(url, 'UPDATE writers SET lease_until = 1')
     const store = await openHere()
     try {

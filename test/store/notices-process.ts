@@ -8,7 +8,7 @@ import { sampleParking } from '../contracts/approval-store-contract.ts'
 import { sampleCall } from '../contracts/samples.ts'
 
 /**
- * A replica that delivers notices until it is killed. With `act` it first does one of everything that is told of, and leaves a
+ * A replica that delivers notices until it is killed. With `act` it first makes one change of each kind that gives a notice, and leaves a
  * call running.
  */
 const [url = '', masterKey = '', receiver = '', act = ''] = process.argv.slice(2)
@@ -40,5 +40,5 @@ const outbox = startOutbox({
   publicUrl: () => 'https://tools.example',
 })
 process.stdout.write('ready\n')
-// Held on purpose: a store that nobody can reach any more is collected, and its lock with it.
+// Held on purpose: an unreachable store is garbage collected, and its lock with it.
 setInterval(() => outbox, 60_000)

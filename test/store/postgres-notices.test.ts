@@ -23,7 +23,7 @@ afterEach(() => {
   said.length = 0
 })
 
-/** A store, what it is told, and its watcher; both are connected and know of each other. */
+/** A store, its notices, and its watcher; both are connected and know of each other. */
 async function openWatching(): Promise<{
   store: Store
   told: (readonly string[] | undefined)[]

@@ -51,7 +51,7 @@ describe('a lock that another process holds', () => {
       const rotated = [store, fresh].map(({ vault }) => vault.rotate('cli:ann', 1))
       await until(holder, BOTH_WAIT)
       const { rows } = await holder.query<{ since: string }>(BOTH_WAIT)
-      // They gave up and began again, which takes a moment that nobody would see.
+      // They gave up and began again, which takes a moment.
       await until(holder, `${BOTH_WAIT} AND min(query_start) > CAST('${rows[0]?.since}' AS TIMESTAMPTZ)`)
       await holder.query('SELECT pg_advisory_unlock(20417)')
       const nothing = { tenants: 0, entries: 0 }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createConnection, createServer, type Socket } from 'node:net'
 
 /**
- * What PgBouncer does in transaction mode, and nothing else: it refuses settings from whoever connects, and gives every
+ * What PgBouncer does in transaction mode, and nothing else: it refuses settings of clients, and gives every
  * transaction the next of its few connections. So nothing that lasts longer than a transaction works through it.
  */
 export interface Pooler {
@@ -17,7 +17,7 @@ const KNOWN = new Set(['user', 'database', 'client_encoding', 'application_name'
 interface Backend {
   readonly socket: Socket
   readonly frames: Frames
-  /** Frames go to whoever has it. */
+  /** Frames go to its current holder. */
   deliver: (frame: Buffer) => void
 }
 
@@ -99,7 +99,7 @@ export async function startPooler(url: string, size: number): Promise<Pooler> {
   }
 }
 
-/** Answers whoever connects, or refuses what it cannot hold for them. */
+/** Answers clients, or refuses settings that it cannot keep for them. */
 function start(client: Socket, frame: Buffer, frames: Frames): void {
   if (frame.readInt32BE(4) === SSL_REQUEST) {
     client.write('N')

@@ -31,7 +31,7 @@ if (owner !== undefined) chownSync(folder, owner.uid, owner.gid)
 const data = join(folder, 'data')
 const BALLAST = join(folder, 'ballast')
 let server: ChildProcess | undefined
-let lastWords = ''
+let stderrTail = ''
 let wasKilled = false
 const orders = createInterface({ input: process.stdin }).on('close', () => void stop())
 process.once('SIGTERM', () => void stop())
@@ -84,13 +84,13 @@ async function obey(order: string, begin: () => Promise<void>): Promise<void> {
 }
 
 /**
- * While backends of a server that was killed have not all seen it, the next one refuses to start. One that ended although nobody killed
+ * While backends of a server that was killed have not all seen it, the next one refuses to start. One that ended although the test did not kill
  * it gave up itself, which is worth a line: a full disk is a reason, a bug of these tests another.
  */
 async function beginOften(begin: () => Promise<void>): Promise<void> {
   if (!isRunning() && !wasKilled)
     process.stderr.write(
-      `PostgreSQL had ended by itself (${server?.exitCode ?? server?.signalCode}): ${lastWords.slice(-600)}\n`,
+      `PostgreSQL had ended by itself (${server?.exitCode ?? server?.signalCode}): ${stderrTail.slice(-600)}\n`,
     )
   wasKilled = false
   for (let more = 50; !isRunning(); more -= 1) {
@@ -119,7 +119,7 @@ async function killAll(): Promise<void> {
 function signalAll(signal: NodeJS.Signals): void {
   const pid = server?.pid
   if (pid === undefined || !isRunning()) return
-  // Of a server that is killed nobody could tell any more whose children they were.
+  // After a kill, the parent of these processes is unknown.
   const before = childrenOf(pid)
   send(pid, signal)
   for (const child of new Set([...before, ...childrenOf(pid)])) send(child, signal)
@@ -200,14 +200,14 @@ async function succeed(child: ChildProcess): Promise<void> {
 
 /** It says so in its log. */
 async function isReady(child: ChildProcess): Promise<void> {
-  lastWords = ''
+  stderrTail = ''
   const ended = once(child, 'close').then(() => {
-    throw new Error(`PostgreSQL did not start: ${lastWords}`)
+    throw new Error(`PostgreSQL did not start: ${stderrTail}`)
   })
   const ready = new Promise<void>((resolve) => {
     child.stderr?.on('data', (chunk) => {
-      lastWords = `${lastWords}${String(chunk)}`.slice(-4_000)
-      if (lastWords.includes('ready to accept connections')) resolve()
+      stderrTail = `${stderrTail}${String(chunk)}`.slice(-4_000)
+      if (stderrTail.includes('ready to accept connections')) resolve()
     })
   })
   await Promise.race([ready, ended])

@@ -11,7 +11,7 @@ export interface DatabaseProxy {
   refuse: boolean
   /** Every piece takes so long, in each direction. */
   delayMs: number
-  /** How many pieces went to the database; whoever waits for each answer makes as many round trips. */
+  /** How many pieces went to the database; a client that waits for each answer makes as many round trips. */
   sent: number
   /** Hears every piece that goes to the database. */
   heard?: (chunk: Buffer) => void

@@ -26,7 +26,7 @@ export interface PostgresOptions {
   readonly diskMb?: number
 }
 
-/** Starts a PostgreSQL for whoever kills or measures it; others share one (databases.ts). It ends with this process. */
+/** Starts a PostgreSQL for tests that kill or measure it; others share one (databases.ts). It ends with this process. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const disk = options.diskMb === undefined ? undefined : mkdtempSync(join(tmpdir(), 'collet-disk-'))
   const child = startProcess(options, disk)

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline'
 import { openPostgresStore } from '#store/postgres/open'
 import { attemptAt, sampleCall, success } from '../contracts/samples.ts'
 
-/** Claims calls from a process of its own, and ends them when it is told to; until then it lives or is killed. */
+/** Claims calls from its own process, and ends them on request; until then it runs or is killed. */
 const [url = '', masterKey = '', leaseMs = '', ...records] = process.argv.slice(2)
 const key = Buffer.from(masterKey, 'base64')
 const store = await openPostgresStore({ url, masterKey: key, leaseMs: Number(leaseMs) })

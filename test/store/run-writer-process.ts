@@ -18,5 +18,5 @@ await store.claim(
   }),
 )
 process.stdout.write('ready\n')
-// Held on purpose: a store that nobody can reach any more is collected, and its lock with it.
+// Held on purpose: an unreachable store is garbage collected, and its lock with it.
 setInterval(() => store.writer, 60_000)

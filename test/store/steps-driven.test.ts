@@ -14,7 +14,7 @@ interface Module {
   readonly text: string
 }
 
-/** Comments and texts are no code; what is put into a template is looked at by nobody else, and holds no steps. */
+/** Comments and texts are no code; values in a template are not checked elsewhere, and contain no steps. */
 function codeOf(text: string): string {
   return text
     .replaceAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, '')
@@ -39,7 +39,7 @@ function stepNames(module: Module, all: ReadonlyMap<string, Module>): ReadonlySe
   return names
 }
 
-/** Calls of generators that nobody drives: they compile, look right and do nothing. */
+/** Calls of generators that are not driven: they compile, look right and do nothing. */
 function undriven(module: Module, all: ReadonlyMap<string, Module>): readonly string[] {
   const code = codeOf(module.text)
   const names = stepNames(module, all)

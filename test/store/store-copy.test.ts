@@ -60,7 +60,7 @@ describe('a copy of a store', () => {
       expect(await goOn(store, heads)).toEqual(['found', 'claimed', 'settled', true])
       await runThrough(store, sampleCall({ record: 'record-6', callId: 'call-6' }))
     })
-    // It was used since, so it is nobody's copy any more.
+    // It was used since, so it is no longer a copy.
     await expect(copy(lived, target)).rejects.toThrow('holds a store of its own')
     await expect(copy(lived, sqlite('other.db'), Buffer.alloc(32, 8))).rejects.toThrow('key does not fit')
     const back = sqlite('back.db')

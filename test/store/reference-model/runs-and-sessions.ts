@@ -163,7 +163,7 @@ interface Run extends Mutable<RunRecord> {
   readonly events: RunEvent[]
 }
 
-/** Runs and what was told in them. */
+/** Runs and their events. */
 export class ReferenceRuns {
   readonly #runs = new Map<string, Run>()
 
