@@ -4,8 +4,9 @@ import { describeServer, readServer } from './client-servers.ts'
 import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
 
 /**
- * Entries of MCP clients by which an agent reaches a server of Collet's sources directly: without approvals, limits and records.
- * Found by reading files; nothing is started, and values are filled in only to compare them in memory.
+ * Finds entries of MCP clients with which an agent reaches a server of Collet's sources directly, without approvals,
+ * limits and records. `collet connect`, `collet doctor` and the console show them. Invariant: it only reads files;
+ * nothing is started, and placeholders are filled in only to compare values in memory.
  */
 
 /** An entry in a client's file that does not lead to Collet. */
@@ -14,16 +15,15 @@ export interface Bypass {
   readonly title: string
   readonly file: string
   readonly scope: ClientFile['scope']
-  /** Members that lead to it in the file. */
+  /** Its path of members in the file. */
   readonly path: readonly string[]
   readonly name: string
-  /** The source that serves the same server; absent where Collet does not serve it. */
+  /** The source that serves the same server; absent if Collet does not serve it. */
   readonly source?: string
-  /** Names of variables and headers that look like credentials and stand in the file in clear text. */
+  /** Names of variables and headers that look like credentials and are in the file in clear text. */
   readonly clear: readonly string[]
 }
 
-/** A source, and the options that say where it leads. */
 interface KnownSource {
   readonly key: string
   readonly options: JsonObject
@@ -33,11 +33,10 @@ interface BypassOptions {
   readonly place: ReturnType<typeof clientPlace>
   readonly sources: readonly KnownSource[]
   isOwnAddress(url: string): boolean
-  /** Files to look into beside the clients' usual ones. */
+  /** Further files to read. */
   readonly files?: readonly ClientFile[]
 }
 
-/** The entries of these clients that go around Collet. */
 export function findBypasses(
   clients: readonly string[],
   { place, sources, isOwnAddress, files = [] }: BypassOptions,
@@ -85,7 +84,7 @@ function targetOf({ command, args, url }: JsonObject): string {
   )
 }
 
-/** What says where a source leads, of options in any shape. */
+/** The command or address in options of any shape. */
 export function upstreamIn(options: object = {}): JsonObject {
   const { command, args, url }: { command?: unknown; args?: unknown; url?: unknown } = options
   return {

@@ -4,25 +4,25 @@ import { parseSettings, readSettingsFile } from './client-files.ts'
 import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
 
 /**
- * What a person has already decided about servers in the client itself. A yes counts only from the user's own files, because a
- * repository can bring settings that approve its own servers. A no counts from every file.
+ * Reads what the user has decided about MCP servers in Claude Code, Gemini CLI and Codex, for `collet import --from`.
+ * Invariant: an approval counts only from the user's own files, because a repository may contain settings that approve
+ * its own servers. A rejection counts from every file.
  */
 
 type Place = ReturnType<typeof clientPlace>
 type Decision = 'approved' | 'rejected' | 'undecided'
 
-/** What was decided about a server, and in which client. */
 export interface Decided {
   readonly decision: Decision
   readonly client: string
 }
 
-/** What was decided about a server; `undefined` where the client keeps no decisions in files. */
+/** `undefined` if the client keeps no decision about the server in files. */
 type Decide = (name: string, scope: ClientFile['scope']) => Decision | undefined
 
 /**
- * What the user has decided about the servers in a file. `client` is the one whose file it was read as, if any. A no counts from
- * every client that reads the file, because it is about the server and not about the command that names the file.
+ * Decisions about the servers in a file. `client` is the client whose file was named, if any. A rejection counts from
+ * every client that reads the file, because it is about the server.
  */
 export function readDecisions(
   path: string,
@@ -71,7 +71,7 @@ function claudeCode({ home, folder, platform, variables }: Place): Decide {
   }
 }
 
-/** Where an organisation keeps settings of Claude Code that its users cannot change. */
+/** Settings of Claude Code that an organisation manages. */
 const MANAGED: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
   darwin: '/Library/Application Support/ClaudeCode',
   win32: 'C:\\Program Files\\ClaudeCode',
@@ -86,7 +86,7 @@ function gemini({ home, folder }: Place): Decide {
   return (name) => (excluded.has(name) || allowed.some((list) => !list.has(name)) ? 'rejected' : undefined)
 }
 
-/** Codex reads a project's file only where the user trusts that project. */
+/** Codex reads a project's file only if the user trusts the project. */
 function codex({ home, folder, variables }: Place): Decide {
   const config = read(join(variables.CODEX_HOME || join(home, '.codex'), 'config.toml'))
   const { trust_level: level } = objectIn(config.projects, folder)

@@ -6,16 +6,16 @@ import { parseJsonc, removeJsoncMember, setJsoncMember } from './jsonc.ts'
 import { parseToml, renderTomlTable } from './toml.ts'
 
 /**
- * The files in which MCP clients list their servers, as JSON with comments, TOML or YAML: reading the list, and changing one
- * entry of the text so that everything else stays. Nothing here starts a server or fills in a placeholder.
+ * Reads and edits the files in which MCP clients list their servers: JSON with comments, TOML or YAML. `collet import
+ * --from`, `collet connect` and the search for bypasses use it. Invariant: an edit changes one entry and keeps the
+ * rest of the text; no server is started and no placeholder is filled in.
  */
 
-/** An MCP server as a client's file lists it, its placeholders not filled in. */
+/** An MCP server as a client's file lists it, with its placeholders. */
 export interface WrittenServer {
-  /** The key that its owner chose. */
   readonly name: string
   readonly file: string
-  /** Members that lead to it in the file. */
+  /** Its path of members in the file. */
   readonly path: readonly string[]
   readonly entry: JsonObject
 }
@@ -29,13 +29,13 @@ interface AskedValue {
 interface ServerList {
   readonly servers: readonly WrittenServer[]
   readonly asked: readonly AskedValue[]
-  /** Everything else that the file says. */
+  /** The whole file. */
   readonly root: JsonObject
 }
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024
 
-/** The text of a file; `undefined` for what is not there, not a regular file, or too large for settings. */
+/** The text of a file; `undefined` if it does not exist, is no regular file, or is too large for settings. */
 export function readSettingsFile(file: string): string | undefined {
   try {
     const stat = statSync(file)
@@ -45,7 +45,7 @@ export function readSettingsFile(file: string): string | undefined {
   }
 }
 
-/** The value that a settings file holds, by the end of its name; `undefined` where it does not parse. */
+/** Parses a settings file in the format of its extension; `undefined` if that fails. */
 export function parseSettings(text: string, file: string): JsonObject | undefined {
   const value = parseAs(formatOf(file), text)
   return isJsonObject(value) ? value : undefined
@@ -71,10 +71,7 @@ function parseAs(format: Format, text: string): JsonValue | undefined {
 /** Members under which clients keep their servers; each is tried at the root. */
 const LISTS = ['mcpServers', 'servers', 'context_servers', 'mcp_servers'] as const
 
-/**
- * The servers that a client's file lists, for all projects or for the one in `folder`. `undefined` for a text that is no such
- * file.
- */
+/** The servers in a client's file, for all projects or for the one in `folder`; `undefined` if it is no such file. */
 export function readServerList(text: string, file: string, folder: string): ServerList | undefined {
   const root = parseSettings(text, file)
   if (root === undefined) return undefined
@@ -105,7 +102,7 @@ export function readServerList(text: string, file: string, folder: string): Serv
   return { servers, asked: inputs.flatMap(askedValue), root }
 }
 
-/** Members of lists that also hold other things; their type tells servers apart. */
+/** These lists also hold other things; servers are recognised by their type. */
 function onlyTyped(list: JsonValue | undefined, types: readonly string[]): JsonObject {
   if (!isJsonObject(list)) return {}
   return Object.fromEntries(
@@ -121,7 +118,7 @@ function askedValue(input: JsonValue): readonly AskedValue[] {
   return [{ id, description: typeof description === 'string' ? description : id }]
 }
 
-/** An entry alone, as a file would hold it. */
+/** The text of a file that holds this entry only. */
 export function renderEntry(format: Format, path: readonly string[], entry: JsonObject): string {
   if (format === 'toml') return renderTomlTable(path, entry).trimEnd()
   const whole = path.reduceRight<JsonObject>((inner, name) => ({ [name]: inner }), entry)
@@ -130,7 +127,7 @@ export function renderEntry(format: Format, path: readonly string[], entry: Json
     : yamlText(parseDocument(''), path, entry).trimEnd()
 }
 
-/** The text with this entry; everything else stays. `undefined` where that cannot be done safely. */
+/** Adds or replaces an entry; `undefined` if that cannot be done safely. */
 export function withEntry(
   text: string,
   file: string,
@@ -151,7 +148,7 @@ export function withEntry(
   }
 }
 
-/** The text without this entry; everything else stays. `undefined` where that cannot be done safely. */
+/** Removes an entry; `undefined` if that cannot be done safely. */
 export function withoutEntry(text: string, file: string, path: readonly string[]): string | undefined {
   const format = formatOf(file)
   const before = parseAs(format, text)
@@ -167,15 +164,15 @@ export function withoutEntry(text: string, file: string, path: readonly string[]
   }
 }
 
-/** An edit counts only if the new text says exactly what was meant. */
-function checked(text: string | undefined, format: Format, meant: JsonObject): string | undefined {
+/** Accepts an edit only if the new text parses to the intended value. */
+function checked(text: string | undefined, format: Format, intended: JsonObject): string | undefined {
   const after = text === undefined ? undefined : parseAs(format, text)
-  return isJsonObject(after) && canonicalJson(pruned(after)) === canonicalJson(pruned(meant))
+  return isJsonObject(after) && canonicalJson(pruned(after)) === canonicalJson(pruned(intended))
     ? text
     : undefined
 }
 
-/** Without empty objects: a list that has lost its last entry may go or stay. */
+/** Removes empty objects: a list without entries may stay or go. */
 function pruned(value: JsonValue): JsonValue {
   if (!isJsonObject(value)) return value
   const members = Object.entries(value).map(([name, inner]): [string, JsonValue] => [name, pruned(inner)])
@@ -208,7 +205,7 @@ function yamlText(
   return document.toString({ lineWidth: 0 })
 }
 
-/** The text without the table at `path` and the tables inside it; `undefined` where it has none. */
+/** The text without the table at `path` and the tables inside it; `undefined` if there is none. */
 function withoutTables(text: string, path: readonly string[]): string | undefined {
   const tables = (parseToml(text)?.tables ?? []).filter((table) =>
     path.every((name, index) => table.path[index] === name),

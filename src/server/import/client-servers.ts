@@ -6,14 +6,15 @@ import { isOwnHeader } from '#sources/mcp/options'
 import type { WrittenServer } from './client-files.ts'
 
 /**
- * Entries of MCP clients as options of a source. `describeServer` says what an entry would start, reach and read without doing
- * any of it; `readServer` fills in its placeholders, which needs the consent of a person first.
+ * Converts entries of MCP clients to options of a source, for `collet import --from` and the search for bypasses.
+ * Invariant: `describeServer` only describes what an entry would start, reach and read; `readServer` fills in its
+ * placeholders, which requires the user's consent first.
  */
 
-/** The members by which clients name an address, in the order in which they count. */
+/** Members in which clients write an address, by precedence. */
 const ADDRESS_MEMBERS = ['url', 'serverUrl', 'httpUrl', 'uri'] as const
 
-/** An entry in one shape, whatever its client calls the parts. */
+/** An entry in one form for all clients. */
 interface PlainEntry {
   readonly command: string | undefined
   readonly args: readonly string[]
@@ -66,7 +67,7 @@ function commandOf({ command, cmd, args }: JsonObject): { command: string | unde
   return { command: textOf(command) ?? textOf(cmd), args: words }
 }
 
-/** Names of variables that the client hands on from its own environment. */
+/** Variables that the client passes on from its own environment. */
 function passedOn(names: JsonValue | undefined): JsonObject {
   const texts = Array.isArray(names) ? names.map((name) => (isJsonObject(name) ? name.name : name)) : []
   return Object.fromEntries(
@@ -82,38 +83,36 @@ function textOf(value: JsonValue | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** What placeholders stand for. */
+/** Values of placeholders. */
 export interface PlaceholderValues {
   readonly home: string
-  /** A variable of the environment. */
   variable(name: string): string | undefined
-  /** What the client would ask its user for. */
+  /** A value that the client would ask its user for. */
   input(id: string): string | undefined
   /** The text of a file that the entry names as its `envFile`. */
   readFile(file: string): string | undefined
 }
 
-/** Why an entry is not imported; `undefined` where it can be. */
 type Unusable = { readonly kind: 'skipped' | 'unusable'; readonly why: string }
 
-/** A variable or a header of an entry; without a value where its name looks like that of a credential. */
+/** A variable or header of an entry; without its value if the name looks like a credential. */
 interface WrittenValue {
   readonly name: string
   readonly value?: string
 }
 
-/** What an entry would do, in the words of its file: nothing is filled in. */
+/** What an entry would do, with its placeholders as they are written. */
 export interface ServerPlan {
   /** The command line, or the address. */
   readonly target: string
   readonly isProgram: boolean
   /** Variables of the shell that would be filled in. */
   readonly variables: readonly string[]
-  /** Values that a person would be asked for. */
+  /** Values that the user would be asked for. */
   readonly inputs: readonly string[]
   /** The variables and headers that the entry sets itself, as its file has them. */
   readonly sets: readonly WrittenValue[]
-  /** Names of variables and headers that look like credentials and stand in the file in clear text. */
+  /** Names of variables and headers that look like credentials and are in the file in clear text. */
   readonly clear: readonly string[]
   readonly envFile: string | undefined
   readonly cwd: string | undefined
@@ -162,7 +161,6 @@ function isClearSecret(name: string, value: JsonValue): boolean {
   )
 }
 
-/** A value as the text that it is filled in as. */
 function valueText(value: JsonValue): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
@@ -171,7 +169,7 @@ function quotedWord(word: string): string {
   return word === '' || /\s/.test(word) ? JSON.stringify(word) : word
 }
 
-/** `collet mcp`, however it is started, or our own address: importing it would make an endless loop. */
+/** `collet mcp` or this server's own address: importing it would make an endless loop. */
 function isCollet(entry: JsonObject, isOwnAddress: (url: string) => boolean): boolean {
   const { command, args } = commandOf(entry)
   const words = [command ?? '', ...args]
@@ -182,7 +180,7 @@ function isCollet(entry: JsonObject, isOwnAddress: (url: string) => boolean): bo
   )
 }
 
-/** Tells the MCP address of the server that listens on this port of this machine from others. */
+/** Recognises the MCP address of the server on this port of this machine. */
 export function isOwnMcpAddress(port: number): (text: string) => boolean {
   return (text) => {
     const url = URL.parse(text)
@@ -192,19 +190,18 @@ export function isOwnMcpAddress(port: number): (text: string) => boolean {
   }
 }
 
-/** The launcher of a package or a checkout, or what a checkout's launcher runs: `node --conditions=collet-source … main.ts`. */
+/** The launcher of a package or a checkout, or the command that the latter runs: `node --conditions=collet-source … main.ts`. */
 function isColletProgram(words: readonly string[]): boolean {
   const path = words.at(-1)?.replaceAll('\\', '/') ?? ''
   if (/^collet(?:@[^/]*)?(?:\.(?:cmd|exe|js|ps1))?$/.test(basename(path))) return true
   return words.includes('--conditions=collet-source') && path.endsWith('/src/cli/main.ts')
 }
 
-/** Options with every placeholder that has a value filled in; `why` says which have none. */
+/** Options with their placeholders filled in; `why` names those without a value. */
 type ServerReading =
   | { readonly kind: 'usable'; readonly options: JsonObject }
   | { readonly kind: 'unusable'; readonly options: JsonObject; readonly why: string }
 
-/** An entry as the options of a source, its placeholders filled in. */
 export function readServer(
   { file, entry }: Pick<WrittenServer, 'file' | 'entry'>,
   folder: string,
@@ -219,7 +216,7 @@ export function readServer(
     : { kind: 'unusable', options, why: whatIsMissing(missing) }
 }
 
-/** A file in a hidden folder of a project, or in the project itself, is about that; any other about where the user is. */
+/** The project that a file belongs to. For a file of the user that is the working folder. */
 function projectOf(file: string, folder: string): string {
   if (basename(file) === '.mcp.json') return dirname(file)
   const holder = basename(dirname(file))
@@ -253,7 +250,7 @@ const KNOWN_PLACES: ReadonlySet<string> = new Set([
 interface Placeholder {
   readonly kind: 'env' | 'input' | 'file'
   readonly name: string
-  /** `bare`: `$NAME`, which a program's argument may mean for a shell; `explicit`: it can be nothing but a placeholder. */
+  /** `bare`: `$NAME`, which may be for a shell if it is in an argument; `explicit`: certainly a placeholder. */
   readonly form: 'bare' | 'braced' | 'explicit'
   readonly otherwise: string | undefined
 }
@@ -270,12 +267,12 @@ function placeholderOf(match: readonly (string | undefined)[]): Placeholder {
   return { kind: kind === 'input' ? 'input' : 'env', name: name ?? bareName ?? '', form, otherwise }
 }
 
-/** The placeholders in a text that stand for a value of the user; places such as the project's folder are left out. */
+/** The placeholders in a text, except those for folders of the project and the user. */
 function placeholdersOf(text: string): readonly Placeholder[] {
   return [...text.matchAll(PLACEHOLDER)].map(placeholderOf).filter(({ name }) => !KNOWN_PLACES.has(name))
 }
 
-/** Fills in the placeholders of one entry, and keeps which have no value. */
+/** Fills in the placeholders of one entry, and collects those without a value. */
 class Placeholders {
   readonly #values: PlaceholderValues
   readonly #folder: string
@@ -291,7 +288,7 @@ class Placeholders {
   }
 
   program(command: string, { args, env, envFile, cwd }: PlainEntry): JsonObject {
-    // What the entry says itself counts more than what its file of variables says.
+    // Variables of the entry take precedence over those of its file.
     const variables = { ...this.#fromFile(envFile), ...this.#texts(env) }
     return {
       type: 'mcp',
@@ -328,12 +325,12 @@ class Placeholders {
     return Object.fromEntries(pairs.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
   }
 
-  /** A value that must be whole. */
+  /** A value in which every placeholder must be filled in. */
   #text(text: string): string {
     return this.#fill(text, true)
   }
 
-  /** A word of a command line: `${X}` may be meant for a shell there. */
+  /** A word of a command line, where `${X}` may be for a shell. */
   #word(text: string): string {
     return this.#fill(text, false)
   }

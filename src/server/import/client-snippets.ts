@@ -3,34 +3,38 @@ import { commandOnPages } from '#server/own-command'
 import { renderEntry } from './client-files.ts'
 import { addressEntry, KEY_VARIABLE, MCP_CLIENTS, type McpClient } from './clients.ts'
 
-/** What a client is connected to. */
+/**
+ * Texts that connect an MCP client or a library to a server: what to paste, where, and the command that does it. The
+ * page at `/`, the console and `collet connect` show them. Invariant: no snippet contains a key.
+ */
+
+/** The server that a client is connected to. */
 interface SnippetTarget {
-  /** Of MCP, with the path of a toolset. */
+  /** The MCP address, with the path of a toolset. */
   readonly url: string
-  /** What the server is called there. */
+  /** The server's name in the client. */
   readonly name: string
   readonly isKeyed: boolean
-  /** Whether clients that start programs can start this server: it is on their machine. */
+  /** The server runs on the client's machine, so the client can start it. */
   readonly isOwnMachine: boolean
 }
 
-/** What to paste where, for one client or library. */
 export interface ClientSnippet {
   readonly name: string
   readonly title: string
   readonly kind: 'json' | 'toml' | 'yaml' | 'terminal' | 'code'
-  /** Where it goes, in words: a file, or the terminal. */
+  /** The place for the text, in words: a file, or the terminal. */
   readonly place: string
   readonly text: string
-  /** What does it without pasting; `null` where nothing does. */
+  /** The command that does the same; `null` if there is none. */
   readonly command: string | null
-  /** An address that makes the client ask whether to add the server; `null` where it has none. */
+  /** An address that makes the client ask whether to add the server; `null` if it has none. */
   readonly link: string | null
-  /** What to do after. */
+  /** The next step. */
   readonly after: string
 }
 
-/** Every way to connect that we know, clients first. */
+/** Snippets for all clients, then for libraries. */
 export function clientSnippets(target: SnippetTarget): readonly ClientSnippet[] {
   const clients = Object.entries<McpClient>(MCP_CLIENTS).flatMap(([name, client]) => {
     const entry = addressEntry(client, target)
@@ -41,7 +45,6 @@ export function clientSnippets(target: SnippetTarget): readonly ClientSnippet[] 
   return [...clients, inspector(target), aiSdk(target), langChain(target)]
 }
 
-/** What the Inspector's command line takes. */
 export function inspectorCommand({ url, isKeyed }: Pick<SnippetTarget, 'url' | 'isKeyed'>): string {
   const header = isKeyed ? ` --header "Authorization: Bearer $${KEY_VARIABLE}"` : ''
   return `npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list${header}`
@@ -65,7 +68,7 @@ function fileSnippet(
   }
 }
 
-/** The user's own files, as people write them; those of desktop programs differ by platform. */
+/** Files of the user as people write their paths; those of desktop programs differ by platform. */
 const USER_FILES: Readonly<Record<string, string>> = {
   windsurf: '~/.codeium/windsurf/mcp_config.json',
   codex: '~/.codex/config.toml',
@@ -86,7 +89,7 @@ const LINKS: Readonly<Record<string, (name: string, entry: JsonObject) => string
   },
 }
 
-/** A client that starts programs can start a server on its own machine; some take the address of another one in their settings. */
+/** For a client that starts programs: a command on its own machine, else the place for addresses in its settings. */
 function programSnippet(
   name: string,
   { title, after, connectors }: McpClient,

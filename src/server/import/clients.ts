@@ -3,20 +3,20 @@ import { join } from 'node:path'
 import type { JsonObject } from '#kernel/base/json'
 
 /**
- * The MCP clients that `collet connect` writes for and `collet import --from` reads: where each keeps its list of servers, in
- * which format, and what an entry for Collet looks like there. docs/clients.md says which of it was confirmed and where.
+ * The table of MCP clients that `collet connect` writes for and `collet import --from` reads: the files of each, their
+ * format, and the form of an entry for Collet. docs/clients.md lists which of it was confirmed. Invariant: no entry
+ * contains a key, only the name of the variable that holds it.
  */
 
-/** The variable that holds a client's key: Collet never prints or writes a key. */
 export const KEY_VARIABLE = 'COLLET_API_KEY'
 const KEY_GAP = '<your key>'
 
-/** Where to look: the folder of a project, and the user's folders. */
+/** The folders of the project and of the user. */
 interface ClientPlace {
   readonly folder: string
   readonly platform: NodeJS.Platform
   readonly home: string
-  /** Where desktop programs of this user keep their settings. */
+  /** Settings of the user's desktop programs. */
   readonly settings: string
   /** `XDG_CONFIG_HOME`, or `~/.config` on every platform. */
   readonly config: string
@@ -32,27 +32,25 @@ interface ClientProgram {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** A program that talks to MCP servers, and the files in which it lists them. */
 export interface McpClient {
   readonly title: string
   readonly format: 'json' | 'toml' | 'yaml'
   /** The member of its file that holds the servers. */
   readonly member: string
-  /** Its files in a project, which a repository may have brought along. */
+  /** Files in a project; they may come with a repository. */
   readonly projectFiles: readonly string[]
-  /** The user's own files. */
   userFiles(place: ClientPlace): readonly string[]
-  /** Whose file `connect` writes to. */
+  /** The file that `connect` writes to. */
   readonly writesTo: 'project' | 'user'
-  /** How its files name a variable of the environment; absent where they cannot, or where that is not confirmed. */
+  /** Syntax for a variable of the environment; absent if there is none, or none was confirmed. */
   readonly variable?: (name: string) => string
-  /** The entry of a server at an address; absent where the client only starts programs. */
+  /** The entry of a server at an address; absent if the client only starts programs. */
   readonly atAddress?: (server: ClientAddress) => JsonObject
-  /** The entry of a program, where it differs from `command`, `args` and `env`. */
+  /** The entry of a program, if it is not `command`, `args` and `env`. */
   readonly forProgram?: (program: ClientProgram, name: string) => JsonObject
-  /** Where its settings take the address of a server that its maker's cloud can reach. */
+  /** The place in its settings for servers that its vendor's cloud can reach. */
   readonly connectors?: { readonly place: string; readonly note: string }
-  /** What to do after its file has changed. */
+  /** The user's next step after its file has changed. */
   readonly after: string
 }
 
@@ -228,19 +226,17 @@ export const MCP_CLIENTS = {
   },
 } as const satisfies Readonly<Record<string, McpClient>>
 
-/** Names of the clients, as commands take them. */
 export const CLIENT_NAMES: readonly string[] = Object.keys(MCP_CLIENTS)
 
 function plainProgram({ command, args, env }: ClientProgram): JsonObject {
   return { command, args: [...args], ...(Object.keys(env).length === 0 ? {} : { env: { ...env } }) }
 }
 
-/** A client by its name; `undefined` for any other word. */
 export function mcpClient(name: string): McpClient | undefined {
   return Object.entries<McpClient>(MCP_CLIENTS).find(([known]) => known === name)?.[1]
 }
 
-/** The entry by which a client reaches Collet at an address; `undefined` where it only starts programs. */
+/** The entry by which a client reaches Collet at an address; `undefined` if it only starts programs. */
 export function addressEntry(
   client: McpClient,
   { url, name, isKeyed }: Omit<ClientAddress, 'headers'>,
@@ -263,7 +259,6 @@ function keyIn({ variable }: McpClient): string {
   return variable?.(KEY_VARIABLE) ?? KEY_GAP
 }
 
-/** A file of a client. */
 export interface ClientFile {
   readonly path: string
   readonly scope: 'user' | 'project'
@@ -286,7 +281,7 @@ export function writtenFile(client: McpClient, place: ClientPlace): string {
   return (files.find(({ scope }) => scope === client.writesTo) ?? files[0])?.path ?? ''
 }
 
-/** Where the clients of this user keep their files; `variables` are those of the environment. */
+/** The folders of this user on this platform; `variables` is the environment. */
 export function clientPlace(
   folder: string,
   variables: Variables,

@@ -3,13 +3,13 @@ import { parse } from 'yaml'
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, tooMuchJson } from '#kernel/base/json'
 
 /**
- * The thread in which a look at an address or a file parses what it found (`readHead` of probe.ts). It gives back the few
- * members by which a document is recognised, never the whole: that would be copied on the serving thread.
+ * The worker thread in which `readHead` of probe.ts parses a document. Invariant: it returns only the few members by
+ * which a document is recognised, because the whole document would be copied on the serving thread.
  */
 const MAX_ALIASES = 1_000
 const MAX_TEXT = 1_000
 
-/** Running out of memory inside `JSON.parse` would end the whole process, so values are counted before they are built. */
+/** Values are counted before they are built: running out of memory in `JSON.parse` would end the whole process. */
 const BOUNDS = { deepest: Number.POSITIVE_INFINITY, maxValues: 4_000_000 }
 
 function parseText(text: string): JsonValue | undefined {

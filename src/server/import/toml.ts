@@ -1,8 +1,9 @@
 import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
 /**
- * TOML 1.0 as configuration files use it, with the place of every table, so that one table can be cut out and the rest of the
- * text stays. Dates are kept as text. What is not TOML gives `undefined`.
+ * A reader of TOML 1.0 for settings files, with the position of every table, so that `client-files.ts` can remove one
+ * table and keep the rest of the text. Dates are read as text. Invariant: a text that is not TOML gives `undefined`,
+ * and nesting is bounded.
  */
 
 interface TomlTable {
@@ -17,7 +18,6 @@ interface TomlDocument {
   readonly tables: readonly TomlTable[]
 }
 
-/** Reads a text; `undefined` for one that is not TOML. */
 export function parseToml(text: string): TomlDocument | undefined {
   try {
     return new Reader(text).document()
@@ -48,14 +48,14 @@ class NotToml extends Error {}
 
 const MAX_DEPTH = 64
 
-/** Objects in the making; without a prototype, so that `__proto__` is a name like any other. */
+/** Without a prototype, so that `__proto__` is an ordinary name. */
 type Draft = { [name: string]: JsonValue }
 
 class Reader {
   readonly #text: string
   readonly #root: Draft = Object.create(null)
   readonly #tables: { path: readonly string[]; start: number; end: number }[] = []
-  /** Inline tables, which nothing can be added to. */
+  /** Inline tables, which cannot be extended. */
   readonly #closed = new WeakSet<Draft>()
   #headers = new Set<string>()
   #at = 0
@@ -91,7 +91,7 @@ class Reader {
       this.#headers.add(header)
       return this.#tableAt(this.#root, path)
     }
-    // Each table of a list has tables of its own.
+    // Each table of a list has its own subtables.
     this.#headers = new Set([...this.#headers].filter((each) => !each.startsWith(header.slice(0, -1))))
     const holder = this.#tableAt(this.#root, path.slice(0, -1))
     const name = path.at(-1) ?? ''
