@@ -204,7 +204,7 @@ export interface AdminSending extends Pick<AdminRequest, 'body' | 'isQuestion' |
   readonly query?: Readonly<Record<string, string | number | undefined>>
 }
 
-function requestFor(
+export function requestFor(
   { method, path }: Operation,
   { id = '', query = {}, body, ...kind }: AdminSending,
 ): AdminRequest {
@@ -218,7 +218,10 @@ function requestFor(
   }
 }
 
-function readAnswer<Declared extends Operation>(operation: Declared, answer: JsonValue): AnswerOf<Declared> {
+export function readAnswer<Declared extends Operation>(
+  operation: Declared,
+  answer: JsonValue,
+): AnswerOf<Declared> {
   if (isAnswer(operation, answer)) return answer
   throw new CommandFailure(
     EXIT.server,

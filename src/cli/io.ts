@@ -202,15 +202,7 @@ export const REAL_SERVICES: Services = {
     const store = await openStore(url, { ...keys, mode: 'server' })
     await store.close()
   },
-  async checkWritable({ url, ...keys }) {
-    const { openStore } = await import('#store/stores')
-    const store = await openStore(url, { ...keys, mode: 'operator' })
-    try {
-      await store.checkWritable()
-    } finally {
-      await store.close()
-    }
-  },
+  checkWritable: (access) => withOperatorStore(access, async (store) => await store.checkWritable()),
   async migrate({ url, ...key }, mode) {
     const { migrateStore } = await import('#store/stores')
     return await migrateStore(url, key, mode)
@@ -223,10 +215,8 @@ export const REAL_SERVICES: Services = {
     const { backUpStore } = await import('#store/stores')
     await backUpStore(url, file)
   },
-  async verifyJournal({ url, ...keys }, kept) {
-    const { openStore } = await import('#store/stores')
-    const store = await openStore(url, { ...keys, mode: 'operator' })
-    try {
+  verifyJournal: (access, kept) =>
+    withOperatorStore(access, async (store) => {
       const plain = await store.verify()
       if (!plain.ok) return plain
       for (const head of kept) {
@@ -234,10 +224,7 @@ export const REAL_SERVICES: Services = {
         if (!verified.ok) return verified
       }
       return plain
-    } finally {
-      await store.close()
-    }
-  },
+    }),
   async connect(url, options) {
     const { connect } = await import('#client/index')
     return connect(url, options)
@@ -279,4 +266,13 @@ export const REAL_SERVICES: Services = {
       asked.end(text)
     })
   },
+}
+
+async function withOperatorStore<T>(access: StoreAccess, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await REAL_SERVICES.openStore(access)
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
 }

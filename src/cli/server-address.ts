@@ -39,6 +39,8 @@ export const SERVER_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
+type Fetchers = Pick<Services, 'fetch' | 'fetchKnown'>
+
 export interface ServerAddress {
   /** Without a trailing slash. */
   readonly url: string
@@ -138,7 +140,7 @@ const MAX_LOOK_MS = 1_000
 /** The address of the server on the configured port, if it also uses this data folder. */
 export async function sameServer(
   { dataFolder, server: { host, port, tls } }: Pick<Settings, 'dataFolder' | 'server'>,
-  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+  services: Fetchers,
 ): Promise<string | undefined> {
   const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
   const url = `${tls === undefined ? 'http' : 'https'}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
@@ -149,7 +151,7 @@ export async function sameServer(
 export async function takesTokenOf(
   dataFolder: string,
   server: ServerAddress,
-  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+  services: Fetchers,
 ): Promise<boolean> {
   try {
     const token = await readFile(startTokenFileIn(dataFolder, server.url), 'utf8')
@@ -224,10 +226,7 @@ interface JsonRequest {
 }
 
 /** Sends one request and returns its JSON object; refusals become failures with the server's message. */
-export async function requestJson(
-  request: JsonRequest,
-  services: Pick<Services, 'fetch' | 'fetchKnown'>,
-): Promise<JsonObject> {
+export async function requestJson(request: JsonRequest, services: Fetchers): Promise<JsonObject> {
   const response = await send(request, AbortSignal.timeout(PATIENCE_MS), services)
   const answer = parseJson(await response.text())
   if (response.ok && isJsonObject(answer)) return answer
@@ -237,7 +236,7 @@ export async function requestJson(
 /** Sends one request and yields the events of its answer, until `ended` is aborted or no event arrives in time. */
 export async function* requestEvents(
   request: JsonRequest,
-  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+  services: Fetchers,
   ended: AbortSignal,
 ): AsyncGenerator<StreamEvent> {
   const wait = new IdleTimeout(PATIENCE_MS, [ended])
@@ -262,7 +261,7 @@ export const MAX_EVENT_LENGTH = 16 * 1_024 * 1_024
 async function send(
   { method, server, path, credential, body, onActing }: JsonRequest,
   signal: AbortSignal,
-  services: Pick<Services, 'fetch' | 'fetchKnown'>,
+  services: Fetchers,
 ): Promise<Response> {
   const response = await fetchFrom(server, services)(`${server.url}${path}`, {
     method,
@@ -295,10 +294,7 @@ function refusalOf(
 }
 
 /** `fetch` for a server: if its certificate is known, only that certificate is accepted. */
-export function fetchFrom(
-  { certificate }: ServerAddress,
-  services: Pick<Services, 'fetch' | 'fetchKnown'>,
-): typeof fetch {
+export function fetchFrom({ certificate }: ServerAddress, services: Fetchers): typeof fetch {
   return certificate === undefined ? services.fetch : services.fetchKnown(certificate)
 }
 

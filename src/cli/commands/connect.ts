@@ -8,6 +8,7 @@ import {
   defineCommand,
   EXIT,
   type ExitCode,
+  type OptionSpecs,
   UsageError,
 } from '#cli/command'
 import { backUp, closeBypasses, lookForBypasses, replaceFile } from '#cli/import/bypasses'
@@ -37,20 +38,30 @@ import { isLoopback, isPrivateHost } from '#server/safety'
  * file. Invariant: a file is replaced whole, after a copy was made, and a file in an unknown format is left alone.
  */
 
-type ConnectOption =
-  | 'write'
-  | 'yes'
-  | 'only'
-  | 'file'
-  | 'name'
-  | 'stdio'
-  | 'toolset'
-  | 'url'
-  | 'key'
-  | keyof typeof STORE_OPTIONS
-
 const INSPECTOR = 'inspector'
 const NAMES = [...CLIENT_NAMES, INSPECTOR]
+
+const CONNECT_OPTIONS = {
+  write: {
+    help: 'Write it into the file of the client: of this project where it has one, else of the user.',
+  },
+  yes: { help: 'Write without asking. Other entries stay, unless --only is given too.' },
+  only: {
+    help: 'With --write: remove the entries of the client that go around Collet, without asking. Only those that Collet serves.',
+  },
+  file: { value: 'F', help: 'Write into this file instead.' },
+  name: { value: 'NAME', help: 'What the server is called there. Default: collet, with the toolset.' },
+  stdio: { help: 'Let the client start "collet mcp" itself, although it takes an address.' },
+  toolset: { value: 'T', help: 'Only the tools of this toolset of the config.' },
+  url: {
+    value: 'U',
+    help: `Address of the server. Default: COLLET_URL, or that of the config (${DEFAULT_URL}).`,
+  },
+  ...STORE_OPTIONS,
+} as const satisfies OptionSpecs
+
+/** `key` belongs to the functions that find a server; this command has no such option. */
+type ConnectOption = keyof typeof CONNECT_OPTIONS | 'key'
 
 const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
   name: 'connect',
@@ -63,24 +74,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     'entries of the client that reach servers of this Collet directly, and asks whether to remove them.',
   ],
   positionals: [{ name: 'CLIENT', help: `${NAMES.join(', ')}.` }],
-  options: {
-    write: {
-      help: 'Write it into the file of the client: of this project where it has one, else of the user.',
-    },
-    yes: { help: 'Write without asking. Other entries stay, unless --only is given too.' },
-    only: {
-      help: 'With --write: remove the entries of the client that go around Collet, without asking. Only those that Collet serves.',
-    },
-    file: { value: 'F', help: 'Write into this file instead.' },
-    name: { value: 'NAME', help: 'What the server is called there. Default: collet, with the toolset.' },
-    stdio: { help: 'Let the client start "collet mcp" itself, although it takes an address.' },
-    toolset: { value: 'T', help: 'Only the tools of this toolset of the config.' },
-    url: {
-      value: 'U',
-      help: `Address of the server. Default: COLLET_URL, or that of the config (${DEFAULT_URL}).`,
-    },
-    ...STORE_OPTIONS,
-  },
+  options: CONNECT_OPTIONS,
   examples: [
     'collet connect claude-code',
     'collet connect cursor --write',

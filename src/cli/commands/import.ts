@@ -8,9 +8,10 @@ import {
   defineCommand,
   EXIT,
   type ExitCode,
+  type OptionSpecs,
   UsageError,
 } from '#cli/command'
-import { CHOICE_OPTIONS, type ChoiceOption, ImportChoices } from '#cli/import/choices'
+import { CHOICE_OPTIONS, ImportChoices } from '#cli/import/choices'
 import { importFrom } from '#cli/import/from'
 import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
@@ -31,25 +32,52 @@ import type { Discovery } from '#sources/kit/source'
  * Invariant: no program is started and nothing is stored without consent (`--yes`, or an answer on a terminal).
  */
 
-type ImportOption =
-  | 'from'
-  | 'server'
-  | 'project'
-  | 'key'
-  | 'type'
-  | 'env'
-  | 'api-key'
-  | 'replace'
-  | 'yes'
-  | 'print'
-  | 'url'
-  | 'credential'
-  | ChoiceOption
-  | keyof typeof STORE_OPTIONS
-
 const MAX_SHOWN = 20
 /** Timeout of the detection; the start of the source has its own. */
 const DETECTION_TIMEOUT_MS = 120_000
+
+const IMPORT_OPTIONS = {
+  from: {
+    value: 'CLIENT',
+    otherwise: ALL_CLIENTS,
+    help: `${FROM_NAMES}, or a file that lists servers as one of these does. Default: all.`,
+  },
+  server: {
+    value: 'NAME',
+    many: true,
+    help: 'With --from: only the server of this name. May be repeated. Default: asked on a terminal, else all.',
+  },
+  project: {
+    help: 'With --from: also the servers in files of this project, which a repository may have brought along.',
+  },
+  key: {
+    value: 'NAME',
+    help: 'Key of the source, which is the toolkit of its tools. Default: what it calls itself.',
+  },
+  type: { value: 'T', help: 'What it is, if you know: mcp, openapi, otc or opentool.' },
+  env: {
+    value: 'NAME[=VALUE]',
+    many: true,
+    help: 'A variable for the program, stored encrypted; without a value, the one of this shell. With --from: a value for its placeholder of that name. May be repeated.',
+  },
+  ...CHOICE_OPTIONS,
+  'api-key': {
+    help: 'Read a key or token for it from stdin, to be stored encrypted. Needs --yes or --print.',
+  },
+  replace: { help: 'Replace the source that has this key.' },
+  yes: {
+    help: 'Start and add without asking. Without a terminal, nothing of a client is started otherwise.',
+  },
+  print: { help: 'Only print what to write into the config.' },
+  url: { value: 'U', help: 'Add it through this server instead of the store.' },
+  credential: {
+    value: 'K',
+    help: 'With --url: API key with the scope admin:sources. Default: COLLET_API_KEY, or the start token of a server on this machine.',
+  },
+  ...STORE_OPTIONS,
+} as const satisfies OptionSpecs
+
+type ImportOption = keyof typeof IMPORT_OPTIONS
 
 const importSource = defineCommand<ImportOption>({
   name: 'import',
@@ -74,46 +102,7 @@ const importSource = defineCommand<ImportOption>({
       help: 'URL, file, or -- and a program with its arguments.',
     },
   ],
-  options: {
-    from: {
-      value: 'CLIENT',
-      otherwise: ALL_CLIENTS,
-      help: `${FROM_NAMES}, or a file that lists servers as one of these does. Default: all.`,
-    },
-    server: {
-      value: 'NAME',
-      many: true,
-      help: 'With --from: only the server of this name. May be repeated. Default: asked on a terminal, else all.',
-    },
-    project: {
-      help: 'With --from: also the servers in files of this project, which a repository may have brought along.',
-    },
-    key: {
-      value: 'NAME',
-      help: 'Key of the source, which is the toolkit of its tools. Default: what it calls itself.',
-    },
-    type: { value: 'T', help: 'What it is, if you know: mcp, openapi, otc or opentool.' },
-    env: {
-      value: 'NAME[=VALUE]',
-      many: true,
-      help: 'A variable for the program, stored encrypted; without a value, the one of this shell. With --from: a value for its placeholder of that name. May be repeated.',
-    },
-    ...CHOICE_OPTIONS,
-    'api-key': {
-      help: 'Read a key or token for it from stdin, to be stored encrypted. Needs --yes or --print.',
-    },
-    replace: { help: 'Replace the source that has this key.' },
-    yes: {
-      help: 'Start and add without asking. Without a terminal, nothing of a client is started otherwise.',
-    },
-    print: { help: 'Only print what to write into the config.' },
-    url: { value: 'U', help: 'Add it through this server instead of the store.' },
-    credential: {
-      value: 'K',
-      help: 'With --url: API key with the scope admin:sources. Default: COLLET_API_KEY, or the start token of a server on this machine.',
-    },
-    ...STORE_OPTIONS,
-  },
+  options: IMPORT_OPTIONS,
   examples: [
     'collet import --from claude',
     'collet import --from .vscode/mcp.json --yes --trust annotations',

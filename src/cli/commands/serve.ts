@@ -9,6 +9,7 @@ import {
   defineCommand,
   EXIT,
   type ExitCode,
+  type OptionSpecs,
   PORTS,
   UsageError,
 } from '#cli/command'
@@ -94,16 +95,26 @@ const START_TOKEN_BYTES = 32
 
 export const OPEN_OPTION = { help: 'Open the console in a browser, signed in.' } as const
 
-type ServeOption =
-  | 'config'
-  | 'host'
-  | 'port'
-  | 'store'
-  | 'watch'
-  | 'workers'
-  | 'allow-anonymous'
-  | 'open'
-  | 'no-migrate'
+const SERVE_OPTIONS = {
+  config: CONFIG_OPTION,
+  host: { value: 'H', help: 'Address to listen on. Default 127.0.0.1.' },
+  port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
+  store: SERVED_STORE_OPTION,
+  workers: {
+    value: 'N',
+    help: 'Serve with N processes that share the port; needs a store on PostgreSQL. Default 1.',
+  },
+  open: OPEN_OPTION,
+  watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
+  'no-migrate': {
+    help: 'Leave the tables of the store to collet migrate, and refuse to start on old ones.',
+  },
+  'allow-anonymous': {
+    help: 'Serve other machines, directly or through a proxy, although there are no credentials.',
+  },
+} as const satisfies OptionSpecs
+
+type ServeOption = keyof typeof SERVE_OPTIONS
 
 const serve = defineCommand<ServeOption>({
   name: 'serve',
@@ -113,24 +124,7 @@ const serve = defineCommand<ServeOption>({
     'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; other changes are listed.',
   ],
   positionals: [],
-  options: {
-    config: CONFIG_OPTION,
-    host: { value: 'H', help: 'Address to listen on. Default 127.0.0.1.' },
-    port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
-    store: SERVED_STORE_OPTION,
-    workers: {
-      value: 'N',
-      help: 'Serve with N processes that share the port; needs a store on PostgreSQL. Default 1.',
-    },
-    open: OPEN_OPTION,
-    watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
-    'no-migrate': {
-      help: 'Leave the tables of the store to collet migrate, and refuse to start on old ones.',
-    },
-    'allow-anonymous': {
-      help: 'Serve other machines, directly or through a proxy, although there are no credentials.',
-    },
-  },
+  options: SERVE_OPTIONS,
   examples: [
     'collet serve',
     'collet serve --config tools/collet.config.ts --port 8080 --watch',

@@ -1,6 +1,14 @@
-import type { ToolDetails } from '#admin-api/tools'
-import type { Usage } from '#admin-api/usage'
-import { isServerNamed, operatorName, readStartToken } from '#cli/admin-client'
+import type { AnswerOf, Operation } from '#admin-api/operation'
+import { LIST_ALL_TOOLS, SHOW_TOOL, type ToolDetails } from '#admin-api/tools'
+import { READ_USAGE } from '#admin-api/usage'
+import {
+  type AdminSending,
+  isServerNamed,
+  operatorName,
+  readAnswer,
+  readStartToken,
+  requestFor,
+} from '#cli/admin-client'
 import { type Arguments, type CommandContext, CommandFailure, EXIT } from '#cli/command'
 import {
   callerKey,
@@ -60,39 +68,27 @@ export class ToolAsker {
 
   /** A server of another maker has no admin routes, but it lists its tools. */
   async list(toolset: string | undefined): Promise<ToolListing> {
-    const query = toolset === undefined ? '' : `?${new URLSearchParams({ toolset })}`
-    const server = await this.#server
-    if (server === undefined) return await this.#askHere<ToolListing>(`/admin/tools${query}`)
     let isOurs = false
+    const onActing = (): void => {
+      isOurs = true
+    }
     try {
-      return await this.#ask<ToolListing>(server, `/admin/tools${query}`, () => {
-        isOurs = true
-      })
+      return await this.#ask(LIST_ALL_TOOLS, { query: { toolset } }, onActing)
     } catch (error) {
-      if (isOurs || !(error instanceof CommandFailure) || error.exit !== EXIT.usage) throw error
+      const server = await this.#server
+      const isRefusal = error instanceof CommandFailure && error.exit === EXIT.usage
+      if (server === undefined || isOurs || !isRefusal) throw error
       return await this.#listOther(server, toolset)
     }
   }
 
   async show(name: string, version: string | undefined): Promise<ToolDetails> {
-    const query = version === undefined ? '' : `?${new URLSearchParams({ version })}`
-    const path = `/admin/tools/${encodeURIComponent(name)}${query}`
-    const server = await this.#server
-    const { tool } =
-      server === undefined
-        ? await this.#askHere<{ readonly tool: ToolDetails }>(path)
-        : await this.#ask<{ readonly tool: ToolDetails }>(server, path)
-    return tool
+    return (await this.#ask(SHOW_TOOL, { id: name, query: { version } })).tool
   }
 
   /** Number of calls of each tool since a time. */
   async calls(since: Date): Promise<ReadonlyMap<string, number>> {
-    const path = `/admin/usage?since=${since.toISOString()}`
-    const server = await this.#server
-    const { usage } =
-      server === undefined
-        ? await this.#askHere<{ readonly usage: readonly Usage[] }>(path)
-        : await this.#ask<{ readonly usage: readonly Usage[] }>(server, path)
+    const { usage } = await this.#ask(READ_USAGE, { query: { since: since.toISOString() } })
     const calls = new Map<string, number>()
     for (const { tool, calls: more } of usage) {
       const [base = ''] = tool.split('@', 1)
@@ -101,17 +97,19 @@ export class ToolAsker {
     return calls
   }
 
-  async #ask<Answer extends object>(
-    server: ServerAddress,
-    path: string,
-    onActing?: (principal: string) => void,
-  ): Promise<Answer> {
+  async #ask<Declared extends Operation>(
+    operation: Declared,
+    sending: AdminSending,
+    onActing: (principal: string) => void = () => undefined,
+  ): Promise<AnswerOf<Declared>> {
     const { services, output } = this.#context
+    const { path } = requestFor(operation, sending)
+    const server = await this.#server
+    if (server === undefined) return readAnswer(operation, await this.#askHere(path))
     const credential =
       callerKey(this.#args, this.#context) ?? (await ownStartToken(server, this.#args, this.#context))
-    const heard = onActing === undefined ? {} : { onActing }
-    const asked = requestJson({ method: 'GET', server, path, credential, ...heard }, services)
-    return ours<Answer>(await output.during(`Asking ${server.url}`, asked))
+    const asked = requestJson({ method: 'GET', server, path, credential, onActing }, services)
+    return readAnswer(operation, await output.during(`Asking ${server.url}`, asked))
   }
 
   async #listOther(server: ServerAddress, toolset: string | undefined): Promise<ToolListing> {
@@ -125,7 +123,7 @@ export class ToolAsker {
   }
 
   /** Answers from the config and the store. If the store cannot be read, only its tools are missing. */
-  async #askHere<Answer extends object>(path: string): Promise<Answer> {
+  async #askHere(path: string): Promise<JsonValue> {
     const [args, context] = [this.#args, this.#context]
     const { environment, workingFolder, clock, output } = context
     const { loaded, tools } = await loadProject(args.text('config'), context)
@@ -153,15 +151,14 @@ export class ToolAsker {
       return await callInProcess([...routes, ...counted], { method: 'GET', path })
     }
     try {
-      if (!(await this.#hasReadableStore())) return ours<Answer>(await askOn(undefined))
+      if (!(await this.#hasReadableStore())) return await askOn(undefined)
       const read = withStore(args, context, askOn)
-      const answer = await read.catch((error: unknown) => {
+      return await read.catch((error: unknown) => {
         if (isToolError(error)) throw error
         const why = error instanceof Error ? error.message : String(error)
         output.warn(`Tools of sources are not listed, because the store cannot be read: ${cleanText(why)}`)
         return askOn(undefined)
       })
-      return ours<Answer>(answer)
     } catch (error) {
       if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
       throw error
@@ -194,16 +191,6 @@ async function ownStartToken(
   context: CommandContext,
 ): Promise<string | undefined> {
   return isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
-}
-
-/** Our own answers are not checked member by member. */
-function ours<Answer extends object>(answer: JsonValue): Answer {
-  if (isAnswer<Answer>(answer)) return answer
-  throw new CommandFailure(EXIT.server, 'The answer is no object. Is it a Collet server of this version?')
-}
-
-function isAnswer<Answer extends object>(answer: unknown): answer is Answer {
-  return typeof answer === 'object' && answer !== null
 }
 
 /** The listing of a server of another maker, which says nothing about sources, credentials and changes. */
@@ -244,10 +231,10 @@ export async function hiddenReason(
     ? await readStartToken(server.url, args, context)
     : undefined
   if (credential === undefined) return undefined
-  const path = `/admin/tools/${encodeURIComponent(tool)}`
+  const { path } = requestFor(SHOW_TOOL, { id: tool })
   const asked = requestJson({ method: 'GET', server, path, credential }, context.services)
-  const answer = await asked.catch(() => undefined)
-  if (!isAnswer<{ readonly tool: ToolDetails }>(answer)) return undefined
+  const answer = await asked.then((found) => readAnswer(SHOW_TOOL, found)).catch(() => undefined)
+  if (answer === undefined) return undefined
   const { base, policy, requirements } = answer.tool
   const lacking = requirements.find(({ kind, state }) => kind === 'scope' && state === 'missing')
   if (lacking !== undefined)
