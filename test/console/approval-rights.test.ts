@@ -60,7 +60,7 @@ describe('what people may do with an approval', () => {
     const page = await console_.page({ path: `/approvals/${id}`, as: { key: KEYS.auditor } })
     await page.getByText('Deciding needs the scope approvals:respond.').waitFor()
     await page.getByText('The arguments are shown to people with the scope approvals:respond.').waitFor()
-    for (const name of ['Approve once', 'Reject', 'Link…', 'Mine to decide'])
+    for (const name of ['Approve once', 'Reject', 'Link…', 'Waiting for me'])
       expect(await button(page, name).count(), name).toBe(0)
     await console_.admin(`/admin/approvals/${id}/approve`, {
       method: 'POST',
@@ -81,8 +81,8 @@ describe('what people may do with an approval', () => {
 
   it('offers no link that would decide where the server lets none decide, and says why', async () => {
     for (const [tool, reason] of [
-      ['Host.say', 'Not for a tool that runs commands'],
-      ['Ops.Shell', 'Not for a call that several people have to approve'],
+      ['Host.say', 'Not available for tools that run commands'],
+      ['Ops.Shell', 'Not available if several people must approve'],
     ] as const) {
       const id = await park(tool, { link: tool })
       const page = await console_.page({ path: `/approvals/${id}`, as: bob })
@@ -90,8 +90,8 @@ describe('what people may do with an approval', () => {
       const dialog = page.getByRole('dialog', { name: 'Share approval link' })
       await dialog.getByText(reason).waitFor()
       expect(await dialog.getByRole('radio', { name: /^Decide/ }).isDisabled()).toBe(true)
-      expect(await dialog.getByRole('radio', { name: /^Only look/ }).isChecked()).toBe(true)
-      await dialog.getByLabel('Who it is for').fill('dana@acme.io')
+      expect(await dialog.getByRole('radio', { name: /^View/ }).isChecked()).toBe(true)
+      await dialog.getByRole('textbox', { name: 'Approver' }).fill('dana@acme.io')
       await checkAxe(page, 'a link that only shows')
       await button(page, 'Make link').click()
       await dialog.getByText('a person who has it can see the call').waitFor()

@@ -75,7 +75,7 @@ describe('Approvals', () => {
 
   it('shows what waits as it comes, with exactly what would be handed to the tool; approving lets the call run once', async () => {
     const page = await console_.page({ path: '/approvals', as: bob })
-    await page.getByText('Nothing waits for you').waitFor()
+    await page.getByText('Nothing to decide').waitFor()
     const input = { to: 'ann', note: 'Invoice 7, for the repair of the roof in the street of the mill.' }
     await park('Bank.Pay', input, { call_id: 'pay-1' })
     // Nobody reloads the page.
@@ -165,9 +165,9 @@ describe('Approvals', () => {
     await page.getByRole('link', { name: /rejected.*tenant northwind/ }).waitFor()
     // A badge counts what its reader may decide, and nothing waits here for this one.
     const carols = await console_.page({ path: '/approvals', as: carol })
-    await carols.getByText('Nothing waits for you').waitFor()
+    await carols.getByText('Nothing to decide').waitFor()
     expect(await carols.getByRole('link', { name: /^Approvals/ }).textContent()).toBe('Approvals')
-    const title = await carols.getByRole('heading', { name: 'Nothing waits for you' }).boundingBox()
+    const title = await carols.getByRole('heading', { name: 'Nothing to decide' }).boundingBox()
     const bar = await carols.locator('header.bar').boundingBox()
     expect((title?.y ?? 0) - ((bar?.y ?? 0) + (bar?.height ?? 0))).toBeGreaterThan(20)
   })
@@ -207,7 +207,7 @@ describe('Approvals', () => {
     await page.locator(`a[href$="${id}"], a[href*="${id}?"]`).click()
     await page.getByText('This is your own call.').waitFor()
     expect(await button(page, 'Approve once').getAttribute('aria-disabled')).toBe('true')
-    await page.getByRole('button', { name: 'Mine to decide' }).click()
+    await page.getByRole('button', { name: 'Waiting for me' }).click()
     await page.getByText(/others? under All waiting/).waitFor()
     const stranger = await console_.page({ path: '/approvals', as: { key: KEYS.nobody } })
     await stranger.getByText(/scope approvals:read or approvals:respond/).waitFor()
@@ -265,9 +265,9 @@ describe('Approvals', () => {
       const page = await console_.page({ path: `/approvals/${id}`, as: bob })
       await button(page, 'Link…').click()
       await button(page, 'Make link').click()
-      await page.getByText('Say who it is for').waitFor()
-      await page.getByLabel('Who it is for').fill('dana@acme.io')
-      await page.getByRole('radio', { name: /^Only look/ }).check()
+      await page.getByText('Enter a name').waitFor()
+      await page.getByRole('textbox', { name: 'Approver' }).fill('dana@acme.io')
+      await page.getByRole('radio', { name: /^View/ }).check()
       await page.getByRole('radio', { name: /^Decide/ }).check()
       await checkAxe(page, 'the dialog of a link')
       await button(page, 'Make link').click()

@@ -84,7 +84,7 @@ describe('calls', () => {
     await page.getByRole('option', { name: /github\.\*/ }).click()
     await page.getByRole('button', { name: 'Remove tool github.*' }).waitFor()
     await page.keyboard.type('duration:quick since:1h ')
-    await page.getByText('Write how long: >500ms, <2s or >=1m.').first().waitFor()
+    await page.getByText('Expected a duration: >500ms, <2s or >=1m.').first().waitFor()
     expect(await echo(page).textContent()).toBe(
       "collet calls --state error --tool 'github.*' --since 1h --follow",
     )
@@ -99,7 +99,7 @@ describe('calls', () => {
     await page.reload()
     await page.getByRole('button', { name: 'Remove since 1h' }).waitFor()
     await queryBar(page).fill('tool:Nobody ')
-    await page.getByText('There is another tool').first().waitFor()
+    await page.getByText('tool is set twice').first().waitFor()
     await page.goto(`${collet.url}/console/calls?q=tool:Nobody`)
     await page.getByText('No call matches').waitFor()
     await page.getByRole('button', { name: 'Clear the filter' }).click()
@@ -150,7 +150,7 @@ describe('calls', () => {
     await rowOf(page, 'shell.wait').click()
     await detail(page).getByRole('button', { name: 'Stop call…' }).click()
     const dialog = page.getByRole('dialog', { name: 'Stop this call?' })
-    await dialog.getByRole('button', { name: 'Let it run' }).click()
+    await dialog.getByRole('button', { name: 'Keep running' }).click()
     await dialog.waitFor({ state: 'detached' })
     await detail(page).getByRole('button', { name: 'Stop call…' }).click()
     await dialog.getByRole('button', { name: 'Stop call' }).click()

@@ -88,7 +88,7 @@ describe('Connections', () => {
   const row = (page: Page, key: string) =>
     page.getByRole('row').filter({ has: page.getByText(key, { exact: true }) })
   async function choose(page: Page, key: string, what: string): Promise<void> {
-    await button(page, `What can be done with ${key}`).click()
+    await button(page, `Actions for ${key}`).click()
     await page.getByRole('menuitem', { name: what }).click()
   }
 
@@ -97,7 +97,7 @@ describe('Connections', () => {
     const doctor = card(page, 'Tracker')
     await doctor.getByText(/^Unavailable since/).waitFor()
     await page.getByRole('link', { name: /^Connections \d+ need attention/ }).waitFor()
-    const needed = await page.getByRole('region', { name: 'Needs you' }).getByRole('article').count()
+    const needed = await page.getByRole('region', { name: 'Needs attention' }).getByRole('article').count()
     await page.getByRole('link', { name: `Connections ${needed} need attention` }).waitFor()
     await doctor.getByText('127.0.0.1 is 127.0.0.1').waitFor()
     const steps = await doctor.getByRole('listitem').allTextContents()
@@ -105,7 +105,7 @@ describe('Connections', () => {
     expect(steps[1]).toMatch(/^Connection.*ECONNREFUSED/)
     expect(steps.slice(2).every((text) => text.endsWith('Not reached'))).toBe(true)
     await doctor.getByText('Start the server at 127.0.0.1:9').waitFor()
-    await doctor.getByText(/Collet tries again at/).waitFor()
+    await doctor.getByText(/Next try at/).waitFor()
     expect(await page.locator('.echo code').textContent()).toBe('collet sources check Tracker')
     await checkAxe(page, 'connections')
     await shoot(page, 'connections')
@@ -142,7 +142,7 @@ describe('Connections', () => {
     await row(page, 'Changing').getByText('1 held').waitFor()
     const other = card(page, 'Changing.close_issue')
     await other.getByRole('button', { name: /^Accept as/ }).click()
-    await button(page, 'Keep it as it is').click()
+    await button(page, 'Cancel').click()
     await other.getByRole('button', { name: /^Accept as/ }).click()
     await button(page, 'Accept change').click()
     await other.waitFor({ state: 'detached' })
@@ -169,7 +169,7 @@ describe('Connections', () => {
     await shoot(page, 'connections-add')
     await page.getByLabel('Name', { exact: false }).last().fill('Everything')
     await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
-    await page.getByText('is added, and agents see its tools.').waitFor()
+    await page.getByText('was added, and agents see its tools.').waitFor()
     // What its tools say about their effects is believed only where a person ticked that.
     expect(console_.sent(page, /\/sources$/).map(({ body }) => body)).toEqual([
       { key: 'Everything', options: { type: 'mcp', command: 'node', args: [PROGRAM], cwd: console_.folder } },
@@ -179,7 +179,7 @@ describe('Connections', () => {
     const again = await console_.page({ path: '/connections', as: 'operator' })
     await row(again, 'Everything').getByText('Reachable').waitFor()
     await choose(again, 'Everything', 'Settings…')
-    await again.getByLabel('Not these tools').fill('echo, nonsense_*')
+    await again.getByLabel('Exclude').fill('echo, nonsense_*')
     await again.getByLabel('Approval').selectOption('always')
     await again
       .getByText("collet sources set Everything --exclude 'echo' --exclude 'nonsense_*' --approval always")
@@ -219,7 +219,7 @@ describe('Connections', () => {
     await page.getByLabel('Add a source').fill('http://127.0.0.1:9/nothing')
     await button(page, 'Add source').click()
     await page.getByLabel('Key or token').fill('a token')
-    await button(page, 'Look at it').click()
+    await button(page, 'Inspect').click()
     await page
       .getByText(/127\.0\.0\.1:9 cannot be reached\. Look whether it runs.*Nothing was added\./)
       .waitFor()
@@ -250,9 +250,9 @@ describe('Connections', () => {
     await page.getByLabel('Value').fill('another')
     await button(page, 'Set secret').click()
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    await button(page, 'Forget…').click()
+    await button(page, 'Delete…').click()
     await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
-    await button(page, 'Forget secret').click()
+    await button(page, 'Delete secret').click()
     await page.getByText('Not set · SMS.Send needs it').waitFor()
     await button(page, 'Secret').click()
     await button(page, 'Cancel').click()
@@ -323,7 +323,7 @@ describe('Connections', () => {
     await checkAxe(page, 'connections without a scope')
     // Everybody may connect themselves, and nobody else.
     await button(page, 'Connect').click()
-    expect(await page.getByLabel('Whose access').getAttribute('readonly')).not.toBeNull()
+    expect(await page.getByLabel('Principal').getAttribute('readonly')).not.toBeNull()
     await button(page, 'Make link').click()
     await page.getByRole('link', { name: 'Go to mail' }).waitFor()
     expect(refused).toEqual([])
@@ -353,7 +353,7 @@ describe('Connections', () => {
 
   it('has everything on a phone', async () => {
     const phone = await console_.page({ path: '/connections', as: 'operator', width: 390, height: 844 })
-    await card(phone, 'Tracker').getByText('What to do.').waitFor()
+    await card(phone, 'Tracker').getByText('Fix:').waitFor()
     await checkAxe(phone, 'connections on a phone')
     await shoot(phone, 'connections-390')
   })
@@ -374,9 +374,9 @@ describe('Connections on PostgreSQL', () => {
     await page.getByText('with 2 tools.').waitFor()
     await page.getByLabel('Name', { exact: false }).last().fill('Again')
     await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
-    await page.getByText('is added, and agents see its tools.').waitFor()
+    await page.getByText('was added, and agents see its tools.').waitFor()
     await page.getByRole('button', { name: 'Close', exact: true }).click()
-    await page.getByRole('button', { name: 'What can be done with Again' }).click()
+    await page.getByRole('button', { name: 'Actions for Again' }).click()
     await page.getByRole('menuitem', { name: 'Remove…' }).click()
     await page.getByLabel('Type Again to confirm').fill('Again')
     await page.getByRole('button', { name: 'Remove source' }).click()
@@ -385,9 +385,9 @@ describe('Connections on PostgreSQL', () => {
     await page.getByLabel('For principal').fill('key:agent')
     await page.getByLabel('Value').fill('the very secret')
     await page.getByRole('button', { name: 'Set secret' }).click()
-    await page.getByRole('button', { name: 'Forget…' }).click()
+    await page.getByRole('button', { name: 'Delete…' }).click()
     await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
-    await page.getByRole('button', { name: 'Forget secret' }).click()
+    await page.getByRole('button', { name: 'Delete secret' }).click()
     await page.getByText('Not set · SMS.Send needs it').waitFor()
   })
 })

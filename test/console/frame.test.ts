@@ -46,9 +46,9 @@ describe('the frame of the console, open', () => {
   it('goes everywhere with the palette', async () => {
     const page = await collet.page({ path: '/catalog' })
     await page.keyboard.press('Control+k')
-    const field = page.getByRole('combobox', { name: 'Place or tool' })
+    const field = page.getByRole('combobox', { name: 'Page or tool' })
     await field.waitFor()
-    expect(await page.getByRole('listbox', { name: 'Where to go' }).getByRole('option').count()).toBe(5)
+    expect(await page.getByRole('listbox', { name: 'Results' }).getByRole('option').count()).toBe(5)
     await checkAxe(page, 'the palette')
     await shoot(page, 'palette')
     // As fast as anybody can type.
@@ -80,7 +80,7 @@ describe('the frame of the console, open', () => {
     await page.keyboard.press('s')
     await page.waitForURL('**/console/settings')
     await page.keyboard.press('?')
-    const letters = page.getByRole('checkbox', { name: 'Single letters act outside of fields' })
+    const letters = page.getByRole('checkbox', { name: 'Enable single-key shortcuts' })
     await letters.waitFor()
     await checkAxe(page, 'the map of keys')
     await shoot(page, 'keys')
@@ -95,7 +95,7 @@ describe('the frame of the console, open', () => {
     await page.reload()
     await heading(page, 'Sign in').waitFor()
     await page.keyboard.press('Control+k')
-    await page.getByRole('combobox', { name: 'Place or tool' }).waitFor()
+    await page.getByRole('combobox', { name: 'Page or tool' }).waitFor()
   })
 
   it('copies the command that does the same', async () => {
@@ -283,7 +283,7 @@ describe('the frame of the console, with keys', () => {
     await page.getByText('Paste a key first.').waitFor()
     await field.fill('not-a-key-of-this-server')
     await page.keyboard.press('Enter')
-    await page.getByText('This server does not know this key.').waitFor()
+    await page.getByText('Unknown key.').waitFor()
     await checkAxe(page, 'a wrong key')
     await shoot(page, 'sign-in')
     await field.fill(KEY)
@@ -317,7 +317,7 @@ describe('the frame of the console, with keys', () => {
     await page.reload()
     await page.getByRole('link', { name: 'Echo.Say' }).click()
     await page.getByRole('heading', { name: 'Try it' }).waitFor()
-    const places = page.getByRole('navigation', { name: 'Places' })
+    const places = page.getByRole('navigation', { name: 'Pages' })
     await places.getByRole('link', { name: /^Calls/ }).click()
     await page.getByText('This needs the scope admin:calls').waitFor()
     expect(await page.getByRole('button', { name: /Try again|Waiting/ }).count()).toBe(0)

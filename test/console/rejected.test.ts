@@ -47,7 +47,7 @@ describe('requests that are rejected', () => {
     await checkAxe(page, 'rejected requests')
     await shoot(page, 'calls-rejected')
     await page.goto(`${collet.url}/console/settings`)
-    const use = page.getByRole('table', { name: 'Use by team' })
+    const use = page.getByRole('table', { name: 'Usage by caller' })
     await use.getByRole('columnheader', { name: 'Rejected' }).waitFor()
     await use.getByRole('row', { name: /bot/ }).getByRole('link', { name: '3', exact: true }).click()
     await page.getByRole('table', { name: /Rejected requests/ }).waitFor()

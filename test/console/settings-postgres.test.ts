@@ -17,7 +17,7 @@ describe('Settings on PostgreSQL', () => {
     expect(await callAs(key, replicated)).toBe(200)
     await page.reload()
     await part(page, 'Limits and budgets').getByText('Calls in 1 d, support-bot').waitFor()
-    await part(page, 'Use by team')
+    await part(page, 'Usage by caller')
       .getByRole('row', { name: /support-bot/ })
       .waitFor()
     await page.getByRole('button', { name: /^Revoke / }).click()

@@ -33,7 +33,7 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
     // A late answer to a request of an earlier session does not concern the current one.
     if (sessionToken.get() === token) sessionGone.set(true)
     // The server's message names the HTTP header for programs, which does not help a person.
-    throw new ApiError(401, 'Your session has ended. Sign in to go on.')
+    throw new ApiError(401, 'Your session has ended. Sign in to continue.')
   }
   throw await toApiError(response)
 }

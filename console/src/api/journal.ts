@@ -44,7 +44,7 @@ export async function verifyJournal(
     }
     if (type === 'stopped') throw new Error(stoppedWords(JSON.parse(data)))
   }
-  throw new Error('The connection broke before the journal was checked to its end.')
+  throw new Error('The connection broke before the check finished.')
 }
 
 function stoppedWords({ message }: { readonly message?: string }): string {

@@ -44,7 +44,7 @@ export function EchoLine(): ReactNode {
     <footer className="echo">
       {command !== '' && (
         <>
-          <span className="vh">The same in a terminal:</span>
+          <span className="vh">Terminal command:</span>
           <code className="clip">{visibleText(command)}</code>
           {command.length > MAX_LINE_LENGTH && <Whole key={command} command={command} />}
           <CopyButton text={command} label="Copy command" />

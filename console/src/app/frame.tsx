@@ -44,7 +44,7 @@ function Place(): ReactNode {
           <Loading what="the console" />
         ) : (
           <Failed
-            what="The server could not be asked who you are"
+            what="The session could not be read"
             error={session.error}
             onRetry={() => void session.refetch()}
           />
@@ -72,7 +72,7 @@ export function NoSuchPage(): ReactNode {
           </Link>
         }
       >
-        It may have been a page of another version.
+        It may belong to another version.
       </Empty>
     </Page>
   )
@@ -120,7 +120,7 @@ function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
     <Failed
       what="This page could not be loaded"
       error={error}
-      safe={isLost ? 'The server does not answer. The page comes when it does.' : 'Nothing was changed.'}
+      safe={isLost ? 'The server does not answer. The page loads when it does.' : 'Nothing was changed.'}
       onRetry={() =>
         void reach('/console/session').then(
           () => location.reload(),

@@ -33,7 +33,7 @@ export function KeyMap(): ReactNode {
           ))}
         </dl>
         <Checkbox
-          label="Single letters act outside of fields"
+          label="Enable single-key shortcuts"
           checked={isOn}
           onChange={(event) => setSingleKeys(event.currentTarget.checked)}
         />
@@ -54,15 +54,15 @@ interface GoToProps {
 }
 
 const MAP: readonly (readonly [string, string])[] = [
-  ['⌘K Ctrl+K', 'Jump to a place or a tool'],
+  ['⌘K Ctrl+K', 'Open a page or a tool'],
   ...PLACES.map(({ key, name }) => [`g ${key}`, `Go to ${name}`] as const),
   ['/', 'Search or filter the page'],
   ['j k ↓ ↑', 'Move in a list'],
   ['↵', 'Open'],
-  ['esc', 'Close, clear, leave a field'],
+  ['esc', 'Close, clear, or leave a field'],
   ['⌘↵ Ctrl+↵', 'Run, in Try it'],
-  ['l', 'Live on or off, in Calls'],
+  ['l', 'Toggle live, in Calls'],
   ['y', 'Copy the command of the page'],
   ['t', 'Switch theme'],
-  ['?', 'Show this map'],
+  ['?', 'Show these shortcuts'],
 ]

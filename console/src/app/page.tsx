@@ -70,8 +70,8 @@ function Offline(): ReactNode {
         </Button>
       }
     >
-      <b>Not connected since {formatClock(state.since)}.</b> You see what was true then. Buttons that write
-      are off until the connection is back.
+      <b>Not connected since {formatClock(state.since)}.</b> The data is from that time. Buttons that change
+      something are off until the connection is back.
     </Banner>
   )
 }

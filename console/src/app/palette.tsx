@@ -57,8 +57,8 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
         <Icon name="search" size={14} className="dim" />
         <Combobox
           className="palette-input"
-          aria-label="Place or tool"
-          placeholder="Place or tool"
+          aria-label="Page or tool"
+          placeholder="Page or tool"
           autoSelect="always"
           data-autofocus="true"
           onChange={() => list.setActiveId(undefined)}
@@ -70,7 +70,7 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
         />
         <kbd>esc</kbd>
       </div>
-      <ComboboxList alwaysVisible aria-label="Where to go">
+      <ComboboxList alwaysVisible aria-label="Results">
         {targets.map((target, index) => (
           <ComboboxItem
             key={target.key}

@@ -18,7 +18,7 @@ export function Rail(): ReactNode {
   const session = useSession()
   const due = useDue(session)
   return (
-    <nav className="rail" aria-label="Places">
+    <nav className="rail" aria-label="Pages">
       <Link className="brand" to="/">
         <Mark />
         Collet

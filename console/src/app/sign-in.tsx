@@ -16,8 +16,8 @@ export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNod
   return (
     <Empty title="Sign in to see this" actions={<Button onClick={() => over.set('sign-in')}>Sign in</Button>}>
       {isOpen
-        ? 'Calls, approvals, connections and settings are for people whom the server knows.'
-        : 'This server answers people whom it knows.'}
+        ? 'Calls, approvals, connections and settings need a sign-in.'
+        : 'This server requires a sign-in.'}
     </Empty>
   )
 }
@@ -52,9 +52,7 @@ export function SignInDialog(): ReactNode {
       isOpen={isOpen}
       onClose={isForced || (isGone && !isSignedOut) ? undefined : close}
     >
-      {isGone && !isSignedOut && (
-        <p className="soft">What you were doing is kept. Sign in to go on with it.</p>
-      )}
+      {isGone && !isSignedOut && <p className="soft">Your work is kept. Sign in to continue.</p>}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )
@@ -72,7 +70,7 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   // The server's message names the HTTP header for programs, which does not help a person.
   const wordsOf = (error: unknown): string =>
     error instanceof ApiError && error.status === 401 && !session.server.isOpen
-      ? 'This server does not know this key. It may have been revoked.'
+      ? 'Unknown key. It may have been revoked.'
       : messageOf(error)
   const { isBusy, failure, refuse, run } = useAct(async () => {
     await signIn(key)

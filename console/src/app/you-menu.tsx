@@ -52,7 +52,7 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
 }
 
 function allowedTo({ isOpen }: { readonly isOpen: boolean }): string {
-  return isOpen ? 'You can look and try' : 'Sign in to look'
+  return isOpen ? 'Read-only' : 'Sign in to continue'
 }
 
 /** For the operator, the role equals the name above it. */

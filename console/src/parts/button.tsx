@@ -78,7 +78,7 @@ interface IconButtonProps {
 
 const COPIED_MS = 1000
 const REFUSED_MS = 5000
-const REFUSED = 'Not copied: the browser refuses. Select the text and copy it by hand.'
+const REFUSED = 'Not copied: the browser refused. Select the text and copy it manually.'
 
 /** Shows a tick for a second, or that copying failed. Without `children` it is an icon named `label`. */
 export function CopyButton({ text, label, children }: CopyButtonProps): ReactNode {

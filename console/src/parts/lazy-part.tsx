@@ -7,7 +7,7 @@ export class PartNotLoaded extends Error {
   readonly forget: () => void
 
   constructor(cause: unknown, forget: () => void) {
-    super('This part of the console did not load.', { cause })
+    super('This part of the console could not be loaded.', { cause })
     this.forget = forget
   }
 }

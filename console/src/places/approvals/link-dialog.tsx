@@ -12,19 +12,19 @@ const POWERS = [
   {
     value: 'decide',
     label: 'Decide',
-    explanation: 'Opens a page that works on a phone. It decides once.',
+    explanation: 'Opens the approval screen, which decides once.',
   },
-  { value: 'inspect', label: 'Only look', explanation: 'Shows the call and decides nothing.' },
+  { value: 'inspect', label: 'View', explanation: 'Shows the call and decides nothing.' },
 ] as const
 
-const EXEC = 'Not for a tool that runs commands: its approvers sign in with a credential.'
-const QUORUM = 'Not for a call that several people have to approve: they sign in with a credential.'
+const EXEC = 'Not available for tools that run commands: approvers must sign in.'
+const QUORUM = 'Not available if several people must approve: they must sign in.'
 
 /** Makes a link to this approval for a person without an account. */
 export function LinkButton({ approval }: { readonly approval: WholeApproval }): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const off = approval.stale
-    ? 'The tool has changed, so there is nothing left to ask.'
+    ? 'The tool has changed, so this call can no longer be approved.'
     : approval.obstacle === 'scope'
       ? 'Only people who may approve this call can share it.'
       : undefined
@@ -54,22 +54,22 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
     setMade(await makeLink(approval.id, { approver: approver.trim(), power })),
   )
   const make = (): void => {
-    if (approver.trim() === '') refuse('Say who it is for, such as alice@example.com.')
+    if (approver.trim() === '') refuse('Enter a name, for example alice@example.com.')
     else run()
   }
   if (made !== undefined) return <Made link={made} expiresAt={approval.expires_at} onDone={onDone} />
   return (
     <DialogForm onSubmit={make}>
       <TextField
-        label="Who it is for"
-        note="the decision is recorded under this name"
+        label="Approver"
+        note="recorded with the decision"
         error={failure}
         placeholder="alice@example.com"
         value={approver}
         onChange={setApprover}
       />
       <Choices
-        legend="What it allows"
+        legend="Permission"
         name="power"
         value={power}
         onChange={setPower}
@@ -100,8 +100,8 @@ function Made({ link, expiresAt, onDone }: MadeProps): ReactNode {
         {formatClock(expiresAt)}.
       </p>
       <CodeLine text={link.url} label="link" />
-      {link.needs_sign_in && <Note>They have to sign in as {link.approver} to decide.</Note>}
-      {link.power === 'inspect' && <Note>It only shows the call.</Note>}
+      {link.needs_sign_in && <Note>To decide, they sign in as {link.approver} to decide.</Note>}
+      {link.power === 'inspect' && <Note>The link only shows the call.</Note>}
       <p className="row end">
         <Button onClick={onDone}>Done</Button>
       </p>

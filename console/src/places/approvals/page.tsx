@@ -15,7 +15,7 @@ import { Inbox } from './inbox.tsx'
 import './approvals.css'
 
 const VIEWS = [
-  { value: 'mine', label: 'Mine to decide' },
+  { value: 'mine', label: 'Waiting for me' },
   { value: 'waiting', label: 'All waiting' },
   { value: 'decided', label: 'Decided' },
 ] as const
@@ -104,17 +104,17 @@ function NothingOpen({ count, view }: { readonly count: number; readonly view: V
   return (
     <section className="decide" aria-label="Decision">
       {count > 0 ? (
-        <Empty title="Choose a call">What it wants to do comes here, before anything runs.</Empty>
+        <Empty title="Choose a call">Its arguments are shown here before anything runs.</Empty>
       ) : (
         <Empty
-          title="Nothing waits for you"
+          title="Nothing to decide"
           actions={
             <Link className="btn sm" to="/catalog" search={{ approval: 'always' }}>
               See tools that need approval
             </Link>
           }
         >
-          A call of a tool that needs approval comes here the moment it is made.
+          A call that needs approval appears here when it is made.
         </Empty>
       )}
     </section>
@@ -128,7 +128,7 @@ function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetr
     <Failed
       what="Approvals could not be read"
       error={error}
-      safe="What waits goes on waiting."
+      safe="Waiting calls are not affected."
       onRetry={onRetry}
     />
   )

@@ -71,7 +71,7 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
         </Fact>
         <Fact name="Key">
           <code>{call.call_id}</code>
-          {call.state === 'ambiguous' && ', held until this is settled'}
+          {call.state === 'ambiguous' && ', reserved until this is settled'}
         </Fact>
         {call.attempt > 1 && <Fact name="Attempts">{call.attempt}</Fact>}
         {call.parent !== null && (
@@ -174,14 +174,13 @@ export function StopCall({ call }: { readonly call: CallDetails }): ReactNode {
       <ConfirmDialog
         title="Stop this call?"
         verb="Stop call"
-        keep="Let it run"
+        keep="Keep running"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         onConfirm={stop}
       >
         <p>
-          The tool is asked to stop, and the call fails. What a write has done by then stays done: check
-          before you repeat it.
+          The tool is asked to stop, and the call fails. Effects so far remain: check before you repeat it.
         </p>
       </ConfirmDialog>
     </>

@@ -13,17 +13,9 @@ import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } fr
 export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
   const asked = useQuery(contentsQuery(call.record))
   if (call.contents === 'hidden')
-    return (
-      <Note icon="lock">
-        Input and outcome are for people with the scope calls:read. Ask who runs the server.
-      </Note>
-    )
+    return <Note icon="lock">Input and outcome need the scope calls:read. Ask an operator.</Note>
   if (call.contents === 'gone')
-    return (
-      <Note icon="clock">
-        Input and outcome are gone: results are kept for as long as calls.retentionHours says.
-      </Note>
-    )
+    return <Note icon="clock">Input and outcome are no longer kept (calls.retentionHours).</Note>
   if (asked.data === undefined)
     return (
       <div className="stack-3">
@@ -35,13 +27,13 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
             </Button>
           }
         >
-          That you looked is written to the journal, with your name.
+          Viewing is recorded in the journal with your name.
         </Note>
         {asked.error !== null && <Note tone="failed">{messageOf(asked.error)}</Note>}
       </div>
     )
   const { input, outcome, late_outcome: late, contents } = asked.data
-  if (contents !== 'shown') return <Note icon="clock">Input and outcome are gone.</Note>
+  if (contents !== 'shown') return <Note icon="clock">Input and outcome are no longer kept.</Note>
   return (
     <div className="stack-3">
       <Code label="Input" text={toJson(input)} isJson />
@@ -50,7 +42,7 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
       ) : (
         <Outcome outcome={outcome} label="Output" />
       )}
-      {late !== undefined && <Outcome outcome={late} label="Late output, which changes nothing" />}
+      {late !== undefined && <Outcome outcome={late} label="Late output, ignored" />}
     </div>
   )
 }
@@ -67,12 +59,11 @@ function Outcome({ outcome, label }: { readonly outcome: CallOutcome; readonly l
 
 /** The journal's events of a call. */
 export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }): ReactNode {
-  if (rows.length === 0)
-    return <p className="soft pad">The commits of this call are older than the journal is kept.</p>
+  if (rows.length === 0) return <p className="soft pad">The commits of this call are no longer kept.</p>
   return (
     <div className="stack-3">
       <Table
-        caption="Commits that this call names"
+        caption="Commits of this call"
         className="journal-rows"
         columns={[{ title: 'Commit', className: 'c-commit' }, { title: 'Event' }]}
       >
@@ -94,7 +85,7 @@ export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }):
         </tbody>
       </Table>
       <p className="meta dim pad">
-        The commits that the call and its run name. <Command text="collet journal" /> prints everything.
+        Commits of the call and its run. <Command text="collet journal" /> prints all of it.
       </p>
     </div>
   )

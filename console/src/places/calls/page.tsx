@@ -126,10 +126,10 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
       <>
         <OlderFailed live={live} />
         <Empty
-          title="No call among the newest"
-          actions={<Button onClick={live.loadOlder}>Look further back</Button>}
+          title="No match in the newest calls"
+          actions={<Button onClick={live.loadOlder}>Search older calls</Button>}
         >
-          The last ten thousand were looked at.
+          The newest 10,000 calls were searched.
         </Empty>
       </>
     )
@@ -138,7 +138,7 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
       Nothing for <code>{visibleText(query.tokens.map(({ text }) => text).join(' '))}</code>.
     </Empty>
   ) : (
-    <Empty title="No calls yet">The first appears here the moment somebody calls a tool.</Empty>
+    <Empty title="No calls yet">The first call appears here when it is made.</Empty>
   )
 }
 
@@ -157,7 +157,7 @@ function LiveButton({
       type="button"
       className="btn live"
       aria-pressed={isLive}
-      title="Live on or off (l)"
+      title="Toggle live (l)"
       onClick={onPress}
     >
       <span className={isOn ? 'beat' : 'beat off'} aria-hidden="true" />

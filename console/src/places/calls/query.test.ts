@@ -31,13 +31,13 @@ describe('a query of calls', () => {
     const text = 'status:lost duration:quick since:yesterday stat:x tool: tool:A tool:B'
     expect(filtersOf(text)).toEqual({ tool: 'A' })
     expect(problemsOf(text)).toEqual([
-      '"lost" is no status. Use error, running, parked, succeeded, failed, released, ambiguous, rejected, or several with commas.',
-      'Write how long: >500ms, <2s or >=1m.',
-      'Write how long ago, like 30m, 12h or 7d, or a time like 2026-01-31T10:00Z.',
-      'There is no filter "stat". Did you mean status?',
+      'Unknown status "lost". Use error, running, parked, succeeded, failed, released, ambiguous, rejected, or several with commas.',
+      'Expected a duration: >500ms, <2s or >=1m.',
+      'Expected an age (30m, 12h, 7d) or a time (2026-01-31T10:00Z).',
+      'Unknown filter "stat". Did you mean status?',
       'Write Gmail.* after tool.',
       undefined,
-      'There is another tool. Remove one.',
+      'tool is set twice. Remove one.',
     ])
   })
 

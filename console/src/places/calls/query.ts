@@ -54,8 +54,7 @@ function readToken(text: string, filters: Partial<Record<FilterName, string>>): 
   const read = reader.read(value)
   if (typeof read === 'string') return { text, key, value, problem: read }
   const [[name, filter]] = read
-  if (filters[name] !== undefined)
-    return { text, key, value, problem: `There is another ${key}. Remove one.` }
+  if (filters[name] !== undefined) return { text, key, value, problem: `${key} is set twice. Remove one.` }
   filters[name] = filter
   return { text, key, value }
 }
@@ -63,7 +62,7 @@ function readToken(text: string, filters: Partial<Record<FilterName, string>>): 
 function unknownKey(key: string): string {
   const near = [...KEYS.keys()].find((known) => known.startsWith(key.slice(0, 2)))
   const meant = near === undefined ? `Use ${[...KEYS.keys()].join(', ')}.` : `Did you mean ${near}?`
-  return `There is no filter "${key}". ${meant}`
+  return `Unknown filter "${key}". ${meant}`
 }
 
 interface KeyReader {
@@ -76,20 +75,20 @@ interface KeyReader {
 const anyText = (name: FilterName) => (value: string) => [[name, value]] as const
 
 const KEYS: ReadonlyMap<string, KeyReader> = new Map<string, KeyReader>([
-  ['status', { example: 'error', about: 'How it stands', read: readStates }],
+  ['status', { example: 'error', about: 'State', read: readStates }],
   ['tool', { example: 'Gmail.*', about: 'Name or pattern', read: anyText('tool') }],
-  ['principal', { example: 'key:alice', about: 'Who called', read: anyText('principal') }],
-  ['duration', { example: '>500ms', about: 'How long the tool ran', read: readDuration }],
-  ['since', { example: '30m', about: 'Asked for since', read: (value) => readTime('since', value) }],
-  ['until', { example: '5m', about: 'Asked for before', read: (value) => readTime('until', value) }],
-  ['tenant', { example: 'acme', about: 'Of which tenant', read: anyText('tenant') }],
+  ['principal', { example: 'key:alice', about: 'Caller', read: anyText('principal') }],
+  ['duration', { example: '>500ms', about: 'Run time', read: readDuration }],
+  ['since', { example: '30m', about: 'From', read: (value) => readTime('since', value) }],
+  ['until', { example: '5m', about: 'Until', read: (value) => readTime('until', value) }],
+  ['tenant', { example: 'acme', about: 'Tenant', read: anyText('tenant') }],
 ])
 
 function readStates(value: string): readonly [readonly ['state', string]] | string {
   const stranger = value.split(',').find((word) => !STATE_WORDS.includes(word))
   return stranger === undefined
     ? [['state', value]]
-    : `"${stranger}" is no status. Use ${STATE_WORDS.join(', ')}, or several with commas.`
+    : `Unknown status "${stranger}". Use ${STATE_WORDS.join(', ')}, or several with commas.`
 }
 
 const DURATION_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000 }
@@ -98,7 +97,7 @@ const DURATION_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_0
 function readDuration(value: string): readonly [readonly [FilterName, string]] | string {
   const [, sign = '>', number = '', unit = 'ms'] =
     /^(>=|<=|>|<)?(\d{1,9}(?:\.\d{1,3})?)(ms|s|m)?$/.exec(value) ?? []
-  if (number === '') return 'Write how long: >500ms, <2s or >=1m.'
+  if (number === '') return 'Expected a duration: >500ms, <2s or >=1m.'
   const ms = Number(number) * (DURATION_MS[unit] ?? 1)
   if (sign === '>=') return [['slow', String(Math.ceil(ms))]]
   if (sign === '>') return [['slow', String(Math.floor(ms) + 1)]]
@@ -110,9 +109,7 @@ const AGO_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600
 
 function readTime(name: 'since' | 'until', value: string): readonly [readonly [FilterName, string]] | string {
   const isTime = AGO.test(value) || (/^\d{4}-\d{2}-\d{2}/.test(value) && Number.isFinite(Date.parse(value)))
-  return isTime
-    ? [[name, value]]
-    : 'Write how long ago, like 30m, 12h or 7d, or a time like 2026-01-31T10:00Z.'
+  return isTime ? [[name, value]] : 'Expected an age (30m, 12h, 7d) or a time (2026-01-31T10:00Z).'
 }
 
 /** The query parameters of a request to the admin API, at this moment. */
@@ -182,13 +179,13 @@ const MAX_SUGGESTIONS = 8
 
 const STATE_ABOUT: Readonly<Record<string, string>> = {
   error: 'failed, released or ambiguous',
-  running: 'The tool is at it',
-  parked: 'Waits for a person',
-  succeeded: 'Gave a value',
-  failed: 'Gave an error',
-  released: 'Nothing took effect; may be tried again',
+  running: 'Still running',
+  parked: 'Waiting for a person',
+  succeeded: 'Returned a value',
+  failed: 'Returned an error',
+  released: 'No effect; can be retried',
   ambiguous: 'Outcome unknown',
-  rejected: 'Turned down before it became a call',
+  rejected: 'Rejected before it became a call',
 }
 
 function valuesOf(key: string, tools: readonly string[]): readonly Suggestion[] {
@@ -203,7 +200,7 @@ function valuesOf(key: string, tools: readonly string[]): readonly Suggestion[] 
   if (key !== 'tool') return []
   const kits = new Set(tools.map((tool) => tool.replace(/[^.]*$/, '')).filter((kit) => kit !== ''))
   return [
-    ...[...kits].map((kit) => ({ text: `${kit}*`, about: 'All tools of it' })),
+    ...[...kits].map((kit) => ({ text: `${kit}*`, about: 'All its tools' })),
     ...tools.map((tool) => ({ text: tool, about: '' })),
   ]
 }

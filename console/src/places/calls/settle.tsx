@@ -52,7 +52,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
   if (!mayIt)
     return (
       <section className="settle" aria-label="Settle this call">
-        <Note icon="lock">To settle a call takes the scope calls:settle. Ask who runs the server.</Note>
+        <Note icon="lock">Settling a call needs the scope calls:settle. Ask an operator.</Note>
       </section>
     )
   return (
@@ -78,7 +78,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
         </ol>
       </div>
       <Choices<Ending>
-        legend="What did you find?"
+        legend="Outcome"
         name="as"
         value={as}
         onChange={setAs}
@@ -117,7 +117,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
       )}
       <Field
         label="Reason"
-        note="kept in the journal"
+        note="recorded in the journal"
         {...(problems.why === undefined ? {} : { error: problems.why })}
       >
         {(control) => (
@@ -133,18 +133,18 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
         <Button kind="primary" submits writes>
           {as === undefined ? 'Settle…' : `Settle as ${WORDS[as]}…`}
         </Button>
-        <span className="meta dim">Once settled it never changes.</span>
+        <span className="meta dim">This cannot be changed later.</span>
       </div>
       <ConfirmDialog
         title={`Settle as ${WORDS[as ?? 'failed']}?`}
         verb={`Settle as ${WORDS[as ?? 'failed']}`}
-        keep="Look again"
+        keep="Go back"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         onConfirm={settle}
       >
         <p>
-          {as === undefined ? '' : EFFECTS[as]} Your name and your reason go into the journal. It cannot be
+          {as === undefined ? '' : EFFECTS[as]} Your name and reason are recorded in the journal. It cannot be
           taken back.
         </p>
       </ConfirmDialog>
@@ -153,8 +153,8 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
 }
 
 const EFFECTS: Readonly<Record<Ending, string>> = {
-  succeeded: 'From now on a request with this call ID is answered with this success.',
-  failed: 'From now on a request with this call ID is answered with this failure.',
+  succeeded: 'Requests with this call ID return this result.',
+  failed: 'Requests with this call ID return this error.',
   'not-run': 'The next request with this call ID runs the tool.',
 }
 
@@ -174,9 +174,9 @@ function problemsIn({
   readonly value: string
 }): Problems {
   return {
-    ...(as === undefined ? { as: 'Say what you found.' } : {}),
-    ...(why.trim() === '' ? { why: 'Say how you know. It goes into the journal.' } : {}),
-    ...(value === '' || isJson(value) ? {} : { value: 'This is no JSON. Text needs quotes: "sent".' }),
+    ...(as === undefined ? { as: 'Choose an outcome.' } : {}),
+    ...(why.trim() === '' ? { why: 'Enter a reason. It is recorded in the journal.' } : {}),
+    ...(value === '' || isJson(value) ? {} : { value: 'Not valid JSON. Text needs quotes: "sent".' }),
   }
 }
 

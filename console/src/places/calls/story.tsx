@@ -71,7 +71,7 @@ function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
         at: timeOf(returned) - ranMs,
         icon: 'replayed',
         title: `${countOf(done.length, 'step')} replayed`,
-        detail: 'The workflow went on and was given what was recorded. Nothing of it ran again.',
+        detail: 'The workflow continued with the recorded results. Nothing ran again.',
       },
     ]
   })
@@ -130,10 +130,10 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
     title: 'Parked',
     detail: (
       <>
-        <p>{`Waits for ${quorum === 1 ? 'a yes' : `${text(quorum)} yeses`} of somebody with ${text(requiredScope)}, for ${formatDuration(Number(timeoutMs))} at most.`}</p>
+        <p>{`Waiting for ${quorum === 1 ? 'approval' : `${text(quorum)} approvals`} (${text(requiredScope)}), for at most ${formatDuration(Number(timeoutMs))}.`}</p>
         <p>
           <Link className="link" to="/approvals/$id" params={{ id: text(approval) }}>
-            Open its approval
+            Open the approval
           </Link>
         </p>
       </>
@@ -150,10 +150,10 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
   'interrupt.resolved': ({ action, by }) =>
     action === 'accept'
       ? { icon: 'play', title: 'May run' }
-      : { icon: 'clock', title: by === undefined ? 'Nobody decided in time' : 'The question was ended' },
+      : { icon: 'clock', title: by === undefined ? 'Not decided in time' : 'Cancelled before a decision' },
   'consent.requested': ({ provider }) => ({
     ...WAITS,
-    title: 'Waits for consent',
+    title: 'Waiting for consent',
     detail: `A person must allow it at ${text(provider)}.`,
   }),
   'consent.suspended': () => undefined,
@@ -169,13 +169,13 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
   }),
   'session.opened': () => ({ icon: 'ring', title: 'Session opened' }),
   'session.closed': ({ outcome }) => ({ icon: 'ring', title: 'Session closed', detail: text(outcome) }),
-  'call.corrected': () => ({ icon: 'replayed', title: 'Asked for with other input' }),
-  'call.suspended': () => ({ ...WAITS, title: 'Suspended', detail: 'One of its steps waits.' }),
-  'call.resumed': () => ({ icon: 'play', title: 'Went on' }),
+  'call.corrected': () => ({ icon: 'replayed', title: 'Repeated with different input' }),
+  'call.suspended': () => ({ ...WAITS, title: 'Suspended', detail: 'One of its steps is waiting.' }),
+  'call.resumed': () => ({ icon: 'play', title: 'Continued' }),
   'call.cut': ({ deadWriter }) => ({
     icon: 'offline',
-    title: 'Cut off',
-    detail: `Writer ${short(deadWriter)} is gone. It may simply run again.`,
+    title: 'Interrupted',
+    detail: `Writer ${short(deadWriter)} is gone. The call may run again.`,
   }),
   'call.ambiguous': ({ deadWriter, writer }) => ({
     icon: 'ambiguous',
@@ -192,7 +192,7 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
   'call.late': () => ({
     icon: 'clock',
     title: 'A result came late',
-    detail: 'The outcome had been recorded by then, and does not change.',
+    detail: 'The outcome was already recorded, and does not change.',
   }),
   'call.cancel_requested': ({ by }) => ({ icon: 'rejected', title: `${text(by)} asked to stop it` }),
 }
@@ -210,14 +210,13 @@ function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallD
       icon: 'succeeded',
       tone: 'is-succeeded',
       title: 'Succeeded',
-      detail:
-        'The outcome was committed before the reply left. The same call again is answered with it, and nothing runs.',
+      detail: 'The outcome was committed before the reply. Repeating the call returns it and runs nothing.',
     }
   if (!isLast || call.state === 'released')
     return {
       icon: 'released',
       title: `Attempt ${text(attempt)} failed${took}`,
-      detail: `${text(code)}: nothing took effect, so that it may be tried again.`,
+      detail: `${text(code)}: nothing took effect, so the call may be retried.`,
     }
   return { icon: 'failed', tone: 'is-failed', title: `Failed${took}`, detail: <code>{text(code)}</code> }
 }

@@ -19,7 +19,7 @@ export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNo
         <p className="grow num">
           <b>{formatCount(total(data.states))}</b> {total(data.states) === 1 ? 'call' : 'calls'} in{' '}
           {spanOf(query.filters)}
-          {!data.whole && ', and older ones that were not counted'}
+          {!data.whole && ', plus older calls not counted'}
         </p>
         {LOOKED_AT.map((state) => (
           <Count key={state} state={state} count={data.states[state] ?? 0} query={query} />

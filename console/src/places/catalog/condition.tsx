@@ -39,7 +39,7 @@ function wordsFor(condition: Condition): Words {
     case 'held':
       return {
         ...{ icon: 'pin', tone: 'is-parked', text: `Change held · ${condition.change.class}` },
-        more: condition.change.suspended ? 'Calls are refused until somebody decides.' : undefined,
+        more: condition.change.suspended ? 'Calls are rejected until the change is decided.' : undefined,
       }
     case 'missing':
       return { icon: 'key', tone: 'is-parked', ...missing(condition.requirement) }
@@ -55,8 +55,8 @@ function missing({ kind, id, state }: Requirement): Pick<Words, 'text' | 'more'>
   if (kind === 'scope') return { text: `No caller has ${id}` }
   if (kind === 'secret') return { text: 'Set a secret', more: id }
   if (state === 'scopes')
-    return { text: `Connect ${id} again`, more: `What there is of ${id} may do too little.` }
-  if (state === 'spent') return { text: `Connect ${id} again`, more: `${id} refused to renew the access.` }
+    return { text: `Connect ${id} again`, more: `The access to ${id} lacks a permission.` }
+  if (state === 'spent') return { text: `Connect ${id} again`, more: `${id} refused to renew access.` }
   return { text: `Connect ${id}` }
 }
 

@@ -199,9 +199,7 @@ const ToolCells = memo(function ToolCells({
         className={`m-ap ${APPROVAL_INK[approval]}`}
         data-l="approval"
         title={
-          tool.approval_rule === true
-            ? 'A rule of the operator decides which calls are asked about.'
-            : undefined
+          tool.approval_rule === true ? 'An approval rule decides which calls need approval.' : undefined
         }
       >
         {approval}

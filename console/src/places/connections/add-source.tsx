@@ -87,7 +87,7 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
         <p className="row">
           <Icon name="check" size={14} />
           <span>
-            <b>{added}</b> is added, and agents see its tools.
+            <b>{added}</b> was added, and agents see its tools.
           </span>
         </p>
         <p className="row end">
@@ -117,13 +117,13 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
       {isCommand(target) ? (
         <Note tone="parked">
           {looksLikeFile(target)
-            ? 'This is taken for a program: a file to be read ends in .json, .yaml or .yml.'
+            ? 'This is treated as a program. Files end in .json, .yaml or .yml.'
             : 'This is a command.'}{' '}
-          To look at its tools the server starts it on its own machine, as the user it runs as, and again for
-          each call later. Start only what you trust.
+          To list its tools, the server starts it on its own machine, under its own user, and again for each
+          call. Start only programs that you trust.
         </Note>
       ) : (
-        <Field label="Key or token" note="if it wants one; kept encrypted">
+        <Field label="Key or token" note="if required; stored encrypted">
           {(control) => (
             <TextInput
               {...control}
@@ -149,7 +149,7 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
           writes
           onClick={() => void probe.start(target, apiKey)}
         >
-          {isCommand(target) ? 'Start the program' : 'Look at it'}
+          {isCommand(target) ? 'Start the program' : 'Inspect'}
         </Button>
       </p>
     </div>
@@ -182,7 +182,7 @@ function Lines({ lines }: { readonly lines: readonly string[] }): ReactNode {
   if (lines.length === 0) return null
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
-    <pre className="code lines" tabIndex={0} role="region" aria-label="What it wrote">
+    <pre className="code lines" tabIndex={0} role="region" aria-label="Output of the program">
       {lines.map(visibleText).join('\n')}
     </pre>
   )

@@ -70,7 +70,7 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
             ))}
           </ol>
           <p className="advice">
-            <b>What to do.</b> {visibleText(checked.data.advice)} {laterOf(source)}
+            <b>Fix:</b> {visibleText(checked.data.advice)} {laterOf(source)}
           </p>
         </>
       )}
@@ -120,8 +120,6 @@ export function healthOf({ state, since }: Source): string {
 
 function laterOf({ state, next_read_at: next, tools }: Source): string {
   if (state === 'ready') return ''
-  const when = next === null ? '' : `Collet tries again at ${formatClock(next)}. `
-  return tools === 0
-    ? when
-    : `${when}Until then agents see its ${tools} tools as they were accepted, marked unavailable.`
+  const when = next === null ? '' : `Next try at ${formatClock(next)}. `
+  return tools === 0 ? when : `${when}Until then, agents see its ${tools} accepted tools as unavailable.`
 }

@@ -38,7 +38,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
           <li key={name}>
             <span className="row">
               <b className="mono grow">{visibleText(name)}</b>
-              {reads && <span className="meta dim">says it only reads</span>}
+              {reads && <span className="meta dim">read-only</span>}
             </span>
             <span className="meta soft clip" dir="auto">
               {visibleText(description)}
@@ -54,7 +54,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
       ))}
       <TextField
         label="Name"
-        note="its tools are called Name.tool"
+        note="its tools are named Name.tool"
         error={failure}
         isMono
         value={key}
@@ -64,7 +64,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
         <Checkbox
           checked={isTrusted}
           onChange={(event) => setTrusted(event.currentTarget.checked)}
-          label={`Believe what ${promises} of them say about their effects. Else all count as writing.`}
+          label={`Trust the annotations of ${promises} of them. Otherwise all count as writes.`}
         />
       )}
       <p className="row end">

@@ -27,7 +27,7 @@ export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode
   const many = [...Map.groupBy(held, ({ source }) => source)].filter(([, group]) => group.length > 1)
   return (
     <section aria-labelledby="att">
-      <h2 id="att">Needs you</h2>
+      <h2 id="att">Needs attention</h2>
       <div className="pair">
         {ill.map((source) => (
           <Doctor key={source.key} source={source} />
@@ -65,7 +65,7 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
   const next = diff.data?.next_version
   const since = pin.waiting === null ? '' : formatClock(pin.waiting.seen_at)
   const state = pin.state === 'suspended' ? 'Suspended' : WHAT[pin.waiting?.kind ?? 'change']
-  const accept = next == null ? 'Accept that it is gone…' : `Accept as ${next}…`
+  const accept = next == null ? 'Accept the removal…' : `Accept as ${next}…`
   return (
     <article className="card held" aria-labelledby={`held-${pin.tool}`}>
       <header className="card-head">
@@ -97,7 +97,7 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
       <ConfirmDialog
         title={`Accept the change of ${pin.tool}?`}
         verb="Accept change"
-        keep="Keep it as it is"
+        keep="Cancel"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         onConfirm={async () => {
@@ -105,8 +105,8 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
           onChanged()
         }}
       >
-        Agents see the new definition at once, and calls go where it says. Read the differences first: a text
-        of an upstream is read by models.
+        Agents see the new definition at once, and calls use it. Read the differences first: models read the
+        upstream's texts.
       </ConfirmDialog>
     </article>
   )
@@ -115,7 +115,7 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
 function effectOf({ state, waiting }: Pin): string {
   if (state === 'suspended') return 'Agents cannot call it until you decide.'
   if (waiting?.kind === 'addition') return 'Agents do not see it until you decide.'
-  return 'Agents go on with the definition from before.'
+  return 'Agents keep using the previous definition.'
 }
 
 interface AcceptAllProps {
@@ -146,7 +146,7 @@ function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
         title={`Accept ${countOf((asked ?? acceptable).length, 'change')} of ${source}?`}
         typed={source}
         verb="Accept all"
-        keep="Keep them as they are"
+        keep="Cancel"
         isOpen={asked !== undefined}
         onClose={() => setAsked(undefined)}
         onConfirm={async () => {
@@ -154,7 +154,7 @@ function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
           onChanged()
         }}
       >
-        Suspicious ones stay and wait for a decision each. The others are served at once.
+        Suspicious changes stay held, and need a decision each. The others are served at once.
       </ConfirmDialog>
     </p>
   )

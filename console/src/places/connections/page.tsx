@@ -71,7 +71,5 @@ function echoOf(sources: readonly Source[], pins: readonly Pin[]): string {
 
 function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
   if (error === null) return <Loading what="sources" />
-  return (
-    <Failed what="Sources could not be read" error={error} safe="They go on as they are." onRetry={onRetry} />
-  )
+  return <Failed what="Sources could not be read" error={error} safe="They keep running." onRetry={onRetry} />
 }

@@ -68,7 +68,7 @@ export function useProbe(): {
   }
 }
 
-const FAILED = { kind: 'failed', message: 'The server stopped looking.', seen: [], lines: [] } as const
+const FAILED = { kind: 'failed', message: 'The server stopped the inspection.', seen: [], lines: [] } as const
 
 function after(before: Probing, { type, data }: LiveEvent): Probing {
   const lines = before.kind === 'looking' ? before.lines : []

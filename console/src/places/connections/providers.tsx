@@ -42,7 +42,7 @@ export function Providers({ onChanged }: { readonly onChanged: () => void }): Re
       {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
       {found.data !== undefined && needs.data !== undefined && providers.length + absent.length === 0 && (
         <p className="soft">
-          None. Providers are written into the config, under <code>oauth.providers</code>.
+          None. Providers are set in the config, under <code>oauth.providers</code>.
         </p>
       )}
       <ul className="needs">
@@ -95,11 +95,11 @@ function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readon
           </p>
           <CodeLine text={`${server?.url ?? ''}/oauth/callback`} label="address" />
           <p className="soft">
-            Write it into the config, then run <Command text="collet reload" />. Where it has no issuer, name
-            its <code>authorizationEndpoint</code> and <code>tokenEndpoint</code> instead.
+            Add it to the config, then run <Command text="collet reload" />. Without an issuer, set{' '}
+            <code>authorizationEndpoint</code> and <code>tokenEndpoint</code> instead.
           </p>
           <Code text={providerLines(id).join('\n')} label="lines for the config" />
-          <p className="soft">If you have a token already, it needs no provider:</p>
+          <p className="soft">With a token, no provider is needed:</p>
           <CommandLine text={`collet secrets set ${id} --token${ownerOption}`} />
           <p className="row end">
             <Button onClick={() => setOpen(false)}>Close</Button>
@@ -137,7 +137,7 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
                 {connection.user !== null && ' for one of its users'}
               </span>
               {connection.state === 'spent' ? (
-                <span className="is-parked">has to consent again</span>
+                <span className="is-parked">must consent again</span>
               ) : (
                 <span className="dim">{formatClock(connection.updated_at)}</span>
               )}
@@ -157,7 +157,9 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
       <Button
         isSmall
         writes
-        off={canConnect ? undefined : 'Others reach this server: set oauth.signIn in the config first.'}
+        off={
+          canConnect ? undefined : 'Other machines reach this server: set oauth.signIn in the config first.'
+        }
         onClick={() => setOpen(true)}
       >
         Connect
@@ -222,16 +224,12 @@ function ConnectForm({
     <DialogForm onSubmit={run}>
       <p className="soft">
         {provider.scopes.length === 0
-          ? 'No tool asks for anything by name yet.'
+          ? 'No tool requires a scope yet.'
           : `Its tools need: ${provider.scopes.join(', ')}.`}
       </p>
       <TextField
-        label="Whose access"
-        note={
-          isForAnybody
-            ? 'the caller that may use it'
-            : `yours; for others it takes the scope ${SECRETS_SCOPE}`
-        }
+        label="Principal"
+        note={isForAnybody ? 'the caller that may use it' : `yours; others need the scope ${SECRETS_SCOPE}`}
         readOnly={!isForAnybody}
         error={failure}
         isMono

@@ -67,7 +67,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
       </div>
       {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
       {found.data !== undefined && secrets.length + unset.length === 0 && (
-        <p className="soft">None. A tool that needs one says so in the catalog.</p>
+        <p className="soft">None. The catalog shows which tools need one.</p>
       )}
       <ul className="needs">
         {unset.map(([name, tools]) => (
@@ -99,7 +99,11 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
             <Button
               isSmall
               writes
-              off={secret.user === null ? undefined : 'Of a user: replace it with collet secrets set --user.'}
+              off={
+                secret.user === null
+                  ? undefined
+                  : 'Belongs to a user: replace it with collet secrets set --user.'
+              }
               onClick={() =>
                 setSetting({ name: secret.name, principal: secret.principal, tenant: secret.tenant })
               }
@@ -107,7 +111,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
               Replace
             </Button>
             <Button isSmall kind="danger" writes onClick={() => setLeaving(secret)}>
-              Forget…
+              Delete…
             </Button>
           </li>
         ))}
@@ -118,7 +122,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
       <ConfirmDialog
         title={`Forget ${leaving?.name ?? ''}?`}
         typed={leaving?.name ?? ''}
-        verb="Forget secret"
+        verb="Delete secret"
         isOpen={leaving !== undefined}
         onClose={() => setLeaving(undefined)}
         onConfirm={async () => {
@@ -179,7 +183,7 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
       )}
       <TextField
         label="Value"
-        note="kept encrypted; it cannot be read back"
+        note="stored encrypted; it cannot be read back"
         isMono
         type="password"
         autoComplete="new-password"
@@ -197,7 +201,7 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
           submits
           writes
           isBusy={isBusy}
-          off={value === '' || name.trim() === '' ? 'Write a name and a value first.' : undefined}
+          off={value === '' || name.trim() === '' ? 'Enter a name and a value.' : undefined}
         >
           Set secret
         </Button>

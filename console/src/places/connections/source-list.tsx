@@ -18,8 +18,8 @@ const COLUMNS = [
   { title: 'Health', className: 'c-health' },
   { title: 'Tools', className: 'c-tools', isEnd: true },
   { title: 'Changes', className: 'c-held' },
-  { title: 'Read', className: 'c-seen', isEnd: true },
-  { title: 'What can be done', className: 'c-acts', isHidden: true },
+  { title: 'Last synced', className: 'c-seen', isEnd: true },
+  { title: 'Actions', className: 'c-acts', isHidden: true },
 ] as const
 
 interface SourceListProps {
@@ -39,8 +39,8 @@ export function SourceList({ sources, pins, onChanged }: SourceListProps): React
       </div>
       {sources.length === 0 ? (
         <Empty title="No source yet">
-          Paste the address or the command of an MCP server, or an OpenAPI document, above. Its tools come
-          into the catalog.
+          Paste the address or the command of an MCP server, or an OpenAPI document, above. Its tools appear
+          in the catalog.
         </Empty>
       ) : (
         <Table caption="Sources" columns={COLUMNS} className="src">
@@ -139,7 +139,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
       <td className="end">
         <Menu
           className="btn quiet sm"
-          label={<span className="vh">What can be done with {key}</span>}
+          label={<span className="vh">Actions for {key}</span>}
           items={[
             { label: 'Check', icon: 'eye', onChoose: () => setOpen('check') },
             { label: 'Read again', icon: 'loop', onChoose: () => void refresh() },
@@ -165,8 +165,8 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
           }}
         >
           {configured
-            ? 'It is in the config: remove it there. The server refuses to do it here.'
-            : 'Agents lose its tools within a second. What was accepted of it is kept, so that adding it again accepts nothing new.'}
+            ? 'It is set in the config: remove it there.'
+            : 'Agents lose its tools within a second. Accepted definitions are kept for the case that it is added again.'}
         </ConfirmDialog>
       </td>
     </tr>

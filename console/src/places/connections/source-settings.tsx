@@ -18,8 +18,8 @@ interface SettingsFormProps {
 const APPROVALS = ['default', 'never', 'conditional', 'always'].map((value) => ({ value }))
 const TIERS = ['default', 'pure', 'read', 'write'].map((value) => ({ value }))
 const TRUST = [
-  { value: 'nothing', label: 'nothing: all its tools count as writing' },
-  { value: 'annotations', label: 'annotations: what it says of their effects' },
+  { value: 'nothing', label: 'off: all its tools count as writes' },
+  { value: 'annotations', label: 'on: use its read-only and idempotent marks' },
 ]
 
 /** Settings for the tools of a source. Its address is changed by adding it again. */
@@ -48,7 +48,7 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
   return (
     <DialogForm onSubmit={run}>
       {settings.trust !== undefined && (
-        <Field label="Believe">
+        <Field label="Trust annotations">
           {(control) => (
             <Select
               {...control}
@@ -61,17 +61,12 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
       )}
       <TextField
         label="Only these tools"
-        note="names with commas; * stands for any characters; empty for all"
+        note="comma-separated; * matches any characters; empty for all"
         isMono
         value={form.include}
         onChange={(include) => set({ include })}
       />
-      <TextField
-        label="Not these tools"
-        isMono
-        value={form.exclude}
-        onChange={(exclude) => set({ exclude })}
-      />
+      <TextField label="Exclude" isMono value={form.exclude} onChange={(exclude) => set({ exclude })} />
       <Field label="Approval" note="of all its tools">
         {(control) => (
           <Select

@@ -17,7 +17,7 @@ export function Clients({ onEcho }: { readonly onEcho: (command: string) => void
   const echo = (client: string, set: string): void => onEcho(connectCommand(client, set))
   return (
     <Section id="clients" title="Connect a client" onEnter={() => echo(chosen, toolset)}>
-      <Found query={server} what="The addresses">
+      <Found query={server} what="Endpoints">
         {({ protocols, toolsets, clients, needs_key }) => {
           const client = clients.find(({ name }) => name === chosen) ?? clients[0]
           return (
@@ -58,14 +58,14 @@ export function Clients({ onEcho }: { readonly onEcho: (command: string) => void
                   </Field>
                 )}
                 {client === undefined ? (
-                  <Empty title="MCP is turned off">Clients connect over MCP. Turn it on in the config.</Empty>
+                  <Empty title="MCP is turned off">Clients connect over MCP. Enable it in the config.</Empty>
                 ) : (
                   <ClientText client={client} />
                 )}
                 {needs_key && client !== undefined && (
                   <Note icon="key">
-                    Callers need a key here. Create one for the client, and set it as COLLET_API_KEY where the
-                    client starts.
+                    This server requires a key. Create one for the client, and set it as COLLET_API_KEY in the
+                    client's environment.
                   </Note>
                 )}
               </div>

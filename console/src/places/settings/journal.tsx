@@ -66,7 +66,7 @@ function useCheck(): Check {
         const { ok } = await verifyJournal(setProgress, stopped.signal)
         announce(ok ? 'The journal is intact.' : 'The journal is not intact.')
       } catch (error) {
-        setFailure(stopped.signal.aborted ? 'Stopped. Nothing is known about the rest.' : messageOf(error))
+        setFailure(stopped.signal.aborted ? 'Stopped. The rest was not checked.' : messageOf(error))
       } finally {
         setProgress(undefined)
         await client.invalidateQueries({ queryKey: journalQuery.queryKey })
@@ -166,7 +166,7 @@ function Heads({ check: { heads } }: { readonly check: JournalCheck }): ReactNod
 function Unseen({ check: { cannot_see } }: { readonly check: JournalCheck }): ReactNode {
   return (
     <details className="meta dim">
-      <summary>What this check cannot see</summary>
+      <summary>Limits of this check</summary>
       <ul className="plain-list">
         {cannot_see.map((limit) => (
           <li key={limit}>{limit}</li>

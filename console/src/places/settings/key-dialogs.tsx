@@ -62,32 +62,22 @@ function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode
   return (
     <DialogForm
       onSubmit={() => {
-        if (form.principal.trim() === '') making.refuse('Give it a name first, such as ci or support-bot.')
+        if (form.principal.trim() === '') making.refuse('Enter a name, for example ci or support-bot.')
         else making.run()
       }}
     >
       {session?.server.isOpen === true && (
         <Note tone="parked">
-          This server takes calls without a key now. With the first key, every caller needs one.
+          This server accepts calls without a key. After the first key, every caller needs one.
         </Note>
       )}
-      <Field label="Name" hint="Who calls with it. A name is never used again." error={errorOf('principal')}>
+      <Field label="Name" hint="The caller. A name cannot be reused." error={errorOf('principal')}>
         {text('principal')}
       </Field>
-      <Field
-        label="Scopes"
-        note="optional"
-        hint="With spaces between: mail:read crm:*"
-        error={errorOf('scopes')}
-      >
+      <Field label="Scopes" note="optional" hint="Space-separated: mail:read crm:*" error={errorOf('scopes')}>
         {text('scopes')}
       </Field>
-      <Field
-        label="Roles"
-        note="optional"
-        hint="Of the config, with spaces between."
-        error={errorOf('roles')}
-      >
+      <Field label="Roles" note="optional" hint="From the config, space-separated." error={errorOf('roles')}>
         {text('roles')}
       </Field>
       {toolsets.length > 0 && (
@@ -210,10 +200,8 @@ function RotateForm({
   if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
   return (
     <DialogForm onSubmit={making.run}>
-      <p className="soft">
-        It gets another key with the same rights. Put the new one where the old one is used.
-      </p>
-      <Field label="Its other keys end" error={making.failure}>
+      <p className="soft">Creates another key with the same permissions. Replace the old key with it.</p>
+      <Field label="Expiry of its other keys" error={making.failure}>
         {(control) => (
           <Select
             {...control}
@@ -226,7 +214,7 @@ function RotateForm({
       <p className="row end">
         <Button onClick={onClose}>Cancel</Button>
         <Button kind="primary" submits writes isBusy={making.isBusy}>
-          Make the new key
+          Rotate key
         </Button>
       </p>
     </DialogForm>
@@ -255,7 +243,7 @@ export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
       }}
     >
       <Choices
-        legend="What ends"
+        legend="Revoke"
         name="revoke"
         value={what}
         onChange={setWhat}
@@ -263,12 +251,12 @@ export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
           {
             value: 'key',
             label: 'This key',
-            explanation: 'Calls with it are refused within a second. Its other keys stay.',
+            explanation: 'Calls with it are rejected within a second. Other keys stay valid.',
           },
           {
             value: 'principal',
             label: 'The principal, with all its keys',
-            explanation: 'For good: its name is never used again. Its calls stay in the journal.',
+            explanation: 'Permanent: its name cannot be reused. Its calls stay in the journal.',
           },
         ]}
       />

@@ -168,7 +168,7 @@ function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNod
       <td
         data-l="used"
         className="num soft"
-        title="Uses are recorded for keys that are kept in the store. This key is only in the config."
+        title="Uses are recorded for keys in the store. This key is in the config."
       >
         not recorded
       </td>

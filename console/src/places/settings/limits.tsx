@@ -37,9 +37,9 @@ function Meters(): ReactNode {
           {(open) => {
             const meters = [...now.flatMap(loadMeter), ...open.flatMap(budgetMeters)]
             return meters.length === 0 && rules.length === 0 ? (
-              <Empty title="Nothing is limited">
-                Write limits and budgets into the config, and reload it. Budgets appear here once somebody has
-                spent from them.
+              <Empty title="No limits">
+                Set limits and budgets in the config, and reload it. Budgets appear here after their first
+                use.
               </Empty>
             ) : (
               <>
@@ -65,7 +65,7 @@ function Meters(): ReactNode {
 }
 
 const RESERVED =
-  'Servers reserve parts of a budget in advance, and these count as used. What a server had reserved when it crashed is free again when the budget resets.'
+  'Servers reserve parts of a budget in advance, which count as used. Reservations of a crashed server are freed when the budget resets.'
 
 interface MeterFacts {
   readonly name: string
@@ -79,7 +79,7 @@ function Used({ name, used, limit, resetsAt }: MeterFacts): ReactNode {
   return (
     <li>
       <div className="row">
-        <span className="grow clip" title={resetsAt && `Starts anew at ${formatClock(resetsAt)}`}>
+        <span className="grow clip" title={resetsAt && `Resets at ${formatClock(resetsAt)}`}>
           {name}
         </span>
         <span className={isNear ? 'num is-parked' : 'num soft'}>
@@ -97,7 +97,7 @@ function shown(amount: number): string {
 
 function loadMeter(load: { what: string; used: number; limit: number | null }): readonly MeterFacts[] {
   if (load.limit === null) return []
-  const name = load.what === 'running' ? 'Running at once' : 'Changes that wait for the store'
+  const name = load.what === 'running' ? 'Concurrent calls' : 'Pending writes'
   return [{ name, used: load.used, limit: load.limit }]
 }
 
@@ -140,11 +140,11 @@ const SPANS = [
 ] as const
 
 const COLUMNS = [
-  { title: 'Team' },
+  { title: 'Caller' },
   { title: 'Calls', className: 'c-u', isEnd: true },
   { title: 'Errors', className: 'c-u', isEnd: true },
   { title: 'Rejected', className: 'c-u', isEnd: true },
-  { title: 'Ran for', className: 'c-u', isEnd: true },
+  { title: 'Run time', className: 'c-u', isEnd: true },
   { title: 'Cost', className: 'c-u', isEnd: true },
 ] as const
 
@@ -155,7 +155,7 @@ export function Usage({ onEcho }: OfSection): ReactNode {
   return (
     <Section
       id="use"
-      title="Use by team"
+      title="Usage by caller"
       scope="admin:calls"
       onEnter={() => echo(span)}
       actions={
@@ -181,17 +181,17 @@ function Teams({ span }: { readonly span: Span }): ReactNode {
     <Found query={usage} what="The use">
       {({ teams, whole }) =>
         teams.length === 0 ? (
-          <Empty title="Nobody has called in this time">Teams appear here with their first call.</Empty>
+          <Empty title="No calls in this time">Callers appear here with their first call.</Empty>
         ) : (
           <>
-            <Table caption="Use by team" columns={COLUMNS} className="use">
+            <Table caption="Usage by caller" columns={COLUMNS} className="use">
               <tbody>
                 {teams.map((team) => (
                   <TeamRow key={team.key} team={team} span={span} />
                 ))}
               </tbody>
             </Table>
-            {!whole && <p className="meta dim after-table">There are more calls than were counted.</p>}
+            {!whole && <p className="meta dim after-table">Not all calls were counted.</p>}
           </>
         )
       }

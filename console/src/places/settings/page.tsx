@@ -13,8 +13,8 @@ const PARTS = [
   ['limits', 'Limits'],
   ['journal', 'Journal'],
   ['clients', 'Clients'],
-  ['use', 'Use'],
-  ['refusals', 'Refusals'],
+  ['use', 'Usage'],
+  ['refusals', 'Denied requests'],
   ['server', 'Server'],
 ] as const
 

@@ -63,7 +63,7 @@ export function Config({ onEcho }: OfSection): ReactNode {
       <div className="stack-3" role="status">
         {answer === undefined && failure === undefined && (
           <p className="soft">
-            The server reads its file again. Calls that run go on. A file with a mistake changes nothing.
+            The server reads its file again. Running calls continue. An invalid file changes nothing.
           </p>
         )}
         {failure !== undefined && (
@@ -102,7 +102,7 @@ function WhatChanged({ answer }: { readonly answer: Reloaded }): ReactNode {
       )}
       {refused.length > 0 && (
         <>
-          <dt>Left as it was</dt>
+          <dt>Unchanged</dt>
           <dd className="is-failed">{refused.join(' ')}</dd>
         </>
       )}
@@ -121,7 +121,7 @@ const COLUMNS = [
 /** Denied requests. */
 export function Refusals({ onEcho }: OfSection): ReactNode {
   return (
-    <Section id="refusals" title="Refusals" scope="audit:read" onEnter={() => onEcho('collet audit')}>
+    <Section id="refusals" title="Denied requests" scope="audit:read" onEnter={() => onEcho('collet audit')}>
       <RefusalList />
     </Section>
   )
@@ -133,13 +133,13 @@ function RefusalList(): ReactNode {
     <Found query={found} what="The audit log">
       {({ refusals, isWhole }) =>
         refusals.length === 0 ? (
-          <Empty title="No request was refused">
-            Requests with a wrong credential, calls of tools that are not theirs, approvals and administration
-            that was not allowed appear here.
+          <Empty title="No denied requests">
+            Requests with a wrong credential, calls of forbidden tools, and denied approvals and
+            administration appear here.
           </Empty>
         ) : (
           <>
-            <Table caption="Refusals" columns={COLUMNS} className="refusals">
+            <Table caption="Denied requests" columns={COLUMNS} className="refusals">
               <tbody>
                 {refusals.map((refusal) => (
                   <RefusalRow key={refusal.no} refusal={refusal} />

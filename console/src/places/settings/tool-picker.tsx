@@ -20,11 +20,7 @@ export function ToolPicker({ form, onChange }: PickerProps): ReactNode {
   const addScope = (scope: string): void => onChange({ scopes: `${form.scopes} ${scope}`.trim() })
   return (
     <>
-      <Field
-        label="Find tools to add"
-        note="optional"
-        hint="Search the catalog, and pick from what is found."
-      >
+      <Field label="Find tools to add" note="optional" hint="Search the catalog, and select tools.">
         {(control) => (
           <TextInput {...control} value={text} onChange={(event) => setText(event.currentTarget.value)} />
         )}

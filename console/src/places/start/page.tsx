@@ -35,7 +35,7 @@ export function StartPage(): ReactNode {
           <Loading what="the first steps" />
         ) : (
           <Failed
-            what="The server could not be asked what happened so far"
+            what="The state of the server could not be read"
             error={beginning.error}
             onRetry={() => void beginning.refetch()}
           />
@@ -145,7 +145,7 @@ function Aside(): ReactNode {
       </dl>
       <h2>{protocolsTitle(server.protocols.length)}</h2>
       <Doors doors={server.protocols} isShort />
-      <h2>What is open</h2>
+      <h2>Permissions</h2>
       <WhatIsOpen server={server} />
     </aside>
   )

@@ -32,7 +32,8 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
   return (
     <>
       <p className="soft">
-        Paste where your tools already live. Collet looks inside and shows what it found first.
+        Paste the address of an MCP server or OpenAPI document, or a command. Collet inspects it before adding
+        it.
       </p>
       <form
         className="row"
@@ -55,7 +56,7 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
           onFocus={() => change(target)}
         />
         <Button submits kind={isNow ? 'primary' : 'plain'}>
-          Look inside
+          Inspect
         </Button>
       </form>
       <p className="row meta dim eg">
@@ -67,8 +68,8 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
         ))}
       </p>
       <p className="soft">
-        Or take over all MCP servers of Claude, Cursor, VS Code and other clients at once. In a terminal, this
-        lists them and asks:
+        Or import all MCP servers of Claude, Cursor, VS Code and other clients. This command lists them and
+        asks:
       </p>
       <CommandLine text="collet import --from" />
       {!isSignedIn && (
@@ -146,7 +147,7 @@ function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Begi
     )
   return (
     <p className="row meta wait" role="status">
-      <StateMark state="succeeded" label="The first call from an agent is here" />
+      <StateMark state="succeeded" label="The first call from an agent arrived" />
       <ToolName name={call.tool} />
       <span className="dim num">{formatClock(call.at)}</span>
       <Link className="link" to="/calls/$record" params={{ record: call.record }}>

@@ -60,7 +60,9 @@ async function call(tool: string, input: unknown, startedAt: number): Promise<Ou
   return {
     isGood,
     tookMs: performance.now() - startedAt,
-    text: isGood ? JSON.stringify(result.value) : (result?.error?.message ?? message ?? 'It was refused.'),
+    text: isGood
+      ? JSON.stringify(result.value)
+      : (result?.error?.message ?? message ?? 'The call was rejected.'),
     record: result === undefined ? undefined : await recordOf(callId),
   }
 }

@@ -71,8 +71,8 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
             Its source changed it at {formatClock(change.since)} ({change.class}).
           </b>{' '}
           {change.suspended
-            ? 'It cannot be called until somebody decides about the change.'
-            : 'What was accepted before is served until somebody decides about the change.'}
+            ? 'It cannot be called until the change is decided.'
+            : 'The previous definition is served until the change is decided.'}
         </Note>
       )}
     </>
@@ -125,11 +125,7 @@ function Quantile({ name, usage, member }: QuantileProps): ReactNode {
   return (
     <Stat name={name} value={value ?? ''} unit={unit ?? ''}>
       <Line
-        summary={
-          whole === null
-            ? `${name}: nothing was measured`
-            : `${name} each hour, ${formatDuration(whole)} over all`
-        }
+        summary={whole === null ? `${name}: no data` : `${name} each hour, ${formatDuration(whole)} over all`}
         values={usage.buckets.map((bucket) => bucket[member])}
       />
     </Stat>

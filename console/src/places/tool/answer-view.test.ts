@@ -12,12 +12,12 @@ it('what to do next says once that nothing ran', () => {
     'Nothing ran. Fill in the user id.',
   )
   expect(adviceFor(422, { message: 'Wrong.' }, { hasResult: true })).toBe(
-    'Nothing ran. What does not fit is marked in the form.',
+    'Nothing ran. Invalid fields are marked in the form.',
   )
   expect(adviceFor(200, { message: 'Broke.', can_retry: true }, { hasResult: true })).toBe(
-    'Nothing took effect. It may be run again.',
+    'Nothing took effect. The call may be repeated.',
   )
-  const ran = 'The tool ran, or may have run. Look at the call before you run it again.'
+  const ran = 'The tool may have run. Check the call before you run it again.'
   const tiers = { pure: '', read: '', write: ran, exec: ran } as const
   for (const tier of ['pure', 'read', 'write', 'exec'] as const)
     expect(adviceFor(200, { message: 'Broke.' }, { hasResult: true, tier })).toBe(tiers[tier])

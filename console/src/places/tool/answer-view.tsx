@@ -43,13 +43,12 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
           ))}
         <span className="grow" />
         {sent !== undefined && (
-          <Segment label="What to show of the answer" value={view} options={views} onChange={setView} />
+          <Segment label="View of the answer" value={view} options={views} onChange={setView} />
         )}
       </div>
       {answer.isReplayed && (
         <Note icon="replayed">
-          <b>Replayed.</b> The call had already been recorded, so nothing ran again. This is its recorded
-          answer.
+          <b>Replayed.</b> The call was already recorded, so nothing ran again. This is the recorded answer.
         </Note>
       )}
       <Timing answer={answer} />
@@ -120,8 +119,8 @@ export function adviceFor(
   { hasResult = false, tier }: { readonly hasResult?: boolean; readonly tier?: TierName | undefined },
 ): string {
   if (hasResult && status !== 422 && status !== 401) {
-    if (error.can_retry === true) return 'Nothing took effect. It may be run again.'
-    return mayChange(tier) ? 'The tool ran, or may have run. Look at the call before you run it again.' : ''
+    if (error.can_retry === true) return 'Nothing took effect. The call may be repeated.'
+    return mayChange(tier) ? 'The tool may have run. Check the call before you run it again.' : ''
   }
   const isSaid = /\bNothing (was run|ran)\b/.test(textIn(error.message) ?? '')
   return [isSaid ? '' : 'Nothing ran.', nextFor(status, error)].filter((part) => part !== '').join(' ')
@@ -134,16 +133,15 @@ function mayChange(tier: TierName | undefined): boolean {
 
 function stoppedAdvice(tier: TierName | undefined): string {
   return mayChange(tier)
-    ? 'You stopped this call. What the tool had done by then stays done: look at the call before you run it again.'
+    ? 'You stopped this call. Effects so far remain: check the call before you run it again.'
     : 'You stopped this call.'
 }
 
 function nextFor(status: number, error: Readonly<Record<string, unknown>>): string {
-  if (status === 422) return 'What does not fit is marked in the form.'
+  if (status === 422) return 'Invalid fields are marked in the form.'
   if (status === 401) return 'Sign in again.'
   const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
-  if (missing.secrets !== undefined || missing.authorization !== undefined)
-    return '"What it needs" says how to give it.'
+  if (missing.secrets !== undefined || missing.authorization !== undefined) return 'See Requirements.'
   return missing.user_id === undefined ? '' : 'Fill in the user id.'
 }
 
@@ -169,9 +167,7 @@ function Result({ answer, ending }: { readonly answer: Answer; readonly ending: 
   )
   return (
     <>
-      {isOfOthers && (
-        <p className="meta dim">Somebody else's server wrote this. Believe it as far as you trust them.</p>
-      )}
+      {isOfOthers && <p className="meta dim">Untrusted content from an external server.</p>}
       {blocks !== undefined && <ContentBlocks blocks={blocks} />}
       <Code className="out" text={visibleJson(ending.value)} label="Output" isJson />
     </>
@@ -189,7 +185,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
     <figure className="timing">
       <svg
         role="img"
-        aria-label={`Where the time went: ${formatDuration(runMs)} in the tool of ${formatDuration(total)}`}
+        aria-label={`Time: ${formatDuration(runMs)} in the tool of ${formatDuration(total)}`}
         viewBox="0 0 100 6"
         preserveAspectRatio="none"
       >
@@ -198,7 +194,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
       </svg>
       <figcaption className="num">
         <span>run {formatDuration(runMs)}</span>
-        <span>check, record, there and back {formatDuration(rest)}</span>
+        <span>overhead {formatDuration(rest)}</span>
         {answer.waitedMs !== undefined && <span>waited for approval {formatDuration(answer.waitedMs)}</span>}
       </figcaption>
     </figure>

@@ -22,7 +22,7 @@ export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode 
   }, [phase.at])
   return (
     <div className="result" role="region" aria-label="Result">
-      {phase.at === 'idle' && <p className="dim">What the tool answers comes here.</p>}
+      {phase.at === 'idle' && <p className="dim">Run the tool to see its result.</p>}
       {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
       {phase.at === 'parked' && <Parked phase={phase} onWithdraw={control.withdraw} />}
       {phase.at === 'left' && <Left phase={phase} onGoOn={onGoOn} onWithdraw={control.withdraw} />}
@@ -37,13 +37,13 @@ export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode 
 /** Announced to screen readers; the answer itself is on the page. */
 const SAID: Readonly<Record<CallPhase['at'], string>> = {
   idle: '',
-  running: 'The call runs.',
-  parked: 'The call waits for approval.',
-  left: 'The call waits for approval.',
-  connecting: 'The call waits for access.',
-  lost: 'What became of the call is not known.',
+  running: 'The call is running.',
+  parked: 'The call is waiting for approval.',
+  left: 'The call is waiting for approval.',
+  connecting: 'The call is waiting for access.',
+  lost: 'The outcome of the call is unknown.',
   told: '',
-  answered: 'The answer is there.',
+  answered: 'The answer has arrived.',
 }
 
 interface OutcomeProps {
@@ -75,20 +75,18 @@ function Running({ phase, onStop }: { phase: PhaseOf<'running'>; onStop: () => v
       {progress !== undefined && (
         <div>
           <p className="row">
-            <span className="grow clip">{progress.message ?? 'Under way'}</span>
+            <span className="grow clip">{progress.message ?? 'Running'}</span>
             <span className="num soft">
               {progress.done}
               {progress.total !== undefined && ` of ${progress.total}`}
             </span>
           </p>
           {progress.total !== undefined && (
-            <Meter label="How far the tool is" value={progress.done} most={progress.total} isRunning />
+            <Meter label="Progress" value={progress.done} most={progress.total} isRunning />
           )}
         </div>
       )}
-      {phase.isStopping === true && (
-        <p className="soft">It was asked to stop. What it has done until then stays done.</p>
-      )}
+      {phase.isStopping === true && <p className="soft">It was asked to stop. Effects so far remain.</p>}
     </div>
   )
 }
@@ -118,8 +116,8 @@ function Parked({ phase, onWithdraw }: ParkedProps): ReactNode {
           )
         }
       >
-        Nothing ran yet. Somebody has to approve this call. Leave this page open: it goes on by itself once
-        that is decided. The call id is <code>{phase.callId}</code>.
+        Nothing ran yet. A person must approve this call. Leave this page open: the call continues after the
+        decision. The call ID is <code>{phase.callId}</code>.
       </Note>
     </div>
   )
@@ -134,7 +132,7 @@ interface ParkedProps {
 function WaitsHead({ since, onWithdraw, children }: WaitsHeadProps): ReactNode {
   return (
     <div className="result-head">
-      <StateMark state="parked" label="Waits for approval" />
+      <StateMark state="parked" label="Waiting for approval" />
       <span className="num soft">since {formatClock(since)}</span>
       {children}
       <span className="grow" />
@@ -165,12 +163,12 @@ function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
         tone="parked"
         action={
           <Button isSmall writes onClick={onGoOn}>
-            Go on with this call
+            Continue this call
           </Button>
         }
       >
         {phase.isOther === true && (
-          <b>The input above is not the one that this call was made with. Nothing was changed. </b>
+          <b>The input above differs from the input of this call. Nothing was changed. </b>
         )}
         You made this call before the page was loaded, and nothing ran yet. Put the same input in above and go
         on: it is sent under the same call id, <code>{phase.callId}</code>, so that nobody has to approve it
@@ -196,12 +194,12 @@ function Withdraw({ onWithdraw }: { readonly onWithdraw: () => Promise<void> }):
       <ConfirmDialog
         title="Withdraw this call?"
         verb="Withdraw call"
-        keep="Let it wait"
+        keep="Keep waiting"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         onConfirm={onWithdraw}
       >
-        <p>It ends at once, without having run, and nobody can approve it any more.</p>
+        <p>It ends at once without running, and can no longer be approved.</p>
       </ConfirmDialog>
     </>
   )
@@ -211,7 +209,7 @@ function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: (
   return (
     <div className="stack-3">
       <div className="result-head">
-        <StateMark state="parked" label="Waits for access" />
+        <StateMark state="parked" label="Waiting for access" />
         <span className="grow" />
         <Button isSmall onClick={onStop}>
           Give up
@@ -249,7 +247,7 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
         tone="ambiguous"
         action={
           <Button isSmall onClick={onAgain}>
-            {phase.isOld ? 'Look it up' : 'Ask again'}
+            {phase.isOld ? 'Show result' : 'Retry'}
           </Button>
         }
       >
@@ -261,8 +259,8 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
           </>
         ) : (
           <>
-            The call may have run. Asking again sends the same call id, <code>{phase.callId}</code>: if it
-            ran, you get what was recorded{hasEffects ? ', and nothing runs a second time.' : '.'}
+            The call may have run. A retry sends the same call ID, <code>{phase.callId}</code>: if it ran, you
+            get what was recorded{hasEffects ? ', so nothing runs twice.' : '.'}
           </>
         )}
       </Note>
@@ -271,8 +269,8 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
 }
 
 function lostWord({ isOld, says }: PhaseOf<'lost'>): string {
-  if (isOld) return 'Not seen yet'
-  return says === undefined ? 'The connection broke' : 'Not known'
+  if (isOld) return 'Result not shown yet'
+  return says === undefined ? 'The connection broke' : 'Outcome unknown'
 }
 
 interface LostProps {

@@ -57,7 +57,7 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
         ))}
       </ol>
       {seen === null && pin === null && (
-        <p className="dim">Who may see calls also sees the definitions that earlier calls ran on.</p>
+        <p className="dim">Definitions of earlier calls are shown to people with the scope admin:calls.</p>
       )}
     </section>
   )

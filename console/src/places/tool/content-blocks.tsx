@@ -52,7 +52,11 @@ function Shown({ block }: { readonly block: Block }): ReactNode {
   const isPicture = type === 'image' && PICTURES.has(String(mimeType)) && isBase64(data)
   if (isPicture)
     return (
-      <img className="content-image" src={`data:${String(mimeType)};base64,${data}`} alt="Made by the tool" />
+      <img
+        className="content-image"
+        src={`data:${String(mimeType)};base64,${data}`}
+        alt="Output of the tool"
+      />
     )
   return <File name={String(type)} kind={mimeType} data={data} />
 }

@@ -44,17 +44,17 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
   )
 }
 
-const NO_CALLER = 'none: what the operator runs as a caller does not use the credentials of that caller.'
+const NO_CALLER = "none: an operator who runs a tool as a caller does not use the caller's credentials."
 
 function usedOf({ state }: Requirement, who: string): string {
-  if (state === 'per_user') return 'that of the user whom the call names.'
+  if (state === 'per_user') return "that of the call's user."
   switch (state) {
     case 'met':
-      return `the one of ${who}, because the call is made as ${who}.`
+      return `that of ${who}, who makes the call.`
     case 'spent':
-      return `the one of ${who} no longer works. Connect it again.`
+      return `that of ${who} is no longer valid. Connect it again.`
     case 'scopes':
-      return `the one of ${who} does not reach far enough. Connect it again.`
+      return `that of ${who} lacks a permission. Connect it again.`
     default:
       return `${who} has none yet.`
   }

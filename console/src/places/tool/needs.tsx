@@ -14,9 +14,9 @@ import type { Requirement, ToolDetails } from './tool-data.ts'
 export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section aria-labelledby="needs-h" id="needs">
-      <h2 id="needs-h">What it needs</h2>
+      <h2 id="needs-h">Requirements</h2>
       {tool.requirements.length === 0 ? (
-        <p className="soft">Nothing but its input.</p>
+        <p className="soft">None</p>
       ) : (
         <ul className="needs">
           {tool.requirements.map((need) => (

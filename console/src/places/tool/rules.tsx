@@ -7,7 +7,7 @@ import type { ToolDetails, ToolPolicy } from './tool-data.ts'
 export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section aria-labelledby="rules-h">
-      <h2 id="rules-h">What it may do</h2>
+      <h2 id="rules-h">Permissions</h2>
       <ul className="rules">
         {rulesOf(tool).map(({ icon, says, word }) => (
           <li key={word}>
@@ -37,11 +37,11 @@ function rulesOf({ policy, keeps_state: keepsState, steps }: ToolDetails): reado
     ...(policy.tenants === null ? [] : [tenantRule(policy.tenants)]),
     {
       icon: 'clock',
-      says: `A run is ended after ${formatDuration(policy.timeout_ms)}.`,
+      says: `Times out after ${formatDuration(policy.timeout_ms)}.`,
       word: 'timeout',
     },
     ...(keepsState
-      ? [{ icon: 'pin', says: 'Keeps state between the calls of a session.', word: 'session' } as const]
+      ? [{ icon: 'pin', says: 'Keeps state between calls of a session.', word: 'session' } as const]
       : []),
     ...(steps.length === 0
       ? []
@@ -50,48 +50,44 @@ function rulesOf({ policy, keeps_state: keepsState, steps }: ToolDetails): reado
 }
 
 const TIERS: Readonly<Record<ToolPolicy['tier'], Rule>> = {
-  pure: { icon: 'eye', says: 'Computes. Reads and changes nothing outside.', word: 'pure' },
+  pure: { icon: 'eye', says: 'Computes only.', word: 'pure' },
   read: { icon: 'eye', says: 'Reads. Changes nothing.', word: 'read' },
-  write: { icon: 'alert', says: 'Changes something outside.', word: 'write' },
-  exec: { icon: 'terminal', says: 'Runs a program on the machine of the server.', word: 'exec' },
+  write: { icon: 'alert', says: 'Changes external state.', word: 'write' },
+  exec: { icon: 'terminal', says: "Runs a program on the server's machine.", word: 'exec' },
 }
 
-function egressRule({ egress, egress_allow: allowed, tier }: ToolPolicy): Rule {
+function egressRule({ egress, egress_allow: allowed }: ToolPolicy): Rule {
   const local = allowed ?? []
-  if (egress === 'none') return { icon: 'globe', says: 'Reaches no network.', word: 'none' }
+  if (egress === 'none') return { icon: 'globe', says: 'No network access.', word: 'none' }
   if (egress === 'safe-fetch')
     return {
       icon: 'globe',
       says: (
         <>
-          Reaches the network only through the guarded fetch: public addresses
+          Network access only through the guarded fetch: public addresses
           {local.length === 0 ? '' : <> and {listed(local)}</>}.
         </>
       ),
       word: 'safe-fetch',
     }
-  if (egress !== null) return { icon: 'globe', says: 'Reaches the network as its author says.', word: egress }
-  return {
-    icon: 'globe',
-    says:
-      tier === 'pure' ? 'Says nothing about the network.' : 'May reach the network: its author does not say.',
-    word: 'egress',
-  }
+  if (egress !== null)
+    return { icon: 'globe', says: 'Network access: declared by the source, not enforced.', word: egress }
+  return { icon: 'globe', says: 'Network access: not declared.', word: 'egress' }
 }
 
 function approvalRule({ approval, approval_terms: terms }: ToolPolicy): Rule {
   if (approval === 'never' || terms === null)
-    return { icon: 'approvals', says: 'Runs without asking anyone.', word: 'never' }
-  const who = terms.quorum > 1 ? `${terms.quorum} people approve` : 'somebody approves'
+    return { icon: 'approvals', says: 'Runs without approval.', word: 'never' }
+  const who = terms.quorum > 1 ? `${terms.quorum} people approve` : 'a person approves'
   const when =
     approval === 'conditional' && terms.by_rule
-      ? `Some calls wait until ${who} them; a rule of the server says which.`
+      ? `Some calls wait until ${who} them; an approval rule selects them.`
       : `Each call waits until ${who} it.`
   return {
     icon: 'approvals',
     says: (
       <>
-        {when} A question is open for {formatDuration(terms.expires_after_ms)}.
+        {when} A request expires after {formatDuration(terms.expires_after_ms)}.
         {terms.required_scope !== null && (
           <>
             {' '}
@@ -111,10 +107,10 @@ function replayRule({ replay, tier, rerun_window_ms: windowMs }: ToolPolicy): Ru
     ? 'it may run again.'
     : replay === 'idempotent'
       ? `it may run again within ${formatDuration(windowMs)}.`
-      : 'somebody has to look before it runs again.'
+      : 'an operator must settle it first.'
   return {
     icon: 'loop',
-    says: `Same key: the stored result comes back. Cut short by a crash: ${cut}`,
+    says: `Retries with the same call ID return the stored result. After a crash, ${cut}`,
     word: replay,
   }
 }

@@ -27,7 +27,7 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section id="schemas" className="stack-3" aria-label="Schemas">
       <div className="sec-head">
-        <h2 className="grow">{view === 'model' ? 'What a model is told' : 'Input'}</h2>
+        <h2 className="grow">{view === 'model' ? 'Model definition' : 'Input'}</h2>
         <Segment<ViewName>
           label="View of the schema"
           value={view}
@@ -38,7 +38,7 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
       {view === 'model' ? (
         <>
           <Segment<ModelName>
-            label="Whose words"
+            label="Format"
             value={model}
             options={MODELS}
             onChange={(next) => setSearch({ model: next === 'openai' ? '' : next })}
@@ -57,7 +57,7 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 function SchemaView({ schema, label, isRaw }: SchemaViewProps): ReactNode {
-  if (schema === null) return <p className="soft">It gives nothing back.</p>
+  if (schema === null) return <p className="soft">None</p>
   if (isRaw) return <Code text={visibleJson(schema)} label={label} isJson />
   return <Readable schema={schema} />
 }
@@ -73,7 +73,7 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
   if (rows.length === 0)
     return (
       <p className="soft">
-        {Object.keys(schema).length === 0 ? 'Nothing is said about it.' : visibleText(typeWords(schema))}
+        {Object.keys(schema).length === 0 ? 'No output schema' : visibleText(typeWords(schema))}
         {typeof schema.description === 'string' && (
           <>
             {' · '}
@@ -104,13 +104,13 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
             )}
             {row.usual !== undefined && (
               <p className="soft">
-                <code>{visibleText(row.usual)}</code> when left out.
+                Default: <code>{visibleText(row.usual)}</code>
               </p>
             )}
           </li>
         ))}
       </ul>
-      {isCut && <p className="dim">There is more, deeper inside. The JSON Schema has all of it.</p>}
+      {isCut && <p className="dim">Nested values are left out. The JSON Schema has all of them.</p>}
     </>
   )
 }

@@ -40,7 +40,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
     ? CHOOSE_CALLER
     : draft.problem === undefined
       ? undefined
-      : 'The input is not JSON yet.'
+      : 'The input is not valid JSON.'
   const sent = { tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined }
   const run = (): void => {
     if (off === undefined && !isUnderWay) call.run(sent)
@@ -121,7 +121,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
 
 const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
 const INPUT_WORDS = {
-  anything: 'This tool names no input. Run it as it is, or write JSON.',
+  anything: 'This tool declares no parameters. Run it as it is, or enter JSON.',
   nothing: 'This tool takes no input.',
 }
 
@@ -199,7 +199,7 @@ function useDraft(tool: ToolDetails): Draft {
         setInput(JSON.parse(next))
         setProblem(undefined)
       } catch (error) {
-        setProblem(error instanceof Error ? error.message : 'This is not JSON.')
+        setProblem(error instanceof Error ? error.message : 'Not valid JSON.')
       }
     },
   }
@@ -279,5 +279,5 @@ function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']):
   const [first] = misfits
   if (first === undefined) return { isGood: true, word: 'valid' }
   const where = first.path.length === 0 ? '' : `${first.path.join('.')}: `
-  return { isGood: false, word: 'does not fit yet', why: `${where}${first.says}` }
+  return { isGood: false, word: 'invalid', why: `${where}${first.says}` }
 }

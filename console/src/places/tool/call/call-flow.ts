@@ -29,7 +29,7 @@ export type CallPhase =
       readonly progress?: Progress
       readonly isStopping?: boolean
     }
-  /** Waits for approval, and continues after it. */
+  /** Waiting for approval, and continues after it. */
   | { readonly at: 'parked'; readonly callId: string; readonly approvalId: string; readonly since: Date }
   /** A waiting call that was sent before the page was loaded: it continues when its input is sent again under its id. */
   | {
@@ -60,7 +60,7 @@ export interface FlowOptions {
 }
 
 export const NO_RECORD =
-  'This server has no record of that call under your name. It never arrived, or what was recorded is no longer kept.'
+  'This server has no record of that call under your name. It never arrived, or its record is no longer kept.'
 
 /** Looks up a call that was sent before this page was loaded. */
 export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise<void> {

@@ -85,7 +85,7 @@ async function readText(response: Response): Promise<string> {
   try {
     return await response.text()
   } catch {
-    throw new ApiError(0, 'The answer broke off.')
+    throw new ApiError(0, 'The answer was incomplete.')
   }
 }
 

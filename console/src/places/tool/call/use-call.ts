@@ -97,7 +97,7 @@ export function useCall(tool: ToolDetails): CallControl {
   }
 }
 
-const WITHDRAWN = 'You withdrew the call. It will not be approved any more, and nothing ran.'
+const WITHDRAWN = 'You withdrew the call. Nothing ran.'
 
 /** The caller that the server sees: the operator of a server with keys chooses one. */
 function useCaller(): string {
@@ -110,7 +110,7 @@ function useCaller(): string {
 const NOBODY = ''
 
 const NOT_YOURS =
-  'That call was made under another name than the one you use now. Find out in Calls what became of it before you run the tool again.'
+  'That call was made under another name. Check its outcome in Calls before you run the tool again.'
 
 /** A call that this page asked to stop, and that ended cancelled. */
 function withStop(before: CallPhase, next: CallPhase): CallPhase {

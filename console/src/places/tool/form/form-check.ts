@@ -28,9 +28,9 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
 /** Replaces the library's word "instance". */
 function inWords(path: readonly string[], error: string): Misfit {
   const [, member] = /required property "(.+)"/.exec(error) ?? []
-  if (member !== undefined) return { path: [...path, member], says: 'Is required.' }
+  if (member !== undefined) return { path: [...path, member], says: 'Required.' }
   const [, expected] = /Expected "(.+)"/.exec(error) ?? []
-  if (expected !== undefined) return { path, says: `Has to be ${expected}.` }
+  if (expected !== undefined) return { path, says: `Must be ${expected}.` }
   return { path, says: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
 }
 

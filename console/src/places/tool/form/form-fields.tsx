@@ -15,7 +15,7 @@ export function AnyJsonField({ fieldPathId, formData, onChange, required }: Fiel
         id={id}
         rows={2}
         value={text}
-        placeholder={required === true ? 'JSON' : 'JSON, or nothing'}
+        placeholder={required === true ? 'JSON' : 'JSON, or empty'}
         aria-invalid={problem !== undefined}
         aria-describedby={problem === undefined ? undefined : `${id}-json`}
         onChange={(event) => {
@@ -42,6 +42,6 @@ function problemOf(text: string): string | undefined {
     JSON.parse(text)
     return undefined
   } catch {
-    return 'This is not JSON yet. Text stands in double quotes.'
+    return 'Not valid JSON. Text needs double quotes.'
   }
 }

@@ -233,7 +233,7 @@ function Nothing(): ReactNode {
 }
 
 function Unknown(): ReactNode {
-  return <p className="hint">There is no field for this. Write it in the JSON.</p>
+  return <p className="hint">This value has no field. Edit it as JSON.</p>
 }
 
 export const TEMPLATES: Partial<TemplatesType> = {

@@ -63,7 +63,7 @@ function OneOf(props: WidgetProps): ReactNode {
   const isSet = typeof index === 'string'
   const usual: unknown = schema[DEFAULT]
   const nothing =
-    usual === undefined ? (required === true ? 'Choose one' : 'none') : `${showValue(usual)}, when left out`
+    usual === undefined ? (required === true ? 'Choose one' : 'none') : `Default: ${showValue(usual)}`
   const isAlternative = id.endsWith('_select')
   return (
     <Select
@@ -122,13 +122,11 @@ function Truth({ id, value, onChange, label, name, schema, registry, required }:
       />
       {required === true && <span className="meta dim">required</span>}
       {value === undefined && (
-        <span className="meta dim">
-          {usual === undefined ? 'not sent' : `${String(usual)}, when left out`}
-        </span>
+        <span className="meta dim">{usual === undefined ? 'not sent' : `Default: ${String(usual)}`}</span>
       )}
       {value !== undefined && required !== true && (
         <button type="button" className="plain link meta" onClick={() => onChange(undefined)}>
-          Leave out<span className="vh"> {visibleText(name || label)}</span>
+          Clear<span className="vh"> {visibleText(name || label)}</span>
         </button>
       )}
     </span>

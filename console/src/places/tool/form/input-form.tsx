@@ -75,6 +75,6 @@ class Boundary extends Component<{ readonly children: ReactNode }, { readonly ha
 
   override render(): ReactNode {
     if (!this.state.hasFailed) return this.props.children
-    return <Note>No form can be made from this schema. Write the input as JSON.</Note>
+    return <Note>This schema has no form. Edit the input as JSON.</Note>
   }
 }
