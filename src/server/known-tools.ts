@@ -5,7 +5,7 @@ import { fault } from '#kernel/base/errors'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { SafetyTier, Tool, ToolPolicy } from '#kernel/tool/tool'
 import type { Selected } from '#kernel/tool/toolsets'
-import { saidOf } from '#sources/common/options'
+import { writtenPolicy } from '#sources/common/options'
 import { Pins } from '#sources/kit/pins'
 import {
   catalogIdOf,
@@ -143,7 +143,7 @@ function toKnown(
   const naming = namingOfPin(key, options, { nativeName, local, accepted })
   const { toolkit, local: name, version, keptFrom } = naming
   // The nearest word counts, as when the tool is served.
-  const own: readonly Said[] = options.type === 'custom' ? [] : [saidOf(nativeName, options)]
+  const own: readonly Said[] = options.type === 'custom' ? [] : [writtenPolicy(nativeName, options)]
   const said: readonly Said[] = [...own, offered.policy]
   const { safetyTier = 'write' } = said.find((policy) => policy.safetyTier !== undefined) ?? {}
   const { scopes = [] } = said.find((policy) => policy.scopes !== undefined) ?? {}

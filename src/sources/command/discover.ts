@@ -157,10 +157,10 @@ function guard(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
   if (schema.type === 'array' && isJsonObject(schema.items)) return { ...schema, items: guard(schema.items) }
   if (schema.type !== 'string' || schema.enum !== undefined || schema.const !== undefined) return schema
-  const said = { ...schema, description: joined(schema.description) }
-  if (schema.pattern === undefined) return { ...said, pattern: NO_OPTION }
+  const described = { ...schema, description: joined(schema.description) }
+  if (schema.pattern === undefined) return { ...described, pattern: NO_OPTION }
   const others: readonly JsonValue[] = Array.isArray(schema.allOf) ? schema.allOf : []
-  return { ...said, allOf: [...others, { pattern: NO_OPTION }] }
+  return { ...described, allOf: [...others, { pattern: NO_OPTION }] }
 }
 
 /** Also as text: a pattern is hard to read. */

@@ -133,11 +133,11 @@ export const COMMAND_OPTIONS = z
     killGraceMs: z.int().min(0).max(60_000).default(2_000),
   })
   .superRefine(({ policy, tools }, context) => {
-    const said = [
+    const entries = [
       [['policy'], policy] as const,
       ...Object.entries(tools).map(([name, each]) => [['tools', name], each] as const),
     ]
-    for (const [path, each] of said) {
+    for (const [path, each] of entries) {
       if (each?.safetyTier !== undefined)
         context.addIssue({ code: 'custom', path: [...path, 'safetyTier'], message: TIER })
       if (each?.replay === 'deterministic')

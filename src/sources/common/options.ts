@@ -13,7 +13,7 @@ import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,
- * which still tell one from another (rule 32).
+ * which still distinguish them (rule 32).
  */
 export function shownAddress(address: string): string {
   const url = URL.parse(address)
@@ -139,7 +139,7 @@ export function isWanted(
 }
 
 /** The policy members that the operator wrote for a tool; its own entry wins over that of all its versions, and both over that of the source. */
-export function saidOf(
+export function writtenPolicy(
   nativeName: string,
   { policy, tools }: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
@@ -154,9 +154,9 @@ export function policyOf(
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
   defaults: PolicyDefinition,
 ): PolicyDefinition {
-  const said = saidOf(nativeName, options)
-  const isExec = (said.safetyTier ?? defaults.safetyTier) === 'exec'
-  const policy = { ...defaults, ...(isExec ? execDefaults(defaults) : {}), ...said }
+  const written = writtenPolicy(nativeName, options)
+  const isExec = (written.safetyTier ?? defaults.safetyTier) === 'exec'
+  const policy = { ...defaults, ...(isExec ? execDefaults(defaults) : {}), ...written }
   return options.tenants === undefined ? policy : { ...policy, tenants: onlyTenants(options.tenants, policy) }
 }
 
@@ -169,9 +169,9 @@ function execDefaults({ safetyTier, approval }: PolicyDefinition): PolicyDefinit
 /** A tool's tenants are limited to those of its source. */
 function onlyTenants(
   tenants: readonly string[],
-  { tenants: said = tenants }: PolicyDefinition,
+  { tenants: wanted = tenants }: PolicyDefinition,
 ): readonly string[] {
-  return said.filter((tenant) => tenants.includes(tenant))
+  return wanted.filter((tenant) => tenants.includes(tenant))
 }
 
 /** Tools of another server have unknown effects, so they are `write` unless the operator decides otherwise (OWP-33). */

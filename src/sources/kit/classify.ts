@@ -170,8 +170,8 @@ function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: S
 }
 
 /**
- * Hints follow the operator, who believes them or not, and the upstream where it takes one back: less needs no decision.
- * What nobody believed so far is believed of exactly the definition that was accepted.
+ * Hints follow the operator, who trusts them or not, and the upstream if it withdraws one, which needs no decision.
+ * Newly trusted hints apply to exactly the accepted definition.
  */
 function withHints(row: PinRecord, { hash, offered: { hints } }: KeptDefinition): PinRecord {
   const { accepted } = row
@@ -240,10 +240,7 @@ function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
   })
 }
 
-/**
- * The operator's policy for the definition in force; what comes with another definition is not for this one. A source
- * that cannot read what it once offered says nothing here, and gets a finding where the tool is made.
- */
+/** The operator's policy for the accepted definition. A source that cannot read the definition has none; projecting reports that. */
 function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
   if (accepted === undefined) return undefined
   try {

@@ -150,8 +150,8 @@ function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>)
 }
 
 /**
- * What a pin is about (rule 32): who the upstream is, what the tool is called and says, what it takes and gives, and
- * everything that decides what is sent where. The operator's own policy is not in it.
+ * Hash of what a pin covers (rule 32): the identity of the upstream, name, texts and schemas of the tool, and everything
+ * that decides what is sent where. The operator's policy is not part of it.
  */
 export function pinHash(identity: JsonObject, offered: OfferedTool): string {
   return hash('sha256', canonicalJson(pinnedFacts(identity, offered)), 'base64url')

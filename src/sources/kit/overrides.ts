@@ -83,8 +83,8 @@ function idleTerms(
   { where, name, guards, isPredicate, sharedWith = [] }: SourceOverride,
   { tools, namesOf }: KnownNames,
 ): readonly IdleOverride[] {
-  const meant = tools.filter(({ names }) => names.includes(name))
-  if (meant.length === 0) {
+  const matching = tools.filter(({ names }) => names.includes(name))
+  if (matching.length === 0) {
     if (sharedWith.some((source) => namesOf?.(source)?.has(name))) return []
     const unknown = sharedWith.find((source) => namesOf?.(source) === undefined)
     if (unknown !== undefined) {
@@ -99,7 +99,7 @@ function idleTerms(
     return [{ guards, name, isPattern: false, meant: meantBy, text }]
   }
   if (isPredicate !== true) return []
-  return meant
+  return matching
     .filter(({ approval = 'conditional' }) => approval !== 'conditional')
     .map(({ id, approval }) => ({
       ...{ guards, name, isPattern: false, meant: '' },

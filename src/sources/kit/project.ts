@@ -58,9 +58,9 @@ export async function joinTools(own: readonly Tool[], imported: Iterable<SourceT
       // Other versions of a tool of this source have the same names.
       const clash = others.find((other) => other.parts.base !== base || owners.get(base) !== source)
       if (clash !== undefined) {
-        const told = findings.get(source) ?? []
+        const known = findings.get(source) ?? []
         findings.set(source, [
-          ...told,
+          ...known,
           clashOf(tool, { source, other: clash, owner: owners.get(clash.parts.base) }),
         ])
         continue
@@ -225,7 +225,7 @@ function projectTool(
       onWarning,
     })
     if (tool === undefined) return { tool, findings, warnings }
-    tellUndescribed(tool, onWarning)
+    reportUndescribed(tool, onWarning)
     const shownHints = source.shownHintsFor?.(pin.offered)
     const { keptFrom } = naming
     const extra = { ...(shownHints && { shownHints }), ...(keptFrom && { keptFrom }) }
@@ -331,13 +331,13 @@ function firstText(...texts: readonly (string | undefined)[]): string {
 }
 
 /** Parameters without a description (OTC-32) are reported; an imported tool is served all the same. */
-function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): void {
+function reportUndescribed({ inputSchema: { properties } }: Tool, report: Report): void {
   const missing = Object.entries(isJsonObject(properties) ? properties : {})
     .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
     .map(([name]) => name)
   if (missing.length === 0) return
   const names = missing.slice(0, 5).join(', ') + (missing.length > 5 ? ', …' : '')
-  tell(
+  report(
     'input',
     `${missing.length} of its parameters have no description: ${names}.`,
     'Ask its author; the tool is served as it is.',

@@ -100,8 +100,8 @@ function compare(before: JsonValue, after: JsonValue, where: string, comparison:
   const partners = comparison.seen.get(left.from) ?? new Set()
   if (comparison.found.length >= MAX_DIFFERENCES) return
   if (partners.has(right.from)) {
-    for (const keyword of new Set([...Object.keys(left.said), ...Object.keys(right.said)])) {
-      compareKeyword(keyword, left.said, right.said, where, comparison)
+    for (const keyword of new Set([...Object.keys(left.siblings), ...Object.keys(right.siblings)])) {
+      compareKeyword(keyword, left.siblings, right.siblings, where, comparison)
     }
     return
   }

@@ -66,23 +66,23 @@ interface FlatSchema {
   /** The schema with its reference followed. */
   readonly schema: JsonObject
   /** The keywords beside the reference. */
-  readonly said: JsonObject
+  readonly siblings: JsonObject
   /** The original object, to recognise recursion. */
   readonly from: JsonObject
 }
 
 export function flatten(schema: JsonValue, resolve: SchemaResolver): FlatSchema {
   let from = asObject(schema)
-  let said: JsonObject = {}
+  let collected: JsonObject = {}
   for (let steps = 0; steps < MAX_CHAIN_LENGTH; steps += 1) {
     const { $ref: reference, ...siblings } = from
     if (typeof reference !== 'string') break
     const target = resolve(reference)
     if (target === undefined || Object.keys(siblings).some((keyword) => CHECKING.has(keyword))) break
-    said = { ...siblings, ...said }
+    collected = { ...siblings, ...collected }
     from = asObject(target)
   }
-  return { schema: { ...from, ...said }, said, from }
+  return { schema: { ...from, ...collected }, siblings: collected, from }
 }
 
 const ANY: JsonObject = Object.freeze({})

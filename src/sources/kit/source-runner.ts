@@ -179,8 +179,8 @@ export class SourceRunner {
   }
 
   #noteFailed(error: unknown, isLate: boolean): void {
-    const said = error instanceof Error ? error.message : String(error)
-    const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : said
+    const message = error instanceof Error ? error.message : String(error)
+    const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : message
     if (reason !== this.#failure)
       this.#log.warn({ err: error }, 'the tools of a source could not be read; what was known of them stays')
     this.#failures += 1

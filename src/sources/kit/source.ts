@@ -41,8 +41,8 @@ export interface SourceServices {
   /** Guarded; may also reach the hosts that the operator named in the source's options. */
   readonly fetch: typeof fetch
   /**
-   * The same way out for what describes tools, which may be larger than what a call may bring back (64 MiB unless
-   * `egress.maxResponseBytes` says more); absent = `fetch`.
+   * Like `fetch`, for descriptions of tools, which may be larger than answers of calls (64 MiB, or
+   * `egress.maxResponseBytes` if that is more); absent = `fetch`.
    */
   readonly fetchDescription?: typeof fetch
   /** Guarded like `fetch`, without its objects, which cost more than a small call itself; absent = `fetch` only. */
@@ -131,7 +131,7 @@ export interface Source {
   /** For a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); its key by default. */
   readonly vendor?: string
   /**
-   * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) when it cannot tell: the last
+   * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) if it cannot: the last
    * good definitions then stay.
    */
   discover(signal: AbortSignal): Promise<Discovery>
@@ -150,8 +150,8 @@ export interface Source {
   /** For a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
   /**
-   * The policy of a definition under the options of now, so that what an operator writes holds for accepted
-   * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
+   * The policy of an accepted definition under the current options, also while the upstream is down or offers another
+   * one. Without it the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
   /** The id of a tool that keeps that of its upstream. Without it the id is in the toolkit of the source. */
@@ -159,8 +159,8 @@ export interface Source {
   /** Trusted promises of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
   /**
-   * Whether the operator still wants a tool under the options of now. One that is excluded is not served from then on,
-   * whatever was accepted and whether or not the upstream answers. Without it all are wanted.
+   * False for a tool that the current options exclude: it is not served, whatever was accepted. Without it all are
+   * wanted.
    */
   wants?(tool: OfferedTool): boolean
   health(): SourceHealth

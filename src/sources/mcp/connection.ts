@@ -333,7 +333,7 @@ export class McpConnection implements Receiver {
     }
   }
 
-  /** Over HTTP the exchange tells which call a question belongs to; elsewhere only a single call is certain. */
+  /** Over HTTP the exchange shows which call a question belongs to; elsewhere only a single call is certain. */
   #callerFor(via: Delivery | undefined): ToolContext | undefined {
     for (const pending of this.#pending.values())
       if (pending === via && pending.options.caller !== undefined) return pending.options.caller

@@ -301,8 +301,8 @@ function transportTo({ endpoint, options, services }: ConnectionSetting, { crede
 }
 
 /**
- * Variables of our environment that programs inherit, compared without regard to case. The last lines tell how this
- * machine reaches the network: without them, a launcher like `npx` or `uvx` waits in silence.
+ * Variables of our environment that programs inherit, compared without regard to case. The last lines
+ * describe how this machine reaches the network: without them, a launcher like `npx` or `uvx` waits in silence.
  */
 const INHERITED: ReadonlySet<string> = new Set([
   ...['home', 'logname', 'path', 'shell', 'term', 'user', 'lang', 'tmpdir'],

@@ -5,10 +5,9 @@ import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/options'
 const MIB = 1_048_576
 const DAY_MS = 24 * 3_600_000
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
-/** The client writes these itself. */
 const OWN_HEADERS = /^(?:mcp-.*|accept|content-type|content-length|host|connection|transfer-encoding)$/i
 
-/** Whether the MCP client writes a header itself, so that options may not. */
+/** True for a header that the MCP client sets itself, so that options must not. */
 export function isOwnHeader(name: string): boolean {
   return OWN_HEADERS.test(name)
 }
@@ -22,12 +21,12 @@ export const MCP_OPTIONS = z
   .strictObject({
     type: z.literal('mcp'),
     ...COMMON_OPTIONS_WITH_EGRESS,
-    /** A program that speaks MCP on its standard input and output; no shell is between. */
+    /** A program that speaks MCP on its standard input and output; started without a shell. */
     command: z.string().min(1, 'write the program to start').optional(),
     args: z.array(z.string()).default([]),
     /** The environment of the program, besides HOME, LANG, LOGNAME, PATH, SHELL, TERM, TMPDIR, USER and how to reach the network (proxies, certificates, registries). */
     env: z.record(z.string().min(1), SECRET).default({}),
-    /** Its working folder; relative to the folder of the configuration, which is also the default. */
+    /** Working folder of the program, relative to the folder of the configuration, which is the default. */
     cwd: z.string().min(1).optional(),
     url: z
       .url({ protocol: /^https?$/, error: 'write an http or https URL, for example https://host/mcp' })
@@ -36,9 +35,9 @@ export const MCP_OPTIONS = z
         return url === null || (url.username === '' && url.password === '' && url.hash === '')
       }, 'write no user, password or fragment into it; credentials go into `headers`')
       .optional(),
-    /** Sent with every request to `url`, also when tools are listed; the operator's own credentials. */
+    /** Headers of every request to `url`, also for listing tools: the operator's credentials. */
     headers: z.record(z.string(), SECRET).default({}),
-    /** Whose consent the calls need: a provider of `oauth.providers`. Its token is sent as bearer to `url`. */
+    /** The provider of `oauth.providers` whose consent calls need. Its token is sent as a bearer token to `url`. */
     authorization: z
       .strictObject({
         provider: z.string().min(1, 'write the name of a provider of `oauth.providers`'),
@@ -48,25 +47,25 @@ export const MCP_OPTIONS = z
     /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */
     secretHeaders: z.record(z.string(), z.string().min(1)).default({}),
     /**
-     * Whether to believe what the server says of its tools' effects: with `annotations`, tools that say they only read
-     * are `read`, and those that say that repeating them changes nothing are `idempotent`. What `policy` and `tools` say wins.
+     * Whether to trust the server's statements about the effects of its tools: with `annotations`, read-only tools are
+     * `read`, and tools whose repetition changes nothing are `idempotent`. `policy` and `tools` win over it.
      */
     trust: z.enum(MCP_TRUST).default('nothing'),
-    /** Whether callers share connections; by default only where the upstream keeps nothing per connection. */
+    /** Whether callers share connections; by default only if the server keeps no state per connection. */
     connection: z.enum(['shared', 'per-principal']).optional(),
-    /** Whether openwop sessions are offered, each with a connection of its own; by default for commands. */
+    /** Whether openwop sessions are offered, each with its own connection; by default for commands. */
     stateful: z.boolean().optional(),
-    /** `auto` asks the upstream; `legacy` = initialize at once, `modern` = 2026-07-28 and nothing else. */
+    /** `auto` asks the server; `legacy` = initialize at once, `modern` = 2026-07-28 only. */
     revision: z.enum(['auto', 'legacy', 'modern']).default('auto'),
-    /** Most connections (for commands: processes) at a time. */
+    /** Maximum number of connections (for commands: processes). */
     maxConnections: z.int().min(1).max(1000).default(16),
-    /** How many calls one connection carries at a time. */
+    /** Maximum number of concurrent calls on one connection. */
     callsAtOnce: z.int().min(1).max(10_000).default(64),
-    /** A connection without calls is ended after this long. */
+    /** A connection without calls is closed after this time. */
     idleMs: z.int().min(100).max(DAY_MS).default(300_000),
     connectTimeoutMs: z.int().min(1).max(600_000).default(30_000),
     discoverTimeoutMs: z.int().min(1).max(600_000).default(60_000),
-    /** Longest message that is read from a command. */
+    /** Maximum size of a message of a command. */
     maxMessageBytes: z
       .int()
       .min(1024)

@@ -7,22 +7,26 @@ import {
 } from '#kernel/tool/tool'
 import { encodeHeaderValue } from '#protocols/mcp/codec-message'
 import { isNewest, unknownDialect, upgradeSchema } from '#schema/upgrade'
-import { policyOf, saidOf } from '#sources/common/options'
+import { policyOf, writtenPolicy } from '#sources/common/options'
 import type { OfferedTool, ToolHints } from '#sources/kit/source'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
 import type { Endpoint } from './upstream.ts'
 
+/**
+ * Reads the tools that an MCP server lists into offered tools, with the arguments that 2026-07-28 repeats in headers.
+ */
+
 const MAX_NAME_LENGTH = 256
 const MAX_DEFINITION_SIZE = 1_048_576
-/** Comparing, checking and pinning one is a step each, which must be short for everybody else. */
+/** Comparing, checking and pinning a definition is one step each, which must be short. */
 const DEFINITION_BOUNDS = { ...JSON_BOUNDS, maxValues: 5_000 }
 
 type ReadTool =
   | { readonly ok: true; readonly tool: OfferedTool }
   | { readonly ok: false; readonly problem: string }
 
-/** A tool as `tools/list` tells it; its annotations are not believed unless the operator does (MCP-57, OWP-33). */
+/** Reads one tool of `tools/list`; its annotations count only if the operator trusts them (MCP-57, OWP-33). */
 export function readTool(written: JsonObject, options: McpOptions, endpoint: Endpoint): ReadTool {
   const name = textOf(written.name)
   if (name === undefined || name === '' || name.length > MAX_NAME_LENGTH || name.includes('\0'))
@@ -44,7 +48,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
     const dialect = unknownDialect(schema)
     if (dialect !== undefined) return skip(`its schema is in a dialect that is not known: "${dialect}"`)
   }
-  // Servers of the first revisions have it among the annotations. It is a text like the description, and no hint.
+  // Servers of the first revisions have the title among the annotations. It is a text, not a hint.
   const title = textOf(written.title) || annotatedTitle(written.annotations)
   const requirements = requirementsOf(options)
   const hints = options.trust === 'annotations' ? hintsOf(written.annotations) : undefined
@@ -74,12 +78,12 @@ function annotatedTitle(annotations: JsonValue | undefined): string | undefined 
   return isWireObject(annotations) ? textOf(annotations.title) : undefined
 }
 
-/** MCP-54: what is in the newest dialect stays as it came. */
+/** MCP-54: a schema of the newest dialect stays unchanged. */
 function upgraded(schema: JsonObject): JsonObject {
   return isNewest(schema) ? schema : upgradeSchema(schema)
 }
 
-/** One that says both that it only reads and that it destroys is not believed. */
+/** Contradictory annotations (read-only and destructive) are ignored. */
 function hintsOf(annotations: JsonValue | undefined): ToolHints {
   const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = isWireObject(annotations)
     ? annotations
@@ -92,10 +96,7 @@ function hintsOf(annotations: JsonValue | undefined): ToolHints {
   }
 }
 
-/**
- * Unclassified is `write` (OWP-33); what the upstream reaches is its own affair, behind us (OWP-37). Hints are the
- * operator's word once he believes them, and what he says himself wins.
- */
+/** `write` by default (OWP-33); the server's own traffic is not ours to guard (OWP-37). The operator's policy wins over trusted hints. */
 export function mcpPolicy(
   { nativeName, hints }: Pick<OfferedTool, 'nativeName'> & { readonly hints?: ToolHints | undefined },
   options: McpOptions,
@@ -108,17 +109,17 @@ export function mcpPolicy(
   })
 }
 
-/** An operator who states the tier or the egress of a tool has decided what the matching hint would say. */
+/** A tier or an egress that the operator sets replaces the matching hint. */
 export function mcpShownHints({ nativeName, hints }: OfferedTool, options: McpOptions): ShownHints {
   if (options.trust !== 'annotations') return {}
-  const { safetyTier, egress } = saidOf(nativeName, options)
+  const { safetyTier, egress } = writtenPolicy(nativeName, options)
   return {
     ...(hints?.additive === true && safetyTier === undefined ? { additive: true } : {}),
     ...(hints?.closedWorld === true && egress === undefined ? { closedWorld: true } : {}),
   }
 }
 
-/** What callers must bring: consent by the broker, secrets by the vault. Tokens made for us are never sent on (OWP-85). */
+/** The credentials that callers need: consent by the broker, secrets by the vault. Tokens for us are never passed on (OWP-85). */
 function requirementsOf({ authorization, secretHeaders }: McpOptions): ToolRequirements | undefined {
   const ids = [...new Set(Object.values(secretHeaders))]
   if (authorization === undefined && ids.length === 0) return undefined
@@ -145,7 +146,7 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const TYPES: ReadonlySet<JsonValue | undefined> = new Set(['string', 'integer', 'boolean'])
 const MAX_DEPTH = 64
 
-/** Which arguments go into headers too, and the schema without the marks; marks in wrong places spoil the tool. */
+/** The arguments that are repeated in headers, and the schema without the marks; a misplaced mark makes the tool invalid. */
 export function readHeaderParams(schema: JsonObject): HeaderParams {
   const params: HeaderParam[] = []
   try {
@@ -162,7 +163,7 @@ export function readHeaderParams(schema: JsonObject): HeaderParams {
 
 class BadMark extends Error {}
 
-/** Follows chains of `properties` only, as the standard does; anywhere else a mark is a mistake. */
+/** Follows chains of `properties` only, as the standard does; a mark elsewhere is an error. */
 function strip(schema: JsonObject, path: readonly string[], params: HeaderParam[]): JsonObject {
   if (!hasMark(schema, 0)) return schema
   const { [MARK]: mark, properties, ...rest } = schema
@@ -193,7 +194,6 @@ function hasMark(value: JsonValue | undefined, depth: number): boolean {
   return MARK in value || Object.values(value).some((member) => hasMark(member, depth + 1))
 }
 
-/** The headers of one call. */
 export function headersFor(
   params: readonly HeaderParam[],
   input: JsonObject,

@@ -46,7 +46,7 @@ interface ComposedInput {
 
 interface InputContext {
   readonly documents: Documents
-  readonly shelf: SchemaDefinitions
+  readonly definitions: SchemaDefinitions
   /** Every place of a credential in the document, by `placeKey`. */
   readonly credentialPlaces: ReadonlySet<string>
   readonly idempotencyHeader: string
@@ -54,7 +54,7 @@ interface InputContext {
 
 /** Composes one object of named parameters, and where each of them is sent. */
 export function composeInput(operation: Operation, context: InputContext): ComposedInput {
-  const { shelf } = context
+  const { definitions } = context
   const uses = new Set<string>()
   const properties: Record<string, JsonValue> = {}
   const required: string[] = []
@@ -62,10 +62,10 @@ export function composeInput(operation: Operation, context: InputContext): Compo
   const all = [...offered, ...undeclared(operation)]
   const parameters = all.map((parameter) => {
     const property = propertyFor(parameter, all)
-    const schema = shelf.lower(parameter.schema, uses)
+    const schema = definitions.lower(parameter.schema, uses)
     setMember(properties, property, withDescription(schema, parameter.description))
     if (parameter.required) required.push(property)
-    return bind(parameter, property, schema, shelf)
+    return bind(parameter, property, schema, definitions)
   })
   const bodyName = Object.hasOwn(properties, 'body') ? 'request_body' : 'body'
   const body = composeBody(operation, bodyName, { ...context, uses })
@@ -80,7 +80,7 @@ export function composeInput(operation: Operation, context: InputContext): Compo
     additionalProperties: false,
   }
   return {
-    schema: shelf.complete(schema, uses),
+    schema: definitions.complete(schema, uses),
     parameters,
     body: body?.bound,
     idempotency: findIdempotency(operation, context),
@@ -159,10 +159,10 @@ function bind(
   parameter: Parameter,
   property: string,
   schema: JsonObject,
-  shelf: SchemaDefinitions,
+  definitions: SchemaDefinitions,
 ): BoundParameter {
   const { style, explode, allowReserved, mediaType } = parameter.encoding
-  const { type } = shelf.followed(schema)
+  const { type } = definitions.followed(schema)
   return {
     property,
     name: parameter.name,
@@ -197,7 +197,7 @@ const FILE: JsonObject = {
 
 interface BodyContext {
   readonly documents: Documents
-  readonly shelf: SchemaDefinitions
+  readonly definitions: SchemaDefinitions
   readonly uses: Set<string>
 }
 
@@ -218,16 +218,16 @@ function composeBody(
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
   return {
-    schema: { ...schema, description: bodyDescription({ ...body, mediaType }, schema, context.shelf) },
+    schema: { ...schema, description: bodyDescription({ ...body, mediaType }, schema, context.definitions) },
     required: body.required,
     bound: { property, mediaType, form, fields: bindFields(body, fields, context.documents) },
   }
 }
 
 /** A binary body that the document describes as an object or a list is JSON, as in Docker's document. */
-function sentType({ mediaType, schema }: RequestBody, { shelf }: BodyContext): string {
+function sentType({ mediaType, schema }: RequestBody, { definitions }: BodyContext): string {
   if (essenceOf(mediaType) !== 'application/octet-stream') return concrete(mediaType)
-  const { type, properties } = shelf.followed(shelf.lower(schema, new Set()))
+  const { type, properties } = definitions.followed(definitions.lower(schema, new Set()))
   return type === 'object' || type === 'array' || properties !== undefined ? 'application/json' : mediaType
 }
 
@@ -235,19 +235,19 @@ function sentType({ mediaType, schema }: RequestBody, { shelf }: BodyContext): s
 function bodyDescription(
   { description, mediaType }: RequestBody,
   schema: JsonObject,
-  shelf: SchemaDefinitions,
+  definitions: SchemaDefinitions,
 ): string {
-  const { description: own } = shelf.followed(schema)
+  const { description: own } = definitions.followed(schema)
   const form = formOf(mediaType)
-  const said = typeof own === 'string' ? own : `The body of the request (${mediaType}).`
-  if (description === undefined) return said
-  return form === 'text' || form === 'binary' ? `${description}\n\n${said}` : description
+  const text = typeof own === 'string' ? own : `The body of the request (${mediaType}).`
+  if (description === undefined) return text
+  return form === 'text' || form === 'binary' ? `${description}\n\n${text}` : description
 }
 
 type Fields = ReadonlyMap<string, DocumentNode>
 
 const SCHEMAS = {
-  json: ({ schema }, _fields, { shelf, uses }) => shelf.lower(schema, uses),
+  json: ({ schema }, _fields, { definitions, uses }) => definitions.lower(schema, uses),
   text: ({ mediaType }) => ({ type: 'string', description: `The body as text (${mediaType}).` }),
   binary: ({ mediaType }) => ({
     type: 'string',
@@ -262,11 +262,11 @@ const SCHEMAS = {
 function formSchema(
   { schema, mediaType }: RequestBody,
   fields: Fields,
-  { shelf, uses, documents }: BodyContext,
+  { definitions, uses, documents }: BodyContext,
 ): JsonObject {
   const files = [...fields].filter(([, field]) => isFile(field, documents))
   if (files.length === 0) {
-    const lowered = shelf.lower(schema, uses)
+    const lowered = definitions.lower(schema, uses)
     return lowered.$ref !== undefined || lowered.type !== undefined ? lowered : { type: 'object', ...lowered }
   }
   const properties: Record<string, JsonValue> = {}
@@ -276,7 +276,7 @@ function formSchema(
     setMember(
       properties,
       name,
-      isFile(field, documents) ? fileSchema(field, documents, own) : shelf.lower(field, uses),
+      isFile(field, documents) ? fileSchema(field, documents, own) : definitions.lower(field, uses),
     )
   }
   const required = requiredFields(schema, documents).filter((name) => Object.hasOwn(properties, name))

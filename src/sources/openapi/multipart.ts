@@ -97,7 +97,7 @@ function quoted(text: string): string {
     .replaceAll('"', '%22')
 }
 
-/** Strict, because bytes that were not meant would be sent. */
+/** Strict, because other bytes would be sent. */
 export function readBase64(value: JsonValue | undefined, name: string): Uint8Array<ArrayBuffer> {
   const text = typeof value === 'string' ? value.replaceAll(/\s/g, '') : undefined
   const isBase64 =

@@ -77,7 +77,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
   if (!security.ok) return security
   const input = composeInput(operation, {
     documents,
-    shelf: context.input,
+    definitions: context.input,
     credentialPlaces: context.credentialPlaces,
     idempotencyHeader: options.idempotencyHeader,
   })
@@ -139,8 +139,8 @@ function descriptionOf({ method, path, summary, description, deprecated }: Opera
     summary,
     description === summary ? undefined : description,
   ]
-  const said = texts.filter((text) => text !== undefined).join('\n\n')
-  const text = said === '' ? `${method.toUpperCase()} ${path}` : said
+  const joined = texts.filter((text) => text !== undefined).join('\n\n')
+  const text = joined === '' ? `${method.toUpperCase()} ${path}` : joined
   return text.length <= MAX_DESCRIPTION_LENGTH
     ? text
     : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1).toWellFormed()}…`
@@ -267,7 +267,7 @@ interface ComposedOutput {
 /** The output schema: the body alone, or the body with those headers. */
 function composeOutput(
   operation: Operation,
-  shelf: SchemaDefinitions,
+  definitions: SchemaDefinitions,
   output: 'declared' | 'any',
 ): ComposedOutput {
   const { responses, method } = operation
@@ -276,7 +276,7 @@ function composeOutput(
     LEADING.test(name),
   )
   const uses = new Set<string>()
-  const shapes = shapesOf(responses, shelf, uses)
+  const shapes = shapesOf(responses, definitions, uses)
   const response = {
     json: output === 'any' || shapes.some(({ form }) => form === 'json'),
     raw: output === 'any' || shapes.some(({ form }) => form === 'raw'),
@@ -288,7 +288,7 @@ function composeOutput(
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
   // With headers, an answer that is declared empty is kept too.
   const schema = headers.length === 0 ? (body ?? {}) : wrapped(body ?? {})
-  return { schema: shelf.complete(schema, uses), accept, response }
+  return { schema: definitions.complete(schema, uses), accept, response }
 }
 
 function wrapped(body: JsonObject): JsonObject {
@@ -315,7 +315,7 @@ interface Shape {
 /** The schemas of all successes. */
 function shapesOf(
   responses: readonly SuccessResponse[],
-  shelf: SchemaDefinitions,
+  definitions: SchemaDefinitions,
   uses: Set<string>,
 ): readonly Shape[] {
   return responses.flatMap(({ content, isEmpty }): readonly Shape[] => {
@@ -323,9 +323,9 @@ function shapesOf(
     return content.flatMap(({ mediaType, schema: declared }): readonly Shape[] => {
       const isOpen = mediaType.trim() === '*/*'
       if (!isJson(mediaType) && !isOpen) return [{ form: 'raw', schema: RAW }]
-      const schema = shelf.lower(declared, uses)
+      const schema = definitions.lower(declared, uses)
       // A declared wildcard media type means JSON, unless the value is a string or not described.
-      const { type } = shelf.followed(schema)
+      const { type } = definitions.followed(schema)
       const mayBeText = isOpen && (type === undefined || type === 'string')
       return [{ form: 'json', schema }, ...(mayBeText ? [{ form: 'raw', schema: RAW } as const] : [])]
     })

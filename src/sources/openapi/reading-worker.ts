@@ -21,7 +21,7 @@ function takeText(): string {
   return text
 }
 
-function tell(message: FromWorker): void {
+function post(message: FromWorker): void {
   parentPort?.postMessage(message)
 }
 
@@ -30,7 +30,7 @@ function ask(message: (id: number) => FromWorker): Promise<ToWorker> {
   const id = asked
   return new Promise((resolve) => {
     waiting.set(id, resolve)
-    tell(message(id))
+    post(message(id))
   })
 }
 
@@ -48,15 +48,15 @@ try {
       },
     },
   )
-  tell({ type: 'done', reading })
+  post({ type: 'done', reading })
 } catch (error) {
   const message = isToolError(error) ? error.message : 'The document cannot be read.'
-  const said = isToolError(error)
+  const developerMessage = isToolError(error)
     ? error.developerMessage
     : error instanceof Error
       ? error.message
       : undefined
-  tell({ type: 'failed', message, developerMessage: said })
+  post({ type: 'failed', message, developerMessage })
 } finally {
   parentPort?.close()
 }

@@ -53,16 +53,16 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
   const operations = listOperations(documents, warn).map((node) => readNode(documents, dialect, node))
   const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
-  warnOfStrangers(options, schemes, warn)
-  const shelf = (direction: 'input' | 'output') =>
+  warnOfUnknownSchemes(options, schemes, warn)
+  const definitions = (direction: 'input' | 'output') =>
     new SchemaDefinitions({ documents, dialect, direction, warn })
   const context: OfferContext = {
     documents,
     options,
     security: { key, schemes, options: options.security },
     credentialPlaces: new Set([...schemes.values()].map(({ placement }) => placeKey(placement))),
-    input: shelf('input'),
-    output: shelf('output'),
+    input: definitions('input'),
+    output: definitions('output'),
   }
   const unwanted: string[] = []
   const batch = new Batch(ways)
@@ -129,7 +129,7 @@ function sizeOf(value: JsonObject | null): number {
 }
 
 /** A misspelled scheme would have no effect. */
-function warnOfStrangers(
+function warnOfUnknownSchemes(
   { security }: OpenapiOptions,
   schemes: ReadonlyMap<string, unknown>,
   warn: (text: string) => void,

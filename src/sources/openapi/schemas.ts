@@ -40,7 +40,7 @@ interface Definition {
 
 /**
  * Characters of what one schema refers to. Objects of large services refer to each other until all of them are in every
- * answer (Stripe: 690 000 characters for each of 452 tools), which nobody reads and every tool would be checked for.
+ * answer (Stripe: 690 000 characters for each of 452 tools), too much to read and to check.
  */
 const MAX_REFERRED = 32_768
 /** For the schemas that it refers to directly. */

@@ -69,8 +69,8 @@ export function createOpenToolSource(
 }
 
 /**
- * Calls a function, once: nobody but servers of this package knows a repeated one for the same (OTS-66). Those do, by
- * the key of this effect (rule 27).
+ * Calls a function, once: because only servers of this package recognise a repeated call (OTS-66), by the key
+ * of its effect (rule 27).
  */
 async function invokeOpenTool(
   invocation: Invocation,
@@ -253,7 +253,7 @@ type OpenToolBinding = z.output<typeof BINDING>
 /**
  * The value in a result. It travels under its own name (OTS-38). Servers of other makers write the name in another
  * case, wrap the value under a name of their own, or do not wrap it: the function has run by then, so the reading that
- * fits is taken and nothing of what it said is thrown away.
+ * fits is used and nothing is dropped.
  */
 function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding): JsonValue {
   const names = Object.keys(result)

@@ -76,7 +76,7 @@ export function offerTools(
 
 function offer(tool: DescribedTool, options: PackOptions, egress: Egress): OfferedTool {
   const { policy, ...rest } = tool
-  const said = options.trustPolicy ? policy : restrictions(policy)
+  const declared = options.trustPolicy ? policy : restrictions(policy)
   return {
     ...rest,
     policy: policyOf(tool.nativeName, options, {
@@ -84,7 +84,7 @@ function offer(tool: DescribedTool, options: PackOptions, egress: Egress): Offer
       ...(options.trustPolicy ? {} : { egress }),
       safetyTier: 'write',
       replay: 'non-deterministic',
-      ...said,
+      ...declared,
     }),
     binding: BINDING,
   }

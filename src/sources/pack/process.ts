@@ -71,7 +71,7 @@ export class PackProcess {
   readonly #calls = new Map<number, OpenCall>()
   #next = 0
   #hasEnded = false
-  #said = ''
+  #output = ''
   #noteSecond = 0
   #notes = 0
   #why: string | undefined
@@ -97,7 +97,7 @@ export class PackProcess {
       onMessage: (message) => {
         const read = parseMessage(message)
         if (read === undefined) this.kill('it sent a message that makes no sense')
-        else this.#hear(read, loaded)
+        else this.#onMessage(read, loaded)
       },
       onBroken: (why) => this.kill(why),
     })
@@ -114,7 +114,7 @@ export class PackProcess {
       }
       child.once('error', (error) => end(error.message))
       child.once('exit', (code, signal) =>
-        end(this.#why ?? `it ended with ${signal ?? `exit code ${code}`}${this.#lastWords()}`),
+        end(this.#why ?? `it ended with ${signal ?? `exit code ${code}`}${this.#fatalError()}`),
       )
     })
     const mayStartPrograms = plan.options.grant.includes('subprocess')
@@ -167,22 +167,22 @@ export class PackProcess {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
     setTimeout(() => {
-      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop when it was told to`)
+      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop when it was asked to`)
     }, this.#killGraceMs).unref()
   }
 
-  #hear(message: ToServer, loaded: PromiseWithResolvers<Described>): void {
+  #onMessage(message: ToServer, loaded: PromiseWithResolvers<Described>): void {
     if (message.type === 'loaded') loaded.resolve(message)
     else if (message.type === 'broken') {
       loaded.reject(fault('upstream_failed', message.message))
       this.kill(message.message)
     } else {
       const call = this.#calls.get(message.id)
-      if (call !== undefined) this.#hearOf(call, message)
+      if (call !== undefined) this.#onCallMessage(call, message)
     }
   }
 
-  #hearOf(call: OpenCall, message: OfCall): void {
+  #onCallMessage(call: OpenCall, message: OfCall): void {
     const { context } = call.invocation
     if (message.type === 'ended') call.end.resolve(message.end)
     else if (message.type === 'progress') context.progress(message.done, message.total, message.message)
@@ -204,7 +204,7 @@ export class PackProcess {
 
   #note(chunk: Buffer): void {
     const said = chunk.subarray(-LOG_CHARACTERS).toString('utf8')
-    this.#said = (this.#said + said).slice(-LOG_CHARACTERS)
+    this.#output = (this.#output + said).slice(-LOG_CHARACTERS)
     const second = Math.floor(performance.now() / 1_000)
     if (second !== this.#noteSecond) [this.#noteSecond, this.#notes] = [second, 0]
     this.#notes += 1
@@ -212,8 +212,8 @@ export class PackProcess {
   }
 
   /** The fatal error that Node wrote, if there is one. */
-  #lastWords(): string {
-    const error = /^\w*(?:Error|FATAL ERROR)\b.*$/m.exec(this.#said)?.[0]
+  #fatalError(): string {
+    const error = /^\w*(?:Error|FATAL ERROR)\b.*$/m.exec(this.#output)?.[0]
     return error === undefined ? '' : `: ${error}`
   }
 }
