@@ -184,6 +184,8 @@ export const TEST_WEBHOOKS = operation({
       ),
     }),
 })
+/** What a receiver answered to a sample. */
+export type WebhookTrial = AnswerOf<typeof TEST_WEBHOOKS>['results'][number]
 
 export const RELOAD_CONFIG = operation({
   route: 'POST /admin/reload',

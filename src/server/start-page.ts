@@ -1,3 +1,4 @@
+import type { ClientConfig } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import { basePath } from '#config/to-settings'
 import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
@@ -5,7 +6,7 @@ import { isForPerson } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { type ClientSnippet, clientSnippets } from '#server/import/client-snippets'
+import { clientSnippets } from '#server/import/client-snippets'
 import { servedProtocols } from '#server/overview/server-routes'
 
 interface StartPageOptions {
@@ -65,7 +66,7 @@ ${addresses}
 ${snippets}`
 }
 
-function renderSnippet({ title, place, text, command }: ClientSnippet): Html {
+function renderSnippet({ title, place, text, command }: ClientConfig): Html {
   const other = command === null || command === text ? html`` : html`, or with <code>${command}</code>`
   return html`<h2>${title}</h2><p>In ${place}${other}:</p><pre>${text}</pre>`
 }

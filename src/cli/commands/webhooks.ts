@@ -1,5 +1,4 @@
-import type { AnswerOf } from '#admin-api/operation'
-import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks } from '#admin-api/server'
+import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks, type WebhookTrial } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import {
   type Arguments,
@@ -104,7 +103,7 @@ const test = defineCommand<AdminOption | 'format'>({
 async function tryAll(
   args: Arguments<AdminOption | 'format'>,
   context: CommandContext,
-): Promise<AnswerOf<typeof TEST_WEBHOOKS>['results']> {
+): Promise<readonly WebhookTrial[]> {
   const [name] = args.positionals
   if (isServerNamed(args))
     return (await new AdminClient(args, context).ask(TEST_WEBHOOKS, { body: defined({ name }) })).results

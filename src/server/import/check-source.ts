@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
+import type { CheckedSource } from '#admin-api/sources'
 import type { Clock } from '#kernel/base/clock'
 import { isToolError } from '#kernel/base/errors'
 import { Secret } from '#kernel/base/secret'
@@ -14,23 +15,8 @@ import { type Look, type Probe, probeDocument, probeMcp, probeOpenTool, probeOtc
  * live connection may hide the problem; that second source is always closed.
  */
 
-type StepName = 'resolve' | 'connect' | 'tls' | 'program' | 'file' | 'handshake' | 'list' | 'definitions'
-
-interface CheckStep {
-  readonly step: StepName
-  readonly state: 'done' | 'failed' | 'not_reached'
-  /** What was found, in words. */
-  readonly says: string
-  readonly took_ms: number | null
-}
-
-export interface CheckedSource {
-  readonly key: string
-  readonly ok: boolean
-  readonly steps: readonly CheckStep[]
-  /** The next step for the operator, in words, also if there is none. */
-  readonly advice: string
-}
+type CheckStep = CheckedSource['steps'][number]
+type StepName = CheckStep['step']
 
 interface CheckOptions {
   readonly clock: Clock

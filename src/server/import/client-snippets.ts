@@ -1,3 +1,4 @@
+import type { ClientConfig } from '#admin-api/server'
 import type { JsonObject } from '#kernel/base/json'
 import { commandOnPages } from '#server/own-command'
 import { renderEntry } from './client-files.ts'
@@ -19,23 +20,8 @@ interface SnippetTarget {
   readonly isOwnMachine: boolean
 }
 
-export interface ClientSnippet {
-  readonly name: string
-  readonly title: string
-  readonly kind: 'json' | 'toml' | 'yaml' | 'terminal' | 'code'
-  /** The place for the text, in words: a file, or the terminal. */
-  readonly place: string
-  readonly text: string
-  /** The command that does the same; `null` if there is none. */
-  readonly command: string | null
-  /** An address that makes the client ask whether to add the server; `null` if it has none. */
-  readonly link: string | null
-  /** The next step. */
-  readonly after: string
-}
-
 /** Snippets for all clients, then for libraries. */
-export function clientSnippets(target: SnippetTarget): readonly ClientSnippet[] {
+export function clientSnippets(target: SnippetTarget): readonly ClientConfig[] {
   const clients = Object.entries<McpClient>(MCP_CLIENTS).flatMap(([name, client]) => {
     const entry = addressEntry(client, target)
     return entry === undefined
@@ -55,7 +41,7 @@ function fileSnippet(
   client: McpClient,
   entry: JsonObject,
   { name: called }: SnippetTarget,
-): ClientSnippet {
+): ClientConfig {
   const { title, member, format, projectFiles, writesTo, after } = client
   const [projectFile = ''] = projectFiles
   return {
@@ -94,7 +80,7 @@ function programSnippet(
   name: string,
   { title, after, connectors }: McpClient,
   { url, isOwnMachine }: SnippetTarget,
-): readonly ClientSnippet[] {
+): readonly ClientConfig[] {
   const command = `${commandOnPages()} connect ${name} --write`
   if (isOwnMachine)
     return [
@@ -109,7 +95,7 @@ function programSnippet(
   return [{ ...{ name, title, kind: 'terminal', command: null, link: null }, place, text: url, after: note }]
 }
 
-function inspector(target: SnippetTarget): ClientSnippet {
+function inspector(target: SnippetTarget): ClientConfig {
   return {
     ...{ name: 'inspector', title: 'Inspector', kind: 'terminal', place: 'a terminal' },
     text: inspectorCommand(target),
@@ -119,7 +105,7 @@ function inspector(target: SnippetTarget): ClientSnippet {
   }
 }
 
-function aiSdk({ url, isKeyed }: SnippetTarget): ClientSnippet {
+function aiSdk({ url, isKeyed }: SnippetTarget): ClientConfig {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
     ...{ name: 'ai-sdk', title: 'AI SDK', kind: 'code', place: 'your agent', command: null, link: null },
@@ -132,7 +118,7 @@ const tools = await client.tools()
   }
 }
 
-function langChain({ url, name, isKeyed }: SnippetTarget): ClientSnippet {
+function langChain({ url, name, isKeyed }: SnippetTarget): ClientConfig {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
     ...{

@@ -1,19 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import type { WebhookTrial } from '#admin-api/server'
 import type { Webhook } from '#config/webhooks'
 import type { ApprovalRecord } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
 import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journal/notices'
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { postMessage } from './post.ts'
-
-/** What a receiver said to a sample. */
-export interface Tried {
-  readonly webhook: string
-  readonly event: NoticeKind
-  readonly taken: boolean
-  /** `answered 204`, `could not be reached (ECONNREFUSED)` … */
-  readonly answer: string
-}
 
 interface Trial {
   readonly fetch: typeof fetch
@@ -23,8 +15,8 @@ interface Trial {
 }
 
 /** Sends a sample of each kind that a receiver is told of, until one is not taken: the others would fare no better. */
-export async function tryWebhook(webhook: Webhook, trial: Trial): Promise<readonly Tried[]> {
-  const tried: Tried[] = []
+export async function tryWebhook(webhook: Webhook, trial: Trial): Promise<readonly WebhookTrial[]> {
+  const tried: WebhookTrial[] = []
   for (const kind of NOTICE_KINDS) {
     if (!webhook.kinds.has(kind)) continue
     const message = { id: `msg_test_${randomUUID()}`, body: sampleOf(kind, webhook, trial) }
