@@ -180,7 +180,7 @@ const MESSAGES: Readonly<Record<string, (params: Params) => string>> = {
   not: () => 'Has a value that is not allowed',
 }
 
-/** Formats in words; libraries write most of them as a pattern that nobody can read. */
+/** Formats in words; libraries write most of them as an unreadable pattern. */
 const FORMATS: Readonly<Record<string, string>> = {
   date: 'a date such as 2026-01-31',
   'date-time': 'a date and time such as 2026-01-31T12:30:00Z',

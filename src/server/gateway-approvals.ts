@@ -7,9 +7,15 @@ import type { Principal } from '#kernel/base/principal'
 import { readAs } from '#server/admin/admin-route'
 import { checkApprover, decided, readDecision } from '#server/admin/approvals'
 
+/*
+ * Approvals for programs that embed the gateway.
+ * Exposed as `gateway.approvals` of `createGateway`.
+ * Invariant: the rules of deciding are those of every other surface.
+ */
+
 const DEFAULT_LIMIT = 100
 
-/** A call that waits for an approval, or waited: ids, and the input. */
+/** A call that waits or waited for an approval: ids and the input. */
 export interface GatewayApproval
   extends Pick<
     ApprovalView,
@@ -44,27 +50,27 @@ export interface GatewayApprovalFilter {
 export interface GatewayDecision {
   /** Journaled, and shown to the caller after a refusal; at most 1000 characters. */
   readonly reason?: string
-  /** Says yes to what of the input is hidden, too. */
+  /** Also approves hidden parts of the input. */
   readonly acceptHidden?: boolean
 }
 
 /**
- * Approvals from the same process. Your program says who decides, and answers for it: the principal needs the scope
- * `approvals:respond` and what the tool asks for besides, sees its own tenant, and does not approve its own calls.
- * Everything but `show` of what is not there throws a `ToolError` when it is refused.
+ * Approvals from the same process. The embedding program names the approver and is responsible for it: the principal needs
+ * the scope `approvals:respond` and those of the tool, sees its own tenant, and cannot approve its own calls. Refusals
+ * throw a `ToolError`, except `show` of an unknown approval.
  */
 export interface GatewayApprovals {
   /** Newest first. */
   list(approver: Principal, filter?: GatewayApprovalFilter): Promise<readonly GatewayApproval[]>
   /** `undefined` when the approver's tenant has no such approval. */
   show(approver: Principal, id: string): Promise<GatewayApproval | undefined>
-  /** Says yes; runs nothing: the call runs when its caller repeats it. An override needs `approvals:override` and a reason. */
+  /** Approves without running: the call runs when its caller repeats it. An override needs `approvals:override` and a reason. */
   approve(
     approver: Principal,
     id: string,
     decision?: GatewayDecision & { readonly override?: boolean },
   ): Promise<GatewayApproval>
-  /** Says no, for good. */
+  /** Rejects for good. */
   reject(approver: Principal, id: string, decision?: GatewayDecision): Promise<GatewayApproval>
 }
 
@@ -102,7 +108,7 @@ export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
   }
 }
 
-/** A copy of its own: who embeds us may keep and change it. */
+/** A copy that the embedding program may keep and change. */
 function shown(view: ApprovalView): GatewayApproval {
   const { id, state, tenant, principal, callId, runId, userId, isUserProven, tool, safetyTier } = view
   const { input, hiddenValues, hidesSomething, isStale, quorum, requiredScope } = view

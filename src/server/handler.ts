@@ -4,31 +4,37 @@ import { plannedUrl } from '#config/to-settings'
 import { type ServeOptions, settingsOf } from './create-gateway.ts'
 import { openExchange, withBody } from './http/fetch-exchange.ts'
 
+/*
+ * The server as a request handler for other frameworks, exported as `collet/http`.
+ * Applications mount it; it opens no port.
+ * Invariant: it answers exactly as `collet serve` does.
+ */
+
 interface HandlerOptions extends ServeOptions {
   /** The path below which requests arrive, where the framework leaves it on them. Default: the path of `server.publicUrl`. */
   readonly basePath?: string
 }
 
-/** The whole server without a port of its own. */
+/** The whole server without its own port. */
 export interface Handler {
   /** For `node:http`, Express and Fastify. */
   readonly listener: (request: IncomingMessage, response: ServerResponse) => void
-  /** For Hono, Next and everything else that speaks in `Request` and `Response`. */
+  /** For Hono, Next and other frameworks with `Request` and `Response`. */
   readonly fetch: (request: Request) => Promise<Response>
-  /** What `collet serve` would print. */
+  /** Warnings that `collet serve` would print. */
   readonly warnings: readonly string[]
-  /** The token that lets operators' commands in is in this file. */
+  /** File of the start token, which operator commands use. */
   readonly startTokenFile: string
   isReady(): boolean
-  /** Answers but takes no new calls; resolves when none runs any more. */
+  /** Refuses new calls; resolves when no call runs. */
   drain(): Promise<void>
-  /** Takes no new calls, lets running ones finish for ten seconds, closes everything. Signals are yours to handle. */
+  /** Refuses new calls, lets running ones finish for ten seconds, closes everything. The caller handles signals. */
   close(): Promise<void>
 }
 
 /**
- * Everything that `collet serve` answers, to be mounted in a server of yours. Who can reach that server is not known here, so it needs
- * `auth`, or `allowAnonymous: true`; names other than addresses are answered when `server.publicUrl` has them.
+ * All routes of `collet serve`, to be mounted in another server. The callers of that server are unknown here, so it needs
+ * `auth`, or `allowAnonymous: true`; host names are accepted if `server.publicUrl` has them.
  */
 export async function createHandler<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
@@ -45,7 +51,7 @@ export async function createHandler<const Tools extends readonly ToolEntry[], Na
   const base = baseOf(options.basePath ?? new URL(mountedAt).pathname)
   return {
     listener(request, response) {
-      // Express takes the path off itself, and says so.
+      // Express removes the path itself and sets `baseUrl`.
       const isTaken = 'baseUrl' in request && typeof request.baseUrl === 'string' && request.baseUrl !== ''
       if (!isTaken) request.url = withoutBase(request.url ?? '/', base)
       running.handle(unread(request), response)
@@ -79,13 +85,13 @@ function withoutBase(url: string, base: string): string {
 }
 
 /**
- * A framework that reads bodies before its handlers (`express.json()`) leaves none to read, and what it made of it in `body`: it is written
- * out again, and then read as every other.
+ * A framework that reads bodies before its handlers (`express.json()`) leaves the parsed value in `body`: it is serialised
+ * again, and then read like any other body.
  */
 function unread(request: IncomingMessage): IncomingMessage {
   if (!request.readableEnded) return request
   const body: unknown = Reflect.get(request, 'body')
-  // Empty is no JSON: whoever sent a body is told so, instead of waiting for what nobody has any more.
+  // An empty body is invalid JSON, so the caller gets an error instead of waiting for a body that was consumed.
   if (body === undefined) return withBody(request, Buffer.alloc(0))
   if (typeof body === 'string' || body instanceof Uint8Array) return withBody(request, Buffer.from(body))
   const isForm = request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') === true

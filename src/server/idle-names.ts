@@ -19,6 +19,12 @@ import type { KeyOwner, KeyRecord } from '#store/keys'
 import type { KnownTool } from './known-tools.ts'
 import type { Services } from './services.ts'
 
+/*
+ * Names in a config that match nothing: tools, scopes, callers, and entries of keys that open nothing.
+ * Used at start, on changes, and by `collet doctor`.
+ * Invariant: a name that a source may still bring is not reported.
+ */
+
 /** What of a config names tools, scopes and callers. */
 interface WrittenNames {
   readonly toolsets: Toolsets

@@ -7,7 +7,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url)).replace(/[/\\]$/,
 const IS_WINDOWS = process.platform === 'win32'
 
 /**
- * What a person in this folder types to run Collet: hints, help and pages that name a command use it. `npx collet` would
+ * The command that runs Collet in this folder: hints, help and pages use it. `npx collet` would
  * fetch a package from npm where none is installed, so it is named only where one is.
  */
 export function ownCommand(folder: string = process.cwd(), root: string = ROOT): string {
@@ -16,7 +16,7 @@ export function ownCommand(folder: string = process.cwd(), root: string = ROOT):
   return isGlobal(root) ? 'collet' : `node ${quoted(join(root, 'bin', 'collet.js'))}`
 }
 
-/** The same for pages that people elsewhere may read: without a path of this machine. */
+/** The command for pages, which users of other machines may read: without a path of this machine. */
 export function commandOnPages(): string {
   const command = ownCommand()
   return /[/\\]/.test(command.slice(2)) ? 'collet' : command

@@ -4,7 +4,7 @@ import type { LiveRegistry } from '#kernel/tool/catalog'
 import { TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 
-/** The caller within a toolset. One that is not open to it is as unknown as one that is not there (rule 2). */
+/** Limits the caller to a toolset. A toolset that is closed to it fails like an unknown one (rule 2). */
 export function enterToolset(registry: LiveRegistry, principal: Principal, name: string): Principal {
   if (isOpenTo(registry, principal, name)) return withinToolset(principal, name)
   throw httpFault(404, noSuchToolset(registry, principal, name))
@@ -15,14 +15,14 @@ export function openToolsets(registry: LiveRegistry, principal: Principal): read
   return [...registry.toolsets.keys()].filter((name) => isOpenTo(registry, principal, name))
 }
 
-/** Says what is open to the caller, and nothing else. */
+/** Names only toolsets that are open to the caller. */
 function noSuchToolset(registry: LiveRegistry, principal: Principal, name: string): string {
   return `There is no toolset "${name}" here.${didYouMean(name, openToolsets(registry, principal))}`
 }
 
 /**
- * A caller that was given toolsets has these and no others. One that is limited to single tools, or of another tenant than the
- * server's own, has those in which it sees a tool: the name of one that is for others is theirs. Nobody else is kept from any.
+ * A caller with granted toolsets has only these. A caller that is limited to single tools, or belongs to another tenant than
+ * the server's own, has the toolsets in which it sees a tool. All other callers have every toolset.
  */
 function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): boolean {
   if (!registry.toolsets.has(name)) return false

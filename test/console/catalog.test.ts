@@ -283,7 +283,7 @@ describe('the catalog', () => {
   })
 })
 
-/** No task of the page is longer than this: nobody feels it. */
+/** Maximum length of a task on the page, too short to notice. */
 const LONG_MS = 50
 
 function wordsFor(tasks: readonly number[]): string {

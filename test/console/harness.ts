@@ -30,7 +30,7 @@ export interface ConsoleOptions {
 interface PageOptions {
   /** Below `/console`; default `/`. */
   readonly path?: string
-  /** With a key of the server, with the one-time link of who started it, or as somebody unknown, which is the default. */
+  /** With a key of the server, with the one-time link of the operator, or anonymous, which is the default. */
   readonly as?: 'operator' | { readonly key: string }
   readonly width?: number
   readonly height?: number
@@ -222,7 +222,7 @@ async function signIn({ context, page }: Watched, url: string, key: string): Pro
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** What everybody can use, in both themes: nothing that axe finds, nothing that runs out of the window. */
+/** Checks accessibility in both themes: no finding of axe, and nothing wider than the window. */
 export async function checkAxe(page: Page, name: string): Promise<void> {
   // The debugger may run what the policy of the page forbids.
   await page.evaluate(AXE)

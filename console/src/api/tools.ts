@@ -32,7 +32,7 @@ export const toolsQuery = queryOptions({
     if (tag !== null && tag === known?.tag) return known.tools
     // The server is of the same build as this page, so the type of its answer is trusted.
     const listing: ToolListing = JSON.parse(await response.text())
-    const tools = await SearchableTools.inParts(listing, breathe)
+    const tools = await SearchableTools.inParts(listing, yieldToBrowser)
     known = tag === null ? undefined : { tag, tools }
     client.setQueryData(toolCountQuery.queryKey, tools.listing.tools.length)
     return tools
@@ -41,7 +41,7 @@ export const toolsQuery = queryOptions({
 })
 
 /** Lets the browser paint and handle keys. */
-function breathe(): Promise<void> {
+function yieldToBrowser(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve))
 }
 

@@ -11,6 +11,12 @@ import { messageReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
 
+/*
+ * Serves the built console below `/console`, and the built page of an approval.
+ * Used by the server and by processes that serve only approval pages.
+ * Invariant: no path of a request reaches the file system; files are listed and read once.
+ */
+
 /** Where the build puts the console: seen from the sources and from the package. */
 const BUILT = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../../dist/console/' : '../../console/', import.meta.url),
@@ -35,7 +41,7 @@ const TYPES: Readonly<Record<string, string>> = {
 /** These are compressed already. */
 const DENSE: ReadonlySet<string> = new Set(['.png', '.woff2'])
 
-/** Everything comes from here, nothing is written into the page, and no other page may hold it. */
+/** The page loads only from this server, has no inline code, and cannot be framed. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -52,7 +58,7 @@ const GUARDS = {
   'content-security-policy': POLICY,
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
-  // With `no-referrer` some browsers send `Origin: null` with what a page of ours posts, which the host guard refuses.
+  // With `no-referrer` some browsers post from our pages with `Origin: null`, which the host guard refuses.
   'referrer-policy': 'same-origin',
   'x-frame-options': 'DENY',
 }
@@ -86,7 +92,7 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
   const files = async (): Promise<Files | undefined> => {
     if (!isBuilt()) return undefined
     reading ??= readFiles(folder, `${basePath(publicUrl())}/console/`)
-    // Said to whoever asked, and tried again by the next.
+    // Reported to this request, and tried again by the next.
     return await reading.catch((error: unknown) => {
       reading = undefined
       throw error
@@ -139,7 +145,7 @@ interface ConsoleFile {
   readonly bytes: Buffer
   readonly headers: Readonly<Record<string, string>>
   readonly isDense: boolean
-  /** Made when somebody first takes it. */
+  /** Compressed on first use. */
   packed?: Promise<Buffer>
 }
 
@@ -161,13 +167,13 @@ async function readFiles(folder: string, base: string): Promise<Files> {
   return files
 }
 
-/** What is below the hashed folder never changes under its name; the page that names it must be asked for each time. */
+/** Files in the hashed folder never change under their name; the page is revalidated each time. */
 function cachingOf(name: string): string {
   if (name.startsWith(HASHED)) return 'public, max-age=31536000, immutable'
   return name === INDEX ? 'no-store' : 'no-cache'
 }
 
-/** Addresses in the page are relative, and it is shown at paths of several depths, behind a proxy below another one. */
+/** URLs in the page are relative, and it is served at paths of several depths, and below other paths behind a proxy. */
 function withBase(page: Buffer, base: string): Buffer {
   const { text: element } = html`<base href="${base}">`
   const text = page.toString().replace(/<base\b[^>]*>\s*/i, '')
@@ -182,7 +188,7 @@ async function reply(file: ConsoleFile, { headers }: HttpRequest): Promise<HttpR
   return { status: 200, headers: { ...varying, 'content-encoding': 'gzip' }, body: await file.packed }
 }
 
-/** The page itself says that there is nothing at an address, with a way on. It may have to be read first. */
+/** The page itself reports an unknown address. It may have to be read first. */
 function pageOfNothing(files: () => Promise<Files | undefined>): HttpReply {
   return {
     status: 404,

@@ -13,6 +13,12 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { BrowserSessions } from './sessions.ts'
 
+/*
+ * Sign-in to the console at an identity provider (OpenID Connect code flow with PKCE).
+ * Used by the routes of the console.
+ * Invariant: nothing is stored on the server during a sign-in, and no redirect leaves the console.
+ */
+
 interface OidcSignInOptions {
   readonly settings: ConsoleSignInSettings
   readonly client: OAuthClient
@@ -22,14 +28,14 @@ interface OidcSignInOptions {
   publicUrl(): string
 }
 
-/** What of a way to the issuer stays in the browser that left. */
+/** State of a sign-in that stays in the browser. */
 interface WayOut {
   readonly state: string
   readonly verifier: string
   readonly nonce: string
-  /** Where in the console to go on. */
+  /** Path in the console to return to. */
   readonly to: string
-  /** Made by the page that left. Another program on this host can plant a cookie, and does not know what the page keeps. */
+  /** Made by the page that began. Another program on this host can plant a cookie, but does not know this value. */
   readonly way: string
 }
 
@@ -37,16 +43,16 @@ const HOME = '/console'
 const PATH = '/console/sign-in'
 const COOKIE = 'console-sign-in'
 const LIFETIME_SECONDS = 600
-/** Ways that one browser has open at a time, one a tab. Beyond that the oldest is forgotten: a request has room for so many cookies. */
+/** Open sign-ins of one browser, one per tab. Beyond that the oldest is dropped, because cookies of a request are limited. */
 const MAX_OPEN = 5
 const FLOW_NAME_CHARACTERS = 16
 const MAX_PATH_LENGTH = 1_000
 const WAY = /^[\w-]{20,100}$/
 
 /**
- * Signing in at an identity provider: the code flow with PKCE. What comes of it is a token that callers could send in a
- * header, judged by the same `auth.issuers`; so who somebody is and what they may do is decided in one place. Nothing is
- * stored on the way: anybody may begin, and must not be able to fill the store.
+ * Sign-in at an identity provider: the code flow with PKCE. The result is a token that callers could send in a header,
+ * verified by the same `auth.issuers`, so that identity and permissions are decided in one place. Nothing is stored
+ * meanwhile, because every visitor may begin and must not be able to fill the store.
  */
 export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRoute[] {
   const shared = { method: 'GET', access: 'open', body: 'never', refuse: refuseOnPage } as const
@@ -60,7 +66,7 @@ async function depart({ query, headers: sent }: HttpRequest, options: OidcSignIn
   const { client, settings, publicUrl } = options
   const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
   const page = query.get('way') ?? ''
-  // Only a page can begin: it has to know its own way again when the browser comes back.
+  // Only a page can begin: it has to recognise its own sign-in when the browser returns.
   if (!WAY.test(page)) return leadTo(to, options)
   const way: WayOut = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way: page }
   const departure = { ...way, redirectUri: redirectUri(options) }
@@ -82,7 +88,7 @@ async function arrive(request: HttpRequest, options: OidcSignInOptions): Promise
   return { ...reply, cookies: [jar.clearing(flow)] }
 }
 
-/** The way is over with this, however it ends. */
+/** Ends the sign-in, whatever the result. */
 async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
   const { client, settings, sessions, log } = options
   const back = { ...way, redirectUri: redirectUri(options), parameters: request.query }
@@ -131,7 +137,7 @@ async function findCredential(
   return reason
 }
 
-/** An opaque one means something to its issuer alone. */
+/** Only its issuer understands an opaque token. */
 function isJwt(token: Secret): boolean {
   return token.reveal().split('.', 4).length === 3
 }
@@ -159,7 +165,7 @@ function isWay(value: unknown): value is WayOut {
   )
 }
 
-/** A path of the console below `base`, whatever was asked for: nobody is sent on to another site. */
+/** A path of the console below `base`, so that no request redirects to another site. */
 function pathWithin(asked: string, base: string): string {
   const path = asked.startsWith(`${base}${HOME}`) ? asked.slice(base.length) : asked
   const url = path.length > MAX_PATH_LENGTH ? null : URL.parse(path, 'http://console.invalid')
@@ -172,7 +178,7 @@ function redirectUri({ publicUrl }: OidcSignInOptions): string {
   return `${publicUrl()}${PATH}/callback`
 }
 
-/** Each way has a cookie of its own, so that two tabs do not meet, nor two servers on one host: browsers send cookies to each of its ports. */
+/** Each sign-in has its own cookie, so that tabs and servers on one host do not collide: browsers send cookies to every port. */
 function flowName({ publicUrl }: OidcSignInOptions, state: string): string {
   return `${COOKIE}-${portOf(new URL(publicUrl()))}-${state.slice(0, FLOW_NAME_CHARACTERS)}`
 }

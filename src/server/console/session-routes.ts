@@ -13,13 +13,19 @@ import { commandOnPages } from '#server/own-command'
 import { VERSION } from '#server/version'
 import type { BrowserSession, BrowserSessions } from './sessions.ts'
 
+/*
+ * The routes of `/console/session`: show the session, sign in with a key, sign out.
+ * Used by the pages of the console.
+ * Invariant: answers contain no credential.
+ */
+
 interface SessionRoutesOptions {
   readonly sessions: BrowserSessions
   readonly authenticator: Authenticator
   readonly startToken: Pick<StartToken, 'matches' | 'token'>
-  /** Whether a start link signs in here: only on the machine of the server. */
+  /** True if start links work here: only on the machine of the server. */
   readonly hasLinks: boolean
-  /** The identity provider where people sign in, if there is one. */
+  /** The identity provider for sign-ins, if there is one. */
   readonly issuer: string | undefined
   publicUrl(): string
 }
@@ -46,7 +52,7 @@ async function show(request: HttpRequest, options: SessionRoutesOptions): Promis
     : described(options, { session, principal })
 }
 
-/** Whom it stands for now; `undefined` when its credential counts no longer. */
+/** The current principal of a session; `undefined` if its credential is no longer valid. */
 async function holderOf(
   session: BrowserSession,
   { authenticator }: SessionRoutesOptions,

@@ -20,7 +20,7 @@ function open({
   const sign = (purpose: string, text: string) => store.sign(purpose, text)
   const { callers } = store
   const sessions = new BrowserSessions({ startToken, callers, clock, sign, publicUrl: () => url })
-  /** The cookie that a browser keeps, and all that it was told about it. */
+  /** The cookie of a browser, with its attributes. */
   const signIn = (
     kind: 'key' | 'token' | 'operator' = 'key',
     credential = new Secret('k-ann'),

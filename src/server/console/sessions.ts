@@ -14,22 +14,28 @@ import { OPERATOR } from '#server/admin/access'
 import type { KeyOwner } from '#store/keys'
 import type { ProtocolSessionStore } from '#store/protocol-state'
 
+/*
+ * Browser sessions of the console and the approval pages, and the caller as whom an operator runs tools.
+ * The HTTP server replaces a session by its credential before authentication.
+ * Invariant: a session has exactly the permissions of its credential, verified with each request.
+ */
+
 interface BrowserSessionOptions {
   readonly startToken: Pick<StartToken, 'token'>
-  /** Under the keys of the store, so that every replica knows the sessions of all. */
+  /** Keys of the store, so that every replica can open all sessions. */
   readonly sign: KernelStore['sign']
-  /** Remembers which sessions were ended before their time. */
+  /** Records sessions that were ended early. */
   readonly callers: Pick<ProtocolSessionStore, 'spend' | 'isSpent'>
   readonly clock: Clock
   publicUrl(): string
 }
 
-/** How somebody signed in. `operator`: by a start link, with the power of the start token (rule 29). */
+/** How the user signed in. `operator`: by a start link, with the permissions of the start token (rule 29). */
 type SessionKind = 'key' | 'token' | 'operator'
 
 export interface BrowserSession {
   readonly kind: SessionKind
-  /** Asked about anew with each request, so that a revoked key or an expired token ends the session too. */
+  /** Verified with each request, so that a revoked key or an expired token ends the session too. */
   readonly credential: Secret
   readonly id: string
   readonly expiresAtMs: number
@@ -38,7 +44,7 @@ export interface BrowserSession {
 interface NewSession {
   readonly kind: SessionKind
   readonly credential: Secret
-  /** Where the credential ends sooner than sessions do. */
+  /** Expiry of the credential, if it is earlier than that of sessions. */
   readonly endsAtMs?: number | undefined
 }
 
@@ -48,8 +54,8 @@ export interface OpenedSession {
 }
 
 /**
- * The header without which the cookie counts for nothing. Its value is given once, to the page that signs in, and the page
- * keeps it where only its own origin reads it. Browsers send the cookie to other ports of the host as well.
+ * The header that must accompany the cookie. Its value is given once, to the page that signs in, which keeps it where
+ * only its own origin reads it. Browsers send the cookie to other ports of the host as well.
  */
 const CSRF_HEADER = 'collet-csrf'
 
@@ -60,9 +66,9 @@ const MAX_COOKIE_LENGTH = 3_900
 const COOKIE = 'collet_session'
 
 /**
- * People who signed in with a browser, on the pages of this server. All of a session is in its cookie, sealed, so nothing
- * is stored while it lasts and any replica can take the next request. The cookie alone opens nothing: a request for data
- * has to bring the session's token too, which no request gets by the cookie.
+ * Browser sessions on the pages of this server. The whole session is sealed in its cookie, so nothing is stored while it
+ * lasts and any replica can serve the next request. The cookie alone opens nothing: a request for data also needs the
+ * token of the session, which no request can get with the cookie.
  */
 export class BrowserSessions {
   readonly #options: BrowserSessionOptions
@@ -71,7 +77,7 @@ export class BrowserSessions {
     this.#options = options
   }
 
-  /** `undefined` when the credential is too long for a cookie. */
+  /** `undefined` if the credential is too long for a cookie. */
   open({ kind, credential, endsAtMs = Number.POSITIVE_INFINITY }: NewSession): OpenedSession | undefined {
     const expiresAtMs = Math.min(this.#options.clock.nowMs() + LIFETIME_MS, endsAtMs)
     const session = { kind, credential, id: randomBytes(ID_BYTES).toString('base64url'), expiresAtMs }
@@ -80,7 +86,7 @@ export class BrowserSessions {
     return { session, headers: this.#setCookie(text, expiresAtMs) }
   }
 
-  /** What the cookie says, which another program on this host may have: enough to lead a browser on, and for nothing else. */
+  /** The session of the cookie alone, which another program on this host may have: only for redirects. */
   async find({ headers }: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
     const { callers, clock } = this.#options
     const text = readCookie(headers.cookie, this.#cookieName)
@@ -90,8 +96,8 @@ export class BrowserSessions {
   }
 
   /**
-   * The headers of a request with the credential of its session in place of the cookie; the same ones where there is no
-   * session, or where they hold a credential already. So whoever authenticates callers needs to know nothing of browsers.
+   * The headers of a request with the credential of its session in place of the cookie; unchanged without a session, or
+   * if they have a credential already. So the authentication of callers does not know about browsers.
    */
   async present({ headers }: { readonly headers: RequestHeaders }): Promise<RequestHeaders> {
     const session = hasCredential(headers) ? undefined : await this.confirm({ headers })
@@ -99,13 +105,13 @@ export class BrowserSessions {
     return { ...headers, authorization: `Bearer ${session.credential.reveal()}` }
   }
 
-  /** Whether a page on which the operator is signed in sent this request, without a credential beside the session. */
+  /** True if a page of the signed-in operator sent this request, without another credential. */
   async isOperator(headers: RequestHeaders): Promise<boolean> {
     if (hasCredential(headers) || headers[CSRF_HEADER]?.startsWith('operator.') !== true) return false
     return (await this.confirm({ headers }))?.kind === 'operator'
   }
 
-  /** The session of a request that a script of our own pages sent: cookie and header fit each other. */
+  /** The session of a request from a script of our own pages: cookie and header match. */
   async confirm(request: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
     const csrf = request.headers[CSRF_HEADER]
     if (csrf === undefined || !isFromOwnPage(request)) return undefined
@@ -113,7 +119,7 @@ export class BrowserSessions {
     return session !== undefined && isSameSecret(csrf, this.tokenOf(session)) ? session : undefined
   }
 
-  /** The same for pages without a script, which hand the token on in their addresses. */
+  /** The session of a page without a script, which passes the token in its URL. */
   async confirmPage(request: Pick<HttpRequest, 'headers' | 'query'>): Promise<BrowserSession | undefined> {
     const sent = request.query.get('session')
     const session = sent === null ? undefined : await this.find(request)
@@ -122,33 +128,33 @@ export class BrowserSessions {
       : undefined
   }
 
-  /** What requests of this session have to carry. It begins with the kind: a page takes an operator's from any link, and no other. */
+  /** The token that requests of this session must send. It begins with the kind, because a page accepts only an operator's token from a link. */
   tokenOf({ kind, id }: BrowserSession): string {
     return `${kind}.${this.#options.sign('browser session', JSON.stringify([kind, id]))}`
   }
 
-  /** What a form about this subject has to carry. */
+  /** The token that a form about this subject must send. */
   formToken({ id }: BrowserSession, subject: string): string {
     return this.#options.sign('form', JSON.stringify([id, subject]))
   }
 
-  /** Whether a form came from our own page, of this session and about this subject. */
+  /** True if a form came from our own page, with this session and subject. */
   isOwnForm(request: HttpRequest, session: BrowserSession, subject: string): boolean {
     const sent = request.query.get('csrf')
     return isFromOwnPage(request) && sent !== null && isSameSecret(sent, this.formToken(session, subject))
   }
 
-  /** From now on no copy of the cookie opens anything, on any replica. */
+  /** Ends the session on every replica, for all copies of the cookie. */
   async end(session: BrowserSession): Promise<void> {
     await this.#options.callers.spend(DEFAULT_TENANT, markOf(session), session.expiresAtMs)
   }
 
-  /** Takes the cookie away again. */
+  /** Removes the cookie. */
   clearing(): Readonly<Record<string, string>> {
     return this.#setCookie('', 0)
   }
 
-  /** `Lax`, because people come by addresses that other programs show them: an approval in a chat, a sign-in elsewhere. */
+  /** `Lax`, because users come from links in other programs: an approval in a chat, a sign-in elsewhere. */
   #setCookie(text: string, expiresAtMs: number): Readonly<Record<string, string>> {
     const seconds = Math.max(0, Math.floor((expiresAtMs - this.#options.clock.nowMs()) / 1_000))
     const secure = this.#isSecure ? '; Secure' : ''
@@ -156,7 +162,7 @@ export class BrowserSessions {
     return { 'set-cookie': `${this.#cookieName}=${text}; ${attributes}` }
   }
 
-  /** A browser sends the cookies of a host to each of its ports, so each server has a name of its own. */
+  /** A browser sends the cookies of a host to every port, so each server has its own cookie name. */
   get #cookieName(): string {
     const name = `${COOKIE}_${portOf(new URL(this.#options.publicUrl()))}`
     return this.#isSecure ? `__Host-${name}` : name
@@ -167,7 +173,7 @@ export class BrowserSessions {
   }
 
   #seal({ kind, credential, id, expiresAtMs }: BrowserSession): string {
-    // The start token opens its own sessions, so there is no need to carry it about.
+    // The start token opens its own sessions, so the cookie does not contain it.
     const held = kind === 'operator' ? '' : credential.reveal()
     const plain = Buffer.from(JSON.stringify([id, expiresAtMs, held]))
     return `${kind}.${sealOnce(this.#key, plain, this.#contextOf(kind)).toString('base64url')}`
@@ -178,7 +184,7 @@ export class BrowserSessions {
     const kind = KINDS.find((known) => known === named)
     if (kind === undefined || more.length > 0 || text.length > MAX_COOKIE_LENGTH) return undefined
     const bytes = Buffer.from(sealed, 'base64url')
-    // One session has one spelling.
+    // One session has exactly one encoding.
     if (bytes.toString('base64url') !== sealed) return undefined
     try {
       const plain = unseal(this.#key, bytes, this.#contextOf(kind))
@@ -192,12 +198,12 @@ export class BrowserSessions {
     }
   }
 
-  /** Of the current keys alone: a rotation ends all sessions, because whoever had the old key could have made some. */
+  /** Only under the current keys: a rotation ends all sessions, because a holder of the old key could have forged some. */
   get #key(): Buffer {
     return Buffer.from(this.#options.sign('browser session key', ''), 'base64url')
   }
 
-  /** What a cookie is good for stands in front of it and is part of this; an operator's is good for one start of the server. */
+  /** The kind of a cookie is part of its signature; an operator's cookie is valid for one start of the server. */
   #contextOf(kind: SessionKind): string {
     const start = kind === 'operator' ? hash('sha256', this.#options.startToken.token.reveal()) : ''
     return JSON.stringify(['browser session', kind, start])

@@ -16,14 +16,20 @@ import { commandOnPages } from '#server/own-command'
 import type { ProtocolSessionStore } from '#store/protocol-state'
 import type { BrowserSessions, OpenedSession } from './sessions.ts'
 
+/*
+ * One-time links that sign the operator of this machine in to the pages.
+ * Used by `collet serve`, `collet sign-in` and the admin API.
+ * Invariant: a link works once, and only while the server that made it runs.
+ */
+
 interface StartLinkOptions {
   readonly startToken: Pick<StartToken, 'token'>
   readonly sessions: BrowserSessions
-  /** Remembers which links were used, for all processes that share the start token. */
+  /** Records used links, for all processes that share the start token. */
   readonly callers: Pick<ProtocolSessionStore, 'spend'>
   readonly clock: Clock
   publicUrl(): string
-  /** Whether there is a console to lead to; where not, the pages of approvals are all there is. */
+  /** True if there is a console; otherwise there are only the approval pages. */
   hasConsole(): boolean
 }
 
@@ -32,8 +38,8 @@ const NONCE_BYTES = 18
 const MAX_CODE_LENGTH = 200
 
 /**
- * How the person at this machine gets into the pages: by a link that works once, made by whoever has the start token
- * (rule 29). Links are signed with it, so that they end with the server, and every worker knows them.
+ * Sign-in for the user of this machine: a link that works once, made by a holder of the start token (rule 29). Links are
+ * signed with it, so that they end with the server and every worker accepts them.
  */
 export class StartLinks {
   readonly #options: StartLinkOptions
@@ -42,7 +48,7 @@ export class StartLinks {
     this.#options = options
   }
 
-  /** The address that lets one browser in, and leads to an approval or to where the pages begin. */
+  /** The URL that signs one browser in and leads to an approval or to the start of the console. */
   make(approval?: string): string {
     const { publicUrl, clock } = this.#options
     const to = approval === undefined ? '' : `?approval=${encodeURIComponent(approval)}`
@@ -55,25 +61,25 @@ export class StartLinks {
     return [{ ...shared, method: 'GET', path: '/sign-in/:code', handle: (request) => this.#enter(request) }]
   }
 
-  /** Opening it is enough: a page that asked again would be one click more, and whoever has the link could click it. */
+  /** Opening the link is enough: a confirmation would add nothing, because every holder of the link could click it. */
   async #enter(request: HttpRequest): Promise<HttpReply> {
     const { callers, clock, sessions, startToken } = this.#options
     const code = request.params.code ?? ''
     const expiresAtMs = this.#read(code)
     if (expiresAtMs === undefined) return textPage(404, 'Unknown link', `${UNKNOWN_LINK} ${ANOTHER_LINK}`)
-    // A browser may look before its user does, and what only looks must not use the link up.
+    // A browser may prefetch a link, and a prefetch must not use it up.
     if (request.method === 'HEAD') return this.#leadOn(request)
     const isIn = (await sessions.find(request))?.kind === 'operator'
     const isFirst =
       expiresAtMs > clock.nowMs() && (await callers.spend(DEFAULT_TENANT, `sign-in:${code}`, expiresAtMs))
-    // The cookie of a browser that is signed in says nothing about its page, so a fresh link begins a session anyway.
+    // A signed-in browser may have lost the token of its page, so a new link begins a session anyway.
     if (isFirst)
       return this.#leadOn(request, sessions.open({ kind: 'operator', credential: startToken.token }))
     if (isIn) return this.#leadOn(request)
     return textPage(410, 'Link already used', `${USED_LINK} ${ANOTHER_LINK}`)
   }
 
-  /** The token of the session goes into the fragment, which only the page sees; pages without a script need it in the query. */
+  /** The session token is in the fragment, which only the page reads; pages without a script need it in the query. */
   #leadOn({ query }: HttpRequest, opened?: OpenedSession): HttpReply {
     const { publicUrl, hasConsole, sessions } = this.#options
     const approval = query.get('approval') ?? ''
@@ -85,7 +91,7 @@ export class StartLinks {
     return { status: 303, headers: { ...PAGE_HEADERS, ...opened?.headers, location }, body: undefined }
   }
 
-  /** Until when it is good, if it is one of ours. */
+  /** Expiry of a link of this server. */
   #read(code: string): number | undefined {
     const end = code.lastIndexOf('.')
     if (end === -1 || code.length > MAX_CODE_LENGTH) return undefined
@@ -107,7 +113,7 @@ const ANOTHER_LINK = `Run "${commandOnPages()} sign-in" in the folder of your co
 const ELSEWHERE =
   'Signing in by link works on the machine of the server alone, and this one is reached from elsewhere. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for somebody with "collet approvals link".'
 
-/** Makes another link, for the holder of the start token. */
+/** Creates another link, for a holder of the start token. */
 export function signInRoute(links: StartLinks | undefined, access: OperatorAccess): ServerRoute {
   return serveOperation(access, SIGN_IN_BROWSER, async ({ principal, body }) => {
     if (!isOperator(principal))

@@ -3,8 +3,9 @@ import { Socket } from 'node:net'
 import { IncomingMessage, ServerResponse } from './node-http.ts'
 
 /**
- * The two halves of a request that came as a `Request` of the web, as Node's own: what answers HTTP here is written once.
- * There is no socket; what goes in is pulled from the request's body, and what comes out is pulled by the reader of the response.
+ * Adapts a `Request` and its `Response` to Node's request and response, so that HTTP is implemented once.
+ * Used by the embedded handler. There is no socket: the request body is pulled, and the reader of the response pulls
+ * its body.
  */
 export function openExchange(request: Request, path: string) {
   const { method, body } = request
@@ -21,7 +22,7 @@ export function openExchange(request: Request, path: string) {
   return { raw, response, answered: response.answered }
 }
 
-/** A request whose body somebody has read already, with that body in front of it again. */
+/** A request whose body was already read, with that body restored. */
 export function withBody(request: NodeRequest, bytes: Uint8Array<ArrayBuffer>): NodeRequest {
   const { method = '', url = '/', socket } = request
   const { 'content-length': _length, 'content-encoding': _packed, ...headers } = request.headers
@@ -50,7 +51,7 @@ class PulledRequest extends IncomingMessage {
     this.headers = headers
   }
 
-  /** Node asks a request once, and then waits for what its parser pushes: so everything is pushed, until it does not fit. */
+  /** Node calls `_read` once and then expects pushes of its parser: so everything is pushed until the buffer is full. */
   override _read(): void {
     if (this.#isPulling) return
     this.#isPulling = true
@@ -76,7 +77,7 @@ class PulledRequest extends IncomingMessage {
   }
 }
 
-/** A request that was made by a program need not say its host, nor how long its body is. */
+/** A request that a program created may lack `host` and `content-length`. */
 function headersOf(request: Request): Record<string, string> {
   const headers = Object.fromEntries(request.headers)
   headers.host ??= new URL(request.url).host
@@ -85,7 +86,7 @@ function headersOf(request: Request): Record<string, string> {
   return headers
 }
 
-/** Those of a connection, which a response of the web has nothing to do with. */
+/** Headers of a connection, which a `Response` does not have. */
 const OF_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
 
@@ -95,7 +96,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
   readonly #fail: (error: Error) => void
   #body: ReadableStreamDefaultController<Uint8Array> | undefined
   #isEnded = false
-  /** Called when the reader has taken what there is. */
+  /** Called when the reader has taken all data. */
   #taken: (() => void)[] = []
 
   constructor(request: PulledRequest) {
@@ -105,14 +106,14 @@ class PulledResponse extends ServerResponse<PulledRequest> {
     this.#answer = resolve
     this.#fail = reject
     promise.catch(() => undefined)
-    // Node works them out from its socket.
+    // Node derives these from its socket.
     Object.defineProperties(this, {
       writableFinished: { get: () => this.#isEnded },
       closed: { get: () => this.destroyed },
     })
   }
 
-  /** As this server writes it: names and values, one after the other. */
+  /** In the form of this server: names and values alternate. */
   override writeHead(status: number, ...rest: unknown[]): this {
     const headers = new Headers()
     for (const [name, value] of Object.entries(this.getHeaders())) headers.set(name, String(value))
@@ -150,7 +151,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
     return this
   }
 
-  /** A reader sees that it broke off: half an answer must not look like a whole one. */
+  /** Fails the body, so that half an answer does not look complete. */
   override destroy(): this {
     if (this.destroyed) return this
     const error = new Error('The exchange was broken off.')
@@ -166,19 +167,19 @@ class PulledResponse extends ServerResponse<PulledRequest> {
       start: (controller) => {
         this.#body = controller
       },
-      pull: () => this.#tellTaken(),
+      pull: () => this.#notifyTaken(),
       cancel: () => void this.destroy(),
     })
   }
 
-  #tellTaken(): void {
+  #notifyTaken(): void {
     for (const tell of this.#taken.splice(0)) tell()
   }
 
   #close(): void {
     this.destroyed = true
     this.#body = undefined
-    this.#tellTaken()
+    this.#notifyTaken()
     this.emit('close')
   }
 }

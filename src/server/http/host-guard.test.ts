@@ -125,7 +125,7 @@ describe('HostGuard of a server that is published over https', () => {
     expect(passes(published, host, 'https://tools.example')).toBe(true)
   })
 
-  // Whoever is on the way can make pages of the name without encryption.
+  // An attacker on the network can serve pages of the name without encryption.
   it.each([
     'http://tools.example',
     'http://tools.example:443',

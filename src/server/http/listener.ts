@@ -6,15 +6,21 @@ import type { Settings } from '#config/settings'
 import type { CertifiedKey, ServedCertificate } from './certificate.ts'
 import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 
+/*
+ * The listener of a port: HTTP or HTTPS, shared ports of workers, malformed requests and errors of listening.
+ * Used by the HTTP app.
+ * Invariant: bytes that are no request get an answer in plain HTTP, never silence.
+ */
+
 export type HttpListener = Server | SecureServer
 
 interface ListenerOptions {
   readonly timeouts: Readonly<Record<'headersMs' | 'requestMs' | 'keepAliveMs', number>>
-  /** Present where it speaks https. */
+  /** Present for https. */
   readonly certificate: ServedCertificate | undefined
 }
 
-/** Takes HTTP/1.1 on a port, in the clear or not. What is no request is answered here. */
+/** Listens for HTTP/1.1 on a port, with or without TLS. Malformed requests are answered here. */
 export function createListener(
   { timeouts, certificate }: ListenerOptions,
   serve: (request: IncomingMessage, response: OpenResponse) => void,
@@ -26,7 +32,7 @@ export function createListener(
     connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
     // A second Host or Authorization must not hide behind the first.
     joinDuplicateHeaders: true,
-    // The host guard says what is missing.
+    // The host guard reports a missing host.
     requireHostHeader: false,
   }
   if (certificate === undefined) return createServer(options, serve).on('clientError', refuseBrokenRequest)
@@ -39,23 +45,23 @@ export function createListener(
   return secure.on('clientError', refuseBrokenRequest)
 }
 
-/** Whatever a context is made of, for the first one and each that follows it. */
+/** Options of the first TLS context and of each renewed one. */
 function secureOptions({ cert, key }: CertifiedKey) {
   return { cert, key, minVersion: 'TLSv1.2' } as const
 }
 
-/** Where each process can have a listener of its own for one port; elsewhere the first process hands connections out. */
+/** Systems on which each process can listen on one port; on others the first process distributes connections. */
 const CAN_REUSE_PORTS: ReadonlySet<string> = new Set(['linux', 'freebsd', 'sunos', 'aix'])
 
 /**
- * The system spreads connections over the listeners. A worker that dies takes only its own connections with it, at once; one that was
- * handed to it by another process would hang.
+ * The system distributes connections over the listeners. A worker that dies closes only its own connections, at once; a
+ * connection from another process would hang.
  */
 export function portOptions(isShared: boolean): { readonly reusePort?: true } {
   return isShared && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
 }
 
-/** A port that another server shares with its workers can be taken too: the first worker looks whether it is free. */
+/** Listening on a port that another server shares with its workers would succeed, so the first worker checks that it is free. */
 export async function takePort(host: string, port: number): Promise<void> {
   if (port === 0) return
   const probe = createServer()

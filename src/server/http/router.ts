@@ -3,9 +3,15 @@ import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { HttpRoute } from '#protocols/http-exchange'
 
-/** A protocol's route, or one of the server's own, which may know callers that protocols do not. */
+/*
+ * Finds the route of a request by method and path.
+ * Used by the HTTP app and by tests that list routes.
+ * Invariant: paths match exactly as sent, and a fixed segment wins over a parameter.
+ */
+
+/** A route of a protocol or of the server; the latter may authenticate differently. */
 export interface ServerRoute extends HttpRoute {
-  /** Instead of the server's authentication. */
+  /** Replaces the authentication of the server. */
   readonly authenticate?: (headers: RequestHeaders) => MaybePromise<Principal>
 }
 
@@ -24,13 +30,13 @@ interface RouteEntry {
 }
 
 interface MethodRoutes {
-  /** Paths without parameters: one look decides. */
+  /** Paths without parameters, found by one look-up. */
   readonly exact: Map<string, FoundRoute>
   /** The others, the most specific first. */
   readonly patterns: RouteEntry[]
 }
 
-/** The routes of one port. A path is taken as it was sent: two spellings of one resource are one too many to guard. */
+/** The routes of one port. Paths are not normalised: a second spelling of a resource would have to be guarded too. */
 export class Router {
   readonly #entries: readonly RouteEntry[]
   readonly #byMethod = new Map<string, MethodRoutes>()
@@ -66,7 +72,7 @@ export class Router {
     return this.#entries.filter((entry) => entry.path.match(path) !== undefined).map(({ route }) => route)
   }
 
-  /** The route whose protocol answers for everything below a path that this one is below of: the longest such path. */
+  /** The route that owns the longest prefix of this path. */
   ownerOf(path: string): ServerRoute | undefined {
     return this.#owners.find(({ owns = '' }) => isBelow(owns, path))
   }
@@ -117,7 +123,7 @@ export class RoutePath {
     return one.#rank < other.#rank ? -1 : one.#rank > other.#rank ? 1 : 0
   }
 
-  /** The decoded parameters, or `undefined` when the path is another one. */
+  /** The decoded parameters; `undefined` if the path does not match. */
   match(path: string): PathParameters | undefined {
     if (!this.hasParameters) return path === this.pattern ? NO_PARAMETERS : undefined
     if (!path.startsWith(this.#start)) return undefined
@@ -143,7 +149,7 @@ export class RoutePath {
   }
 }
 
-/** Whether its percent-encoding is that of UTF-8 text. */
+/** True if the percent-encoding is valid UTF-8. */
 export function isWellEncoded(path: string): boolean {
   return decode(path) !== undefined
 }

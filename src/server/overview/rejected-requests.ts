@@ -1,4 +1,8 @@
-/** Rejected requests as operators see them: `GET /admin/calls/rejected`, and their counts for statistics and usage. */
+/*
+ * Rejected requests for operators: `GET /admin/calls/rejected`, and their counts for statistics and usage.
+ * Used by the admin API and the overview pages.
+ * Invariant: an operator of one tenant sees only rejections of that tenant.
+ */
 
 import { LIST_REJECTED_REQUESTS, type RejectedRequest } from '#admin-api/calls'
 import type { Clock } from '#kernel/base/clock'

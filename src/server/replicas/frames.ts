@@ -1,6 +1,12 @@
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject, randomBytes } from 'node:crypto'
 import { isSameSecret } from '#kernel/base/hash'
 
+/*
+ * Tickets and sealed frames of requests between replicas.
+ * Used by both ends of a forwarded call.
+ * Invariant: without the key of the store no frame can be read, forged, replayed or reordered.
+ */
+
 const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12
 const TAG_BYTES = 16
@@ -8,9 +14,9 @@ const LENGTH_BYTES = 4
 const NONCE_BYTES = 18
 const SCHEME = 'Collet'
 
-/** What a request between replicas says of itself before its body: for whom, when, and once. */
+/** Proves a request between replicas before its body: its receiver, time and nonce. */
 export interface Ticket {
-  /** The writer it is for: nobody else takes it. */
+  /** The writer that may accept it. */
   readonly to: string
   readonly atMs: number
   /** Never used twice. */
@@ -21,13 +27,13 @@ export function newTicket(to: string, atMs: number): Ticket {
   return { to, atMs, nonce: randomBytes(NONCE_BYTES).toString('base64url') }
 }
 
-/** As the `Authorization` header: checked before a byte of the body is read. */
+/** Encodes it as `Authorization` header, which is checked before the body is read. */
 export function writeTicket(key: KeyObject, ticket: Ticket): string {
   const { to, atMs, nonce } = ticket
   return `${SCHEME} ${to} ${atMs} ${nonce} ${proofOf(key, ticket)}`
 }
 
-/** What the header says, if somebody with the key wrote it. */
+/** Decodes the header; `undefined` if it was not written with the key. */
 export function readTicket(key: KeyObject, header: string | undefined): Ticket | undefined {
   const [scheme, to = '', at = '', nonce = '', proof = '', ...more] = (header ?? '').split(' ')
   if (scheme !== SCHEME || more.length > 0 || !/^[0-9]{1,15}$/.test(at)) return undefined
@@ -41,12 +47,12 @@ function proofOf(key: KeyObject, { to, atMs, nonce }: Ticket): string {
     .digest('base64url')
 }
 
-/** Which way a frame goes: one that is sent back is none. */
+/** Direction of a frame; a reflected frame is invalid. */
 type Direction = 'there' | 'back'
 
 /**
- * One direction of one exchange: texts, each sealed with its place, so that nobody without the key reads, changes, drops,
- * repeats or reorders one. Callers' credentials travel in them.
+ * One direction of one exchange: texts, each sealed with its position, so that without the key none can be read, changed,
+ * dropped, repeated or reordered. They contain credentials of callers.
  */
 export class FrameWriter {
   readonly #key: KeyObject
@@ -84,7 +90,7 @@ export class FrameReader {
     this.#longest = longest
   }
 
-  /** The frames that are complete now. Throws when what came is no frame of this exchange, or one that is too long. */
+  /** The complete frames. Throws for bytes that are no frame of this exchange, and for a frame that is too long. */
   read(chunk: Buffer): readonly string[] {
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
@@ -99,7 +105,7 @@ export class FrameReader {
     return found
   }
 
-  /** Of the frame that is here as a whole. */
+  /** Length of the next complete frame. */
   #lengthOfNext(): number | undefined {
     if (this.#bytes < LENGTH_BYTES) return undefined
     const [first] = this.#chunks

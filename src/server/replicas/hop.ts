@@ -13,42 +13,48 @@ import { FrameReader, FrameWriter, newTicket, writeTicket } from './frames.ts'
 import { type HopListener, openHopListener } from './listener.ts'
 import { type FromHolder, HOP_PATH, readFromHolder, type ToHolder, toSent } from './messages.ts'
 
+/*
+ * Forwards calls of sessions to the replica that holds them.
+ * The session stage uses it; `listener.ts` is the other end.
+ * Invariant: a call that may have begun elsewhere is never sent a second time.
+ */
+
 /** As in `server/http/node-http.ts`: an `import` would load more than this. */
 const { request: openRequest } = process.getBuiltinModule('node:http')
 
 const CONNECT_MS = 2_000
 const HEARTBEAT_MS = 3_000
-/** A replica that was silent for so many heartbeats is not there any more. */
+/** A replica without this many heartbeats counts as gone. */
 const MAX_MISSED_HEARTBEATS = 3
-/** What a body of so many bytes may become: text in JSON takes up to six times its length. */
+/** Growth of a body in JSON, where a character takes up to six bytes. */
 const MAX_GROWTH = 6
 const ROOM = 262_144
 
-/** Where the listener for other replicas is, when the config says nothing: on this machine alone. */
+/** Default address of the listener for other replicas: only on this machine. */
 const DEFAULT_INTERNAL = { host: '127.0.0.1', port: 0, url: undefined }
 
 export interface ReplicaHop extends Hop {
-  /** Takes what others pass on, and can pass on, from now. */
+  /** Starts accepting and forwarding calls. */
   open(gateway: RunningGateway): Promise<HopListener>
 }
 
 interface ReplicaHopOptions {
   readonly settings: Settings['server']
   readonly maxResultBytes: number
-  /** How often a replica that works on a call says that it lives; the same on all of them. Default 3 s. */
+  /** Interval of heartbeats during a call, equal on all replicas. Default 3 s. */
   readonly heartbeatMs?: number
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** Both ends of the way between replicas; it exists where several can serve from one store. */
+/** Both ends of forwarding between replicas; used where several replicas can share one store. */
 export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   const { settings, maxResultBytes, heartbeatMs = HEARTBEAT_MS, clock, log } = options
   const silenceMs = MAX_MISSED_HEARTBEATS * heartbeatMs
   const internal = settings.internal ?? DEFAULT_INTERNAL
   const longestFrame = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
   let store: RunningGateway['store'] | undefined
-  /** Made anew each time: the keys of a store can change while servers run. */
+  /** Derived each time, because the keys of a store can change while servers run. */
   const keyOf = (store: RunningGateway['store']): KeyObject =>
     createSecretKey(Buffer.from(store.sign('replicas', 'hop'), 'base64url'))
   let url: string | undefined
@@ -111,11 +117,11 @@ interface AskedParts {
   readonly longestFrame: number
   readonly silenceMs: number
   readonly atMs: number
-  /** Whose progress, questions and signals go with it. */
+  /** The request whose progress, questions and signals are forwarded. */
   readonly request: CallRequest | undefined
 }
 
-/** One exchange with the replica that holds a session, from this side. */
+/** One forwarded call, on the side of the sender. */
 class Asked {
   readonly #parts: AskedParts
   readonly #writer: FrameWriter
@@ -134,7 +140,7 @@ class Asked {
     this.#writer = new FrameWriter(key, ticket, 'there')
     this.#reader = new FrameReader(key, ticket, 'back', longestFrame)
     const headers = { authorization: writeTicket(key, ticket), 'content-type': 'application/octet-stream' }
-    // A connection of its own: one that was kept may be closed by the other end just now, and nobody could tell what arrived.
+    // A new connection: the other end may close a kept one at this moment, and then it would be unknown what arrived.
     this.#outgoing = openRequest(new URL(HOP_PATH, address), { method: 'POST', agent: false, headers })
   }
 
@@ -144,7 +150,7 @@ class Asked {
     this.#outgoing.on('response', (response) => {
       if (response.statusCode !== 200) {
         response.resume()
-        // It has read nothing of the body, and so begun nothing.
+        // The body was not read, so nothing began.
         this.#isConnected = false
         this.#fail(new Error(`answered ${response.statusCode}`))
         return
@@ -212,7 +218,7 @@ class Asked {
     this.#send({ kind: 'answer', id, answer: answer ?? { action: 'cancel' } })
   }
 
-  /** It lives: it has as long again. */
+  /** Restarts the timeout after a heartbeat. */
   #hear(): void {
     clearTimeout(this.#silence)
     this.#silence = setTimeout(() => this.#fail(new Error('is silent')), this.#parts.silenceMs)

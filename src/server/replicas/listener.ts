@@ -18,10 +18,16 @@ import {
   type ToHolder,
 } from './messages.ts'
 
-/** A ticket is good for this long, either way: clocks of replicas differ by less. */
+/*
+ * Accepts calls that other replicas forward.
+ * `hop.ts` opens it.
+ * Invariant: nothing is read from a request without a valid, unused ticket.
+ */
+
+/** Validity of a ticket, in both directions: clocks of replicas differ by less. */
 const TICKET_MS = 30_000
 const MAX_CONNECTIONS = 5_000
-/** What is under way is bounded by the tool's own time, and by the other end's being there. */
+/** Running calls are bounded by the timeout of their tool and by heartbeats of the other end. */
 const TIMEOUTS = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, requestTimeout: 0 }
 
 interface HopListenerOptions {
@@ -29,16 +35,16 @@ interface HopListenerOptions {
   key(): KeyObject
   readonly host: string
   readonly port: number
-  /** The longest message that a caller's request can become. */
+  /** Maximum length of a forwarded request. */
   readonly longestFrame: number
-  /** How often a replica that has nothing to say says that it lives. */
+  /** Interval of heartbeats without other messages. */
   readonly heartbeatMs: number
   readonly clock: Clock
   readonly log: Logger
 }
 
 export interface HopListener {
-  /** Where other replicas reach it. */
+  /** Address for other replicas. */
   readonly url: string
   readonly host: string
   readonly port: number
@@ -46,9 +52,8 @@ export interface HopListener {
 }
 
 /**
- * Takes what other replicas pass on: calls of sessions whose state is here, and closes of such sessions, as the principal that the
- * other one has let in. Nothing else can be asked for. Who has not the key gets the answer of a server that has nothing here,
- * before a byte of the body is read.
+ * Accepts forwarded requests: calls of sessions whose state is here, and closes of such sessions, as the principal that
+ * the other replica authenticated. Requests without a valid ticket get a 404 before their body is read.
  */
 export async function openHopListener(options: HopListenerOptions): Promise<HopListener> {
   const { host, port, log } = options
@@ -67,7 +72,7 @@ export async function openHopListener(options: HopListenerOptions): Promise<HopL
     })
   })
   server.maxConnections = MAX_CONNECTIONS
-  // Workers of one machine each have a listener of their own.
+  // Each worker of a machine has its own listener.
   server.listen({ host, port, exclusive: true })
   await once(server, 'listening')
   const bound = server.address()
@@ -85,7 +90,7 @@ export async function openHopListener(options: HopListenerOptions): Promise<HopL
   }
 }
 
-/** Which tickets were used, as long as they would be good. */
+/** Used tickets, kept as long as they would be valid. */
 class UsedTickets {
   readonly #options: Pick<HopListenerOptions, 'key' | 'gateway' | 'clock'>
   readonly #usedAtMs = new Map<string, number>()
@@ -94,7 +99,7 @@ class UsedTickets {
     this.#options = options
   }
 
-  /** The ticket of a request that a replica sent to this one, just now and for the first time. */
+  /** The ticket of a request, if it is for this replica, recent and unused. */
   take({ method, url, headers }: IncomingMessage): Ticket | undefined {
     const { key, gateway, clock } = this.#options
     if (method !== 'POST' || url !== HOP_PATH) return undefined
@@ -107,7 +112,7 @@ class UsedTickets {
     return ticket
   }
 
-  /** In the order in which they came, so the first that is young ends it. */
+  /** Drops expired tickets; they are in order of arrival, so the first valid one ends the loop. */
   #forget(nowMs: number): void {
     for (const [nonce, atMs] of this.#usedAtMs) {
       if (nowMs - atMs <= 2 * TICKET_MS) return
@@ -122,7 +127,7 @@ interface ExchangeParts {
   readonly response: ServerResponse
 }
 
-/** One call or close that another replica passed on. */
+/** One forwarded call or close. */
 class HopExchange {
   readonly #options: HopListenerOptions
   readonly #principals: KnownPrincipals
@@ -147,7 +152,7 @@ class HopExchange {
   }
 
   async serve(): Promise<void> {
-    // The other side is gone, not the caller: what runs goes on.
+    // The other replica is gone, not the caller: the call continues.
     this.#response.once('close', () => this.#end())
     this.#response.writeHead(200).flushHeaders()
     const alive = setInterval(() => this.#send({ kind: 'alive' }), this.#options.heartbeatMs).unref()
@@ -155,7 +160,7 @@ class HopExchange {
     try {
       await this.#readAll()
     } catch (error) {
-      // Whoever has its answer may leave in any way.
+      // After its answer the other side may disconnect in any way.
       if (!this.#response.writableEnded) throw error
     }
   }
@@ -170,7 +175,7 @@ class HopExchange {
         isFirst = false
       }
     }
-    // Nothing would ever end it.
+    // Nothing else would end it.
     if (isFirst) throw new Error('an exchange ended before anything was asked')
   }
 
@@ -242,7 +247,7 @@ class HopExchange {
   }
 }
 
-/** An address of this machine that others can reach, where it listens on all of them. */
+/** A reachable address of this machine, if the listener is on all addresses. */
 function reachableHost(host: string): string {
   if (host !== '0.0.0.0' && host !== '::') return host.includes(':') ? `[${host}]` : host
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])

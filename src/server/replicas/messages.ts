@@ -4,23 +4,29 @@ import { makePrincipal, type Principal } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
 import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
 
-/** Another form of what follows is another path, so that replicas of two releases never misread each other. */
+/*
+ * The messages between replicas, and their conversion from and to call requests.
+ * Used by both ends of a forwarded call.
+ * Invariant: functions and signals never travel; they become separate messages.
+ */
+
+/** A change of the messages changes the path, so that replicas of two releases never misread each other. */
 export const HOP_PATH = '/replica/v1'
 
-/** To the replica that holds a session. The first says what is asked; the others belong to a call that is under way. */
+/** Messages to the replica that holds a session. The first is the request; the others belong to a running call. */
 export type ToHolder =
   | { readonly kind: 'call'; readonly principal: Principal; readonly request: SentRequest }
   | { readonly kind: 'close'; readonly principal: Principal; readonly sessionId: string }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: ElicitationAnswer }
-  /** Nobody waits for the answer any more; or its caller left, where that means cancelling. */
+  /** The caller no longer waits, or it disconnected where that means cancelling. */
   | { readonly kind: 'gone' | 'left' }
 
-/** Back from it. One of the last three is the last. */
+/** Messages back. One of the last three kinds ends the exchange. */
 export type FromHolder =
   | { readonly kind: 'alive' }
   | { readonly kind: 'progress'; readonly progress: Progress }
   | { readonly kind: 'question'; readonly id: number; readonly question: Elicitation }
-  /** The tool does not wait for the answer any more. */
+  /** The tool no longer waits for the answer. */
   | { readonly kind: 'unasked'; readonly id: number }
   | { readonly kind: 'reply'; readonly reply: CallReply }
   | { readonly kind: 'closed'; readonly isClosed: boolean }
@@ -31,7 +37,7 @@ export type FromHolder =
       readonly retryAfterMs?: number | undefined
     }
 
-/** What of a request can travel: its functions and signals become messages of their own. */
+/** The serialisable part of a request: functions and signals become separate messages. */
 interface SentRequest extends Omit<CallRequest, 'tokens' | 'secrets' | Live | 'adapt'> {
   readonly tokens: readonly (readonly [string, string])[]
   readonly secrets: readonly (readonly [string, string])[]
@@ -42,7 +48,7 @@ interface SentRequest extends Omit<CallRequest, 'tokens' | 'secrets' | Live | 'a
 
 type Live = 'gone' | 'onProgress' | 'onRecording' | 'onElicit' | 'leaving'
 
-/** A request as it is sent. What a protocol would do to its input is done already. */
+/** A request in its sent form; `adapt` of its protocol is already applied. */
 export function toSent(request: CallRequest): SentRequest {
   const { tokens, secrets, adapt: _adapt, gone: _gone, onRecording: _onRecording, ...rest } = request
   const { onProgress, onElicit, leaving, ...plain } = rest
@@ -56,7 +62,7 @@ export function toSent(request: CallRequest): SentRequest {
   }
 }
 
-/** The request that was sent, with what of it lives on this side. */
+/** The received request, with functions and signals of this side. */
 export function fromSent(
   sent: SentRequest,
   live: Required<Pick<CallRequest, Exclude<Live, 'onRecording'>>>,
@@ -74,7 +80,7 @@ export function fromSent(
   }
 }
 
-/** The same object for the same principal, as with a credential: much is remembered by it. */
+/** One object per principal, as with a credential, because caches are keyed by it. */
 export class KnownPrincipals {
   readonly #byText = new Map<string, Principal>()
   readonly #most: number
@@ -94,7 +100,7 @@ export class KnownPrincipals {
   }
 }
 
-/** Only a replica with the same key can have written what comes here, so its form is not checked again. */
+/** Only a replica with the same key can have written a message, so its form is not checked. */
 export function readToHolder(text: string): ToHolder {
   return JSON.parse(text)
 }

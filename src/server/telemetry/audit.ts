@@ -8,17 +8,23 @@ import type { Store } from '#store/collet-store'
 import type { KeyOwner, RecordedDenial } from '#store/keys'
 import { UNKNOWN_CALLER } from './denials.ts'
 
+/*
+ * `GET /admin/audit`: refusals of principals, for operators.
+ * Used by the admin API.
+ * Invariant: principals are opaque, except for operators who manage keys.
+ */
+
 const MAX_KEYS = 10_000
 
 interface AuditRoutesOptions {
   readonly store: Pick<Store, 'audit' | 'keys' | 'usage' | 'digest'>
-  /** Those whose keys are in the configuration. */
+  /** Principals with a key in the configuration. */
   configured(): readonly KeyOwner[]
 }
 
 /**
  * `GET /admin/audit?after=&limit=&principal=&since=`: who was refused what, oldest first (rule 30a, OWP-62). Principals are
- * opaque there; whoever manages keys may know them anyway, and is told who it was.
+ * opaque there; key managers, who know them anyway, see the names.
  */
 export function createAuditRoutes(
   { store, configured }: AuditRoutesOptions,
@@ -47,7 +53,7 @@ export function createAuditRoutes(
   ]
 }
 
-/** By the name that is shown or by the one that is kept. */
+/** Matches the shown or the stored name. */
 function isOf(
   { digest }: Pick<Store, 'digest'>,
   { tenant, principal }: RecordedDenial,
@@ -69,8 +75,8 @@ function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | unde
 }
 
 /**
- * What opaque principals stand for: those with a key, and those who called lately, with a token too. A token that never
- * called anything stays opaque; asking for its principal by name finds it all the same.
+ * Names of opaque principals: those with a key, and recent callers, also with a token. A token without calls stays opaque;
+ * a filter by its principal's name finds it all the same.
  */
 async function namesOf(
   { keys, usage, digest }: AuditRoutesOptions['store'],

@@ -1,15 +1,21 @@
 import type { Webhook } from '#config/webhooks'
 
-/** What somebody is to read in a chat, and where it leads. */
+/*
+ * Formats notices for Slack and Microsoft Teams.
+ * Used by `messages.ts`.
+ * Invariant: text of callers cannot become a link, a mention or markup.
+ */
+
+/** The content of a chat message, and its link. */
 export interface ChatNotice {
   readonly title: string
   readonly facts: readonly (readonly [name: string, value: string])[]
-  /** Shown as it is written, in letters of one width. */
+  /** Preformatted text. */
   readonly detail?: string
   readonly action?: { readonly label: string; readonly url: string }
 }
 
-/** The body of an incoming webhook of a chat. What callers wrote is text there, never a link, a mention or a heading. */
+/** The body of an incoming webhook of a chat. Text of callers is never a link, a mention or a heading. */
 export function chatMessage(format: Exclude<Webhook['format'], 'json'>, notice: ChatNotice): string {
   return JSON.stringify(format === 'slack' ? slackMessage(notice) : teamsMessage(notice))
 }
@@ -20,7 +26,7 @@ const MAX_PART_LENGTH = 2_900
 function slackMessage({ title, facts, detail, action }: ChatNotice) {
   const lines = facts.map(([name, value]) => `${name}: ${value}`).join('\n')
   return {
-    // Shown in notifications, where blocks are not.
+    // Shown in notifications, which have no blocks.
     text: escaped(title),
     blocks: [
       { type: 'section', text: { type: 'plain_text', text: shortened(`${title}\n${lines}`), emoji: false } },
@@ -40,12 +46,12 @@ function button({ label, url }: NonNullable<ChatNotice['action']>) {
   return { type: 'actions', elements: [{ type: 'button', text, url }] }
 }
 
-/** Slack takes these for the beginning of links and mentions. */
+/** Slack reads these as the beginning of links and mentions. */
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-/** A card in a message, as the workflows of Teams take it. Runs of text are not read as Markdown. */
+/** A card in a message, for workflows of Teams. Its text runs are not read as Markdown. */
 function teamsMessage({ title, facts, detail, action }: ChatNotice) {
   const run = (text: string, more: object = {}) => ({
     type: 'RichTextBlock',

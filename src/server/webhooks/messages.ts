@@ -8,12 +8,18 @@ import { renderApproval, renderInList } from '#server/admin/approvals'
 import { COST_PARTS } from '#stages/limits/budgets'
 import { type ChatNotice, chatMessage } from './chat-messages.ts'
 
-/** A larger input is not in the message: `input_bytes` says so, and the page has it. */
+/*
+ * The content of webhook messages for each kind of notice.
+ * Used by the outbox and by test messages.
+ * Invariant: a message contains no more of a call than its approver may see.
+ */
+
+/** A larger input is not in the message, only its `input_bytes`; the page shows it. */
 const MAX_INPUT_BYTES = 64 * 1024
-/** More lines than this nobody reads in a chat; the JSON has them all. */
+/** Maximum number of lines in a chat; the JSON has them all. */
 const MAX_LINES = 10
 
-/** What a message says, for programs and for people. */
+/** The content of a message, for programs and for people. */
 interface Said {
   readonly data: object
   readonly chat: ChatNotice
@@ -21,13 +27,13 @@ interface Said {
 
 interface Message extends Said {
   readonly type: NoticeKind
-  /** When it happened. */
+  /** Time of the event. */
   readonly atMs: number
-  /** Nothing happened: somebody tries whether messages come through. */
+  /** True for a test message without an event. */
   readonly isTest?: boolean
 }
 
-/** The body as a receiver wants it. */
+/** The body in the format of the receiver. */
 export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): string {
   const { type, atMs, data, chat, isTest = false } = message
   if (format !== 'json')
@@ -41,16 +47,16 @@ export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): s
 
 type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
 
-/** What may be said of approvals, and where they are decided. */
+/** Facts of approvals, and where they are decided. */
 interface ApprovalWords {
   readonly store: Pick<KernelStore, 'sign'>
   readonly nowMs: number
   readonly publicUrl: string
-  /** Whether approvers can sign in: without, some links could not decide and are left out (rule 23). */
+  /** True if approvers can sign in; otherwise links that could not decide are left out (rule 23). */
   readonly canSignIn: boolean
 }
 
-/** A question with all that it is about, where that is not too large, and a link if the receiver has an approver; or what became of it. */
+/** A question with its input, if that is not too large, and a link if the receiver has an approver; or its result. */
 export function sayApproval(
   words: ApprovalWords,
   webhook: Pick<Webhook, 'approver' | 'name'>,
@@ -95,7 +101,7 @@ function sayQuestion(
   const link =
     approver === undefined ||
     (isMoreThanALink(approval) && !canSignIn) ||
-    // Nobody gets a link to its own call.
+    // An approver gets no link to its own call.
     namedBy(approver, approval) === approval.principal
       ? undefined
       : `${publicUrl}/approve/${mintLink(store, approval, { approver, power: 'decide', maker: `webhook ${name}` })}`
@@ -113,7 +119,7 @@ function sayQuestion(
 
 type OtherSubject = Exclude<NoticeSubject, ApprovalSubject>
 
-/** Everything but approvals: what it is about, the command that shows more, and its page where a console is served. */
+/** Messages of all other kinds: the facts, a command for details, and the page of the console, if it is served. */
 export function say(subject: OtherSubject, consoleUrl: string | undefined): Said {
   const { data, chat } = sayPlainly(subject)
   if (consoleUrl === undefined) return { data, chat }
@@ -121,7 +127,7 @@ export function say(subject: OtherSubject, consoleUrl: string | undefined): Said
   return { data: { ...data, url }, chat: { ...chat, action: { label: 'Look at it', url } } }
 }
 
-/** Where the console shows it. */
+/** The path of its page in the console. */
 function placeOf(subject: OtherSubject): string {
   switch (subject.kind) {
     case 'source.added':

@@ -2,22 +2,28 @@ import { createHmac } from 'node:crypto'
 import type { Webhook } from '#config/webhooks'
 import type { Clock } from '#kernel/base/clock'
 
-/** Names a message: one that comes twice has the same. */
+/*
+ * Sends one signed webhook message.
+ * Used by the outbox.
+ * Invariant: no redirect is followed, and no text of a receiver reaches a log or an operator.
+ */
+
+/** Header with the id of a message, equal in every repetition. */
 const NOTICE_ID = 'collet-notice-id'
 
 const ANSWER_LIMIT_MS = 10_000
-/** No receiver may put its messages off for longer. */
+/** Maximum delay that a receiver can request. */
 const MAX_REQUESTED_MS = 3_600_000
 
-/** What a receiver made of a message, in words that an operator may read. Nothing that it says itself is among them. */
+/** The result of a delivery, with a text for operators that contains nothing of the receiver. */
 export type Answer =
   | { readonly kind: 'taken'; readonly text: string }
   | {
       readonly kind: 'refused'
       readonly text: string
-      /** There is nobody any more, and will not be. */
+      /** The receiver is gone for good. */
       readonly isGone: boolean
-      /** It asks for so much time. */
+      /** Delay that the receiver requests. */
       readonly waitMs: number
     }
 
@@ -83,7 +89,7 @@ function signingKey(secret: string): Buffer {
 
 const CODE = /^[A-Za-z0-9_]{1,60}$/
 
-/** What kind of error it is. Its text may hold the address, which for a chat is a secret. */
+/** The code of an error. Its text may contain the address, which is a secret for chats. */
 function codeOf(error: unknown): string {
   let found = 'unknown'
   for (let each = error, depth = 0; each instanceof Error && depth < 5; each = each.cause, depth += 1) {

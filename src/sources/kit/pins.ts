@@ -299,8 +299,8 @@ function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
 }
 
 /**
- * The same rows, with definitions that have not changed as the objects they were: what was made of them, which is
- * costly for thousands of tools, is found by them.
+ * Keeps the objects of unchanged definitions, because derived values, which are costly for thousands of tools, are cached
+ * by them.
  */
 function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedSource {
   if (known === undefined) return read

@@ -341,7 +341,7 @@ function redirectTarget(url: URL, answer: PlainAnswer): URL | undefined {
   return URL.parse(headerOf(answer, 'location') ?? '', url.href) ?? undefined
 }
 
-/** The same scheme, host and port, or HTTPS instead of HTTP on the default ports; no user in either. */
+/** True for equal scheme, host and port, or HTTPS instead of HTTP on the default ports; neither may have a user. */
 function isWithinOrigin(from: URL, to: URL): boolean {
   if (to.username !== '' || to.password !== '') return false
   if (from.origin === to.origin) return true

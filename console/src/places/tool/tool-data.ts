@@ -23,7 +23,7 @@ export function toolQuery(id: string, version: string) {
 
 const LOOK_AGAIN_MS = 30_000
 
-/** Whoever may not see calls sees no numbers; the page is whole without them. */
+/** A principal that may not see calls sees no numbers; the page is complete without them. */
 export function usageQuery(id: string) {
   return queryOptions({
     queryKey: ['tool', id, 'usage'],
