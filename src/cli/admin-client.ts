@@ -48,7 +48,6 @@ export function adminOptions(scope: string) {
 interface OpenedStore {
   readonly store: Store
   readonly access: OperatorAccess
-  /** Writes a refusal to the audit log of the store. */
   noteDenial(who: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
 }
 

@@ -21,7 +21,6 @@ import type { PinnedSource } from '#store/imports'
 
 interface CheckedNames {
   readonly config: ParsedConfig
-  /** Tools defined in code. */
   readonly tools: readonly Tool[]
   readonly store: CheckedStore
   readonly clock: Clock
@@ -144,7 +143,6 @@ function servedTools(key: string, options: ParsedConfig['sources'][string], pins
   })
 }
 
-/** One finding of the doctor. */
 export interface Check {
   readonly level: 'ok' | 'warn' | 'fail'
   /** `node`, `config`, `store` … */

@@ -25,7 +25,6 @@ const MAX_COUNTED = 1_000
 interface Looked {
   readonly store: CheckedStore
   readonly nowMs: number
-  /** Webhooks of the config. */
   readonly webhooks?: readonly Webhook[]
   /** Sources that are not served, which `checkNames` reports. */
   readonly withheld?: ReadonlySet<string>

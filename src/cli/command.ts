@@ -142,7 +142,6 @@ export interface PositionalSpec {
 
 export interface CommandContext extends CliIo {
   readonly output: Output
-  /** `--json` was given. */
   readonly json: boolean
 }
 
@@ -161,7 +160,6 @@ export interface Command<Name extends string = string> {
   run(args: Arguments<Name>, context: CommandContext): Promise<ExitCode>
 }
 
-/** Gets its arguments unparsed. */
 interface RawCommand {
   readonly help: string
   run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
@@ -198,7 +196,6 @@ export interface OptionSpec {
   readonly short?: string
   /** The command requires it, and reports its absence with its own message. */
   readonly required?: true
-  /** May be given several times. */
   readonly many?: true
   /** The value if the option is given without one. */
   readonly otherwise?: string

@@ -86,7 +86,6 @@ const MAX_SHOWN = 10
 /** No id is shorter, so a text of this length is a whole id and needs no look-up. */
 const MIN_WHOLE = 22
 
-/** Resolves an id or a name from its beginning. */
 export async function resolveId(noun: IdNoun, typed: string, client: AdminClient): Promise<string> {
   const { find, listedBy, isName }: IdKind = KINDS[noun]
   if (isName !== true && typed.length >= MIN_WHOLE) return typed

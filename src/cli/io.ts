@@ -18,7 +18,6 @@ import type { TextStream } from './output.ts'
  * so that `collet --help` stays fast.
  */
 
-/** How a command opens a store. */
 export interface StoreAccess {
   /** With an absolute path. */
   readonly url: string
@@ -92,7 +91,6 @@ export interface Services {
 export interface ServerProcess {
   /** Exit code; never rejects. */
   readonly ended: Promise<number>
-  /** Asks for a graceful stop. */
   stop(): void
   kill(): void
 }
@@ -121,7 +119,6 @@ export interface WorkerProcess extends ServerProcess {
   /** `undefined` if the process ends before it serves. */
   readonly ready: Promise<WorkerReady | undefined>
   stop(by?: StopRequester): void
-  /** Asks it to read its config again. */
   reload(): void
 }
 
@@ -180,7 +177,6 @@ export interface CliIo {
   startProcess(args: readonly string[]): ServerProcess
   /** Starts `collet` again with the current arguments, on the same port. */
   startWorker(begin: WorkerBegin): WorkerProcess
-  /** Set in a worker process only. */
   readonly worker?: WorkerSide | undefined
 }
 

@@ -102,7 +102,6 @@ interface RowsTable<Row> extends Pick<ListTable<OptionSpecs, Operation, object>,
   readonly empty: string
 }
 
-/** Prints rows as a table, or as JSON. */
 export function printRows<Row extends object>(
   rows: readonly Row[],
   { columns, empty, isCut }: RowsTable<Row>,

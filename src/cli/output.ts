@@ -77,7 +77,6 @@ export function snakeNames(record: object): Readonly<Record<string, unknown>> {
 interface OutputOptions {
   readonly stdout: TextStream
   readonly stderr: TextStream
-  /** `NO_COLOR`. */
   readonly noColor: boolean
   /** Rewrites each line for people, so that commands in it can be pasted. */
   readonly phrase: (line: string) => string
@@ -92,7 +91,6 @@ const CLEAR_LINE = '\r\u001b[K'
 interface Progress {
   /** `share` is between 0 and 1. */
   show(share: number, text: string): void
-  /** Removes the bar. */
   end(): void
 }
 

@@ -7,7 +7,6 @@ import { join } from 'node:path'
  * the project that it makes imports the build. An installed package is never built.
  */
 
-/** Inputs of the build. */
 const SOURCES = ['src', 'scripts/build.mjs', 'tsconfig.build.json', 'package.json']
 
 /** Whether this folder contains the sources of the package, not only its build. */
