@@ -166,7 +166,7 @@ const ODD_NAMES =
 const COMMENT = /\/\*[\s\S]*?\*\/|(?<![:'"`])\/\/[^\n]*/g
 /** Folders and files that still have such words. */
 const WITH_ODD_WORDS =
-  /^(?:console\/|src\/(?:cli|client|egress|kernel|schema|server|sources|store)\/|test\/console\/|test\/sources\/command)/
+  /^(?:console\/|src\/(?:cli|client|egress|schema|server|sources)\/|test\/console\/|test\/sources\/command)/
 
 /** Lines of comments with odd words, and lines with odd names, as `path: text`. */
 export function findOddWords(files: readonly SourceFile[]): readonly string[] {

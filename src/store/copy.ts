@@ -9,22 +9,27 @@ import { COPY_MARK } from '#kernel/store/schema'
 import { DEFINITION } from './collet-store.ts'
 import { verifyJournal } from './verify.ts'
 
-/** The tables of a store as such, below everything that gives them a meaning. */
+/**
+ * Copies all rows of a store into an empty database (`collet store copy`), between engines too. Sealed bytes stay as they are, so
+ * both stores have the same key. The progress is stored in the target with the rows themselves: an interrupted copy continues
+ * there, and no server opens the target before it is complete and verified.
+ */
+
+/** The raw tables of a store. */
 export interface StoreTables {
-  /** Of the schema; 0 when there is no table. */
+  /** Version of the schema; 0 without tables. */
   version(): Promise<number>
-  /** Inside a transaction: the tables of today, empty. */
+  /** Inside a transaction: creates the current tables, empty. */
   makeTables(): Promise<void>
-  /** Writers whose process lives, as far as can be told: where it runs, or its id. */
+  /** Living writers, as far as is known: host and process, or else the id. */
   livingWriters(): Promise<readonly string[]>
-  /** From now on nobody else can change anything, until this is closed. */
+  /** Prevents changes by other processes until it is closed. */
   freeze(tables: readonly TableShape[]): Promise<void>
-  /** `?` stands for a value. */
   query(text: string, ...values: SqlValue[]): Promise<readonly Row[]>
   insert(table: TableShape, rows: readonly Row[]): Promise<void>
-  /** The highest number that a table with numbers of its own ever gave, where that is kept apart from its rows. */
+  /** The highest number that a numbered table ever assigned, where the database stores it. */
   lastNumber(table: TableShape): Promise<number | undefined>
-  /** The next row gets a higher number than this one, and than every row there is. */
+  /** The next row gets a higher number than `last` and than every existing row. */
   raiseNumber(table: TableShape, last: number): Promise<void>
   transaction<T>(work: () => Promise<T>): Promise<T>
   run<T>(steps: Steps<T>): Promise<T>
@@ -36,7 +41,7 @@ export interface TableShape {
   readonly columns: readonly { readonly name: string; readonly type: ColumnType }[]
   /** Columns of the primary key, in its order. */
   readonly key: readonly string[]
-  /** Which rows are copied, where not all of them are. */
+  /** Selects the rows to copy. */
   readonly condition: string
 }
 
@@ -60,20 +65,15 @@ interface CopyOptions {
   onProgress(progress: CopyProgress): void
 }
 
-/**
- * Copies every row of a store into an empty database. Sealed bytes stay as they are, so both have the same key. How far it
- * came stands in the target, committed with the rows themselves: whoever runs it again goes on from there, and no
- * server opens the target before it is whole.
- */
 export async function copyTables(
   source: StoreTables,
   target: StoreTables,
   options: CopyOptions,
 ): Promise<CopyResult> {
-  const tables = tablesOfToday()
+  const tables = currentTables()
   await refuseLiving(source)
   await source.freeze(tables)
-  // One may have begun between the look and the freeze.
+  // A writer may have started between the check and the freeze.
   await refuseLiving(source)
   const content = await contentOf(source, tables)
   const begun = await target.transaction(() => begin(target, tables, content))
@@ -95,8 +95,8 @@ function resultOf(kind: CopyResult['kind'], { counts, heads }: Content): CopyRes
   return { kind, tables: [...counts].map(([name, rows]) => ({ name, rows })), chains: heads.length }
 }
 
-/** What the schema makes, from the schema itself; the table that says how far a copy came is the last one. */
-function tablesOfToday(): readonly TableShape[] {
+/** Read from the schema itself. `meta`, which holds the progress of a copy, is last. */
+function currentTables(): readonly TableShape[] {
   const database = new DatabaseSync(':memory:')
   try {
     for (const step of DEFINITION.migrations) database.exec(step)
@@ -116,7 +116,7 @@ function tablesOfToday(): readonly TableShape[] {
         key: key
           .sort((left, right) => integer(left, 'pk') - integer(right, 'pk'))
           .map((row) => text(row, 'name')),
-        condition: name === 'meta' ? OTHERS_OF_META : 'TRUE',
+        condition: name === 'meta' ? COPIED_META : 'TRUE',
       }
     })
   } finally {
@@ -124,12 +124,12 @@ function tablesOfToday(): readonly TableShape[] {
   }
 }
 
-/** What each database says about itself. */
-const OTHERS_OF_META = `name NOT IN ('schema_version', 'probe', '${COPY_MARK}')`
+/** Rows of `meta` that are not about the database itself. */
+const COPIED_META = `name NOT IN ('schema_version', 'probe', '${COPY_MARK}')`
 
 function typeOf(declared: string): ColumnType {
   if (declared === 'INTEGER' || declared === 'TEXT' || declared === 'BLOB') return declared
-  throw new Error(`a column of the type ${declared}`)
+  throw new Error(`unknown column type ${declared}`)
 }
 
 async function refuseLiving(source: StoreTables): Promise<void> {
@@ -137,17 +137,17 @@ async function refuseLiving(source: StoreTables): Promise<void> {
   if (living.length === 0) return
   throw new StoreError(
     'not_written',
-    `a server still uses the source: ${living.join(', ')}. Stop it first, so that nothing runs that the copy would not know of; after a crash or a kill, wait ten seconds`,
+    `a server still uses the source: ${living.join(', ')}. Stop it first, so that the copy misses no change; after a crash or a kill, wait ten seconds`,
   )
 }
 
-/** What a store holds, in short. */
+/** Summary of a store's contents. */
 interface Content {
   readonly counts: ReadonlyMap<string, number>
   readonly heads: readonly string[]
 }
 
-/** Whoever writes to a store begins a chain of its own first, so the same heads are the same contents. */
+/** Every writer starts its own chain, so equal heads mean equal contents. */
 async function contentOf(tables: StoreTables, shapes: readonly TableShape[]): Promise<Content> {
   const counts = new Map<string, number>()
   for (const { name, condition } of shapes) {
@@ -167,21 +167,21 @@ function headText(writer: string, group: number, link: string): string {
   return `${writer}:${group}:${link}`
 }
 
-/** How far a copy came. */
+/** Progress of a copy. */
 interface Mark {
-  /** The contents it began with. */
+  /** Digest of the source's contents at the start. */
   readonly origin: string
-  /** Tables that are whole. */
+  /** Complete tables. */
   readonly done: readonly string[]
-  /** The key of the last row of the table after those. */
+  /** Key of the last copied row of the next table. */
   readonly after: readonly SqlValue[] | null
   readonly rows: number
 }
 
-/** What a database without contents has all the same: its own meta, and keys of its own, which those of the source replace. */
+/** Tables with rows in an empty store: its meta, and its keys, which those of the source replace. */
 const PREPARED: ReadonlySet<string> = new Set(['meta', 'key_generations'])
 
-/** In a transaction of the target: where to go on, or from where to begin. */
+/** In a transaction of the target: the progress to continue from, or a fresh start. */
 async function begin(
   target: StoreTables,
   tables: readonly TableShape[],
@@ -206,10 +206,10 @@ async function begin(
     if ([...found.counts].some(([name, rows]) => !PREPARED.has(name) && rows > 0))
       throw new StoreError(
         'not_written',
-        'the target holds a store of its own, or a copy that was used since. Nothing is put over it: name an empty database',
+        'the target holds another store, or a copy that was used since. It is not overwritten: name an empty database',
       )
   }
-  // Half a copy of what the source was before it was used again, or the meta of a store without contents.
+  // Removes an incomplete copy of an earlier state of the source, or the meta of an empty store.
   for (const { name, condition } of tables) await target.query(`DELETE FROM ${name} WHERE ${condition}`)
   await target.query('DELETE FROM meta WHERE name = ?', COPY_MARK)
   await target.query('INSERT INTO meta (name, value) VALUES (?, ?)', COPY_MARK, JSON.stringify(fresh))
@@ -225,11 +225,11 @@ async function readMark(target: StoreTables): Promise<Mark | undefined> {
   return row === undefined ? undefined : JSON.parse(text(row, 'value'))
 }
 
-/** Few enough for one statement, and bytes enough to be worth a commit. */
+/** Limits of one page: few enough rows for a statement, enough bytes for a commit. */
 const PAGE_ROWS = 1_000
 const PAGE_BYTES = 4 * 1024 * 1024
 
-/** A copy under way: each page is committed together with the mark that says so. */
+/** A copy under way. Each page is committed together with the new progress. */
 class RunningCopy {
   readonly #source: StoreTables
   readonly #target: StoreTables
@@ -260,7 +260,7 @@ class RunningCopy {
     }
   }
 
-  /** The target is a store from here on. */
+  /** From here on servers can open the target. */
   async end(): Promise<void> {
     await this.#change('DELETE FROM meta WHERE name = ? AND value = ? RETURNING name', COPY_MARK)
   }
@@ -279,11 +279,11 @@ class RunningCopy {
     if (changed.length !== 1)
       throw new StoreError(
         'not_written',
-        'another process copies into the same target. Let one of them end first',
+        'another process copies into the same target. Wait until it has finished',
       )
   }
 
-  /** The next rows by their key. Their sizes are asked for first: a group may hold megabytes, and a thousand of them too many. */
+  /** The next rows by key. Sizes are read first, because a thousand groups of megabytes would be too much. */
   async #page({ name, columns, key, condition }: TableShape): Promise<readonly Row[]> {
     const order = key.join(', ')
     const { after } = this.#mark
@@ -320,14 +320,14 @@ function keyOf({ key }: TableShape, row: Row): readonly SqlValue[] {
   return key.map((column) => sqlValue(row[column]))
 }
 
-/** A value as it came out of one database, for another. */
+/** A value of one database as a parameter for another. */
 export function sqlValue(value: unknown): SqlValue {
   if (value === null || typeof value === 'string' || typeof value === 'number' || value instanceof Uint8Array)
     return value
   throw new StoreError('unreadable', `a stored value is neither text, number nor bytes`)
 }
 
-/** The same rows in every table, the same heads, and every link and MAC right under the key. */
+/** Checks that all counts and heads are equal, and that every link and MAC is valid under the key. */
 async function verifyCopy(
   target: StoreTables,
   tables: readonly TableShape[],
@@ -350,6 +350,6 @@ async function verifyCopy(
   if (verified.ok && heads.join() === expected.heads.join() && heads.every((head) => linked.has(head))) return
   throw new StoreError(
     'unreadable',
-    'the journal in the copy is not intact, so it is not put into use. See what collet journal verify says of the source',
+    'the journal in the copy is not intact, so the copy is not released for use. Check the source: collet journal verify',
   )
 }

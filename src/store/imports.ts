@@ -297,7 +297,7 @@ function* pinSources(): Steps<readonly string[]> {
   return (yield* all('pinSources')).map((row) => text(row, 'source'))
 }
 
-/** Where a sealed definition belongs: moved elsewhere it does not open. */
+/** Binds a sealed definition to its place: moved elsewhere it does not open. */
 interface DefinitionPlace {
   readonly source: string
   readonly native_name: string
@@ -442,7 +442,6 @@ const queries = {
     ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
 } as const
 
-/** Rows of pins are never deleted, so a name in an id is never given twice. */
 const tables = `
 CREATE TABLE pin_sources (
   source TEXT PRIMARY KEY,

@@ -363,7 +363,6 @@ const queries = {
   deleteDenials: 'DELETE FROM denials WHERE no IN (SELECT no FROM denials WHERE at < ? LIMIT ?)',
 } as const
 
-/** Principals that own keys, their keys, and the audit stream. Rows of the first two are never deleted (rule 3). */
 const tables = `
 CREATE TABLE key_owners (
   tenant TEXT NOT NULL,

@@ -157,7 +157,7 @@ function* takeIfThere(bucket: string, now: number, cost: number, emptyAt: number
   return (yield* write('takeTokens', bucket, now + cost, now, cost, now, cost, emptyAt)) > 0
 }
 
-/** How long a full bucket is kept: clocks of several machines differ, by less than this. */
+/** How long a full bucket is kept. The clocks of machines differ by less than this. */
 const FULL_KEPT_MS = 60_000
 
 /** A full bucket equals a missing one. */
@@ -165,7 +165,7 @@ function* forgetFullBuckets(nowMs: number, limit: number): Steps<number> {
   return yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, limit)
 }
 
-/** How long a window that is over is kept: clocks of several machines differ, by less than this. */
+/** How long an ended window is kept. The clocks of machines differ by less than this. */
 export const BUDGETS_KEPT_MS = 86_400_000
 
 /** No principal's id is empty. */
@@ -195,7 +195,7 @@ const queries = {
   deleteRates: `DELETE FROM rates WHERE bucket IN (SELECT bucket FROM rates WHERE full_at < ? ORDER BY full_at LIMIT ?)`,
 } as const
 
-/** Budgets: `principal` is empty for the tenant as a whole. Rates: times in microseconds. */
+/** Budgets: `principal` is empty for the whole tenant. Rates: times in microseconds. */
 const tables = `
 CREATE TABLE budgets (
   tenant TEXT NOT NULL,

@@ -140,7 +140,7 @@ function* takeNotices(
 
 const UNREADABLE = 'what it tells of cannot be read'
 
-/** A row that somebody else wrote tells of nothing, and must not hold up the others. */
+/** A malformed row is skipped, so that it does not delay the others. */
 function subjectOf(row: Row): NoticeSubject | undefined {
   try {
     const subject: NoticeSubject = JSON.parse(text(row, 'subject'))
@@ -204,7 +204,7 @@ const queries = {
   deleteNotices: `DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE kept_until < ? ORDER BY kept_until LIMIT ?)`,
 } as const
 
-/** What is to be told to whom. Without `next_at` it is over, in the way that `ended` says. */
+/** Notices per listener. Without `next_at` a notice is settled, as `ended` says. */
 const tables = `
 CREATE TABLE notices (
   id TEXT PRIMARY KEY,

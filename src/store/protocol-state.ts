@@ -157,10 +157,10 @@ function openReply(keys: KeyRing, sealed: Uint8Array, address: RequestAddress): 
     )
     return { status, headers, body: typeof body === 'string' ? body : undefined }
   }
-  throw new StoreError('unreadable', 'a kept answer is none')
+  throw new StoreError('unreadable', 'a stored answer is malformed')
 }
 
-/** Bound to its request: an answer cannot be moved to another one. */
+/** Binds an answer to its request: it cannot be moved to another one. */
 function replyContext({ tenant, id }: RequestAddress): string {
   return JSON.stringify(['request', tenant, id])
 }

@@ -14,19 +14,23 @@ import {
 } from './postgres/address.ts'
 import type { Finding } from './postgres/examine.ts'
 
-/** How a process opens a store. */
+/**
+ * Addresses of stores (`sqlite:`, `postgres:`, `memory:`) and what can be done with each kind: open, migrate, copy, back up, examine.
+ * The server and the commands open stores here. Code of a kind is loaded only when it is used.
+ */
+
 interface OpenStoreOptions extends StoreKey {
   /**
-   * Operators' commands never make a key file: a missing one means they look in the wrong place. Nor do they change
-   * tables: an older server may be using them.
+   * Operator commands never create a key file, because a missing one means a wrong folder. Nor do they migrate tables, because
+   * an older server may be using them.
    */
   readonly mode: 'server' | 'operator'
-  /** Whether a server makes and changes tables. Default true. */
+  /** Whether a server migrates the tables. Default true. */
   readonly migrates?: boolean | undefined
-  /** Port that a server listens on. Other commands name the process by it; 0 = not known. */
+  /** The server's port, by which other commands name the process; 0: unknown. */
   readonly port?: number | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
-  /** Called for rows that decide and were changed without the key. */
+  /** Called once for each guarded row that was changed without the key. */
   readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 
@@ -35,37 +39,36 @@ interface StoreKey {
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
   readonly masterKey: Uint8Array | undefined
-  /** `COLLET_KEY_OLD`: the key before, while it is being changed. */
+  /** `COLLET_KEY_OLD`: the previous key, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
 }
 
-/** A kind of store. `rest` is what its address has after the scheme; what it needs is loaded when it is used. */
+/** A kind of store. `rest` is the part of its address after the scheme. */
 interface StoreType {
   readonly schemes: readonly string[]
-  /** How its address is written. */
+  /** The form of its address. */
   readonly form: string
-  /** Where calls live: the first two outlive the process, and other processes can open them. */
+  /** `file` and `server` outlive the process, and other processes can open them. */
   readonly kind: 'file' | 'server' | 'memory'
-  /** What is wrong with an address. */
   problemOf(rest: string): string | undefined
-  /** What the operator reads at the start; never a password. */
+  /** For the operator; never with a password. */
   describe(rest: string): string
   open(rest: string, options: OpenStoreOptions): Promise<Store>
-  /** Brings its tables up to date, or says what would be done. */
+  /** Migrates its tables, or only reports the versions. */
   migrate(rest: string, key: StoreKey, mode: SchemaMode): Promise<Migration>
-  /** Its tables as such; made when there are none. */
+  /** Its raw tables; created if there are none. */
   tables(rest: string): Promise<StoreTables>
-  /** What an operator should know of its server before others use it; absent where there is none. */
+  /** Checks its database server; absent for kinds without one. */
   examine?(rest: string, nowMs: () => number): Promise<readonly Finding[]>
-  /** What is broken in its file, in the words of the database. */
+  /** The first damage of its file, as reported by the database. */
   findDamage(rest: string): Promise<string | undefined>
-  /** Copies it, also while a server uses it, to a file that must not be there yet. */
+  /** Copies it, even while a server uses it, to a file that must not exist. */
   backUp(rest: string, target: string): Promise<void>
 }
 
 const KEY_FILE = 'key'
 const KEY_NEEDED =
-  'a store on PostgreSQL needs COLLET_KEY, the same for every replica: what is stored is sealed with it. "collet keys generate" makes one; keep it as safe as the database'
+  'a store on PostgreSQL needs COLLET_KEY, the same for every replica, which encrypts its contents. "collet keys generate" creates one; keep it as safe as the database'
 export const DEFAULT_STORE = 'sqlite:.collet/collet.db'
 
 const STORE_TYPES: readonly StoreType[] = [
@@ -166,30 +169,30 @@ const STORE_TYPES: readonly StoreType[] = [
       const { openMemoryStore } = await import('./sqlite/sqlite-store.ts')
       return openMemoryStore({ onCommit, onForeign })
     },
-    migrate: () => Promise.reject(new Error('A store in memory always has the tables of today.')),
+    migrate: () => Promise.reject(new Error('A store in memory always has the current tables.')),
     tables: () => Promise.reject(new Error('A store in memory cannot be copied.')),
     findDamage: () => Promise.resolve(undefined),
     backUp: () => Promise.reject(new Error('A store in memory has no file to copy.')),
   },
 ]
 
-/** How addresses of stores are written, for help texts. */
+/** Forms of addresses, for help texts. */
 export const STORE_FORMS = STORE_TYPES.map(({ form }) => form).join(' or ')
-/** The same for stores that outlive the process. */
+/** Forms of stores that outlive the process. */
 export const KEPT_STORE_FORMS = STORE_TYPES.flatMap(({ form, kind }) =>
   kind === 'memory' ? [] : [form],
 ).join(' or ')
 const FORMS = `Write ${STORE_TYPES.map(({ form }) => `"${form}"`).join(' or ')}.`
 
-/** What an address names; a path is not absolute yet. */
+/** A parsed address; its path may be relative. */
 type StoreUrl =
   | { readonly kind: 'invalid'; readonly problem: string }
   | { readonly kind: 'file'; readonly scheme: string; readonly path: string }
   | { readonly kind: 'server' | 'memory' }
 
-/** Reads an address. Its text is not repeated in problems: it may hold a password. */
+/** Problems do not repeat the address, which may hold a password. */
 export function parseStoreUrl(text: string): StoreUrl {
-  const found = find(text)
+  const found = findStoreType(text)
   if (found === undefined) return { kind: 'invalid', problem: `expected a store address. ${FORMS}` }
   const { type, scheme, rest } = found
   const problem = type.problemOf(rest)
@@ -198,17 +201,17 @@ export function parseStoreUrl(text: string): StoreUrl {
 }
 
 export function describeStore(url: string): string {
-  const { type, rest } = known(url)
+  const { type, rest } = storeTypeOf(url)
   return type.describe(rest)
 }
 
-/** The address as it may be printed. */
+/** The address for display, without a password. */
 export function shownStoreUrl(url: string): string {
-  return known(url).type.kind === 'server' ? describeStore(url) : url
+  return storeTypeOf(url).type.kind === 'server' ? describeStore(url) : url
 }
 
 export async function openStore(url: string, options: OpenStoreOptions): Promise<Store> {
-  const { type, rest } = known(url)
+  const { type, rest } = storeTypeOf(url)
   const store = await type.open(rest, options)
   keepOutOfGit(options.dataFolder)
   return store
@@ -216,29 +219,29 @@ export async function openStore(url: string, options: OpenStoreOptions): Promise
 
 const DATA_FOLDER = '.collet'
 
-/** Key, start token and calls are in the data folder: `git add .` must not take them. One that has another name holds other things too. */
+/** Keeps key, start token and calls in the data folder out of `git add .`. A folder with another name may hold other files too. */
 export function keepOutOfGit(dataFolder: string): void {
   if (basename(dataFolder) !== DATA_FOLDER || !existsSync(dataFolder)) return
   try {
     writeFileSync(join(dataFolder, '.gitignore'), '*\n', { flag: 'wx' })
   } catch {
-    // It is there already, or the folder cannot be written to: whoever needs to will hear of that elsewhere.
+    // It exists already, or the folder is not writable, which opening the store reports.
   }
 }
 
-/** Brings the tables up to date, or (`look`) says what would be done. */
+/** With `look` it only reports the versions. */
 export async function migrateStore(url: string, key: StoreKey, mode: SchemaMode): Promise<Migration> {
-  const { type, rest } = known(url)
+  const { type, rest } = storeTypeOf(url)
   return await type.migrate(rest, key, mode)
 }
 
-/** Copies a whole store into an empty database, or goes on with it. The key is that of the source. */
+/** Copies a store into an empty database, or continues an interrupted copy. The key is that of the source. */
 export async function copyStore(
   from: string,
   to: string,
   { onProgress, ...key }: StoreKey & { readonly onProgress: (progress: CopyProgress) => void },
 ): Promise<CopyResult> {
-  const [source, target] = [known(from), known(to)]
+  const [source, target] = [storeTypeOf(from), storeTypeOf(to)]
   const { masterKey, oldMasterKey } = await keysFor(source.type, key)
   const { KeyRing } = await import('#kernel/store/key-ring')
   const { copyTables } = await import('./copy.ts')
@@ -263,23 +266,23 @@ async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolde
   return readKeyFile(join(dataFolder, KEY_FILE))
 }
 
-/** What can be seen of the server of a store; changes nothing. */
+/** Checks the database server of a store; changes nothing. */
 export async function examineStore(url: string, nowMs: () => number): Promise<readonly Finding[]> {
-  const { type, rest } = known(url)
+  const { type, rest } = storeTypeOf(url)
   return (await type.examine?.(rest, nowMs)) ?? []
 }
 
 export async function findStoreDamage(url: string): Promise<string | undefined> {
-  const { type, rest } = known(url)
+  const { type, rest } = storeTypeOf(url)
   return await type.findDamage(rest)
 }
 
 export async function backUpStore(url: string, target: string): Promise<void> {
-  const { type, rest } = known(url)
+  const { type, rest } = storeTypeOf(url)
   await type.backUp(rest, target)
 }
 
-/** Where an operator finds this process. */
+/** Host and process, for operators. */
 function placeOf(port = 0): string {
   return `${hostname()}${port === 0 ? '' : `:${port}`} pid ${process.pid}`
 }
@@ -288,7 +291,7 @@ function schemaMode({ mode, migrates = true }: Pick<OpenStoreOptions, 'mode' | '
   return mode === 'server' && migrates ? 'migrate' : 'require'
 }
 
-/** Without a pooler in between. */
+/** The address of the database itself, not of a pooler. */
 function ownAddress(rest: string): string {
   return directAddress(`postgres:${rest}`) ?? connectionAddress(`postgres:${rest}`)
 }
@@ -298,14 +301,14 @@ function needed(masterKey: Uint8Array | undefined): Uint8Array {
   return masterKey
 }
 
-function find(url: string) {
+function findStoreType(url: string) {
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z0-9+.-]*):(.*)$/s.exec(url) ?? []
   const type = STORE_TYPES.find(({ schemes }) => schemes.includes(scheme))
   return type === undefined ? undefined : { type, scheme, rest }
 }
 
-function known(url: string) {
-  const found = find(url)
+function storeTypeOf(url: string) {
+  const found = findStoreType(url)
   if (found !== undefined) return found
   throw new Error(`The store is not known. ${FORMS.replaceAll('"', "'")}`)
 }

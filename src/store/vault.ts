@@ -181,7 +181,7 @@ function* findByRef(ref: string): Steps<VaultFacts | undefined> {
   return row === undefined ? undefined : factsOf(row)
 }
 
-/** All in one transaction: a reader sees old keys with old values, or new with new. Consents under way begin again. */
+/** One transaction, so that readers see matching keys and values. Consents under way start again. */
 function* rotateKeys(
   group: CommitGroup,
   by: string,
@@ -194,7 +194,7 @@ function* rotateKeys(
   return { tenants: tenants.length, entries }
 }
 
-/** How many entries of the tenant have a new key. */
+/** Returns the number of resealed entries. */
 function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<number> {
   const rows = yield* all('credentialsOfTenant', tenant)
   const key = yield* makeVaultKey(group, tenant, atMs)
@@ -209,7 +209,7 @@ function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<
   return rows.length
 }
 
-/** A tenant's values get a new data key, because whoever had the old master key may have the old ones. */
+/** A tenant's values get a new data key, because a holder of the old master key may know the old one. */
 const resealing: readonly Resealing[] = [
   {
     ...{ what: 'vaults', page: 'vaultsAfter', start: [''] },
@@ -236,7 +236,7 @@ function versionOf(previous: VaultFacts): readonly [...AddressColumns, string, n
   return [...columnsOf(previous), previous.ref, previous.version]
 }
 
-/** What a sealed value is bound to: it cannot be moved to another owner, provider or kind. */
+/** Binds a sealed value to its address: it cannot be moved to another owner, provider or kind. */
 function sealContext(address: VaultAddress): readonly string[] {
   return ['vault', ...columnsOf(address)]
 }
@@ -259,7 +259,7 @@ function factsOf(row: Row): VaultFacts {
   }
 }
 
-/** What a change of the vault writes to the journal: the reference, never the value, and not the user (rule 15). */
+/** The event has the reference, never the value, and not the user (rule 15). */
 function vaultChanged(
   type: VaultChanged['type'],
   changed: VaultAddress & Pick<VaultFacts, 'ref'> & Partial<Pick<NewCredential, 'scopes' | 'by'>>,
@@ -271,13 +271,13 @@ function vaultChanged(
   return { type, at: atMs, ref, tenant, principal, provider, kind, ...who, ...names }
 }
 
-/** A data key of one tenant, ready for use. Values are sealed under it, and it under a key derived from `COLLET_KEY`. */
+/** A data key of one tenant, unwrapped. It seals values, and a key derived from `COLLET_KEY` seals it. */
 interface VaultKey {
   readonly no: number
   readonly key: Buffer
 }
 
-/** The key new values are sealed under, made with the first one; inside a transaction, so there is one. */
+/** The key that seals new values, created with the first one. The transaction ensures that there is one. */
 export function* vaultKeyOf(group: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
   const row = yield* get('newestVaultKey', tenant)
   return row === undefined
@@ -285,7 +285,7 @@ export function* vaultKeyOf(group: CommitGroup, tenant: string, atMs: number): S
     : { no: integer(row, 'no'), key: unwrap(group.keys, row, tenant) }
 }
 
-/** Outside a commit: an unreadable key is the trouble of its own tenant, not of all who are committed together. */
+/** Called before a commit, so that an unreadable key fails only its own tenant's change, not the whole group. */
 export function* checkVaultKey(keys: KeyRing, tenant: string): Steps<void> {
   const row = yield* get('newestVaultKey', tenant)
   if (row !== undefined) unwrap(keys, row, tenant)
@@ -302,7 +302,7 @@ export function sealUnder({ key }: VaultKey, plain: string, context: readonly st
   return sealOnce(key, Buffer.from(plain), JSON.stringify(context))
 }
 
-/** Under the key of something that is sealed already. */
+/** Seals under the key of an existing sealed row. */
 export function sealBeside(
   keys: KeyRing,
   row: Row,
@@ -315,7 +315,7 @@ export function sealBeside(
   return sealOnce(unwrap(keys, row, tenant), Buffer.from(plain), JSON.stringify(context))
 }
 
-/** `row` holds the sealed column and its key; what does not fit its context is unreadable (rule 14). */
+/** `row` holds the sealed column and its key; another context is unreadable (rule 14). */
 export function openSealed(
   keys: KeyRing,
   row: Row,
@@ -331,7 +331,7 @@ export function openSealed(
 function unwrap(keys: KeyRing, row: Row, tenant: string): Buffer {
   const wrapped = optionalBytes(row, 'wrapped')
   if (wrapped === null)
-    throw new StoreError('unreadable', `the data key of something in the vault of tenant ${tenant} is gone`)
+    throw new StoreError('unreadable', `the data key of an entry in the vault of tenant ${tenant} is gone`)
   return keys.open('vault keys', wrapped, keyContext(tenant))
 }
 
@@ -371,7 +371,7 @@ const queries = {
   resealCredential: 'UPDATE vault SET data_key = ?, value = ? WHERE no = ?',
 } as const
 
-/** A row names the data key of its tenant, so that a rotation by another process is never a guess. */
+/** A row names its data key, so that a rotation by another process is unambiguous. */
 const tables = `
 CREATE TABLE vault_keys (
   no INTEGER PRIMARY KEY,

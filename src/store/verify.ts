@@ -1,6 +1,6 @@
 import type { JournalHead } from '#kernel/journal/events'
-import { CHAIN_START, checkpointSignature, linkOf } from '#kernel/store/chain'
 import { type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
+import { CHAIN_START, checkpointSignature, linkOf } from '#kernel/store/journal'
 import type { KeyRing } from '#kernel/store/key-ring'
 import { generationOfTag } from '#kernel/store/key-ring'
 import type { EventFacts, GuardedTable, StoreModule } from '#kernel/store/module'

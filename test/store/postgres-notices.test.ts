@@ -41,7 +41,7 @@ async function untilLooked(told: readonly (readonly string[] | undefined)[], rec
   await vi.waitUntil(() => told.filter((names) => names?.includes(record)).length === 2, LIMIT)
 }
 
-const tellings = () => said.filter((text) => text.includes('told'))
+const tellings = () => said.filter((text) => text.includes('changed'))
 
 function finish(store: Store, record: string) {
   const run = attemptAt(sampleCall({ record }), 1)
@@ -117,13 +117,13 @@ describe('replicas of one database', () => {
       'x',
       '{}',
       '{"by":1}',
-      '{"by":"a","told":[1]}',
+      '{"by":"a","changed":[1]}',
       '{"by":"a","want":{"length":1}}',
       'null',
     ]) {
       await ear.query("SELECT pg_notify('collet', $1)", [text])
     }
-    await ear.query("SELECT pg_notify('collet', $1)", ['{"by":"a","told":["end"]}'])
+    await ear.query("SELECT pg_notify('collet', $1)", ['{"by":"a","changed":["end"]}'])
     await vi.waitUntil(() => here.told.length > 0, LIMIT)
     expect(here.told).toEqual([['end']])
   })

@@ -54,7 +54,7 @@ describe('a server on postgres://', () => {
     const settings = testSettings({ store: await createDatabase('keyless') })
     try {
       await expect(startServer(settings, { graceMs: 0 })).rejects.toThrow(
-        /needs COLLET_KEY.*"collet keys generate" makes one/,
+        /needs COLLET_KEY.*"collet keys generate" creates one/,
       )
     } finally {
       rmSync(settings.dataFolder, { recursive: true })

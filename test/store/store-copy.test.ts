@@ -61,7 +61,7 @@ describe('a copy of a store', () => {
       await runThrough(store, sampleCall({ record: 'record-6', callId: 'call-6' }))
     })
     // It was used since, so it is no longer a copy.
-    await expect(copy(lived, target)).rejects.toThrow('holds a store of its own')
+    await expect(copy(lived, target)).rejects.toThrow('holds another store')
     await expect(copy(lived, sqlite('other.db'), Buffer.alloc(32, 8))).rejects.toThrow('key does not fit')
     const back = sqlite('back.db')
     expect(await copy(target, back)).toMatchObject({ kind: 'copied', chains: 4 })

@@ -15,10 +15,10 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import { closeState } from '#kernel/run/session-ends'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#kernel/tool/tool'
 import type { CallError, CallRequest, Failure, Outcome, Shown } from './call.ts'
+import type { StoreHealth } from './gateway.ts'
 import { redactOutput, redactSecrets, redactShown, redactText, redactThrown } from './redact.ts'
 import { type ContextNeeds, type Interruption, RunContext, type RunningCall } from './running.ts'
 import type { CallStages } from './stages.ts'
-import type { StoreHealth } from './store-health.ts'
 import { blockedBy, Suspension } from './suspend.ts'
 
 /**

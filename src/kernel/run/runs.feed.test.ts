@@ -17,7 +17,7 @@ const store: Pick<Store, 'watch'> = {
     return { want: (name) => wanted.push(name), end: () => watching.delete(tell) }
   },
 }
-function tellOf(names?: readonly string[]): void {
+function notifyOf(names?: readonly string[]): void {
   for (const tell of watching) tell(names)
 }
 beforeEach(() => {
@@ -113,7 +113,7 @@ describe('a feed', () => {
     await vi.advanceTimersByTimeAsync(LOOK_MS - 1)
     expect(runs.map(({ reads }) => reads)).toEqual(before)
     for (const run of runs) run.add()
-    tellOf()
+    notifyOf()
     expect((await Promise.all(readers)).map(sequencesOf)).toEqual(runs.map(() => [0]))
     expect(runs.map(({ reads }) => reads)).toEqual(before.map((reads) => reads + 1))
     await vi.advanceTimersByTimeAsync(LOOK_MS)
@@ -128,7 +128,7 @@ describe('a feed', () => {
     await settle()
     expect(wanted).toEqual(['own', 'other'])
     own.add()
-    tellOf(['own', 'no reader waits for this'])
+    notifyOf(['own', 'no reader waits for this'])
     expect(sequencesOf(await reader)).toEqual([0])
     expect(other.reads).toBe(1)
   })

@@ -1,7 +1,7 @@
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { JournalEvent } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/journal/notices'
-import type { Chain } from './chain.ts'
+import type { Chain } from './journal.ts'
 import type { QueryName } from './kernel-modules.ts'
 import type { KeyRing } from './key-ring.ts'
 import type { StoreDefinition } from './module.ts'

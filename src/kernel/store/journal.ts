@@ -1,16 +1,224 @@
+import { randomUUID } from 'node:crypto'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import { StoreError } from '#kernel/base/errors'
-import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
-import { dataKeyContext, type Segment, sealContext } from './chain.ts'
-import { all, get, type Row, type Steps } from './engine.ts'
-import { type GroupKey, groupGeneration, groupKeyOf, type KeyRing, SEALED, unseal } from './key-ring.ts'
-import { bytes, integer, optionalInteger, type SealedText, text } from './rows.ts'
+import type {
+  JournalChain,
+  JournalEvent,
+  JournalGroup,
+  JournalHead,
+  JournalPosition,
+} from '#kernel/journal/events'
+import { all, answered, CommitGroup, get, type Notify, type Row, type Steps, write } from './engine.ts'
+import {
+  type Generation,
+  type GroupKey,
+  generationOfTag,
+  groupGeneration,
+  groupKeyOf,
+  type KeyRing,
+  newDataKey,
+  type Resealing,
+  Sealer,
+  tagOf,
+  unseal,
+} from './key-ring.ts'
+import { bytes, integer, openReasonIn, optionalInteger, type SealedText, text } from './rows.ts'
 
 /**
- * Reading the journal and sealed texts back: `openGroups` for the texts of calls, `readJournal` for followers, exports and
- * verification. Each chain keeps its own order; chains are merged by the time of their groups, because one number over all chains
- * would lose what another process commits late (rule 16).
+ * The journal: this process's chain of linked commit groups and its data key (rules 14 and 15), and reading all chains back. Engines
+ * commit the groups; followers, exports and verification read them; `openGroups` opens the sealed texts of calls.
+ * Each chain keeps its own order. Chains are merged by the time of their groups, because one number over all chains would lose what
+ * another process commits late (rule 16).
  */
+
+/** Numbers groups in the whole store. A position of a chain has one number, however often its commit is tried. */
+export interface GroupIds {
+  idOf(writer: number, n: number): number
+}
+
+/** Far more than one process commits; the numbers of two million processes are then exact. */
+const GROUPS_PER_WRITER = 2 ** 32
+
+/** The number encodes the writer and the position in its chain, so it needs no look at other writers' commits. */
+const BY_WRITER: GroupIds = { idOf: (writer, n) => writer * GROUPS_PER_WRITER + n }
+
+interface ChainOptions {
+  readonly ids?: GroupIds
+  /** How long the writer counts as alive without renewing its lease, where a database uses leases. */
+  readonly leaseMs?: number
+  /** Host, port and pid, for operators who look for this process. */
+  readonly place?: string | undefined
+}
+
+export interface ChainHead {
+  readonly n: number
+  readonly link: string
+}
+
+/** The engine decides when its steps are committed. */
+export class Chain {
+  readonly keys: KeyRing
+  /** Stores notices for operators with a commit; the module that delivers them sets it. */
+  notify: Notify = () => answered(undefined)
+  readonly #nowMs: () => number
+  readonly #options: ChainOptions & { readonly ids: GroupIds }
+  #id: string = randomUUID()
+  #writer: { readonly no: number; readonly sealer: Sealer } | undefined
+  /** Moved by the engine once a group is committed. */
+  head: ChainHead = BEFORE_FIRST
+
+  constructor(keys: KeyRing, nowMs: () => number, options: ChainOptions = {}) {
+    this.keys = keys
+    this.#nowMs = nowMs
+    this.#options = { ids: BY_WRITER, ...options }
+  }
+
+  /** The writer's name in claims (rule 17). */
+  get id(): string {
+    return this.#id
+  }
+
+  get isStarted(): boolean {
+    return this.#writer !== undefined
+  }
+
+  /** The writer's number in call rows; 0 before it has started, which no row has. */
+  get no(): number {
+    return this.#writer?.no ?? 0
+  }
+
+  /** Inserts the writer's row and its first group, which names the heads of the other chains; returns the future head. */
+  *begin(): Steps<ChainHead> {
+    // Uses the current keys: a rotation waits for every writer that started with earlier ones.
+    yield* this.keys.load()
+    const heads = yield* newHeads()
+    const dataKey = newDataKey()
+    const wrapped = this.keys.seal('data keys', dataKey, dataKeyContext(this.id))
+    const { leaseMs = 0, place = null } = this.#options
+    const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, leaseMs, place)) ?? {}
+    this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
+    yield* write(
+      'insertWriterKeys',
+      this.no,
+      this.keys.holds.join(' '),
+      this.keys.newest.no,
+      this.keys.current.no,
+    )
+    for (const { no, group } of heads) yield* write('recordHead', group, this.no, no)
+    const group = this.openGroup()
+    group.append({
+      type: 'writer.started',
+      at: this.#nowMs(),
+      heads: heads.map(({ no: _no, ...head }) => head),
+    })
+    return yield* this.insert(group)
+  }
+
+  /** Used after a start that was not committed, or an end that was. */
+  forgetWriter(): void {
+    this.#writer = undefined
+  }
+
+  /** Rule 18: a writer that was declared dead never returns. Its running calls no longer belong to this process. */
+  beginAgain(): void {
+    this.#id = randomUUID()
+    this.#writer = undefined
+    this.head = BEFORE_FIRST
+  }
+
+  openGroup(): CommitGroup {
+    const id = this.#options.ids.idOf(this.no, this.head.n + 1)
+    return new CommitGroup({ id, writer: this.no, keys: this.keys, notify: this.notify })
+  }
+
+  /** Seals and links the group; the returned head is the chain's once it is committed. */
+  *insert(group: CommitGroup): Steps<ChainHead> {
+    if (this.#writer === undefined) throw new StoreError('not_written', 'the writer has ended')
+    const { no, sealer } = this.#writer
+    const n = this.head.n + 1
+    const atMs = this.#nowMs()
+    const { current } = this.keys
+    const seal = (segment: Segment, plain: string) =>
+      plain === '' ? null : sealer.seal(plain, sealContext(segment, this.id, n), current)
+    const callers = seal('callers', group.callers)
+    const payload = seal('payload', group.payload)
+    const { id, eventsJson, live } = group
+    const linked = { id, writer: this.id, group: n, atMs, eventsJson, callers }
+    const link = linkOf(current, this.head.link, linked)
+    yield* write('insertGroup', id, no, n, atMs, eventsJson, callers, payload, live, link)
+    return { n, link }
+  }
+
+  /** Rule 15: the head is read again after a commit with unknown outcome. */
+  *readHead(): Steps<ChainHead | undefined> {
+    const row = yield* get('headOf', this.no)
+    return row === undefined ? undefined : { n: integer(row, 'n'), link: text(row, 'link') }
+  }
+
+  /** The last event of the chain, committed like any other. */
+  *recordStop(group: CommitGroup): Steps<void> {
+    const at = this.#nowMs()
+    group.append({ type: 'writer.stopped', at })
+    yield* write('endWriter', at, this.id)
+  }
+}
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''
+
+const BEFORE_FIRST: ChainHead = { n: -1, link: CHAIN_START }
+
+/** Heads of the chains that grew since a writer last started; the others were recorded then (rule 15). */
+function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> {
+  return (yield* all('newHeads')).map((row) => ({
+    no: integer(row, 'no'),
+    writer: text(row, 'writer'),
+    group: integer(row, 'n'),
+    link: text(row, 'link'),
+  }))
+}
+
+/** The two sealed parts of a group: texts of callers, and inputs and outcomes. */
+type Segment = 'callers' | 'payload'
+
+/** Binds a sealed segment to its place: it cannot be moved to another group, writer or segment. */
+function sealContext(segment: Segment, writer: string, group: number): string {
+  return `commit_groups ${segment} ${writer} ${group}`
+}
+
+function dataKeyContext(writer: string): string {
+  return `writer ${writer}`
+}
+
+/** The members of a group that a link covers: everything that is kept as long as the journal. */
+interface LinkedGroup {
+  /** Number of the group in the whole store, which call rows refer to. */
+  readonly id: number
+  readonly writer: string
+  readonly group: number
+  readonly atMs: number
+  /** The exact text that is stored. */
+  readonly eventsJson: string
+  /** Sealed texts of callers, if there are any. */
+  readonly callers: Uint8Array | null
+}
+
+/** Rule 15: one HMAC per commit group, over the group and the link before it. */
+export function linkOf({ no, chain }: Generation, previous: string, group: LinkedGroup): string {
+  const { id, writer, group: n, atMs, eventsJson, callers } = group
+  // The length marks where the events end, so that their text need not be quoted.
+  const facts = `${JSON.stringify([previous, id, writer, n, atMs, eventsJson.length])}${eventsJson}`
+  return tagOf(no, chain, facts, ...(callers === null ? [] : [callers]))
+}
+
+/** Signs a checkpoint, which retention puts in place of removed groups. */
+export function checkpointSignature(
+  { no, chain }: Generation,
+  checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
+): string {
+  const { writer, group, link } = checkpoint
+  return tagOf(no, chain, JSON.stringify(['checkpoint', writer, group, link]))
+}
 
 const MAX_BYTES = 16 * 1024 * 1024
 /** Approximate overhead of a cached group besides its text. */
@@ -146,42 +354,37 @@ export function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGr
   }
 }
 
-const UNREADABLE = '[unreadable]'
+export const resealing: readonly Resealing[] = [
+  {
+    ...{ what: 'data keys', page: 'writersAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+    isDue: (row, keys) => keys.isDue('data keys', bytes(row, 'data_key'), dataKeyContext(text(row, 'id'))),
+    *reseal({ keys }, row) {
+      const wrapped = keys.reseal('data keys', bytes(row, 'data_key'), dataKeyContext(text(row, 'id')))
+      yield* write('rewrapDataKey', wrapped, integer(row, 'no'))
+    },
+  },
+  {
+    ...{ what: 'checkpoints of the journal', page: 'checkpointsAfter', start: [0] },
+    after: (row) => [integer(row, 'no')],
+    isDue(row, keys) {
+      const signature = text(row, 'signature')
+      const generation = keys.find(generationOfTag(signature))
+      if (generation === undefined || generation.no === keys.current.no) return false
+      return checkpointSignature(generation, checkpointFrom(row)) === signature
+    },
+    *reseal({ keys }, row) {
+      yield* write(
+        'resignCheckpoint',
+        checkpointSignature(keys.current, checkpointFrom(row)),
+        integer(row, 'no'),
+      )
+    },
+  },
+]
 
-/**
- * Reasons of approvers mention people and customers, so they are sealed wherever they are stored: with the decision, in the
- * events of a run and in the journal. Each is sealed on its own and deleted with what holds it.
- */
-export function sealReason(keys: KeyRing, approval: string, reason: string): string {
-  return keys.sealText('reasons', reason, reasonContext(approval))
-}
-
-/** A reason that cannot be read is left as it is. */
-export function resealReason(keys: KeyRing, approval: string, stored: string): string {
-  const reason = openReason(keys, approval, stored)
-  return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
-}
-
-/** A tampered reason is shown as unreadable, so that the others can still be read. */
-export function openReason(keys: KeyRing, approval: string, stored: string): string {
-  if (!stored.startsWith(SEALED)) return stored
-  try {
-    return keys.openText('reasons', stored, reasonContext(approval))
-  } catch {
-    return UNREADABLE
-  }
-}
-
-/** An event or a fact about an approval with its reason opened; most have none. */
-export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
-  if (!('approval' in event && 'reason' in event)) return event
-  const { approval, reason } = event
-  if (typeof approval !== 'string' || typeof reason !== 'string') return event
-  return { ...event, reason: openReason(keys, approval, reason) }
-}
-
-function reasonContext(approval: string): string {
-  return JSON.stringify(['approval reason', approval])
+function checkpointFrom(row: Row) {
+  return { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
 }
 
 export const queries = {
@@ -191,4 +394,72 @@ export const queries = {
   groupsOf: 'SELECT n, at, events, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
   groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,
   writerByNo: 'SELECT no, id, ended_at, data_key FROM writers WHERE no = ?',
+  writersAfter: 'SELECT no, id, data_key FROM writers WHERE no > ? ORDER BY no LIMIT ?',
+  rewrapDataKey: 'UPDATE writers SET data_key = ? WHERE no = ?',
+  checkpointsAfter: `SELECT w.no, w.id, c.n, c.link, c.signature FROM writers w JOIN checkpoints c ON c.writer = w.no
+    WHERE w.no > ? ORDER BY w.no LIMIT ?`,
+  resignCheckpoint: 'UPDATE checkpoints SET signature = ? WHERE writer = ?',
+  insertWriter:
+    'INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ?, ?) RETURNING no',
+  /** A writer that was declared dead stays dead, whatever clocks say later (rule 18). */
+  endLease: 'UPDATE writers SET lease_until = 0 WHERE no = ? AND lease_until > 0',
+  /** A writer has ended when none of its calls run any more; running ones are left to recovery. */
+  endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
+    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
+    AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.writer = writers.no AND sessions.state <> 'closed')`,
+  insertGroup:
+    'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
+  // Heads that are not recorded yet, and those whose recording retention has removed. CROSS JOIN makes SQLite look up the
+  // newest group of each writer instead of reading every group.
+  newHeads: `SELECT w.no, w.id AS writer, g.n, g.link FROM writers w CROSS JOIN commit_groups g
+    WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
+      AND (g.n <> w.recorded_n OR NOT EXISTS (SELECT 1 FROM commit_groups r WHERE r.writer = w.recorded_by AND r.n = 0))`,
+  insertWriterKeys: 'INSERT INTO writer_keys (writer, holds, knows, uses) VALUES (?, ?, ?, ?)',
+  recordHead: 'UPDATE writers SET recorded_n = ?, recorded_by = ? WHERE no = ?',
 } as const
+
+/**
+ * A group row holds the journal events of one commit, the sealed caller text (kept as long as the journal) and the sealed
+ * inputs and outcomes (kept as long as results). Call rows refer to it by group, offset and length (rule 14).
+ */
+export const tables = `
+CREATE TABLE writers (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  data_key BLOB NOT NULL,
+  lease_until INTEGER NOT NULL DEFAULT 0,
+  recorded_n INTEGER NOT NULL DEFAULT -1,
+  recorded_by INTEGER NOT NULL DEFAULT 0,
+  place TEXT
+) STRICT;
+
+CREATE TABLE writer_keys (
+  writer INTEGER PRIMARY KEY,
+  holds TEXT NOT NULL,
+  knows INTEGER NOT NULL,
+  uses INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE commit_groups (
+  id INTEGER PRIMARY KEY,
+  writer INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  events TEXT NOT NULL,
+  callers BLOB,
+  payload BLOB,
+  live INTEGER NOT NULL,
+  link TEXT NOT NULL,
+  UNIQUE (writer, n)
+) STRICT;
+
+CREATE TABLE checkpoints (
+  writer INTEGER PRIMARY KEY,
+  n INTEGER NOT NULL,
+  link TEXT NOT NULL,
+  signature TEXT NOT NULL
+) STRICT;
+`

@@ -8,8 +8,11 @@ import { queries as callChangeQueries } from '#kernel/store/calls/call-changes'
 import { queries as callQueries, tables as callTables } from '#kernel/store/calls/calls'
 import { queries as recoveryQueries } from '#kernel/store/calls/recovery'
 import { queries as runQueries, tables as runTables } from '#kernel/store/calls/runs'
-import { queries as chainQueries, resealing as chainResealing, tables as chainTables } from './chain.ts'
-import { queries as journalQueries } from './journal.ts'
+import {
+  queries as journalQueries,
+  resealing as journalResealing,
+  tables as journalTables,
+} from './journal.ts'
 import { queries as ringQueries, tables as ringTables } from './key-ring.ts'
 import type { StoreModule } from './module.ts'
 import { queries as macQueries } from './row-mac.ts'
@@ -24,7 +27,6 @@ const QUERIES = {
   ...metaQueries,
   ...macQueries,
   ...ringQueries,
-  ...chainQueries,
   ...journalQueries,
   ...callQueries,
   ...callChangeQueries,
@@ -40,9 +42,9 @@ export const KERNEL_MODULES: readonly StoreModule[] = [
   { name: 'keys of the store', tables: ringTables, queries: ringQueries },
   {
     name: 'journal',
-    tables: chainTables,
-    queries: { ...chainQueries, ...journalQueries },
-    resealing: chainResealing,
+    tables: journalTables,
+    queries: journalQueries,
+    resealing: journalResealing,
   },
   { name: 'calls', tables: callTables, queries: { ...callQueries, ...callChangeQueries } },
   { name: 'runs', tables: runTables, queries: { ...runQueries, ...recoveryQueries } },

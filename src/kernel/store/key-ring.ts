@@ -10,7 +10,7 @@ import {
 } from 'node:crypto'
 import { StoreError } from '#kernel/base/errors'
 import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write } from './engine.ts'
-import { bytes, integer, text, word } from './rows.ts'
+import { bytes, integer, SEALED, text, word } from './rows.ts'
 
 /**
  * The keys of one store, and everything that is sealed or signed with them: the generations of keys and their rotation, sealing of
@@ -74,9 +74,6 @@ interface Identity {
 
 /** Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27). */
 const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
-
-/** Marks sealed texts in columns and events that may also hold plain words of the server. */
-export const SEALED = 'sealed:'
 
 const IDENTITY = 'identity'
 const ROOT_BYTES = 32

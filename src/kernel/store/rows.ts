@@ -3,9 +3,10 @@ import { CALL_PROTOCOLS, type CallProtocol, type Failure, type Outcome } from '#
 import type { CallRecord, NewCall } from '#kernel/call/call-record'
 import type { CallLabel } from '#kernel/run/events'
 import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import type { KeyRing } from './key-ring.ts'
 
 /**
- * Rows of calls and their sealed texts, typed access to columns, and the `meta` table with its counters. All modules of the store
+ * Rows of calls and their sealed texts, sealed reasons of approvers, typed access to columns, and the `meta` table with its counters. All modules of the store
  * read rows with it. A column of an unexpected type means a damaged database and throws `unreadable`; nothing is guessed.
  */
 
@@ -197,6 +198,47 @@ function outcomeFromText(text: string): Outcome {
   const outcome: Outcome = JSON.parse(text.slice(1))
   if (outcome.ok === text.startsWith('*')) return outcome
   throw new StoreError('unreadable', 'a stored outcome has an unknown form')
+}
+
+/** Marks sealed texts in columns and events that may also hold plain words of the server. */
+export const SEALED = 'sealed:'
+
+const UNREADABLE = '[unreadable]'
+
+/**
+ * Reasons of approvers mention people and customers, so they are sealed wherever they are stored: with the decision, in the
+ * events of a run and in the journal. Each is sealed on its own and deleted with what holds it.
+ */
+export function sealReason(keys: KeyRing, approval: string, reason: string): string {
+  return keys.sealText('reasons', reason, reasonContext(approval))
+}
+
+/** A reason that cannot be read is left as it is. */
+export function resealReason(keys: KeyRing, approval: string, stored: string): string {
+  const reason = openReason(keys, approval, stored)
+  return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
+}
+
+/** A tampered reason is shown as unreadable, so that the others can still be read. */
+export function openReason(keys: KeyRing, approval: string, stored: string): string {
+  if (!stored.startsWith(SEALED)) return stored
+  try {
+    return keys.openText('reasons', stored, reasonContext(approval))
+  } catch {
+    return UNREADABLE
+  }
+}
+
+/** An event or a fact about an approval with its reason opened; most have none. */
+export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
+  if (!('approval' in event && 'reason' in event)) return event
+  const { approval, reason } = event
+  if (typeof approval !== 'string' || typeof reason !== 'string') return event
+  return { ...event, reason: openReason(keys, approval, reason) }
+}
+
+function reasonContext(approval: string): string {
+  return JSON.stringify(['approval reason', approval])
 }
 
 export function text(row: Row, column: string): string {

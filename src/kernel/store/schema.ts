@@ -50,6 +50,6 @@ function* refuseUnfinishedCopy(): Steps<void> {
   if ((yield* get('readMeta', COPY_MARK)) === undefined) return
   throw new StoreError(
     'unreadable',
-    'the copy into it is not finished. Run the same collet store copy again: it goes on where it was',
+    'the copy into it is not finished. Run the same collet store copy again: it continues where it stopped',
   )
 }

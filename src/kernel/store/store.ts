@@ -14,7 +14,6 @@ import {
   openRuns,
   openSession,
 } from '#kernel/store/calls/runs'
-import type { Chain } from './chain.ts'
 import { CommitQueue } from './commit-queue.ts'
 import {
   type CommitGroup,
@@ -25,7 +24,7 @@ import {
   type StoreContext,
   write,
 } from './engine.ts'
-import { journalChains, openGroups, readJournal } from './journal.ts'
+import { type Chain, journalChains, openGroups, readJournal } from './journal.ts'
 import type { StoreDefinition } from './module.ts'
 import type { RowGuard } from './row-mac.ts'
 import { openReloads } from './rows.ts'

@@ -1,15 +1,15 @@
 /**
- * Addresses of PostgreSQL as its own tools write them: `postgres://user:password@host:5432/database?sslmode=…`. What an
- * address leaves out comes from the variables of those tools (`PGHOST`, `PGUSER`, `PGPASSWORD` …), or from their defaults.
+ * Addresses of PostgreSQL in the form of its own tools: `postgres://user:password@host:5432/database?sslmode=…`. Omitted parts come
+ * from the variables of those tools (`PGHOST`, `PGUSER`, `PGPASSWORD` …) or from their defaults. Texts never repeat an address,
+ * because it may hold a password.
  */
 
-/** What is wrong with an address. None of its text is repeated: it may hold a password. */
 export function problemOfAddress(text: string): string | undefined {
   const url = parse(text)
   if (url === undefined) return `expected ${EXAMPLE}; write "%40" for "@" inside a password.`
-  if (url.hash !== '') return 'a "#" begins nothing here; write "%23" for one inside a password.'
+  if (url.hash !== '') return '"#" is not allowed here; write "%23" for one inside a password.'
   if (url.pathname.lastIndexOf('/') > 0) return `expected one name of a database after the host: ${EXAMPLE}.`
-  // A mistyped `sslmode` must not end in a connection that anybody can read.
+  // A mistyped `sslmode` must not lead to an unencrypted connection.
   for (const name of new Set(url.searchParams.keys())) {
     const [value = '', ...others] = url.searchParams.getAll(name)
     if (!PARAMETERS.includes(name))
@@ -24,7 +24,7 @@ export function problemOfAddress(text: string): string | undefined {
   return undefined
 }
 
-/** Which database, for people: without the password and without parameters. */
+/** For display: without the password and without parameters. */
 export function shownAddress(text: string): string {
   const url = parse(text)
   if (url === undefined) return 'postgres:'
@@ -37,7 +37,7 @@ export function shownAddress(text: string): string {
 
 const LOCAL = /^(?:|localhost|127(?:\.\d{1,3}){3}|\[?::1\]?|\/.*)$/
 
-/** Why others on the network could read what goes to the database; `undefined` where it is encrypted or on this machine. */
+/** `undefined` for an encrypted or local connection. */
 export function unencryptedWarning(text: string): string | undefined {
   const url = parse(text)
   if (url === undefined) return undefined
@@ -47,10 +47,7 @@ export function unencryptedWarning(text: string): string | undefined {
   return `The connection to PostgreSQL on ${host} is not encrypted. Add sslmode=require to the address of the store, unless the network between is private.`
 }
 
-/**
- * The address for the driver. Whoever asks for TLS gets a certificate that is checked: `require` is what most people
- * write, and without the check it is no protection from anybody between.
- */
+/** The address for the driver. With TLS the certificate is checked, also for `require`: without the check it does not protect. */
 export function connectionAddress(text: string): string {
   const url = parse(text)
   if (url === undefined || url.search === '') return text
@@ -60,7 +57,7 @@ export function connectionAddress(text: string): string {
   return url.href
 }
 
-/** The database itself, when the address leads to a pooler and says where that is: the same but for host and port. */
+/** Address of the database behind a pooler, if the parameter `direct` gives its host and port. */
 export function directAddress(text: string): string | undefined {
   const url = parse(text)
   const host = directHost(url?.searchParams.get(DIRECT) ?? '')
@@ -70,7 +67,7 @@ export function directAddress(text: string): string | undefined {
   return connectionAddress(url.href)
 }
 
-/** How long others wait for a sign of life of whoever opens this address; the default when it does not say. */
+/** The lease in milliseconds: that of the address, or the default. */
 export function leaseOfAddress(text: string): number {
   const asked = parse(text)?.searchParams.get(LEASE) ?? ''
   return (leaseOf(asked) ?? DEFAULT_LEASE_S) * 1_000
@@ -79,7 +76,7 @@ export function leaseOfAddress(text: string): number {
 const DIRECT = 'direct'
 const LEASE = 'lease'
 const DEFAULT_LEASE_S = 10
-/** Whoever is dead is looked for every five seconds, and what it ran is to be decided within two leases. */
+/** Dead writers are looked for every five seconds, and their calls are to be settled within two leases. */
 const MIN_LEASE_S = 5
 const MAX_LEASE_S = 300
 
@@ -109,7 +106,7 @@ const PARAMETERS = [
   LEASE,
 ]
 
-/** What each mode means to the driver. */
+/** The driver's mode for each mode. */
 const SSL_MODES: ReadonlyMap<string, string> = new Map([
   ['disable', 'disable'],
   ['require', 'verify-full'],

@@ -6,9 +6,12 @@ import type { Connection, Result, Statement } from './connection.ts'
 import { NOW_MS } from './lease.ts'
 
 /**
- * Answers many asks in one write. Asks of the same query become one statement where there is a form for many, which
- * takes PostgreSQL a third of the time; the logic does not know.
+ * Statements for PostgreSQL: the texts of all modules in its dialect, and forms for many asks of the same query, which take a third
+ * of the time. Only queries that every call needs have such a form, because it repeats the query. The step functions know nothing
+ * of it.
  */
+
+/** Answers many asks in one write. Asks of the same query become one statement where there is a form for many. */
 export async function answerAll(
   connection: Connection,
   asked: readonly Ask[],
@@ -25,18 +28,18 @@ export async function answerAll(
   }
 }
 
-/** Together what can be asked together. */
+/** Groups asks that one statement can answer. */
 function alike(asks: readonly Ask[]): readonly (readonly Ask[])[] {
   if (asks.length === 1) return [asks]
   return [...Map.groupBy(asks, (ask) => (BATCHES[ask.query] === undefined ? ask : ask.query)).values()]
 }
 
-/** Whether one row is nearly always what changes, and there is a form of the statement that fails when it did not. */
+/** Whether the statement nearly always changes one row, and has a form that fails otherwise. */
 export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly way: 'write' }> {
   return ask.way === 'write' && CERTAIN[ask.query] !== undefined && !holdsNul(ask)
 }
 
-/** Statements that change one row for each of those who asked, or fail. */
+/** Statements that change one row per ask, or fail. */
 export function presumedStatements(asks: readonly Ask[]): readonly Statement[] {
   return alike(asks).flatMap((same) => {
     const [first] = same
@@ -55,14 +58,14 @@ function holdsNul({ values }: Ask): boolean {
   return values.some((value) => typeof value === 'string' && value.includes('\0'))
 }
 
-/** No row has a text with NUL, so whoever looks for one finds none; PostgreSQL would not take the question. */
+/** No stored text contains NUL, so a search for one finds nothing; PostgreSQL would refuse the parameter. */
 function isAnswered(ask: Ask): boolean {
   if (!holdsNul(ask)) return false
   if (postgresText(ask.query).startsWith('SELECT')) return true
   throw new StoreError('not_written', NUL_REFUSED)
 }
 
-/** What a change reads it holds on to until its commit, where it decides by it. */
+/** A change locks the rows that it bases a decision on until its commit. */
 export type Purpose = 'read' | 'change'
 
 export function statementOf({ query, values }: Ask, purpose: Purpose): Statement {
@@ -78,7 +81,7 @@ interface Parcel {
 
 function parcelOf(asks: readonly Ask[], purpose: Purpose): Parcel {
   const [first] = asks
-  if (first === undefined) throw new Error('nothing was asked')
+  if (first === undefined) throw new Error('a batch without asks')
   const batch = BATCHES[first.query]
   if (batch === undefined || asks.length === 1) {
     return { statement: statementOf(first, purpose), deliver: (result) => answer(first, result) }
@@ -108,16 +111,16 @@ type Values = readonly SqlValue[]
 interface Batch {
   readonly text: string
   values(asked: readonly Values[]): SqlValue[][]
-  /** The rows that belong to each of those who asked, in their order. */
+  /** The rows of each ask, in the order of the asks. */
   split(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[]
 }
 
-/** Every value in an array with those of the others. */
+/** One array per parameter. */
 function columns(asked: readonly Values[]): SqlValue[][] {
   return (asked[0] ?? []).map((_, index) => asked.map((values) => values[index] ?? null))
 }
 
-/** Of those who change one row, the first did; each is known by its value `at`. */
+/** The first ask with a key gets the changed row; the key is the parameter `at`. */
 function splitChanges(at: number, column: string): Batch['split'] {
   return (asked, rows) => {
     const changed = new Map(rows.map((row) => [row[column], row]))
@@ -130,7 +133,7 @@ function splitChanges(at: number, column: string): Batch['split'] {
   }
 }
 
-/** Every ask for a row gets it. */
+/** Every ask for a row gets it, even if several ask for the same one. */
 function splitFound(at: number, column: string): Batch['split'] {
   return (asked, rows) => {
     const found = new Map(rows.map((row) => [row[column], row]))
@@ -150,7 +153,7 @@ const CALL_COLUMNS = {
   ...{ root: 'text', resumable: 'bigint', ran_ms: 'bigint' },
 }
 
-/** Many rows as arrays of their columns, `$1` onwards. */
+/** Rows from arrays of their columns, `$1` onwards. */
 function unnest(types: readonly string[]): string {
   return `unnest(${types.map((type, index) => `$${index + 1}::${type}[]`).join(', ')})`
 }
@@ -164,7 +167,6 @@ const FINISH_CALLS = `UPDATE calls SET state = u.s, finished_at = u.f, outcome_g
   WHERE calls.record = u.r AND calls.state = 'running' AND calls.attempt = u.t AND calls.writer = u.w
   RETURNING calls.record`
 
-/** Only for what every call needs: a form for many says the same as its query, a second time. */
 export const BATCHES: Partial<Record<string, Batch>> = {
   insertCall: {
     text: `${INSERT_CALLS} ON CONFLICT (record) DO NOTHING RETURNING record`,
@@ -195,7 +197,7 @@ export const BATCHES: Partial<Record<string, Batch>> = {
     split: splitChanges(0, 'key'),
   },
   takeSequence: {
-    // Several of one run take as many numbers in a row.
+    // Several events of one run take consecutive numbers.
     text: `WITH u AS (
         SELECT k, i, row_number() OVER (PARTITION BY k ORDER BY i) AS nth, count(*) OVER (PARTITION BY k) AS many,
           CAST(sum(o) OVER (PARTITION BY k) AS BIGINT) AS opened, max(a) OVER (PARTITION BY k) AS at
@@ -221,8 +223,8 @@ export const BATCHES: Partial<Record<string, Batch>> = {
 }
 
 /**
- * What nearly always changes its row, in a form that fails when it does not: a key that is taken is an error without its
- * `ON CONFLICT`, and a division by zero is how a statement says that it changed fewer rows than it was asked for.
+ * Statements that nearly always change their row, in a form that fails when they do not: without `ON CONFLICT` a taken key is an
+ * error, and a division by zero reports that fewer rows were changed than requested.
  */
 const CERTAIN: Partial<Record<string, string>> = {
   insertCall: INSERT_CALLS,
@@ -230,7 +232,7 @@ const CERTAIN: Partial<Record<string, string>> = {
     SELECT 1 / CAST(count(*) = cardinality($1::text[]) AS INTEGER) FROM finished`,
 }
 
-/** Numbers what a text leaves open, as PostgreSQL wants it: `?` becomes `$1`, `$2`, …, except in quotes. */
+/** Numbers the parameters: `?` becomes `$1`, `$2`, …, except in quotes. */
 export function numbered(sql: string): string {
   let n = 0
   return sql.replace(/'(?:[^']|'')*'|\?/g, (part) => {
@@ -240,13 +242,13 @@ export function numbered(sql: string): string {
   })
 }
 
-/** The few statements that ask a database about itself, or about its clock. */
+/** Statements that differ because they use the catalog, partitions or the clock of the database. */
 const OWN_TEXTS: Partial<Record<string, string>> = {
   insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ${NOW_MS} + ?, ?) RETURNING no`,
-  /** Rule 18: nothing is committed by a writer whose lease has run out (see `isFenced`). */
+  /** Rule 18: a writer whose lease has expired commits nothing (see `isFenced`). */
   insertGroup: `INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link)
     VALUES (?, (SELECT no FROM writers WHERE no = ? AND lease_until > ${NOW_MS}), ?, ?, ?, ?, ?, ?, ?)`,
-  // What is in a part goes with the whole part.
+  // Groups in partitions are deleted with their partition.
   oldChains: recoveryQueries.oldChains.replace('commit_groups', 'commit_groups_rest'),
   oldestGroups: recoveryQueries.oldestGroups.replace(
     ' at,',
@@ -265,23 +267,20 @@ export function postgresText(query: string): string {
   return text
 }
 
-/** What a change reads in order to decide by it, and must find unchanged when it commits. SQLite has one writer anyway. */
+/** Rows that a change bases a decision on stay locked until its commit. SQLite has one writer at a time. */
 const LOCKS: Partial<Record<string, string>> = {
   findRun: 'FOR NO KEY UPDATE',
   findRuns: 'FOR NO KEY UPDATE',
   expiredResults: 'FOR UPDATE',
 }
 
-/** The same statement inside a change, where it differs. */
+/** The text of a statement inside a change, where it differs. */
 function lockingText(query: string): string | undefined {
   const lock = LOCKS[query]
   return lock === undefined ? undefined : `${postgresText(query)} ${lock}`
 }
 
-/**
- * A step of the schema as PostgreSQL writes it. Every number is 64 bits wide; texts compare by their bytes, as in SQLite,
- * which is also what makes their indexes fast.
- */
+/** A migration step in PostgreSQL's dialect. Numbers have 64 bits; texts compare by their bytes, as in SQLite, which makes indexes fast. */
 export function postgresSchema(migration: string): string {
   return migration
     .replace(/(CREATE TABLE commit_groups \([^;]*)UNIQUE \(writer, n\)(\s*)\) STRICT;/, DIVIDED_GROUPS)
@@ -295,10 +294,10 @@ export function postgresSchema(migration: string): string {
     .replace(/\bTEXT\b/g, 'TEXT COLLATE "C"')
 }
 
-/** Divided by time, with which ids begin; what divides a table must be in each of its keys. */
+/** Partitioned by id, which begins with the time; every unique key must contain the partition key. */
 const DIVIDED_GROUPS = '$1UNIQUE (writer, n, id)$2) PARTITION BY RANGE (id);'
 
-/** SQLite has `max` and `min` of two values; the planner writes these into the statements that call them. */
+/** SQLite has `max` and `min` of two values; the planner inlines these functions. */
 export const SCALAR_FUNCTIONS = `
 CREATE FUNCTION max(a BIGINT, b BIGINT) RETURNS BIGINT IMMUTABLE PARALLEL SAFE LANGUAGE sql RETURN greatest(a, b);
 CREATE FUNCTION min(a BIGINT, b BIGINT) RETURNS BIGINT IMMUTABLE PARALLEL SAFE LANGUAGE sql RETURN least(a, b);

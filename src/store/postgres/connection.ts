@@ -4,7 +4,12 @@ import { StoreError, type StoreErrorCode } from '#kernel/base/errors'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { Row, SqlValue } from '#kernel/store/engine'
 
-/** A text with its values; one with a name is planned once for each connection. */
+/**
+ * Connections to PostgreSQL, and its errors as `StoreError`s. Statements that are sent together go out in one write and are
+ * answered in order. Every wait ends: a connection without an answer for too long is closed, and its work counts as unknown.
+ */
+
+/** A named statement is planned once per connection. */
 export interface Statement {
   readonly name?: string
   readonly text: string
@@ -14,14 +19,13 @@ export interface Statement {
 export interface Result {
   readonly rows: readonly Row[]
   readonly changed: number
-  /** `COMMIT` of a transaction that failed succeeds, and says `ROLLBACK` here. */
+  /** `ROLLBACK` for the `COMMIT` of a failed transaction. */
   readonly command: string
 }
 
 /**
- * Everything is looked up by its key, so plans must not depend on how full a table was when they were made: with its
- * tables empty PostgreSQL would remember to read all of `runs` for one of them. A process that stops inside a transaction
- * gives its locks back soon, and no process waits for a lock for ever.
+ * All rows are looked up by key, so plans must not depend on the size of a table when they were made: planned on empty tables,
+ * PostgreSQL would scan all of `runs` for one row. The timeouts release the locks of a stopped process and end waits for locks.
  */
 const SETTINGS = {
   plan_cache_mode: 'force_generic_plan',
@@ -36,50 +40,49 @@ const SETTINGS = {
 const START_SETTINGS = Object.entries(SETTINGS)
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ')
-/** The same for one transaction. */
+/** `SETTINGS` for one transaction. */
 const LOCAL_SETTINGS = {
   text: `SELECT ${Object.entries(SETTINGS)
     .map(([name, value]) => `set_config('${name}', '${value}', true)`)
     .join(', ')}`,
 }
 
-/** The type of `BIGINT`, which `pg` gives as text by default. Every number of ours is a safe integer. */
+/** The type `BIGINT`, which `pg` returns as text by default. All stored numbers are safe integers. */
 const INT8 = 20
 
-/** A database that says nothing for so long is not there any more, whatever the network says. */
-const PATIENCE_MS = 30_000
+/** A connection without an answer for this long is lost. */
+const MAX_SILENCE_MS = 30_000
 const CONNECT_MS = 10_000
 
 interface ConnectionOptions {
   readonly name?: string
-  readonly patienceMs?: number
-  /** Called with what is said on a channel that was listened to. */
-  readonly onNotice?: (said: string) => void
-  /** It leads to a pooler that gives every transaction another connection; default: that is found out. */
+  readonly maxSilenceMs?: number
+  /** Called with messages of a channel that the connection listens to. */
+  readonly onNotice?: (text: string) => void
+  /** The address is that of a pooler that gives each transaction another connection; default: detected. */
   readonly isPooled?: boolean
 }
 
-/** One connection. What is sent together goes out in one write and is answered in order. */
 export class Connection {
   readonly #client: Client
   readonly #socket: Socket
   readonly #watching: NodeJS.Timeout
-  /** Nothing lasts longer than a transaction: no settings, no statements with a name, nothing to listen to. */
+  /** Settings, named statements and subscriptions last for one transaction only. */
   readonly isPooled: boolean
   #isLost = false
-  /** Writes that are not answered yet, and when the last answer, or the first of them, was. */
+  /** Unanswered writes, and the time of the last answer or of the first of them. */
   #unanswered = 0
   #aliveAtMs = 0
 
   private constructor(
     client: Client,
     socket: Socket,
-    { patienceMs = PATIENCE_MS, isPooled = false }: ConnectionOptions,
+    { maxSilenceMs = MAX_SILENCE_MS, isPooled = false }: ConnectionOptions,
   ) {
     this.#client = client
     this.isPooled = isPooled
     this.#socket = socket
-    this.#watching = setInterval(() => this.#watch(patienceMs), patienceMs / 4).unref()
+    this.#watching = setInterval(() => this.#watch(maxSilenceMs), maxSilenceMs / 4).unref()
     const lose = () => {
       this.#isLost = true
       clearInterval(this.#watching)
@@ -92,21 +95,21 @@ export class Connection {
     try {
       return await Connection.#open(url, options)
     } catch (error) {
-      // PgBouncer takes no settings from whoever connects.
+      // PgBouncer accepts no settings at startup.
       if (options.isPooled !== undefined || !isStartupRefused(error)) throw error
       return await Connection.#open(url, { ...options, isPooled: true })
     }
   }
 
   static async #open(url: string, options: ConnectionOptions): Promise<Connection> {
-    const { name = 'collet', patienceMs = PATIENCE_MS, isPooled = false } = options
+    const { name = 'collet', maxSilenceMs = MAX_SILENCE_MS, isPooled = false } = options
     const { Client, types } = await import('pg')
     const socket = new Socket()
     const client = new Client({
       connectionString: url,
       application_name: name,
       options: isPooled ? undefined : START_SETTINGS,
-      connectionTimeoutMillis: Math.min(CONNECT_MS, patienceMs),
+      connectionTimeoutMillis: Math.min(CONNECT_MS, maxSilenceMs),
       pipeline: true,
       stream: () => socket,
       types: {
@@ -130,12 +133,12 @@ export class Connection {
     return connection
   }
 
-  /** Whether it is of no use any more. What it was doing may or may not have happened. */
+  /** Whether it no longer works. Statements under way may or may not have happened. */
   get isLost(): boolean {
     return this.#isLost
   }
 
-  /** What begins a transaction here. */
+  /** Statements that begin a transaction. */
   begin(text = 'BEGIN'): readonly Statement[] {
     return this.isPooled ? [{ text }, LOCAL_SETTINGS] : [{ text }]
   }
@@ -146,7 +149,7 @@ export class Connection {
     return result
   }
 
-  /** Every statement is sent, also behind one that fails; the first failure is the one reported. */
+  /** Sends every statement, even after one that fails; reports the first failure. */
   send(statements: readonly Statement[]): Promise<readonly Result[]> {
     return new Promise((resolve, reject) => {
       const results: Result[] = []
@@ -178,9 +181,9 @@ export class Connection {
     await this.#client.end()
   }
 
-  /** Those who wait for an answer learn that the connection is lost. */
-  #watch(patienceMs: number): void {
-    if (this.#unanswered > 0 && performance.now() - this.#aliveAtMs > patienceMs) this.#end()
+  /** Ends a silent connection, so that waiting statements fail. */
+  #watch(maxSilenceMs: number): void {
+    if (this.#unanswered > 0 && performance.now() - this.#aliveAtMs > maxSilenceMs) this.#end()
   }
 
   #end(): void {
@@ -190,7 +193,7 @@ export class Connection {
   }
 }
 
-/** One connection at a time; one that was lost is replaced when it is next needed. */
+/** One connection at a time; a lost one is replaced when it is next needed. */
 export class Line {
   readonly #open: () => Promise<Connection>
   #opened: Promise<Connection> | undefined
@@ -242,14 +245,14 @@ class ConnectionLost extends Error {
   }
 }
 
-/** Another process was in the way, or nothing was committed before the connection was lost: the same can be tried again. */
+/** Another process held a lock, or the connection was lost before anything was committed: the change can be tried again. */
 export function isBusy(error: unknown): boolean {
   return error instanceof ConnectionLost || /^(40001|40P01|55P03)$/.test(stateOf(error) ?? '')
 }
 
 /**
- * The lease of the writer had run out: the group names the writer by asking for its lease, and finds none. It is an error
- * because the commit, which is sent with the group, must then undo everything.
+ * The lease of the writer has expired: the group's writer is the result of a query for a valid lease, which found none. It is an
+ * error so that the commit, which is sent with the group, undoes everything.
  */
 export function isFenced(error: unknown): boolean {
   return (
@@ -257,12 +260,12 @@ export function isFenced(error: unknown): boolean {
   )
 }
 
-/** A table is there, or gone, or in its place already: another process did the same at once. */
+/** The table exists, is gone or is attached already: another process did the same at the same time. */
 export function isDoneAlready(error: unknown): boolean {
   return /^(42P01|42P07|42809)$/.test(stateOf(error) ?? '')
 }
 
-/** This role may not do that. */
+/** The role lacks the permission. */
 export function isRefused(error: unknown): boolean {
   return stateOf(error) === '42501'
 }
@@ -277,21 +280,21 @@ function failureOf(error: unknown): (typeof FAILURES)[number] | undefined {
   return state === undefined ? undefined : FAILURES.find(({ states }) => states.test(state))
 }
 
-/** By the beginning of the SQLSTATE; what is not here concerns a statement, and not the database. */
+/** By SQLSTATE. Any other state concerns a statement, not the database. */
 const FAILURES: readonly { readonly states: RegExp; readonly code: StoreErrorCode; readonly why: string }[] =
   [
     {
       states: /^(25006|57P03)$/,
       code: 'full',
-      why: 'PostgreSQL takes no changes now: it is a standby, or starting',
+      why: 'PostgreSQL accepts no changes now: it is a standby, or starting',
     },
     {
       states: /^57014$/,
       code: 'full',
-      why: 'PostgreSQL cancelled a statement: somebody asked it to, or its statement_timeout is too short',
+      why: 'PostgreSQL cancelled a statement: on request, or because statement_timeout is too short',
     },
     { states: /^53/, code: 'full', why: 'PostgreSQL is out of disk, memory or connections' },
-    { states: /^(58|XX)/, code: 'full', why: 'PostgreSQL reports damage, or an error of its disk' },
+    { states: /^(58|XX)/, code: 'full', why: 'PostgreSQL reports damage or a disk error' },
     {
       states: /^(28|3D|42501)/,
       code: 'unreadable',
@@ -300,7 +303,7 @@ const FAILURES: readonly { readonly states: RegExp; readonly code: StoreErrorCod
     { states: /^(08|57P|25P03|E[A-Z]+$)/, code: 'full', why: 'PostgreSQL cannot be reached' },
   ]
 
-/** Any error as a `StoreError` that says what happened in words. */
+/** Any error as a `StoreError` with an explanation. */
 export function storeErrorOf(error: unknown, doing: string): StoreError {
   if (error instanceof StoreError)
     return new StoreError(error.code, `${doing}: ${error.message}`, { cause: error })

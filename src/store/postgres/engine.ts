@@ -1,5 +1,4 @@
 import { StoreError } from '#kernel/base/errors'
-import type { Chain, ChainHead } from '#kernel/store/chain'
 import {
   type Ask,
   type CommitGroup,
@@ -10,6 +9,7 @@ import {
   type StoreWatcher,
   write,
 } from '#kernel/store/engine'
+import type { Chain, ChainHead } from '#kernel/store/journal'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
@@ -29,35 +29,37 @@ import { Lease, monotonicMs, NOW_MS } from './lease.ts'
 import { Notices } from './notices.ts'
 import { Transaction, type Trust } from './transaction.ts'
 
+/**
+ * The PostgreSQL engine, for many processes and machines. A database is a round trip away, so the statements of all changes of a
+ * group are sent together. Transactions see what others commit in the meantime, so a change that reads before it writes first
+ * takes a lock that all processes share.
+ */
+
 interface PostgresEngineOptions {
   readonly url: string
-  /** Where connections stay ours, when `url` leads to a pooler. */
+  /** Address of the database itself, when `url` is that of a pooler. */
   readonly direct?: string | undefined
   readonly chain: Chain
   readonly volumes: Volumes
   readonly guard: RowGuard
   readonly leaseMs: number
   readonly wallMs: () => number
-  /** Called after each commit: how many changes, how long. */
+  /** Called after each commit with the number of changes and the duration. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
-/** Held through the transaction of a careful change, by one writer of the database at a time. */
+/** Held during the transaction of a careful change, by one writer of the database at a time. */
 const CAREFUL_LOCK = 20_417
 
 const MAX_LOOK_MS = 3_600_000
 
 const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
-/** A part of the journal that is dropped is gone for earlier moments too, so none goes while somebody looks at one. */
+/** A dropped partition disappears from existing snapshots too, so none is dropped while a snapshot is open. */
 const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
 const CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
 const COMMIT = { text: 'COMMIT' }
 const ROLLBACK = { text: 'ROLLBACK' }
 
-/**
- * A PostgreSQL database, far away: the steps of all changes of a group go out together. Its transactions see what others
- * commit meanwhile, so a change that reads before it writes takes a lock first that every process takes.
- */
 export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
   readonly #lease: Lease
@@ -113,7 +115,7 @@ export class PostgresEngine implements Engine {
     }, 'cannot read the database')
   }
 
-  /** On a connection of its own, so that short snapshots do not wait for it. */
+  /** Uses a separate connection, so that short snapshots do not wait for it. */
   async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
     const { url, direct } = this.#options
     const connection = await Connection.open(url, direct === undefined ? {} : { isPooled: true })
@@ -127,7 +129,6 @@ export class PostgresEngine implements Engine {
     } catch (error) {
       throw signal.aborted ? error : storeErrorOf(error, 'cannot read the database')
     } finally {
-      // The server ends the transaction with its connection.
       await connection.close()
     }
   }
@@ -141,7 +142,7 @@ export class PostgresEngine implements Engine {
       if (!chain.isStarted) await this.#beginWriter(connection)
       await this.#apply(connection, changes)
     } catch (error) {
-      // The same changes are tried again, by another writer: what this one had claimed is not ours any more (rule 18).
+      // The same changes are tried again by another writer; claims of this one no longer belong to the process (rule 18).
       if (isFenced(error)) this.#lease.noteLost()
       if (isBusy(error) || isFenced(error)) return 'busy'
       throw isStoreWide(error) ? writeError(error) : error
@@ -151,7 +152,7 @@ export class PostgresEngine implements Engine {
   }
 
   obstacle(): string | undefined {
-    // What comes next begins a writer, with a lease of its own; one that is being begun has none yet.
+    // Without a lease, the next change starts a writer with a new one.
     const holdsLease = this.#options.chain.isStarted && this.#lease.isBegun && !this.#lease.isLost
     return holdsLease ? this.#lease.obstacle() : undefined
   }
@@ -167,7 +168,6 @@ export class PostgresEngine implements Engine {
     return rows.length > 0
   }
 
-  /** Nothing is kept beside the writer's row. */
   forgetWriter(): void {}
 
   async takeTurn(work: string, everyMs: number): Promise<boolean> {
@@ -179,17 +179,17 @@ export class PostgresEngine implements Engine {
     return rows.length > 0
   }
 
-  watch(tell: NotifyChange): StoreWatcher {
-    return this.#notices.watch(tell)
+  watch(notify: NotifyChange): StoreWatcher {
+    return this.#notices.watch(notify)
   }
 
   async tendParts(nowMs: number, keptMs: number): Promise<number> {
     const { rows } = await this.#readOne(LIST_PARTS)
     const plan = planParts(rows, nowMs, keptMs)
     if (plan.make === undefined && plan.drop.length === 0) return 0
-    // On a connection of its own: a large part is looked through for as long as that takes.
+    // On a separate connection, because scanning a large partition takes long.
     const connection = await Connection.open(this.#options.direct ?? this.#options.url, {
-      patienceMs: MAX_LOOK_MS,
+      maxSilenceMs: MAX_LOOK_MS,
     })
     try {
       return await tendParts(connection, plan, this.#options.chain.keys)
@@ -212,7 +212,7 @@ export class PostgresEngine implements Engine {
     }, 'cannot write to the database')
   }
 
-  /** Gives the lease back; from then on what is left running counts as cut. */
+  /** Gives the lease back; calls that are still running then count as cut. */
   async close(): Promise<void> {
     await this.#snapshotTurn
     await Promise.all([this.#lease.close(), this.#notices.close()])
@@ -229,8 +229,8 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * One transaction: what happened decides the events, and the events decide the link of the group. Gives whether it was
-   * committed; if not, something that was presumed may have been otherwise.
+   * One transaction: the results decide the events, and the events the link of the group. Returns whether it was committed; if
+   * not, a presumed answer may have been wrong.
    */
   async #attempt(connection: Connection, changes: readonly PendingChange[], trust: Trust): Promise<boolean> {
     const { chain, volumes, guard } = this.#options
@@ -260,16 +260,17 @@ export class PostgresEngine implements Engine {
     }
     if (head === undefined) return true
     chain.head = head
-    if (careful.length > 0 || this.#notices.isWanted) this.#notices.tell(group.eventsJson, careful.length > 0)
+    if (careful.length > 0 || this.#notices.isWanted)
+      this.#notices.announce(group.eventsJson, careful.length > 0)
     return true
   }
 
-  /** Row and lease are one transaction. The lease runs from a moment after `sentAtMs`. */
+  /** Row and lease are one transaction. The lease begins after `sentAtMs`. */
   async #beginWriter(connection: Connection): Promise<void> {
     const { chain, volumes, guard } = this.#options
     await this.#lease.start()
     await volumes.take(connection, chain.head.n + 1)
-    // The lock inside: one that waits too long for it has a transaction to undo all the same.
+    // The lock is taken inside the transaction, so that a timeout undoes everything.
     const transaction = new Transaction(connection, guard, [...connection.begin(), CAREFUL])
     try {
       await transaction.open()
@@ -279,7 +280,7 @@ export class PostgresEngine implements Engine {
       chain.head = head
       this.#lease.hold(chain.no, sentAtMs)
     } catch (error) {
-      // Whether a lost connection committed it makes no difference: that writer never does anything.
+      // If a lost connection did commit it, that writer never writes anything else.
       chain.beginAgain()
       await transaction.undo()
       throw error
@@ -287,13 +288,13 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * A connection lost during its commit leaves open whether the group was committed, and what is left of it at the other end
-   * may still do so. An empty group in its place, and with its number, decides it, because only one of the two can be
-   * committed: the database lets the second one wait for the first.
+   * After a connection is lost during its commit, it is unknown whether the group was committed, and the server may still commit
+   * it. An empty group with the same position and number decides it, because only one of the two can be committed: the database
+   * makes the second wait for the first.
    */
   async #wasCommitted(lost: ChainHead | undefined): Promise<boolean> {
     const unknown = 'the connection to PostgreSQL was lost during a commit'
-    // Nothing in the chain tells of a group without events.
+    // A group without events leaves no trace in the chain.
     if (lost === undefined) throw new StoreError('unknown', unknown)
     const { chain } = this.#options
     try {
@@ -310,7 +311,7 @@ export class PostgresEngine implements Engine {
     throw new StoreError('unknown', unknown)
   }
 
-  /** What the chain has in the place of a group that may have been lost; `undefined` when the connection was lost again. */
+  /** The chain's group at the position of one that may be lost; `undefined` when the connection was lost again. */
   async #fillPlace({ n }: ChainHead): Promise<ChainHead | undefined> {
     const { chain } = this.#options
     const connection = await this.#writes.current()
@@ -323,7 +324,7 @@ export class PostgresEngine implements Engine {
     if (connection.isLost) return undefined
     const head = await driveEach(chain.readHead(), this.#answerOn(connection, 'read'))
     if (head?.n === n) return head
-    throw new StoreError('unknown', 'the lease of this process ran out meanwhile')
+    throw new StoreError('unknown', 'the lease of this process expired in the meantime')
   }
 
   async #endLease(): Promise<void> {
@@ -331,11 +332,11 @@ export class PostgresEngine implements Engine {
       const connection = await this.#writes.current()
       await driveEach(write('endLease', this.#options.chain.no), this.#answerOn(connection, 'change'))
     } catch {
-      // A database that cannot be reached: the lease runs out by itself.
+      // If the database cannot be reached, the lease expires by itself.
     }
   }
 
-  /** Asks of one turn of the event loop go out together. */
+  /** Statements of one turn of the event loop are sent together. */
   async #ask(ask: Ask): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#reading.push({ ask, resolve, reject })
@@ -356,7 +357,7 @@ export class PostgresEngine implements Engine {
     } catch (error) {
       const [first, ...others] = reading
       if (others.length === 0) first?.reject(error)
-      // One that cannot be answered does not fail the others.
+      // A statement that fails does not fail the others.
       else for (const read of reading) await this.#readAlone(read)
     }
   }
@@ -379,7 +380,7 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** One at a time: a transaction has the connection for itself. */
+  /** One at a time, because each transaction needs the connection alone. */
   #inTurn<T>(act: (connection: Connection) => Promise<T>, doing: string): Promise<T> {
     this.#waitingReads += 1
     const turn = this.#snapshotTurn.then(async () => {
@@ -415,10 +416,10 @@ interface PendingRead {
   reject(error: unknown): void
 }
 
-/** How often a place in the chain is asked for over connections that are lost again. */
+/** How often to ask for a position of the chain when connections are lost again. */
 const MAX_TRIES = 5
 
-/** A group is one statement, so that it goes out together with the commit; the head is known before. */
+/** A group is one statement, so it can be sent with the commit; its head is known before. */
 function sealedBy(
   chain: Chain,
   group: CommitGroup,
@@ -438,7 +439,7 @@ function writeError(error: unknown): StoreError {
 
 const IS_ALIVE = `SELECT 1 AS alive FROM writers WHERE id = $1 AND lease_until > ${NOW_MS}`
 
-/** Moves with every group of another living writer, and with its end. */
+/** Changes with every group of another living writer, and when one ends. */
 const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0)), 0)
     + count(*) * 1000003 AS BIGINT) AS version FROM writers w WHERE lease_until > 0 AND ended_at IS NULL AND no <> $1`
 

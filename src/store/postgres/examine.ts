@@ -5,18 +5,21 @@ import { unencryptedWarning } from './address.ts'
 import { Connection } from './connection.ts'
 import { readSchemaVersion } from './open.ts'
 
-/** What was seen of a database, and what to do about it. */
+/**
+ * Checks of a PostgreSQL database for `collet doctor`: version, encoding, durability, standbys, free connections, clocks, tables
+ * and permissions. It changes nothing.
+ */
+
 export interface Finding {
   readonly level: 'ok' | 'warn' | 'fail'
   readonly subject: string
   readonly message: string
-  /** Absent when all is well. */
+  /** Absent for `ok`. */
   readonly advice?: string
-  /** The tables of this version are not there yet, so that nothing in them can be looked at. */
+  /** The tables do not exist yet or are outdated, so their contents cannot be checked. */
   readonly isUnprepared?: true
 }
 
-/** Looks at a database as an operator should before servers use it; changes nothing. */
 export async function examineDatabase(url: string, nowMs: () => number): Promise<readonly Finding[]> {
   let connection: Connection | undefined
   try {
@@ -61,18 +64,18 @@ function checkEncryption(url: string): readonly Finding[] {
 
 const POOLED = warn(
   'pooler',
-  'This is a pooler (PgBouncer): no notices come through it, so what other servers do is polled',
+  'This is a pooler (PgBouncer): notices do not pass through it, so the changes of other servers are polled',
   'Name the database itself as well: ?direct=HOST:PORT.',
 )
 
-/** The oldest that its makers still mend for some time, and that has everything the statements use. */
+/** The oldest version with upstream support for some time that has every feature the statements use. */
 const MIN_VERSION = 150_000
 
 function checkServer(facts: Row): Finding {
   const [release, encoding] = [text(facts, 'release'), text(facts, 'encoding')]
   const message = `PostgreSQL ${release}, ${encoding}`
   if (integer(facts, 'standby') === 1)
-    return fail('server', `${message}, a standby`, 'Name the primary: a standby takes no changes.')
+    return fail('server', `${message}, a standby`, 'Name the primary: a standby accepts no changes.')
   if (integer(facts, 'version') < MIN_VERSION)
     return fail('server', `${message} is too old`, 'Use PostgreSQL 15 or newer.')
   if (encoding !== 'UTF8')
@@ -84,7 +87,7 @@ function checkServer(facts: Row): Finding {
   return { level: 'ok', subject: 'server', message }
 }
 
-/** What is acknowledged must be on the disk; as far as the settings tell. */
+/** Acknowledged changes must be on the disk, as far as the settings show. */
 function checkDurability(facts: Row): Finding {
   const [fsync, pages, waits] = [text(facts, 'fsync'), text(facts, 'pages'), text(facts, 'waits')]
   const message = `fsync ${fsync}, full_page_writes ${pages}, synchronous_commit ${waits}`
@@ -112,15 +115,15 @@ function checkStandbys(facts: Row): Finding {
   const isSynchronous = names !== '' && waits !== 'local'
   if (isSynchronous) return { level: 'ok', subject: 'standby', message: `Commits wait for ${names}` }
   if (followers === 0)
-    return { level: 'ok', subject: 'standby', message: 'None follows: there is nothing to fail over to' }
+    return { level: 'ok', subject: 'standby', message: 'There is no standby to fail over to' }
   return warn(
     'standby',
-    `${followers} follow, and no commit waits for them`,
+    `${followers} standbys, and no commit waits for them`,
     'A fail-over may lose the last commits. Set synchronous_standby_names to lose nothing.',
   )
 }
 
-/** Changes, reads, snapshots, lease and notices. */
+/** For changes, reads, snapshots, the lease and notices. */
 const CONNECTIONS_A_REPLICA = 5
 
 function checkRoom(facts: Row): Finding {
@@ -128,17 +131,17 @@ function checkRoom(facts: Row): Finding {
   const replicas = Math.floor((room - used) / CONNECTIONS_A_REPLICA)
   const message = `${used} of ${room} connections are in use; a server needs ${CONNECTIONS_A_REPLICA}`
   if (replicas >= 2) return { level: 'ok', subject: 'room', message }
-  return warn('room', message, 'Raise max_connections, or end connections that nobody needs.')
+  return warn('room', message, 'Raise max_connections, or close unused connections.')
 }
 
-const WORTH_MENTIONING_MS = 200
-/** A server refuses to run anything from here on. */
+const MIN_REPORTED_MS = 200
+/** Beyond this a server refuses to run calls. */
 const MAX_OFFSET_MS = 1_000
 
 function checkClocks(offsetMs: number): Finding {
   const off = Math.round(Math.abs(offsetMs))
   const message = `The clocks of this machine and of the database differ by ${off} ms`
-  if (off <= WORTH_MENTIONING_MS) return { level: 'ok', subject: 'clocks', message }
+  if (off <= MIN_REPORTED_MS) return { level: 'ok', subject: 'clocks', message }
   const advice = 'Set both by the same time server (NTP).'
   return off > MAX_OFFSET_MS ? fail('clocks', message, advice) : warn('clocks', message, advice)
 }

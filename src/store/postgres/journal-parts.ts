@@ -1,50 +1,47 @@
-import { checkpointSignature, type GroupIds } from '#kernel/store/chain'
 import { type Row, write } from '#kernel/store/engine'
+import { checkpointSignature, type GroupIds } from '#kernel/store/journal'
 import type { KeyRing } from '#kernel/store/key-ring'
 import { integer, text } from '#kernel/store/rows'
 import { statementOf } from './batches.ts'
 import { type Connection, isBusy, isDoneAlready, isRefused, type Statement } from './connection.ts'
 
 /**
- * The journal in parts by time. The number of a commit group begins with the day it was made, so the table of groups is
- * divided by that number: a look-up by number reads one part, and what is older than the journal is kept goes by dropping
- * whole parts. A day without a part of its own is kept in the rest, and forgotten row by row there.
+ * The journal's table, partitioned by time. The number of a commit group begins with its day: a look-up by number reads one
+ * partition, and retention drops whole partitions. Days without a partition are in the default one, where retention deletes row
+ * by row. The engine tends the partitions with the retention job.
  */
 
 const DAY_MS = 86_400_000
 const FIRST_DAY = Date.UTC(2025, 0, 1) / DAY_MS
-/** Groups that one volume has numbers for. */
+/** Group numbers per volume. */
 const VOLUME = 2 ** 24
-/** Volumes of one day. Days of 22 years are then exact numbers. */
+/** Volumes per day. The numbers of 22 years are then exact. */
 const VOLUMES_A_DAY = 2 ** 16
 const DAY = VOLUME * VOLUMES_A_DAY
 
-/** Counted from the first day that has a number. */
+/** Days since `FIRST_DAY`. */
 function dayOf(ms: number): number {
   return Math.max(0, Math.floor(ms / DAY_MS) - FIRST_DAY)
 }
 
-/**
- * Numbers for the groups of this process. It takes a volume of numbers when it begins and on each new day, which no
- * other process gets, and numbers its groups in that by their place in the chain.
- */
+/** Numbers the groups of this process. It reserves a volume of numbers at its start and on each new day, for itself alone. */
 export class Volumes implements GroupIds {
   readonly #nowMs: () => number
   #current = { no: -1, day: -1, firstN: 0 }
-  /** The place of a group that may be committed: until that is known, whatever is tried in its place has its number. */
+  /** Position of a group whose commit is under way. Until the result is known, a replacement has the same number. */
   #sentN = -1
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs
   }
 
-  /** Whether the group at this place of the chain needs a volume that was not taken yet. */
+  /** Whether the group at this position needs a new volume. */
   isDue(n: number): boolean {
     const { day, firstN } = this.#current
     return n !== this.#sentN && (dayOf(this.#nowMs()) > day || n - firstN >= VOLUME)
   }
 
-  /** Outside of the commit that needs it: a volume that nobody uses is no loss. */
+  /** Runs outside of the commit that needs it; an unused volume is no loss. */
   async take(connection: Connection, n: number): Promise<void> {
     let day = Math.max(dayOf(this.#nowMs()), this.#current.day)
     for (;;) {
@@ -58,12 +55,12 @@ export class Volumes implements GroupIds {
     }
   }
 
-  /** The commit of the group at this place is on its way. */
+  /** The commit of the group at this position was sent. */
   noteSent(n: number): void {
     this.#sentN = n
   }
 
-  /** It was undone for certain. */
+  /** The commit was certainly undone. */
   noteUndone(): void {
     this.#sentN = -1
   }
@@ -74,7 +71,7 @@ export class Volumes implements GroupIds {
   }
 }
 
-/** The next of a day; also behind numbers that were copied from another database. */
+/** The next volume of a day, after any numbers that were copied from another database. */
 const TAKE_VOLUME = {
   name: 'takeVolume',
   text: `INSERT INTO journal_volumes (day, next)
@@ -82,26 +79,26 @@ const TAKE_VOLUME = {
     ON CONFLICT (day) DO UPDATE SET next = greatest(journal_volumes.next + 1, excluded.next) RETURNING next AS nth`,
 }
 
-/** What PostgreSQL has beside the tables of every engine. */
+/** Tables that only PostgreSQL has. */
 export const PARTS_TABLES = `
 CREATE TABLE journal_volumes (day BIGINT PRIMARY KEY, next BIGINT NOT NULL);
 CREATE TABLE commit_groups_rest PARTITION OF commit_groups DEFAULT;
 `
 
-/** A journal has about so many parts, however long it is kept: each costs every look-up a little. */
+/** Approximate number of partitions, whatever the retention: each one makes every look-up a little slower. */
 const PARTS = 12
-/** A part that so many calls still need is left as it is. */
+/** A partition that more calls than this still need is kept. */
 const MAX_LIVE = 10_000
-/** Commits wait for whoever makes or drops a part, so it waits for nobody. */
+/** Commits wait for the creation or removal of a partition, so that one must not wait itself. */
 const LOCK_LIMIT = { text: "SET LOCAL lock_timeout = '200ms'" }
-/** Held by the process that makes or drops a part. */
+/** Held by the process that creates or drops a partition. */
 const TRY_LOCK = { text: 'SELECT pg_try_advisory_xact_lock(20420) AS mine' }
 const BEGIN = { text: 'BEGIN' }
 const COMMIT = { text: 'COMMIT' }
 
 interface Part {
   readonly name: string
-  /** The first day in it, and the first after it. */
+  /** Its first day, and the first day after it. */
   readonly from: number
   readonly to: number
 }
@@ -111,10 +108,10 @@ interface PartsPlan {
   readonly drop: readonly Part[]
 }
 
-/** What is to be done about the parts that are there, as the database lists them (`LIST_PARTS`). */
+/** The partitions to create and to drop, given the existing ones (`LIST_PARTS`). */
 export function planParts(listed: readonly Row[], nowMs: number, keptMs: number): PartsPlan {
   const parts = listed.flatMap(readPart)
-  // A day ahead: nobody commits into it while it is made.
+  // A day ahead, so that no process commits into it while it is created.
   const from = dayOf(nowMs) + 1
   const isThere = parts.some((part) => part.from <= from && from < part.to)
   const width = Math.max(1, Math.floor(keptMs / DAY_MS / PARTS))
@@ -144,14 +141,14 @@ function readPart(row: Row): readonly Part[] {
   return [{ name, from: Number(bounds[1]) / DAY, to: Number(bounds[2]) / DAY }]
 }
 
-/** Does what was planned, each part in a transaction of its own; what somebody is in the way of is done next time. */
+/** Creates and drops partitions, one transaction each; a locked one is left for the next time. */
 export async function tendParts(connection: Connection, plan: PartsPlan, keys: KeyRing): Promise<number> {
   let groups = 0
   try {
     if (plan.make !== undefined) await makePart(connection, plan.make)
     for (const part of plan.drop) groups += await dropPart(connection, part, keys)
   } catch (error) {
-    // A role that may not make tables keeps everything in the rest.
+    // A role that may not create tables keeps everything in the default partition.
     if (!isBusy(error) && !isRefused(error) && !isDoneAlready(error)) throw error
   }
   return groups
@@ -159,7 +156,7 @@ export async function tendParts(connection: Connection, plan: PartsPlan, keys: K
 
 async function makePart(connection: Connection, { name, from, to }: Part): Promise<void> {
   await alone(connection, async () => {
-    // Attached, because making it in its place would hold up everybody who commits.
+    // Created first and then attached, because creating it as a partition would block commits.
     await connection.send([
       { text: `CREATE TABLE IF NOT EXISTS ${name} (LIKE commit_groups INCLUDING ALL)` },
       {
@@ -169,9 +166,9 @@ async function makePart(connection: Connection, { name, from, to }: Part): Promi
   })
 }
 
-/** Leaves a signed checkpoint of every chain in it (rule 15), and in the rest what a call still needs (rule 13). */
+/** Leaves a signed checkpoint of every chain in it (rule 15), and moves groups that calls still need (rule 13). */
 async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): Promise<number> {
-  // Looked through before anybody has to wait; a group that no call needs is never needed again.
+  // Scanned before taking locks: a group that no call needs is never needed again.
   const [, counted, living] = await connection.send([
     { text: 'SET enable_seqscan = on' },
     { text: `SELECT count(*) AS groups FROM ${name}` },
@@ -202,13 +199,13 @@ async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): 
   return isDropped ? integer(counted?.rows[0] ?? {}, 'groups') - needed.length : 0
 }
 
-/** The newest group of each chain in a part. */
+/** The newest group of each chain in a partition. */
 function headsIn(name: string): string {
   return `SELECT w.no, w.id, g.n, g.link FROM writers w CROSS JOIN LATERAL
     (SELECT n, link FROM ${name} p WHERE p.writer = w.no ORDER BY n DESC LIMIT 1) g`
 }
 
-/** A transaction, unless another process is at it. */
+/** Runs `work` in a transaction, unless another process is doing the same. */
 async function alone(connection: Connection, work: () => Promise<void>): Promise<boolean> {
   const [, , tried] = await connection.send([BEGIN, LOCK_LIMIT, TRY_LOCK])
   const isMine = tried?.rows[0]?.mine === true

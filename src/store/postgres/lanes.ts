@@ -2,10 +2,15 @@ import type { JournalEvent } from '#kernel/journal/events'
 import { type Ask, CommitGroup, type PendingChange, type Steps } from '#kernel/store/engine'
 import type { Slice } from '#kernel/store/rows'
 
-/** Sets the answer of every ask; together they cost one round trip. */
+/**
+ * Drives steps on a remote database. Changes of different lanes take their steps together, so that a commit group costs as many
+ * round trips as its longest change has statements. Changes of one lane concern the same run or call and are applied in order.
+ */
+
+/** Answers all asks in one round trip. */
 export type AnswerAll = (asks: readonly Ask[]) => Promise<void>
 
-/** Steps one after another, each a round trip. */
+/** One round trip per step. */
 export async function driveEach<Result>(steps: Steps<Result>, answerAll: AnswerAll): Promise<Result> {
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
@@ -16,11 +21,7 @@ export async function driveEach<Result>(steps: Steps<Result>, answerAll: AnswerA
   return step.value
 }
 
-/**
- * Applies changes of different lanes in lock-step: the next statement of each goes out together with those of the others,
- * so that a group costs as many round trips as its longest change has statements. Changes of one lane are about the same
- * run or call and go one after another.
- */
+/** Applies changes of different lanes in lock-step: the next statements of all lanes are sent together. */
 export async function driveLanes(
   group: CommitGroup,
   changes: readonly PendingChange[],
@@ -33,7 +34,7 @@ export async function driveLanes(
     await answerAll(waiting.map(({ ask }) => ask))
     waiting = waiting.flatMap((lane) => advance(lane))
   }
-  // By change and not by step, as if each had been applied alone.
+  // Events are added change by change, as if each change had been applied alone.
   for (const { part } of parts) part.join()
 }
 
@@ -52,7 +53,7 @@ interface WaitingLane extends Lane {
   readonly ask: Ask
 }
 
-/** Begins with the first change of a lane; none waits when no change of the lane asks for anything. */
+/** Begins with the first change of a lane; empty when no change of the lane has a statement. */
 function startLane([current, ...later]: readonly Begun[]): readonly WaitingLane[] {
   if (current === undefined) return []
   const steps = current.change.begin(current.part)[Symbol.iterator]()
@@ -66,10 +67,7 @@ function advance(lane: Lane): readonly WaitingLane[] {
   return startLane(lane.later)
 }
 
-/**
- * What one change adds to its group. Its texts go into the group as they come, because a row points to them by their
- * offset; its events stay together and in the order of the changes.
- */
+/** The contribution of one change to its group. Texts are added at once, because rows refer to their offsets; events wait for `join`. */
 class GroupPart extends CommitGroup {
   readonly #whole: CommitGroup
   readonly #own: JournalEvent[] = []

@@ -10,20 +10,23 @@ import {
   PLACES,
 } from './lease.ts'
 
-/** An expired lease is not renewed: somebody may have taken its writer for dead (rule 18). */
+/**
+ * Worker thread that renews the leases of this process (`lease.ts`). It does not renew while the main thread stands still, and never
+ * renews an expired lease: another process may have declared its writer dead (rule 18).
+ */
+
 const RENEW = `UPDATE writers SET lease_until = ${NOW_MS} + $2 WHERE no = $1 AND lease_until > ${NOW_MS}
   RETURNING ${NOW_MS} AS now`
 
 const LOOKS_PER_LEASE = 20
 
-/** A lease that this thread looks after. */
 interface Held {
   readonly places: BigInt64Array
   lastTick: bigint
 }
 
 const { url, leaseMs }: LeaseThreadData = workerData
-const line = new Line(() => Connection.open(url, { name: 'collet lease', patienceMs: leaseMs / 2 }))
+const line = new Line(() => Connection.open(url, { name: 'collet lease', maxSilenceMs: leaseMs / 2 }))
 const leases = new Map<number, Held>()
 
 parentPort?.on('message', (order: LeaseOrder) => void take(order))
@@ -39,7 +42,7 @@ async function take({ id, memory }: LeaseOrder): Promise<void> {
   }
   const held = { places: new BigInt64Array(memory), lastTick: -1n }
   try {
-    // Before the first lease: a machine with a wrong clock is not to serve at all.
+    // Reads the clock before the first lease: a server with a wrong clock must not run calls.
     await ask(held, { text: `SELECT ${NOW_MS} AS now` })
     leases.set(id, held)
     reply({ id })
@@ -48,11 +51,11 @@ async function take({ id, memory }: LeaseOrder): Promise<void> {
   }
 }
 
-function reply(said: LeaseReply): void {
-  parentPort?.postMessage(said)
+function reply(answer: LeaseReply): void {
+  parentPort?.postMessage(answer)
 }
 
-/** What fails is tried again at the next look; until it succeeds, the main thread sees how old the last renewal is. */
+/** A failed renewal is tried again at the next look; the main thread sees the age of the last one. */
 async function renewWhenDue(held: Held): Promise<void> {
   try {
     if (isDue(held)) await renew(held)
@@ -62,7 +65,7 @@ async function renewWhenDue(held: Held): Promise<void> {
 function isDue({ places, lastTick }: Held): boolean {
   const writer = Atomics.load(places, PLACES.writer)
   const isHeld = writer !== 0n && writer !== Atomics.load(places, PLACES.lost)
-  // A main thread that stands still must not be kept alive.
+  // A main thread that stands still must not look alive.
   const isMainAlive = Atomics.load(places, PLACES.tick) !== lastTick
   const sinceMs = monotonicMs() - Number(Atomics.load(places, PLACES.renewedAt))
   return isHeld && isMainAlive && sinceMs >= leaseMs / 3
@@ -75,7 +78,7 @@ async function renew(held: Held): Promise<void> {
   held.lastTick = Atomics.load(places, PLACES.tick)
   const sentAtMs = monotonicMs()
   const isRenewed = await ask(held, { name: 'renewLease', text: RENEW, values: [Number(writer), leaseMs] })
-  // Meanwhile another writer may have begun: the answer is not about that one.
+  // The answer is not for a writer that started in the meantime.
   if (Atomics.load(places, PLACES.writer) !== writer) return
   if (!isRenewed) {
     Atomics.store(places, PLACES.lost, writer)
@@ -87,7 +90,7 @@ async function renew(held: Held): Promise<void> {
   }
 }
 
-/** Whether there was an answer; one tells what the clock of the database shows. */
+/** Whether a row came back; it holds the time of the database. */
 async function ask({ places }: Held, statement: Statement): Promise<boolean> {
   const connection = await line.current()
   const sentAtMs = monotonicMs()

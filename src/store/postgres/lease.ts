@@ -2,50 +2,55 @@ import { Worker } from 'node:worker_threads'
 import { StoreError } from '#kernel/base/errors'
 import { messageOf } from './connection.ts'
 
-/** The clock of the database in milliseconds: the only one that says whether a lease has run out (rule 18). */
+/**
+ * The lease of this process's writer (rule 18). Its row in the database says until when the process counts as alive, on the
+ * database's clock. A worker thread renews it, so that a busy event loop does not look dead, and stops renewing when the main
+ * thread has stopped. An expired lease is never renewed: the process continues as another writer.
+ */
+
+/** The clock of the database in milliseconds, the only one that decides whether a lease has expired (rule 18). */
 export const NOW_MS = 'CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)'
 
-/** What the thread that renews leases is started with. */
 export interface LeaseThreadData {
   readonly url: string
   readonly leaseMs: number
 }
 
-/** A lease to look after, or, without memory, one to forget. */
+/** A lease to renew, or, without memory, one to stop renewing. */
 export interface LeaseOrder {
   readonly id: number
-  /** Whole numbers of 64 bits; `PLACES` says what is where. */
+  /** 64-bit integers at the offsets of `PLACES`. */
   readonly memory?: SharedArrayBuffer
 }
 
-/** What the thread says once it looks after a lease, or could not ask the database what time it is. */
+/** Sent once the thread renews a lease, or when it could not read the database's clock. */
 export interface LeaseReply {
   readonly id: number
   readonly error?: unknown
 }
 
-/** What both threads look at. Times are milliseconds of `monotonicMs`, which is one clock for all threads of a process. */
+/** Memory shared by both threads. Times are milliseconds of `monotonicMs`, one clock for all threads of a process. */
 export const PLACES = {
-  /** Raised while the main thread does its work. */
+  /** Raised regularly while the main thread works. */
   tick: 0,
   /** The number of the writer whose lease is held; 0 for none. */
   writer: 1,
-  /** When the last renewal that succeeded was sent. */
+  /** When the last successful renewal was sent. */
   renewedAt: 2,
-  /** Until when nobody is declared dead. */
+  /** Until then this process declares no writer dead. */
   quietUntil: 3,
-  /** What the clock of the database showed when `monotonicMs` was 0. */
+  /** Time on the database's clock when `monotonicMs` was 0. */
   databaseZero: 4,
-  /** The number of the writer whose lease was found to have run out. */
+  /** The number of the writer whose lease has expired. */
   lost: 5,
 } as const
 
 const PLACE_BYTES = 8
 const THREAD_FILE = import.meta.url.endsWith('.ts') ? './lease-worker.ts' : './lease-worker.js'
 const TICKS_PER_LEASE = 10
-/** No run starts when less than this part of a lease is left. */
+/** No run starts when less than this fraction of a lease is left. */
 const MARGIN = 0.2
-/** Times in records come from the clocks of machines. */
+/** Times in records come from the clocks of the servers, so these may differ from the database's by this much. */
 const MAX_CLOCK_OFFSET_MS = 1_000
 
 export function monotonicMs(): number {
@@ -55,15 +60,9 @@ export function monotonicMs(): number {
 interface LeaseOptions {
   readonly url: string
   readonly leaseMs: number
-  /** The clock of this machine. */
   readonly wallMs: () => number
 }
 
-/**
- * How other replicas see that this process lives: its writer's row says until when, on the clock of the database. A thread
- * of its own renews it, so that a busy event loop does not look like death, and stops when the main thread has stopped.
- * A lease that ran out is gone for good: the process goes on as another writer.
- */
 export class Lease {
   readonly #options: LeaseOptions
   readonly #places = new BigInt64Array(new SharedArrayBuffer(Object.keys(PLACES).length * PLACE_BYTES))
@@ -76,18 +75,18 @@ export class Lease {
     this.#thread = LeaseThread.of(options)
   }
 
-  /** Whether the writer we hold, or held last, can do nothing any more. */
+  /** Whether the lease of the current, or last, writer has expired. */
   get isLost(): boolean {
     const writer = this.#read('writer')
     return writer !== 0 && this.#read('lost') === writer
   }
 
-  /** Rule 18: who missed a renewal may have missed it together with others, and declares nobody dead for a while. */
+  /** Rule 18: other processes may have missed the same renewal, so this one declares no writer dead for a while. */
   get isQuiet(): boolean {
     return monotonicMs() < this.#read('quietUntil')
   }
 
-  /** Resolves when the thread can renew; at once when it already can. */
+  /** Resolves when the thread can renew. */
   async start(): Promise<void> {
     this.#ticking ??= setInterval(() => this.#tick(), this.#options.leaseMs / TICKS_PER_LEASE).unref()
     this.#started ??= this.#thread.add(this.#places.buffer)
@@ -99,7 +98,7 @@ export class Lease {
     }
   }
 
-  /** From now on this writer's lease is renewed; it was given at `sentAtMs` or later. */
+  /** Renews this writer's lease from now on; it was granted at `sentAtMs` or later. */
   hold(writer: number, sentAtMs: number): void {
     if (this.isLost) this.#write('quietUntil', monotonicMs() + this.#options.leaseMs)
     this.#write('renewedAt', sentAtMs)
@@ -107,12 +106,12 @@ export class Lease {
     this.#tick()
   }
 
-  /** The database refused a change of this writer because its lease had run out. */
+  /** The database refused a change of this writer because its lease had expired. */
   noteLost(): void {
     this.#write('lost', this.#read('writer'))
   }
 
-  /** Whether some writer was given a lease, be it lost since. */
+  /** Whether a writer ever got a lease. */
   get isBegun(): boolean {
     return this.#read('writer') !== 0
   }
@@ -151,7 +150,7 @@ export class Lease {
   }
 }
 
-/** How long a thread without leases stays: opening a store again would begin with starting one. */
+/** How long a thread without leases is kept, for a store that is opened again. */
 const LINGER_MS = 5_000
 const RESTART_MS = 500
 
@@ -176,7 +175,7 @@ class LeaseThread {
     this.#data = data
   }
 
-  /** Resolves with its name here once the thread looks after it. */
+  /** Resolves with an id once the thread renews it. */
   add(memory: SharedArrayBuffer): Promise<number> {
     this.#added += 1
     const id = this.#added
@@ -198,10 +197,10 @@ class LeaseThread {
 
   #start(): void {
     const worker = new Worker(new URL(THREAD_FILE, import.meta.url), { workerData: this.#data })
-    worker.on('message', (reply: LeaseReply) => this.#hear(reply))
+    worker.on('message', (reply: LeaseReply) => this.#receive(reply))
     worker.once('error', (error) => this.#giveUp(error))
-    worker.once('exit', () => this.#goOn())
-    // At the end: to listen for messages keeps the process alive again.
+    worker.once('exit', () => this.#restart())
+    // Last, because a message listener keeps the process alive again.
     worker.unref()
     this.#worker = worker
     for (const [id, memory] of this.#leases) this.#order({ id, memory })
@@ -211,7 +210,7 @@ class LeaseThread {
     this.#worker?.postMessage(order)
   }
 
-  #hear({ id, error }: LeaseReply): void {
+  #receive({ id, error }: LeaseReply): void {
     const starting = this.#starting.get(id)
     this.#starting.delete(id)
     if (error === undefined) {
@@ -219,16 +218,16 @@ class LeaseThread {
       return
     }
     this.remove(id)
-    // What comes from another thread has lost its class: without a lease nothing is written, which is a failure of the store.
+    // Errors from another thread lose their class. Without a lease nothing can be written, which is a failure of the store.
     starting?.reject(new StoreError('full', `PostgreSQL gives this process no lease: ${messageOf(error)}`))
   }
 
   #giveUp(error: unknown): void {
-    for (const id of [...this.#starting.keys()]) this.#hear({ id, error })
+    for (const id of [...this.#starting.keys()]) this.#receive({ id, error })
   }
 
-  /** A thread that ended is started again for the leases that it looked after. */
-  #goOn(): void {
+  /** Starts the thread again for the leases that it renewed. */
+  #restart(): void {
     this.#worker = undefined
     this.#giveUp(new Error('the thread that renews leases has ended'))
     const again = () => {

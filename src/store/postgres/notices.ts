@@ -2,57 +2,55 @@ import { randomUUID } from 'node:crypto'
 import type { NotifyChange, StoreWatcher } from '#kernel/store/engine'
 import { Connection, type Statement } from './connection.ts'
 
+/**
+ * Notices between processes about their commits, over LISTEN and NOTIFY on a separate connection. They are sent after the commit:
+ * inside of it they would take a lock that all commits of the database wait for. A change of a single call is announced only if a
+ * process asked for it. A lost notice costs time only, because every waiter also looks by itself.
+ */
+
 const CHANNEL = 'collet'
-/** Between two notices of one process: what is to be told meanwhile goes out together. */
+/** Minimum time between two notices of one process; later names wait and are sent together. */
 const GAP_MS = 20
-/** PostgreSQL takes 8 000 bytes. */
+/** PostgreSQL accepts 8 000 bytes. */
 const MAX_BYTES = 7_500
-/** What somebody waits for is said again this often, and forgotten after three times as long. */
+/** A process repeats the names it waits for this often; others forget them after three times as long. */
 const WANT_AGAIN_MS = 5_000
 const WANTED_MS = 3 * WANT_AGAIN_MS
-/** With more than these in the air everything is told to everybody. */
+/** Beyond this many names, every commit is announced without names. */
 const MAX_WANTED = 10_000
-/** A commit may fall between a wish and its arrival, so whoever wished looks again by itself, twice. */
+/** A commit may happen before a request for notices arrives, so the waiter looks again by itself, twice. */
 const LOOK_AGAIN_MS = [100, 500]
 const RECONNECT_MS = 1_000
-/** Where nothing can be heard, what others wrote is looked for this often. */
+/** How often to poll where notices do not arrive. */
 const POLL_MS = 250
 
 interface NoticesOptions {
-  /** Where to listen. */
   readonly url: string
-  /** Notices can be sent over any connection. */
+  /** Sends over any connection. */
   send(statement: Statement): Promise<unknown>
-  /** Another number than before once another process committed something. */
+  /** Changes whenever another process has committed something. */
   foreignVersion(): Promise<number>
 }
 
-/** What processes say to each other. */
 interface Notice {
   readonly by: string
-  /** Runs and calls that somebody there waits for. */
+  /** Runs and calls that a request in the sending process waits for. */
   readonly want?: readonly string[]
-  /** Runs and calls that changed; `*` when that may be any. */
-  readonly told?: readonly string[] | '*'
-  /** It did not hear what was said before. */
+  /** Runs and calls that changed; `*` when it may be any. */
+  readonly changed?: readonly string[] | '*'
+  /** The sender has just connected and knows of no earlier notices. */
   readonly isNew?: true
 }
 
-/**
- * What processes tell each other about their commits, over LISTEN and NOTIFY on a connection of its own. Notices are sent
- * after the commit and alone: inside of it they would take a lock that all commits of the database wait for. What every
- * call does is told only if somebody said to wait for it. A notice that is lost costs time and nothing else:
- * everybody who waits also looks by itself.
- */
 export class Notices {
   readonly #options: NoticesOptions
   readonly #id = randomUUID()
   readonly #listeners = new Set<NotifyChange>()
-  /** What others wait for, and until when we believe that. */
+  /** Names that other processes wait for, and when to forget them. */
   readonly #wanted = new Map<string, number>()
-  /** The same for those here. */
-  readonly #ownWishes = new Map<string, number>()
-  readonly #outbox = { want: new Set<string>(), told: new Set<string>(), isAnything: false, isNew: false }
+  /** Names that requests of this process wait for. */
+  readonly #ownWanted = new Map<string, number>()
+  readonly #outbox = { want: new Set<string>(), changed: new Set<string>(), isAnything: false, isNew: false }
   #connection: Connection | undefined
   #timer: NodeJS.Timeout | undefined
   #sending: NodeJS.Timeout | undefined
@@ -66,33 +64,33 @@ export class Notices {
     this.#options = options
   }
 
-  /** Whether anybody elsewhere waits for what calls do. */
+  /** Whether another process waits for a call. */
   get isWanted(): boolean {
     return this.#wanted.size > 0
   }
 
-  watch(tell: NotifyChange): StoreWatcher {
-    this.#listeners.add(tell)
+  watch(notify: NotifyChange): StoreWatcher {
+    this.#listeners.add(notify)
     if (this.#timer === undefined && !this.#isClosed) this.#start()
     return {
-      want: (name) => this.#wish(name),
+      want: (name) => this.#want(name),
       end: () => {
-        this.#listeners.delete(tell)
+        this.#listeners.delete(notify)
       },
     }
   }
 
-  /** A commit of ours. Of one that changed what is rare, nobody has to say that it is waited for. */
-  tell(eventsJson: string, isRare: boolean): void {
+  /** Announces a commit of this process. Rare changes are announced even if no process asked for them. */
+  announce(eventsJson: string, isRare: boolean): void {
     if (isRare || this.#wanted.size >= MAX_WANTED) this.#outbox.isAnything = true
-    else for (const name of namesIn(eventsJson)) if (this.#wanted.has(name)) this.#outbox.told.add(name)
+    else for (const name of namesIn(eventsJson)) if (this.#wanted.has(name)) this.#outbox.changed.add(name)
     this.#sendSoon()
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#timer)
-    // A process that ends right after a change still tells of it.
+    // A process that ends right after a change still announces it.
     if (this.#sending !== undefined) await this.#send().catch(() => undefined)
     await this.#connection?.close().catch(() => undefined)
   }
@@ -103,19 +101,19 @@ export class Notices {
     look()
   }
 
-  /** Behind a pooler nobody hears anything. */
+  /** Notices do not pass through a pooler. */
   #startPolling(): void {
     clearInterval(this.#timer)
     this.#timer = setInterval(() => void this.#poll(), POLL_MS).unref()
   }
 
-  /** A store that cannot say whether something changed is asked for the things themselves. */
+  /** If the version cannot be read, listeners look for themselves. */
   async #poll(): Promise<void> {
     if (this.#listeners.size === 0) return
     const version = await this.#options.foreignVersion().catch(() => undefined)
     const isSame = version !== undefined && version === this.#version
     this.#version = version
-    if (!isSame) this.#tellHere(undefined)
+    if (!isSame) this.#notifyHere(undefined)
   }
 
   async #keepUp(): Promise<void> {
@@ -133,16 +131,16 @@ export class Notices {
     if (nowMs - this.#heardAtMs < WANT_AGAIN_MS) return
     this.#heardAtMs = nowMs
     this.#forgetOld(nowMs)
-    for (const name of this.#ownWishes.keys()) this.#outbox.want.add(name)
+    for (const name of this.#ownWanted.keys()) this.#outbox.want.add(name)
     this.#sendSoon()
-    // A connection that answers no more is replaced.
+    // A connection that no longer answers is replaced.
     await this.#connection.one({ text: 'SELECT 1' })
   }
 
   async #connect(): Promise<void> {
     const connection = await Connection.open(this.#options.url, {
       name: 'collet notices',
-      onNotice: (said) => this.#hear(said),
+      onNotice: (text) => this.#receive(text),
     })
     if (this.#isClosed) {
       await connection.close()
@@ -156,41 +154,41 @@ export class Notices {
     await connection.one({ text: `LISTEN ${CHANNEL}` })
     this.#connection = connection
     this.#outbox.isNew = true
-    for (const name of this.#ownWishes.keys()) this.#outbox.want.add(name)
+    for (const name of this.#ownWanted.keys()) this.#outbox.want.add(name)
     this.#sendSoon()
-    // What was said until now was not heard.
-    this.#tellHere(undefined)
+    // Earlier notices were missed.
+    this.#notifyHere(undefined)
   }
 
   #forgetOld(nowMs: number): void {
-    for (const wishes of [this.#wanted, this.#ownWishes]) {
-      for (const [name, untilMs] of wishes) if (untilMs < nowMs) wishes.delete(name)
+    for (const wanted of [this.#wanted, this.#ownWanted]) {
+      for (const [name, untilMs] of wanted) if (untilMs < nowMs) wanted.delete(name)
     }
   }
 
-  #wish(name: string): void {
-    const isNew = !this.#ownWishes.has(name)
-    this.#ownWishes.set(name, performance.now() + WANTED_MS)
+  #want(name: string): void {
+    const isNew = !this.#ownWanted.has(name)
+    this.#ownWanted.set(name, performance.now() + WANTED_MS)
     if (!isNew) return
     this.#outbox.want.add(name)
     this.#sendSoon()
-    for (const ms of LOOK_AGAIN_MS) setTimeout(() => this.#tellHere([name]), ms).unref()
+    for (const ms of LOOK_AGAIN_MS) setTimeout(() => this.#notifyHere([name]), ms).unref()
   }
 
-  #hear(said: string): void {
-    const notice = readNotice(said)
+  #receive(text: string): void {
+    const notice = readNotice(text)
     if (notice === undefined || notice.by === this.#id) return
     const untilMs = performance.now() + WANTED_MS
     for (const name of notice.want ?? []) if (this.#wanted.size < MAX_WANTED) this.#wanted.set(name, untilMs)
     if (notice.isNew === true) {
-      for (const name of this.#ownWishes.keys()) this.#outbox.want.add(name)
-      if (this.#ownWishes.size > 0) this.#sendSoon()
+      for (const name of this.#ownWanted.keys()) this.#outbox.want.add(name)
+      if (this.#ownWanted.size > 0) this.#sendSoon()
     }
-    if (notice.told !== undefined) this.#tellHere(notice.told === '*' ? undefined : notice.told)
+    if (notice.changed !== undefined) this.#notifyHere(notice.changed === '*' ? undefined : notice.changed)
   }
 
-  #tellHere(names: readonly string[] | undefined): void {
-    for (const tell of [...this.#listeners]) tell(names)
+  #notifyHere(names: readonly string[] | undefined): void {
+    for (const notify of [...this.#listeners]) notify(names)
   }
 
   #sendSoon(): void {
@@ -212,16 +210,16 @@ export class Notices {
     }
   }
 
-  /** What there is to say, in as few notices as it fits into. */
+  /** The waiting names, in as few notices as possible. */
   #takeNotices(): readonly string[] {
-    const { want, told, isAnything, isNew } = this.#outbox
+    const { want, changed, isAnything, isNew } = this.#outbox
     const notices: Omit<Notice, 'by'>[] = []
     if (isNew) notices.push({ isNew })
     for (const names of inPieces(want)) notices.push({ want: names })
-    if (isAnything) notices.push({ told: '*' })
-    else for (const names of inPieces(told)) notices.push({ told: names })
+    if (isAnything) notices.push({ changed: '*' })
+    else for (const names of inPieces(changed)) notices.push({ changed: names })
     want.clear()
-    told.clear()
+    changed.clear()
     Object.assign(this.#outbox, { isAnything: false, isNew: false })
     return notices.map((notice) => JSON.stringify({ by: this.#id, ...notice }))
   }
@@ -242,22 +240,22 @@ function inPieces(names: ReadonlySet<string>): readonly (readonly string[])[] {
   return pieces
 }
 
-/** The runs and calls that events are about. */
+/** The runs and calls of these events. */
 function namesIn(eventsJson: string): readonly string[] {
   const events: readonly { readonly run?: string; readonly record?: string }[] = JSON.parse(eventsJson)
   return events.flatMap(({ run, record }) => [run, record].filter((name) => name !== undefined))
 }
 
-/** Anybody who may connect can say anything here. */
-function readNotice(said: string): Notice | undefined {
+/** Any client of the database can send to the channel, so the text is checked. */
+function readNotice(text: string): Notice | undefined {
   try {
-    const notice: Partial<Record<keyof Notice, unknown>> = JSON.parse(said)
-    const { by, want, told, isNew } = notice
+    const notice: Partial<Record<keyof Notice, unknown>> = JSON.parse(text)
+    const { by, want, changed, isNew } = notice
     if (typeof by !== 'string') return undefined
     return {
       by,
       ...(isTexts(want) ? { want } : {}),
-      ...(told === '*' || isTexts(told) ? { told } : {}),
+      ...(changed === '*' || isTexts(changed) ? { changed } : {}),
       ...(isNew === true ? { isNew } : {}),
     }
   } catch {

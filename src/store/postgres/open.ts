@@ -1,5 +1,5 @@
-import { Chain } from '#kernel/store/chain'
 import { get, type Steps, write } from '#kernel/store/engine'
+import { Chain } from '#kernel/store/journal'
 import { KeyRing } from '#kernel/store/key-ring'
 import { RowGuard } from '#kernel/store/row-mac'
 import { text } from '#kernel/store/rows'
@@ -12,32 +12,35 @@ import { PostgresEngine } from './engine.ts'
 import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
+/**
+ * Opens a PostgreSQL database as a store: migrates its tables and refuses a key other than its own (rule 14). `stores.ts` calls it
+ * with the address of a store. Processes that start together migrate one after another.
+ */
+
 interface PostgresStoreOptions {
   readonly url: string
   /**
-   * The database itself, when `url` leads to a pooler that gives every transaction another connection (PgBouncer): what
-   * changes, renews the lease and listens connects there. Without it all goes through the pooler, and what other
-   * replicas do is polled.
+   * Address of the database itself, when `url` is that of a pooler (PgBouncer). Changes, the lease and notices then use it.
+   * Without it all of them go through the pooler, and the changes of other replicas are polled.
    */
   readonly direct?: string | undefined
   readonly masterKey: Uint8Array
-  /** The key before, while it is being changed. */
+  /** The previous key, while it is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
-  /** Default: the tables are made, or brought up to date. */
+  /** Default: the tables are created, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
-  /** Where this process runs, as operators read it. */
+  /** Host and process, for operators. */
   readonly place?: string | undefined
-  /** How long other replicas wait for a sign of life before they take this process for dead; default: that of addresses. */
+  /** How long other replicas wait for a renewal before they consider this process dead; default: that of addresses. */
   readonly leaseMs?: number
-  /** The clock of this machine, which is compared with that of the database. */
+  /** Compared with the clock of the database. */
   readonly wallMs?: () => number
-  /** Called with a row that decides something and was not written with the key. */
+  /** Called once for each guarded row that was changed without the key. */
   readonly onForeign?: ((row: string, table: string) => void) | undefined
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
-/** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, oldMasterKey, schema, nowMs = Date.now, onForeign, onCommit } = options
   const { direct, leaseMs = leaseOfAddress(url), wallMs = Date.now, place } = options
@@ -50,9 +53,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return createColletStore({ definition: DEFINITION, engine, chain, guard, nowMs, isShared: true })
 }
 
-/** Held by the process that makes or changes the tables. */
+/** Held by the process that migrates the tables. */
 const SCHEMA_LOCK = 20_419
-/** How long replicas that start together wait for the one that changes the tables. */
+/** How long replicas that start together wait for the one that migrates. */
 const MAX_MIGRATION_MS = 600_000
 
 interface Preparation {
@@ -61,7 +64,7 @@ interface Preparation {
   readonly migrations?: readonly string[]
 }
 
-/** From whatever is there to the tables of today, or to nothing at all when a step fails. */
+/** Migrates to the current tables, in one transaction. */
 export async function prepareDatabase(
   url: string,
   keys: KeyRing,
@@ -69,9 +72,8 @@ export async function prepareDatabase(
 ): Promise<Migration> {
   let connection: Connection | undefined
   try {
-    connection = await Connection.open(url, { patienceMs: 2 * MAX_MIGRATION_MS })
+    connection = await Connection.open(url, { maxSilenceMs: 2 * MAX_MIGRATION_MS })
     await connection.one(BEGIN)
-    // Who only looks waits for nobody.
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
     const migration = await migrate(connection, keys, { mode, migrations })
     await connection.one({ text: 'COMMIT' })
@@ -79,14 +81,14 @@ export async function prepareDatabase(
   } catch (error) {
     throw storeErrorOf(error, 'cannot open the database')
   } finally {
-    // Ends the transaction too, if it is still open.
+    // This also ends an open transaction.
     await connection?.close()
   }
 }
 
 const BEGIN = { text: 'BEGIN' }
 
-/** A change of the tables itself waits no longer than any other statement: whatever it waits for also waits behind it. */
+/** The migration itself waits no longer than other statements: those that hold its locks would wait for it too. */
 const WAIT_FOR_OTHERS = [
   { text: `SET LOCAL lock_timeout = ${MAX_MIGRATION_MS}` },
   { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` },
@@ -109,7 +111,7 @@ async function migrate(
   return migration
 }
 
-/** Inside a transaction: makes or changes the tables, and notes their version. */
+/** Inside a transaction: runs the steps and records the version. */
 export async function takeSteps(
   connection: Connection,
   steps: readonly string[],
@@ -121,7 +123,7 @@ export async function takeSteps(
   await driveEach(write('writeMeta', VERSION, String(to)), (asks) => answerAll(connection, asks, 'change'))
 }
 
-/** 0 when there are no tables. */
+/** 0 without tables. */
 export async function readSchemaVersion(connection: Connection): Promise<number> {
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   if (rows.length === 0) return 0

@@ -9,13 +9,15 @@ import { driveEach } from './lanes.ts'
 import { NOW_MS } from './lease.ts'
 import { readSchemaVersion, takeSteps } from './open.ts'
 
+/** The tables of a PostgreSQL database for `collet store copy` (`copy.ts`): bulk reads and inserts, numbers, and the freeze. */
+
 const TYPES = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' } as const
 
-/** Counting the rows of a large table takes its time. */
+/** Counting the rows of a large table takes long. */
 const COUNTING_MS = 3_600_000
 
 export async function openPostgresTables(url: string): Promise<StoreTables> {
-  const connection = await Connection.open(url, { patienceMs: COUNTING_MS })
+  const connection = await Connection.open(url, { maxSilenceMs: COUNTING_MS })
   const query = async (statement: string, ...values: SqlValue[]): Promise<readonly Row[]> => {
     try {
       return (await connection.one({ text: numbered(statement), values })).rows
@@ -85,7 +87,7 @@ export async function openPostgresTables(url: string): Promise<StoreTables> {
   }
 }
 
-/** Whether the database gives its rows their numbers. */
+/** Whether the database numbers its rows. */
 function isNumbered({ key }: TableShape): boolean {
   return key.join() === 'no'
 }
@@ -97,6 +99,6 @@ function refuseNul({ name, columns }: TableShape, arrays: readonly (readonly Sql
   if (at === -1) return
   throw new StoreError(
     'not_written',
-    `a text in ${name}.${columns[at]?.name} holds NUL, which PostgreSQL cannot keep`,
+    `a text in ${name}.${columns[at]?.name} holds NUL, which PostgreSQL cannot store`,
   )
 }

@@ -4,18 +4,19 @@ import type { RowGuard } from '#kernel/store/row-mac'
 import { answerAll, isPresumable, presumedStatements } from './batches.ts'
 import type { Connection, Statement } from './connection.ts'
 
+/**
+ * A transaction with few round trips, each of which costs as much as the work of many rows. Its beginning is sent with its first
+ * statement. A statement whose answer is nearly always the same (the key of a new call is free, an ending run is still this
+ * writer's) is answered at once and sent later, at the latest with the commit, in a form that fails if the answer was different.
+ * Then nothing of the transaction happened, and the engine repeats the changes with `ask`.
+ */
+
 const COMMIT = { text: 'COMMIT' }
 const ROLLBACK = { text: 'ROLLBACK' }
 
-/** Whether what nearly always happens is taken for granted until the commit. */
+/** Whether answers that are nearly always the same are presumed until the commit. */
 export type Trust = 'presume' | 'ask'
 
-/**
- * A transaction that says as little as it can: a round trip costs as much as the work of many rows. What begins it goes out with
- * its first statement. A statement whose answer is nearly always the same (a new call's key is free, a run that ends is still
- * ours) is answered at once and sent with the next one, at the latest with the commit, in a form that fails when the answer was
- * another: then nothing of the transaction happened, and the same changes are made again with `ask`.
- */
 export class Transaction {
   readonly connection: Connection
   readonly #guard: RowGuard
@@ -31,12 +32,12 @@ export class Transaction {
     this.#trust = trust
   }
 
-  /** Whether a failure may come from something that was presumed. */
+  /** Whether a failure may come from a wrong presumption. */
   get isDoubtful(): boolean {
     return this.#isDoubtful
   }
 
-  /** Begins before anything is asked, for whoever must know when. */
+  /** Begins it before the first statement, for callers that need the time. */
   async open(): Promise<void> {
     await this.connection.send(this.#unsent())
   }
@@ -48,7 +49,7 @@ export class Transaction {
     for (const ask of open) this.#guard.check(ask)
   }
 
-  /** Ends it, or says that there is nothing to end: a `COMMIT` after a failure succeeds as `ROLLBACK`. */
+  /** A `COMMIT` after a failure succeeds as `ROLLBACK`, so the command is checked. */
   async commit(last: readonly Statement[]): Promise<void> {
     const results = await this.connection.send([...this.#unsent(), ...last, COMMIT])
     if (results.at(-1)?.command !== 'COMMIT') throw new StoreError('not_written', 'the commit was undone')
@@ -66,7 +67,7 @@ export class Transaction {
     return true
   }
 
-  /** In the order of the steps: what comes later may rely on it. */
+  /** In the order of the steps, because later ones may depend on earlier ones. */
   #unsent(): readonly Statement[] {
     const unsent = [...this.#opening, ...presumedStatements(this.#presumed)]
     this.#opening = []

@@ -6,7 +6,7 @@ export function openSqliteStore(options: SqliteOptions): Store {
   return createColletStore(openSqlite(DEFINITION, options))
 }
 
-/** The store of the product in memory. */
+/** The store of the product in memory, for tests and tools without effects. */
 export function openMemoryStore(options?: Omit<SqliteOptions, 'path' | 'masterKey'>): Store {
   return createColletStore(openInMemory(DEFINITION, options))
 }

@@ -8,7 +8,7 @@ import { isLocked } from '#kernel/store/sqlite/files'
 import { DEFINITION } from '#store/collet-store'
 import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
 
-/** The file is made when it is not there; a copy is as private as the database it is made from. */
+/** The tables of a SQLite file for `collet store copy` (`copy.ts`). A missing file is created, readable by its owner only. */
 export function openSqliteTables(path: string): StoreTables {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
@@ -29,7 +29,7 @@ export function openSqliteTables(path: string): StoreTables {
         .all()
         .filter((row) => isLocked(path, text(row, 'id')))
         .map((row) => optionalText(row, 'place') ?? text(row, 'id')),
-    /** The write lock of the file: readers go on, and there is one writer at most. */
+    /** Takes the write lock of the file; readers continue. */
     freeze: async () => database.begin(),
     query: async (statement, ...values) => connection.prepare(statement).all(...values),
     async insert({ name, columns }, rows) {
@@ -41,7 +41,7 @@ export function openSqliteTables(path: string): StoreTables {
     },
     lastNumber: async (table) => optionalInteger(numbers(table) ?? { seq: null }, 'seq'),
     async raiseNumber(table, last) {
-      // Other tables count on from their last row.
+      // Tables without a sequence continue from their last row.
       const row = numbers(table)
       if (row === undefined || integer(row, 'seq') >= last) return
       connection.prepare('UPDATE sqlite_sequence SET seq = ? WHERE name = ?').run(last, table.name)

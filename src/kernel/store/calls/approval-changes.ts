@@ -28,7 +28,6 @@ import type { ApprovalChanged } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/journal/notices'
 import { labelOf, type RunFact } from '#kernel/run/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#kernel/store/engine'
-import { sealReason } from '#kernel/store/journal'
 import type { GuardedTable } from '#kernel/store/module'
 import { sealRow } from '#kernel/store/row-mac'
 import {
@@ -40,6 +39,7 @@ import {
   ownText,
   type SealedText,
   type Slice,
+  sealReason,
   TIERS,
   text,
   word,

@@ -24,10 +24,9 @@ import {
   type StoreContext,
   write,
 } from '#kernel/store/engine'
-import { openReason, resealReason } from '#kernel/store/journal'
 import type { Resealing } from '#kernel/store/key-ring'
 import { resealingOf } from '#kernel/store/row-mac'
-import { integer, text } from '#kernel/store/rows'
+import { integer, openReason, resealReason, text } from '#kernel/store/rows'
 import {
   approvalFromRow,
   decide,

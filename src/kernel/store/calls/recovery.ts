@@ -3,7 +3,6 @@ import { lastFailure, MAX_ATTEMPTS } from '#kernel/call/look-up'
 import { ambiguousEvent, endedEvent } from '#kernel/journal/append'
 import type { AmbiguousCall } from '#kernel/journal/notices'
 import { sessionLostError } from '#kernel/run/session-ends'
-import { checkpointSignature } from '#kernel/store/chain'
 import {
   all,
   type CommitGroup,
@@ -15,6 +14,7 @@ import {
   type StoreContext,
   write,
 } from '#kernel/store/engine'
+import { checkpointSignature } from '#kernel/store/journal'
 import type { Generation } from '#kernel/store/key-ring'
 import type { Forgetting, RetentionPolicy, StoreDefinition } from '#kernel/store/module'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'

@@ -39,13 +39,13 @@ import {
   type StoreContext,
   write,
 } from '#kernel/store/engine'
-import { openReasonIn } from '#kernel/store/journal'
 import {
   boundText,
   callerSlice,
   callerToText,
   integer,
   NO_SLICE,
+  openReasonIn,
   optionalInteger,
   optionalText,
   readCaller,

@@ -3,7 +3,6 @@ import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError } from '#kernel/base/errors'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import type { Chain, ChainHead } from '#kernel/store/chain'
 import {
   type Ask,
   drive,
@@ -15,6 +14,7 @@ import {
   type Steps,
   type StoreWatcher,
 } from '#kernel/store/engine'
+import type { Chain, ChainHead } from '#kernel/store/journal'
 import type { KeyRing } from '#kernel/store/key-ring'
 import type { StoreDefinition } from '#kernel/store/module'
 import type { RowGuard } from '#kernel/store/row-mac'

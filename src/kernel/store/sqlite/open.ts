@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
-import { Chain } from '#kernel/store/chain'
+import { Chain } from '#kernel/store/journal'
 import { KeyRing } from '#kernel/store/key-ring'
 import type { StoreDefinition } from '#kernel/store/module'
 import { RowGuard } from '#kernel/store/row-mac'

@@ -9,7 +9,7 @@ import { Secret } from '#kernel/base/secret'
 import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { sampleTool } from '../../../test/contracts/samples.ts'
-import { UnsavedOutcomes } from './store-health.ts'
+import { UnsavedOutcomes } from './gateway.ts'
 
 describe('an error no wire can carry', () => {
   it('rule 11: a started call ends with what fits of it, and is recorded', async () => {
