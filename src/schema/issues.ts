@@ -98,7 +98,13 @@ function closestBranch(
   if (first === undefined) return undefined
   const isClear = second === undefined || first.penalty < second.penalty
   if (isClear && first.penalty < WRONG_MEMBER_VALUE) return first.branch
-  const shared = first.branch.flatMap((problem) => sharedProblem(problem, branches))
+  const byPointer = branches.map((branch) => Map.groupBy(branch, ({ pointer }) => pointer))
+  const shared = first.branch.flatMap((problem) =>
+    sharedProblem(
+      problem,
+      byPointer.map((found) => found.get(problem.pointer)?.[0]),
+    ),
+  )
   if (shared.length > 0) return shared
   return isClear ? first.branch : undefined
 }
@@ -113,11 +119,7 @@ function penaltyOf(branch: readonly Explained[], depth: number): number {
 }
 
 /** A discriminator that no branch accepts, or a member that every branch requires. */
-function sharedProblem(
-  problem: Explained,
-  branches: readonly (readonly Explained[])[],
-): readonly Explained[] {
-  const here = branches.map((branch) => branch.find(({ pointer }) => pointer === problem.pointer))
+function sharedProblem(problem: Explained, here: readonly (Explained | undefined)[]): readonly Explained[] {
   if (here.every((other) => other?.message === problem.message)) return [problem]
   if (here.some((other) => other?.accepted === undefined)) return []
   const accepted = here.flatMap((other) => other?.accepted ?? [])

@@ -83,6 +83,11 @@ function nested(levels: number): JsonValue {
 
 const LEVEL: JsonObject = { type: 'object', properties: { a: { $ref: '#/$defs/level' } } }
 const MEMBERS = Object.fromEntries(list(10_000, (index) => [`k${index}`, index]))
+const CLOSED: JsonObject = {
+  properties: Object.fromEntries(list(3_000, (index) => [`some_property_${index}_x`, {}])),
+  additionalProperties: false,
+}
+const UNKNOWN = Object.fromEntries(list(1_900, (index) => [`same_property_y${index}`, 1]))
 const SLOW = '.*a.{40}|.*b.{40}'
 
 const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
@@ -162,6 +167,12 @@ const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
     'a value nested 5 000 levels',
     { $ref: '#/$defs/a', $defs: { a: { additionalProperties: { $ref: '#/$defs/a' } } } },
     nested(5_000),
+  ],
+  ['unknown members beside many known ones', CLOSED, UNKNOWN],
+  [
+    'unknown members in several branches',
+    { anyOf: [CLOSED, { ...CLOSED, required: ['z'] }, { ...CLOSED, minProperties: 1 }] },
+    UNKNOWN,
   ],
   ['many small repetitions', { allOf: list(500, (n) => ({ pattern: `(x{9}|y{${n}}){9}` })) }, letters(1_000)],
 ]

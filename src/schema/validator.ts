@@ -372,8 +372,11 @@ function checkPropertyNames({ propertyNames }: JsonObject, document: SchemaDocum
   )
 }
 
-function checkMembers(schema: JsonObject, document: SchemaDocument): Check {
-  const { properties, patternProperties, additionalProperties } = schema
+function checkMembers(
+  { properties, patternProperties, additionalProperties }: JsonObject,
+  document: SchemaDocument,
+): Check {
+  const known = isJsonObject(properties) ? Object.keys(properties) : undefined
   const declared = new Map(membersOf(properties).map(([name, each]) => [name, document.checkOf(each)]))
   const patterned = membersOf(patternProperties).map(([source, each]) => ({
     pattern: document.patternOf(source),
@@ -392,20 +395,9 @@ function checkMembers(schema: JsonObject, document: SchemaDocument): Check {
     if (!isKnown && others === undefined) return true
     evaluated?.addName(name, run)
     if (isKnown || others === undefined) return fits
-    if (others === REFUSE) return failUnknown('additionalProperties', name, schema, run, at)
+    if (others === REFUSE) return run.failUnknown('additionalProperties', name, known, at)
     return others(member, run, run.pointerTo(at, name), undefined)
   })
-}
-
-function failUnknown(
-  keyword: string,
-  name: string,
-  { properties }: JsonObject,
-  run: CheckRun,
-  at: string,
-): false {
-  const known = isJsonObject(properties) ? Object.keys(properties) : undefined
-  return run.fail(keyword, { unknownProperty: name, known }, at)
 }
 
 function checkDependents(written: JsonValue | undefined, document: SchemaDocument): Check {
@@ -428,12 +420,16 @@ function checkUnevaluatedItems({ unevaluatedItems }: JsonObject, document: Schem
   })
 }
 
-function checkUnevaluatedProperties(schema: JsonObject, document: SchemaDocument): Check {
-  const check = document.checkOf(schema.unevaluatedProperties)
+function checkUnevaluatedProperties(
+  { unevaluatedProperties, properties }: JsonObject,
+  document: SchemaDocument,
+): Check {
+  const check = document.checkOf(unevaluatedProperties)
+  const known = isJsonObject(properties) ? Object.keys(properties) : undefined
   return eachMember((member, name, run, at, evaluated) => {
     if (evaluated?.names.has(name)) return true
     evaluated?.addName(name, run)
-    if (check === REFUSE) return failUnknown('unevaluatedProperties', name, schema, run, at)
+    if (check === REFUSE) return run.failUnknown('unevaluatedProperties', name, known, at)
     return check(member, run, run.pointerTo(at, name), undefined)
   })
 }
