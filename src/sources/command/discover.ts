@@ -15,7 +15,6 @@ import type { CommandOptions, CommandSourceOptions } from './options.ts'
 interface CommandHost {
   readonly options: CommandSourceOptions
   readonly folder: string
-  /** The search path for programs. */
   readonly path: string
   readonly confinement: Confinement
 }

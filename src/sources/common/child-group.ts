@@ -125,7 +125,6 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
 
 interface Machine {
   readonly platform: string
-  /** The Node that runs this process. */
   readonly execPath: string
 }
 

@@ -14,7 +14,6 @@ export interface Confinement {
   readonly bwrap: string | undefined
   /** Why there is none, as a text for the operator. */
   readonly whyNot: string
-  /** Absolute path of `prlimit`. */
   readonly prlimit: string | undefined
 }
 

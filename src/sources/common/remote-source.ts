@@ -14,7 +14,6 @@ interface RemoteServer {
   isOutage(error: unknown): boolean
   /** See `Source.keptId`. */
   readonly keptId?: NonNullable<Source['keptId']>
-  /** Ends every request. */
   readonly closing: AbortController
 }
 
@@ -85,4 +84,13 @@ class ServerHealth {
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : 'It cannot be asked.'
+}
+
+/** Our credentials are for the configured address; the accepted one may differ (rule 32). */
+export function checkAddress(nativeName: string, accepted: string, configured: string): void {
+  if (accepted === configured) return
+  throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
+    canRetry: true,
+    developerMessage: `Accepted for ${accepted}, configured is ${configured}: accept the change first.`,
+  })
 }

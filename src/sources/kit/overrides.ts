@@ -38,7 +38,6 @@ export interface IdleOverride {
 interface KnownNames {
   /** Names that are offered, excluded by the operator's filters, or were pinned at some time. */
   readonly native: ReadonlySet<string>
-  /** The accepted definitions as tools. */
   readonly tools: readonly {
     readonly id: string
     readonly names: readonly string[]

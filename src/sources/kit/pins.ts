@@ -239,7 +239,6 @@ export class Pins {
   }
 }
 
-/** True if no operator has decided. */
 function isUndecided({ waiting }: PinRecord): boolean {
   return waiting !== undefined && waiting.rejected === undefined
 }

@@ -111,7 +111,6 @@ interface ProjectOptions {
   readonly invoke?: Source['invoke']
 }
 
-/** The parts of a tool's names. */
 export interface Naming {
   readonly toolkit: string
   readonly local: string

@@ -320,7 +320,6 @@ function isSame(before: JsonValue | undefined, after: JsonValue | undefined): bo
   return canonicalJson(before) === canonicalJson(after)
 }
 
-/** True if only annotations differ. */
 function meansTheSame(keyword: string, before: JsonValue | undefined, after: JsonValue | undefined): boolean {
   if (before === undefined || after === undefined) return false
   return keywordMeaning(keyword, before) === keywordMeaning(keyword, after)

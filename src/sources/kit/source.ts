@@ -103,7 +103,6 @@ export interface Discovery {
   readonly leftOut?: readonly string[]
 }
 
-/** One call of an accepted definition. */
 export interface Invocation {
   readonly nativeName: string
   readonly binding: JsonObject

@@ -122,7 +122,6 @@ interface Sign {
   readonly honest?: (clause: string) => boolean
 }
 
-/** Maximum length of a clause. */
 const MAX_CLAUSE_LENGTH = 200
 
 function clauseAround(text: string, start: number, end: number): string {
@@ -154,7 +153,6 @@ const TALK =
 const SEND =
   '(?:send|post|forward|upload|submit|transmit|copy|leak|exfiltrate|e-?mail|bcc|pass|include|append|insert|embed|put|attach|encode|provide)'
 
-/** Verbs of passing something on. */
 const SENDING =
   /send|post|forward|upload|submit|transmit|copy|leak|exfiltrat|mail|bcc|pass|includ|append|insert|embed|put|attach|encod|provid/
 

@@ -66,7 +66,6 @@ interface ConnectionOptions {
   readonly callsAtOnce: number
   /** `asks`: the server has asked a question at some time. */
   readonly traits: { readonly asks: boolean }
-  /** The server is gone. */
   onLost(): void
 }
 

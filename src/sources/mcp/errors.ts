@@ -48,7 +48,6 @@ export class NotConnected extends Error {
   override readonly message = 'Not connected'
 }
 
-/** The connection ended before the answer. */
 export class ConnectionClosed extends Error {
   override readonly name = 'ConnectionClosed'
   override readonly message = 'Connection closed'

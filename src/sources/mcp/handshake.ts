@@ -20,7 +20,6 @@ import type { Endpoint } from './upstream.ts'
 
 /** What is the same for all connections of a source. */
 export interface ConnectionSetting {
-  /** Key of the source. */
   readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions

@@ -239,7 +239,6 @@ function closed() {
   return fault('upstream_failed', 'The server is stopping.', { canRetry: true })
 }
 
-/** A pool whose connections are processes. */
 interface ProcessHolder {
   /** Closes the longest idle connection; `false` if all are in use. */
   closeIdle(): Promise<boolean>

@@ -35,7 +35,6 @@ const SETTLING_MS = 1000
 const NO_CREDENTIALS: Credentials = { headers: {}, fingerprint: '' }
 
 interface UpstreamOptions {
-  /** Key of the source. */
   readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
@@ -109,7 +108,6 @@ export class Upstream {
     return this.#lease(`${SESSION}${sessionId}`, credentials, signal)
   }
 
-  /** The server answered a call. */
   succeeded(): void {
     if (this.#backoff.failures > 0) this.#backoff.succeeded()
     if (this.#health.state !== 'ready') this.#health = { state: 'ready' }

@@ -95,7 +95,6 @@ const WORKER_MEGABYTES = 1_024
 /** A larger young generation lets the memory of a large document grow before it is collected. */
 const WORKER_YOUNG_MEGABYTES = 6
 
-/** The thread decodes the text. */
 export interface WorkerData extends Omit<ReadingRequest, 'takeText'> {
   readonly bytes: Uint8Array
 }

@@ -154,7 +154,6 @@ const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; r
     ['multi', { style: 'form', explode: true }],
   ])
 
-/** Reads one operation of Swagger 2.0. */
 function readSwaggerOperation(documents: Documents, node: OperationNode): Operation {
   const { operation } = node
   const declared = declaredParameters(documents, node)

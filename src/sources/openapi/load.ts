@@ -108,7 +108,6 @@ const MAX_CHARACTERS = 64 * 1_048_576
  */
 const MAX_VALUES = 8_000_000
 
-/** The remaining number of values. */
 interface Room {
   values: number
 }

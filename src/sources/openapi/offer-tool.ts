@@ -312,7 +312,6 @@ interface Shape {
   readonly schema: JsonObject
 }
 
-/** The schemas of all successes. */
 function shapesOf(
   responses: readonly SuccessResponse[],
   definitions: SchemaDefinitions,

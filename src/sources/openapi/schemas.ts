@@ -19,7 +19,6 @@ import type { Dialect } from './operation.ts'
 
 export type Direction = 'input' | 'output'
 
-/** The context for lowering one schema. */
 interface Lowering {
   readonly documents: Documents
   readonly dialect: Dialect

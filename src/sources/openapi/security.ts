@@ -219,7 +219,6 @@ function defaultSecret(key: string, scheme: string): string {
   return `${key}_${scheme.replaceAll(/[^A-Za-z0-9_]/g, '_')}`
 }
 
-/** A security scheme of the document. */
 interface SecurityScheme {
   readonly placement: Pick<BoundCredential, 'in' | 'name' | 'form'>
   /** True if the scheme has scopes and tokens of an authorization server. */

@@ -24,7 +24,7 @@ import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
 import { readAnswer, readWithin } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
-import { remoteSource } from '#sources/common/remote-source'
+import { checkAddress, remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import type { OpenToolSourceOptions } from './options.ts'
 
@@ -69,8 +69,8 @@ export function createOpenToolSource(
 }
 
 /**
- * Calls a function, once: because only servers of this package recognise a repeated call (OTS-66), by the key
- * of its effect (rule 27).
+ * Calls a function once, because only servers of this package recognise a repeated call (OTS-66), by the key of its
+ * effect (rule 27).
  */
 async function invokeOpenTool(
   invocation: Invocation,
@@ -95,15 +95,6 @@ async function invokeOpenTool(
     settings.signal?.throwIfAborted()
     throw forwarded.toToolError(error)
   }
-}
-
-/** Our key is for the configured address; the accepted one may differ (rule 32). */
-function checkAddress(nativeName: string, accepted: string, configured: string): void {
-  if (accepted === configured) return
-  throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
-    canRetry: true,
-    developerMessage: `Accepted for ${accepted}, configured is ${configured}: accept the change first.`,
-  })
 }
 
 interface Discovering {

@@ -19,7 +19,7 @@ import {
 } from '#protocols/otc/codec-client'
 import { readAnswer, readList } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
-import { remoteSource } from '#sources/common/remote-source'
+import { checkAddress, remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
@@ -77,7 +77,7 @@ interface OtcWorld {
 async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonValue> {
   const { nativeName, context } = invocation
   const binding = readBinding(BINDING, nativeName, invocation.binding)
-  checkAddress(nativeName, binding, world.settings)
+  checkAddress(nativeName, binding.url, world.settings.server.base)
   const forwarded = new ForwardedCall(world.settings.fetch, world.settings.server.origin, context.traceparent)
   try {
     const run = runOf(invocation, binding, {
@@ -92,15 +92,6 @@ async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonV
     world.settings.signal?.throwIfAborted()
     throw forwarded.toToolError(error)
   }
-}
-
-/** Our credentials are for the configured address; the accepted one may differ (rule 32). */
-function checkAddress(nativeName: string, { url }: OtcBinding, { server }: ClientSettings): void {
-  if (url === server.base) return
-  throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
-    canRetry: true,
-    developerMessage: `Accepted for ${url}, configured is ${server.base}: accept the change first.`,
-  })
 }
 
 function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWorld): CallRun {

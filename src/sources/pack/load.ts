@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { z } from 'zod'
+import { defined } from '#kernel/base/defined'
 import { describeIssue, fault, ToolError } from '#kernel/base/errors'
 import { compareVersions } from '#kernel/base/ids'
 import { copyJson, type JsonObject, type JsonValue } from '#kernel/base/json'
@@ -100,8 +101,7 @@ function restrictions(policy: ToolPolicy): PolicyDefinition {
     ...(safetyTier === 'exec' ? { safetyTier, approval: 'always' } : { approval }),
     scopes,
     timeoutMs,
-    ...(costHint === undefined ? {} : { costHint }),
-    ...(latencyHint === undefined ? {} : { latencyHint }),
+    ...defined({ costHint, latencyHint }),
   }
 }
 
@@ -123,7 +123,6 @@ const PACKAGE_FILE = z.looseObject({
 
 /** A pack on this machine, and its declared needs. */
 export interface LocatedPack {
-  /** The folder of its files. */
   readonly root: string
   /** What it may read of its own: that folder, or a single file. */
   readonly own: string
@@ -201,8 +200,7 @@ async function identify(
     requires: [...new Set([...(pack.runtime?.requires ?? []), ...(packed.collet?.requires ?? [])])],
     identity: {
       type: 'pack',
-      ...(name === undefined ? {} : { name }),
-      ...(version === undefined ? {} : { version }),
+      ...defined({ name, version }),
       entry: digest,
     },
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { defined } from '#kernel/base/defined'
 import type { Elicitation } from '#kernel/base/elicitation'
 import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
@@ -125,7 +126,6 @@ export function parseMessage(value: unknown): ToServer | undefined {
   return MESSAGE.safeParse(value).data
 }
 
-/** Maximum length of a line. */
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 /** Messages between the server and the process of a pack. */
@@ -230,7 +230,6 @@ export function sentError(error: unknown): SentError {
   }
 }
 
-/** The error on the receiving side. */
 export function receivedError(sent: SentError): ToolError | Error {
   const { said, code, message, developerMessage, retryAfterMs, additionalPromptContent, errorNumber } = sent
   if (!said)
@@ -240,9 +239,6 @@ export function receivedError(sent: SentError): ToolError | Error {
     )
   return fault(code, message, {
     canRetry: sent.canRetry,
-    ...(developerMessage === undefined ? {} : { developerMessage }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
-    ...(errorNumber === undefined ? {} : { errorNumber }),
+    ...defined({ developerMessage, retryAfterMs, additionalPromptContent, errorNumber }),
   })
 }

@@ -62,7 +62,6 @@ interface OpenCall {
 
 export class PackProcess {
   readonly described: Promise<Described>
-  /** Why it ended. */
   readonly ended: Promise<string>
   readonly #group: ChildGroup
   readonly #channel: PackChannel | undefined
