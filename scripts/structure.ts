@@ -31,7 +31,6 @@ const SMALL_FOR_A_REASON: Readonly<Record<string, string>> = {
     ]),
   ),
   'src/kernel/store/sqlite/open.ts': 'opens the kernel’s own store, without the modules of the product',
-  'src/server/resource-metadata.ts': 'RFC 9728 is a concept of its own',
 }
 
 export interface Module {

@@ -32,6 +32,62 @@ export interface Authenticator {
   close(): Promise<void>
 }
 
+/** An authenticator whose settings a reload can replace while requests are authenticated. */
+export class ReloadableAuthenticator implements Authenticator {
+  readonly #open: (settings: Settings['auth']) => Authenticator
+  #current: Authenticator
+
+  constructor(settings: Settings['auth'], open: (settings: Settings['auth']) => Authenticator) {
+    this.#open = open
+    this.#current = open(settings)
+  }
+
+  get isConfigured(): boolean {
+    return this.#current.isConfigured
+  }
+
+  get openCaller(): Principal | undefined {
+    return this.#current.openCaller
+  }
+
+  authenticate(headers: RequestHeaders): MaybePromise<Principal> {
+    return this.#current.authenticate(headers)
+  }
+
+  callerNamed(owner: KeyOwner): Promise<Principal | undefined> {
+    return this.#current.callerNamed(owner)
+  }
+
+  refresh(): MaybePromise<void> {
+    return this.#current.refresh()
+  }
+
+  close(): Promise<void> {
+    return this.#current.close()
+  }
+
+  /**
+   * Uses other settings from now on, unless `check` throws. Without settings the current authenticator is checked and kept,
+   * with the answers of issuers and the valid tokens that it remembers.
+   */
+  async replace(
+    settings: Settings['auth'] | undefined,
+    check: (next: Authenticator) => Promise<void>,
+  ): Promise<void> {
+    const before = this.#current
+    const next = settings === undefined ? before : this.#open(settings)
+    try {
+      await next.refresh()
+      await check(next)
+    } catch (error) {
+      if (next !== before) await next.close()
+      throw error
+    }
+    this.#current = next
+    if (next !== before) await before.close()
+  }
+}
+
 interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch

@@ -5,9 +5,9 @@ import type { Clock } from '#kernel/base/clock'
 import { operatorNames } from '#kernel/base/ids'
 import type { Tool } from '#kernel/tool/tool'
 import { approverScopes } from '#server/admin/key-grants'
-import { findClosedEntries, findIdleNames, keysIn } from '#server/idle-names'
 import { findKnownTools, knownSources, namingOfPin } from '#server/known-tools'
 import { overridesOf } from '#server/sources'
+import { findClosedEntries, findUnusedNames, keysIn } from '#server/unused-names'
 import { idleOverrides } from '#sources/kit/overrides'
 import { functionNameOf } from '#sources/kit/project'
 import type { Store } from '#store/collet-store'
@@ -85,7 +85,7 @@ async function checkIdle(
   const keys = store === undefined ? undefined : await keysIn(store)
   const things = { tools, sources, unread, keys }
   return [
-    ...findIdleNames(written, things).map((text) => warn('names', text, 'Correct the name, or remove it.')),
+    ...findUnusedNames(written, things).map((text) => warn('names', text, 'Correct the name, or remove it.')),
     ...findClosedEntries(written, things, clock.nowMs()).map((text) =>
       warn('keys', text, 'Until then this entry lets the key see no tool.'),
     ),

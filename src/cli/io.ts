@@ -32,7 +32,7 @@ export interface Services {
     settings: Settings,
     options: {
       readonly allowAnonymous: boolean
-      readonly opentool?: NonNullable<StartOptions['opentool']>
+      readonly protocols?: NonNullable<StartOptions['protocols']>
       readonly worker?: WorkerShare
       readonly config?: NonNullable<StartOptions['config']>
       readonly developing?: NonNullable<StartOptions['developing']>

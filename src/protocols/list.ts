@@ -23,3 +23,6 @@ export type ProtocolConfigs = {
 export type ProtocolSettings = {
   readonly [Name in keyof Protocols]: SectionSettings<Protocols[Name]['settings']>
 }
+
+/** Options that a command sets for single protocols, by protocol. */
+export type ProtocolOptions = NonNullable<Parameters<Protocols['opentool']['serve']>[2]>

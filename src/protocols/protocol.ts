@@ -4,7 +4,6 @@ import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { Gateway } from '#kernel/call/gateway'
 import type { ChallengeRecord } from '#kernel/call/stages'
-import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ConsentObstacle } from '#stages/credentials/consent-obstacles'
 import type { Store } from '#store/collet-store'
 import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
@@ -17,15 +16,18 @@ import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
  */
 
 /** One protocol as the server sees it: its config section, its routes, its root and its headers. */
-export interface Protocol<Settings> {
+export interface Protocol<Settings, Options = object> {
   /** Members of its config section with their defaults. */
   readonly settings: z.ZodRawShape
   /** The path that clients name as the resource of an access token (RFC 9728). */
   readonly root: string
   /** Headers that pages of other origins may send and read, besides those of every protocol. */
   readonly headers: { readonly sent: readonly string[]; readonly read: readonly string[] }
-  /** Opens the protocol. `settings` holds all sections of the config; a protocol declares the sections it reads. */
-  serve(settings: Settings, services: ProtocolServices): Promise<ServedProtocol>
+  /**
+   * Opens the protocol. `settings` holds all sections of the config; a protocol declares the sections it
+   * reads. `options` has what a command sets besides, by protocol.
+   */
+  serve(settings: Settings, services: ProtocolServices, options?: Options): Promise<ServedProtocol>
 }
 
 export interface ServedProtocol {
@@ -49,8 +51,6 @@ export interface ProtocolServices {
   /** URL of the metadata document that names the token issuers for a path; absent without an issuer. */
   readonly metadataUrl?: ((path: string) => string) | undefined
   readonly consents?: Consents
-  /** Options that only `collet opentool start` sets. */
-  readonly opentool?: OpenToolServing | undefined
   /** Called when a tool is looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
 }

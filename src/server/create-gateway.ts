@@ -136,7 +136,10 @@ export async function createGateway<const Tools extends readonly ToolEntry[], Na
       gateway.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
     endRun: (runId, principal = ANONYMOUS) => gateway.endRun(principal, runId),
     approvals: gatewayApprovals(gateway.approvals),
-    close: () => close(GRACE_MS),
+    async close() {
+      await gateway.drain(GRACE_MS)
+      await close()
+    },
   }
 }
 

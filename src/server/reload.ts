@@ -1,9 +1,12 @@
+import type { ReloadableAuthenticator } from '#auth/authenticator'
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
+import { fault } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { Store } from '#store/collet-store'
-import { StartRefused } from './safety.ts'
+import type { Parts } from './part.ts'
+import { asKeyed, checkExposure, checkPrincipals, StartRefused } from './safety.ts'
 
 /** What a server did with a config that was read again. */
 export interface Reloaded {
@@ -146,6 +149,63 @@ export function isRefusal(error: unknown): error is ConfigError | StartRefused {
 
 function isNothing(outcome: Reloaded | Error): boolean {
   return !(outcome instanceof Error) && Object.values(outcome).every((names) => names.length === 0)
+}
+
+/** The state of a server that a reload changes. */
+interface ReloadHost {
+  readonly settings: { current: Settings }
+  readonly options: { readonly config?: ConfigSource; readonly allowAnonymous?: boolean }
+  readonly authenticator: ReloadableAuthenticator
+  readonly store: Pick<Store, 'reloads' | 'keys'>
+  readonly log: Logger
+}
+
+export interface OpenReloads extends Pick<Reloads, 'readHere' | 'readEverywhere' | 'close'> {
+  /** Applies settings that may change while calls run, or throws and changes nothing. */
+  apply(next: Settings): Promise<Reloaded>
+}
+
+/** Lets a server reload its settings; `parts` receive them. */
+export function openReloads(host: ReloadHost, parts: Pick<Parts, 'onReload'>): OpenReloads {
+  const { options, store, log } = host
+  const apply = (next: Settings) => applySettings(host, parts, next)
+  const { config } = options
+  const reloads = config === undefined ? undefined : new Reloads({ config, store, apply, log })
+  const required = (): Reloads => {
+    if (reloads !== undefined) return reloads
+    throw fault(
+      'request_invalid',
+      'This server was not started from a config file, so it has none to read again.',
+    )
+  }
+  return {
+    apply,
+    readHere: async () => await required().readHere(),
+    readEverywhere: async () => await required().readEverywhere(),
+    close: () => reloads?.close(),
+  }
+}
+
+async function applySettings(
+  { settings, options, authenticator, store }: ReloadHost,
+  parts: Pick<Parts, 'onReload'>,
+  next: Settings,
+): Promise<Reloaded> {
+  const before = settings.current
+  const { applied, needRestart } = compareSettings(before, next)
+  const merged = mergeSettings(before, next)
+  const isKeyed = authenticator.isConfigured
+  await authenticator.replace(isSame(before.auth, merged.auth) ? undefined : merged.auth, async (found) => {
+    checkExposure(found.isConfigured ? asKeyed(merged) : merged, options.allowAnonymous ?? false)
+    await checkPrincipals(merged.auth, store.keys)
+    if (found.isConfigured !== isKeyed)
+      throw new StartRefused(
+        'Whether callers need a credential at all cannot change while the server runs. Restart it.',
+      )
+  })
+  settings.current = merged
+  const notes = await parts.onReload(merged)
+  return { applied: [...applied, ...notes.applied], needRestart, refused: notes.refused }
 }
 
 /** The settings in force after a reload: the new ones where they may change while calls run, the old ones elsewhere. */

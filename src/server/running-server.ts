@@ -8,7 +8,7 @@ import type { Secret } from '#kernel/base/secret'
 import type { CatalogChanges } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import type { HttpRoute } from '#protocols/http-exchange'
-import type { OpenToolServing } from '#protocols/opentool/call-routes'
+import type { ProtocolOptions } from '#protocols/list'
 import type { ProtocolServices } from '#protocols/protocol'
 import type { SourceView } from '#sources/kit/sources'
 import type { Store } from '#store/collet-store'
@@ -26,7 +26,8 @@ export interface StartOptions {
   readonly graceMs?: number
   /** Where the settings came from; needed to reload them. */
   readonly config?: ConfigSource
-  readonly opentool?: OpenToolServing
+  /** Options of single protocols. */
+  readonly protocols?: ProtocolOptions
   /** Another listener receives the requests, at this address; no port is opened. */
   readonly mountedAt?: string
   /** Announces changes of tools to the server while it runs. */

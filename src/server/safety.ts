@@ -170,6 +170,20 @@ export async function openCallerIn(
   return isOwnMachine(server) ? LOCAL_CALLER : ANONYMOUS
 }
 
+/** Warnings about who may give consent. */
+export function findConsentWarnings({
+  oauth,
+  server,
+}: Pick<Settings, 'oauth' | 'server'>): readonly string[] {
+  const names = Object.keys(oauth.providers)
+  if (names.length === 0 || oauth.signIn !== undefined || isOwnMachine(server)) return []
+  return oauth.allowUnboundConsent
+    ? [
+        'Anyone who has the link of a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
+      ]
+    : [`No user can be asked for access to ${names.join(', ')}: beyond this machine that needs oauth.signIn.`]
+}
+
 /** Tools that need an authorization of a provider that the config does not have, with the lines that add it. */
 export function findAbsentProviders(
   { providers }: { readonly providers: Readonly<Record<string, unknown>> },

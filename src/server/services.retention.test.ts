@@ -4,7 +4,8 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { startRetention } from './services.ts'
 
-const POLICY = { resultsMs: 1_000, journalMs: 2_000 }
+const KEPT = { calls: { retentionHours: 1 }, journal: { retentionDays: 2 } }
+const POLICY = { resultsMs: 3_600_000, journalMs: 172_800_000 }
 const MINUTE_MS = 60_000
 
 beforeEach(() => {
@@ -27,7 +28,7 @@ function start(...answers: readonly (boolean | Error)[]) {
   const clock = new FakeClock()
   const errors: string[] = []
   const log = { ...SILENT_LOGGER, error: (_facts: object | string, text = '') => void errors.push(text) }
-  return { retention: startRetention(store, POLICY, { clock, log }), asked, errors, clock }
+  return { retention: startRetention(store, KEPT, { clock, log }), asked, errors, clock }
 }
 
 describe('forgetting in the background', () => {
@@ -45,12 +46,12 @@ describe('forgetting in the background', () => {
   it('goes on after a failure, which it tells', async () => {
     const { asked, errors } = start(new Error('disk'), false)
     await vi.advanceTimersByTimeAsync(2 * MINUTE_MS + 10)
-    expect([asked.length, errors]).toEqual([2, ['retention failed; it goes on later']])
+    expect([asked.length, errors]).toEqual([2, ['retention failed and is retried in a minute']])
   })
 
   it('ends when it is stopped', async () => {
     const { retention, asked } = start(true)
-    retention.stop()
+    retention.close()
     await vi.advanceTimersByTimeAsync(10 * MINUTE_MS)
     expect(asked).toEqual([])
   })

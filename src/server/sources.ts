@@ -18,6 +18,7 @@ import type { Source } from '#sources/kit/source'
 import { FailedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import type { Store } from '#store/collet-store'
+import type { ServerPart } from './part.ts'
 import { isSame } from './reload.ts'
 
 const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
@@ -30,15 +31,13 @@ interface OpenSourcesOptions {
   ownListeners(): readonly Listener[]
 }
 
-export interface OpenSources {
+export interface OpenSources extends ServerPart {
   readonly sources: Sources
   readonly pins: Pins
   /** What is known of a source: its options, and whether the configuration has it; `undefined` where there is none. */
   find(key: string): FoundOptions | undefined
   /** A source opened anew beside the one that is served, as the server would, and the way out that it has. */
   openBeside(key: string, options: SourceOptions): Promise<OpenedSource>
-  /** What the configuration says of sources from now on: those of which it says something else are opened anew. */
-  govern(next: Pick<Settings, 'sources' | 'approvals'>): Promise<void>
 }
 
 /** Written out, because users of the package see it in its declarations, and the guard's own type is made of Node's. */
@@ -100,13 +99,19 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       const found = configured ?? stored.get(key)
       return found === undefined ? undefined : { options: found, isConfigured: configured !== undefined }
     },
-    async govern({ sources: wanted, approvals }) {
+    async onReload({ sources: wanted, approvals }) {
       const before = settings.sources
       for (const key of new Set([...before.keys(), ...wanted.keys()]))
         if (!isSame(before.get(key), wanted.get(key))) changes.set(key, (changes.get(key) ?? 0) + 1)
       settings = { ...settings, sources: wanted, approvals }
-      await sources.sync()
+      await sources
+        .sync()
+        .catch((err: unknown) =>
+          log.error({ err }, 'changed sources could not be opened and are tried again'),
+        )
+      return undefined
     },
+    close: () => sources.close(),
   }
 
   function wantedOf(key: string, source: SourceOptions, revision: string): WantedSource {

@@ -1,3 +1,6 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '#kernel/base/clock'
+import { newCallId } from '#kernel/base/ids'
 import { NO_BROKER, type TokenBroker } from '#kernel/base/token-broker'
 import { type KernelGateway, type KernelOptions, openKernel } from '#kernel/call/gateway'
 import type { CallStages, StageContext } from '#kernel/call/stages'
@@ -18,21 +21,29 @@ import { ConsentEvents, RefusalEvents } from './unstarted-events.ts'
  * embedded gateway and tests open this one.
  */
 
-export interface RunningGatewayOptions extends Omit<KernelOptions, 'openStages' | 'store'> {
+export interface RunningGatewayOptions
+  extends Omit<KernelOptions, 'openStages' | 'store' | keyof NewIds>,
+    Partial<NewIds> {
   readonly store: Store
-  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
-  newSessionId(): string
   /** Renews the tokens of the vault, and can ask people for consent. */
   readonly broker?: TokenBroker
   /** The connection to processes that hold sessions; default none. */
   readonly hop?: Hop | undefined
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
-  /** How late the event loop has recently been, if that is measured. */
+  /** Recent delay of the event loop; default measured. */
   readonly delayMs?: () => number
   /** Called for every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
 }
+
+/** Functions that make ids; tests replace them. */
+interface NewIds extends Pick<KernelOptions, 'newCallId' | 'newChallengeId'> {
+  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
+  newSessionId(): string
+}
+
+type OpenOptions = RunningGatewayOptions & NewIds
 
 type LiveRules = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' | 'limits' | 'budgets'>
 
@@ -46,11 +57,21 @@ export interface RunningGateway extends Omit<KernelGateway, 'updateRules' | 'sto
 
 type Context = StageContext & { readonly store: Store }
 
+const RANDOM_ID_BYTES = 24
+const LOAD_POLL_MS = 100
+/** One late timer is a garbage collection or a tool that computes; several in a row mean overload. */
+const LATE_POLLS = 3
 const KEYS_POLL_MS = 1_000
 const BUDGET_TIDY_MS = 5_000
 const ENDED_RUNS_POLL_MS = 1_000
 
-export function openGateway(options: RunningGatewayOptions): RunningGateway {
+/** Challenge ids are arguments of commands, where a leading dash begins an option. */
+const newChallengeId = (): string => newSessionId().replace(/^-/, '_')
+
+const newSessionId = (): string => randomBytes(RANDOM_ID_BYTES).toString('base64url')
+
+export function openGateway(given: RunningGatewayOptions): RunningGateway {
+  const options = { newCallId, newChallengeId, newSessionId, ...given }
   const { store, clock, onLimitRefused } = options
   const onRefused = (name: LimitName) => onLimitRefused?.(name)
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
@@ -95,7 +116,7 @@ function openLimits(
     clock,
     running,
     store,
-    delayMs: options.delayMs ?? (() => 0),
+    delayMs: options.delayMs ?? watchLoad(clock, context.every),
     sharedRates: store.isShared ? store.rates : undefined,
     budgets,
     refusals: new RefusalEvents(context),
@@ -103,8 +124,21 @@ function openLimits(
   })
 }
 
+/** Measures the delay of the event loop. Returns the smallest of the last delays, so that a single one does not count. */
+export function watchLoad(clock: Clock, every: StageContext['every']): () => number {
+  const delays = Array<number>(LATE_POLLS).fill(0)
+  let dueMs = clock.monotonicMs() + LOAD_POLL_MS
+  every(LOAD_POLL_MS, 'measuring the delay of the event loop', async () => {
+    const nowMs = clock.monotonicMs()
+    delays.shift()
+    delays.push(Math.max(0, nowMs - dueMs))
+    dueMs = nowMs + LOAD_POLL_MS
+  })
+  return () => Math.min(...delays)
+}
+
 function sessionStage(
-  { hop, newSessionId }: RunningGatewayOptions,
+  { hop, newSessionId }: OpenOptions,
   limits: CallLimits,
   context: Context,
 ): CallStages['sessions'] {
@@ -127,7 +161,7 @@ function sessionStage(
 }
 
 function credentialStage(
-  { broker = NO_BROKER, newChallengeId, publicUrl }: RunningGatewayOptions,
+  { broker = NO_BROKER, newChallengeId, publicUrl }: OpenOptions,
   consents: ConsentEvents,
   context: Context,
 ): CallStages['credentials'] {

@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
 import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import { StoreError } from '#kernel/base/errors'
-import { newCallId, parseToolName } from '#kernel/base/ids'
+import { parseToolName } from '#kernel/base/ids'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import { type CallReply, type CallRequest, NO_SECRETS, type Outcome } from '#kernel/call/call'
@@ -88,9 +87,6 @@ export function openTestGateway(
     fetch,
     hooks: {},
     approvalRules: DEFAULT_APPROVAL_RULES,
-    newCallId,
-    newChallengeId: randomUUID,
-    newSessionId: randomUUID,
     publicUrl: () => 'http://127.0.0.1:4100',
     maxResultBytes: 1_000_000,
     ...changes,

@@ -56,8 +56,8 @@ describe('collet opentool', () => {
   async function run(argv: readonly string[], environment: Record<string, string> = {}) {
     const started: Started = {}
     const services: Partial<Services> = {
-      startServer: async (settings, { opentool }) => {
-        Object.assign(started, { settings, opentool })
+      startServer: async (settings, { protocols }) => {
+        Object.assign(started, { settings, opentool: protocols?.opentool ?? {} })
         setImmediate(() => io.stop())
         return {
           url: 'http://127.0.0.1:1',

@@ -76,7 +76,7 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
     embedded,
     async close() {
       await stopApps()
-      await Promise.all([close(0), embedded?.close()])
+      await Promise.all([close(), embedded?.close()])
       for (const used of [folder, settings.dataFolder]) rmSync(used, { recursive: true })
     },
   }

@@ -47,7 +47,7 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
       server: { ...settings.server, ...changes },
       opentool: { ...settings.opentool, title: 'Calculator', version: '1.2.3', ...reported },
     },
-    { graceMs: 0, opentool: serving },
+    { graceMs: 0, protocols: { opentool: serving } },
   )
   const send = httpSend(server.url)
   const ask = async (

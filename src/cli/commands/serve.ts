@@ -296,11 +296,11 @@ export async function serveUntilStopped(
   })
   let endReload = () => {}
   try {
-    const opentool = options.allowStop === true ? { stop: stop.request } : {}
+    const protocols = options.allowStop === true ? { opentool: { stop: stop.request } } : {}
     const { worker, readAgain, developing } = options
     const starting = services.startServer(settings, {
       allowAnonymous,
-      opentool,
+      protocols,
       ...defined({
         worker,
         config: readAgain && configSource(readAgain, context),

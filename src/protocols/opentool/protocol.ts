@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
+import type { OpenToolServing } from './call-routes.ts'
 import { BASE_PATH } from './wire.ts'
 
 /*
@@ -29,7 +30,8 @@ export const opentool = {
   headers: { sent: [], read: [] },
   async serve(
     { opentool: settings },
-    { gateway, log, serverVersion, isClosed, publicUrl, opentool: serving },
+    { gateway, log, serverVersion, isClosed, publicUrl },
+    { opentool: serving } = {},
   ) {
     const [{ opentoolRoutes }, { documentOf }, { serialize }] = await Promise.all([
       import('./routes.ts'),
@@ -54,4 +56,7 @@ export const opentool = {
       }),
     }
   },
-} satisfies Protocol<{ readonly opentool: SectionSettings<typeof SETTINGS> }>
+} satisfies Protocol<
+  { readonly opentool: SectionSettings<typeof SETTINGS> },
+  { readonly opentool?: OpenToolServing }
+>

@@ -6,6 +6,7 @@ import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { NO_ROLES, type Principal } from '#kernel/base/principal'
+import type { ServerHost } from '#server/host'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { findBypasses } from '#server/import/bypass'
@@ -14,6 +15,7 @@ import { CLIENT_NAMES, clientPlace } from '#server/import/clients'
 import { createJournalRoutes } from '#server/overview/journal-routes'
 import { createRejectionRoutes } from '#server/overview/rejected-requests'
 import { createServerRoutes } from '#server/overview/server-routes'
+import type { ServerPart } from '#server/part'
 import { isOwnMachine } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
 import type { Services } from '#server/services'
@@ -24,10 +26,13 @@ import { createWebhookRoutes } from '#server/webhooks/routes'
 import type { KeyOwner } from '#store/keys'
 import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
+import { createCallEventRoutes } from './call-events.ts'
+import { CallFeed } from './call-feed.ts'
 import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
 import { createKeyRoutes, type KeyRoutesOptions } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
+import { createReloadRoutes } from './reload.ts'
 import { createProviderRoutes, createSecretsRoutes } from './secrets.ts'
 import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes, createToolsetRoutes } from './tools.ts'
@@ -44,8 +49,40 @@ interface AdminParts {
   onUnknownTool(principal: Principal, name: string): void
 }
 
-/** All admin routes of a server, except those that `start-server.ts` adds for streams, reload and sign-in. */
-export function adminRoutes(
+/** Opens the admin API: its routes, and the feed behind the stream of calls. */
+export function openAdmin(host: ServerHost): ServerPart {
+  const { settings, services, clock, log, address, access, authenticator, reloads, onUnknownTool } = host
+  const { gateway, registry } = services
+  const { sessions } = host.console
+  const feed = new CallFeed({ store: gateway.store, clock })
+  return {
+    routes: [
+      ...adminRoutes(
+        () => settings.current,
+        services,
+        {
+          ...{ clock, publicUrl: address.publicUrl, consoleUrl: address.consoleUrl, onUnknownTool },
+          canSignIn: host.approverSignIn.isConfigured,
+          openCaller: () => authenticator.openCaller,
+        },
+        access,
+      ),
+      ...createCallEventRoutes(
+        {
+          ...{ feed, clock, enter: gateway.enterWaiting },
+          baseOf: (name) => registry.find(name)?.parts.base,
+          present: (headers) => sessions.present({ headers }),
+        },
+        access,
+      ),
+      ...createReloadRoutes({ readEverywhere: reloads.readEverywhere, log }, access),
+    ],
+    close: () => feed.close(),
+  }
+}
+
+/** All admin routes but the stream of calls and reload. */
+function adminRoutes(
   live: () => Settings,
   { gateway, registry, sources: opened, broker, fetch: toConfigured }: Services,
   parts: AdminParts,

@@ -20,7 +20,7 @@ import type { Store } from '#store/collet-store'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
-interface LocalPagesOptions {
+export interface LocalPagesOptions {
   readonly settings: Pick<Settings, 'server' | 'dataFolder' | 'console'>
   readonly gateway: Pick<Gateway, 'approvals'>
   readonly store: Pick<Store, 'sign' | 'callers'>

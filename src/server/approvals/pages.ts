@@ -2,6 +2,7 @@ import { basePath } from '#config/to-settings'
 import type { Approvals } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
 import { cleanText } from '#kernel/base/json'
+import { consentRoutes } from '#oauth/consent'
 import {
   FORM_PAGE_HEADERS,
   factsHtml,
@@ -17,8 +18,10 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { approverOf, OPERATOR } from '#server/admin/access'
 import type { BrowserSession, BrowserSessions } from '#server/console/sessions'
 import type { StartLinks } from '#server/console/start-links'
+import type { ServerHost } from '#server/host'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
+import type { ServerPart } from '#server/part'
 import {
   type ApprovalPageOptions,
   approvalPageReply,
@@ -31,6 +34,7 @@ import {
   STATE_TEXT,
   UNKNOWN_APPROVAL,
 } from './approval-page.ts'
+import { createApprovalLinks } from './links.ts'
 
 interface ApprovalPagesOptions extends ApprovalPageOptions {
   readonly approvals: Approvals
@@ -49,6 +53,25 @@ const MAX_LISTED = 100
  * Served by `collet serve` beside the console and by `collet mcp` without it.
  * Invariant: only a session of the operator with the token of the page decides.
  */
+
+/** Opens the pages on which people decide about calls, by link or signed in, and give their consent to providers. */
+export function openApprovalPages(host: ServerHost): ServerPart {
+  const { clock, log, consents, trips, approverSignIn: signIn, console: webConsole } = host
+  const { approvals, store } = host.services.gateway
+  const { publicUrl } = host.address
+  const { sessions, startLinks, approvalPage, isServed: hasConsole } = webConsole
+  const links = createApprovalLinks({
+    ...{ approvals, signIn, clock, log, publicUrl, approvalPage },
+    sign: (purpose, text) => store.sign(purpose, text),
+  })
+  return {
+    routes: [
+      ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
+      ...links.routes,
+      ...createApprovalPages({ approvals, sessions, startLinks, publicUrl, hasConsole, approvalPage }),
+    ],
+  }
+}
 
 /**
  * The address that the caller of a waiting call gets. Its id cannot be guessed, so its holders may see the state of the

@@ -4,13 +4,15 @@ import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
 import type { OAuthBroker } from '#oauth/broker'
+import type { ServerHost } from '#server/host'
 import type { ServerRoute } from '#server/http/router'
+import type { ServerPart } from '#server/part'
 import type { Store } from '#store/collet-store'
 import { createConsoleFiles } from './files.ts'
 import { createOidcSignIn } from './oidc-sign-in.ts'
 import { createSessionRoutes } from './session-routes.ts'
 import { BrowserSessions } from './sessions.ts'
-import { StartLinks } from './start-links.ts'
+import { StartLinks, signInRoute } from './start-links.ts'
 
 interface ConsoleOptions {
   readonly settings: Pick<Settings, 'console' | 'server'>
@@ -28,7 +30,7 @@ interface ConsoleOptions {
 }
 
 /** Everything of the console that is not data: its files, and how people sign in. The data is asked of the routes that programs use. */
-interface Console {
+export interface Console {
   readonly routes: readonly ServerRoute[]
   /** Of browsers, on all pages of the server. */
   readonly sessions: BrowserSessions
@@ -38,6 +40,10 @@ interface Console {
   isServed(): boolean
   /** The built page of one approval; `undefined` if the console is off or not built. */
   approvalPage(): Promise<string | undefined>
+}
+
+export function openConsole({ console: { routes, startLinks }, access }: ServerHost): ServerPart {
+  return { routes: [...routes, signInRoute(startLinks, access)] }
 }
 
 export function createConsole(options: ConsoleOptions): Console {

@@ -9,9 +9,11 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import type { IncomingMessage as NodeRequest, ServerResponse as NodeResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import type { RequestHeaders } from '#auth/authenticator'
+import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
+import type { Clock } from '#kernel/base/clock'
 import { fault, storeFault, ToolError } from '#kernel/base/errors'
+import type { ClientInfo } from '#kernel/base/hooks'
 import type { JsonValue } from '#kernel/base/json'
 import { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
@@ -25,11 +27,13 @@ import {
   RUN_AS_HEADER,
   runAsRefusal,
 } from '#server/console/sessions'
+import type { ServerLog } from '#server/telemetry/log'
+import type { Metrics } from '#server/telemetry/metrics'
+import type { SpanExporter } from '#server/telemetry/tracing'
 import type { ServedCertificate } from './certificate.ts'
 import {
   closeExchange,
   Exchange,
-  type ExchangeOptions,
   type HttpServices,
   httpFault,
   messageReply,
@@ -65,8 +69,27 @@ const TIMEOUTS = {
 
 export type PortSharing = 'first' | 'joining'
 
-export interface HttpAppOptions extends ExchangeOptions {
+export interface HttpAppOptions {
   readonly routes: readonly ServerRoute[]
+  readonly authenticator: Authenticator
+  /** Finds the credential behind the session cookie of a browser; absent if browsers cannot sign in. */
+  readonly sessions?: Pick<BrowserSessions, 'present' | 'isOperator'> | undefined
+  readonly log: ServerLog
+  /** Level of the one line per request; default `debug`. */
+  readonly requestLogLevel?: 'debug' | 'info'
+  readonly metrics: Metrics
+  readonly clock: Clock
+  readonly spans?: SpanExporter | undefined
+  /** Binds a caller to a toolset; throws a fault if the toolset does not exist for it. Default: there are no toolsets. */
+  readonly enter?: (principal: Principal, toolset: string) => Principal
+  /** Called for each request whose credential is missing or wrong, with the pattern of its route. */
+  readonly onUnauthenticated?: (headers: RequestHeaders, route: string) => void
+  /** Rejects clients by throwing a fault: allow-lists and rate limits of the operator (OTC-114). */
+  readonly admit?: ((client: ClientInfo) => void) | undefined
+  /** When requests that a proxy forwarded are refused; `open` = while callers need no credential. Default never. */
+  readonly refusesForwarded?: 'always' | 'open' | undefined
+  /** `WWW-Authenticate` of a 401 at this path, in place of the protocol's own. */
+  readonly challengeFor?: ((path: string) => string) | undefined
   readonly settings: Settings['server']
   readonly timeouts?: Partial<typeof TIMEOUTS>
   /** Present if the listener uses TLS. */
@@ -101,7 +124,6 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     requestLogLevel: options.requestLogLevel ?? 'debug',
     router: new Router(options.routes),
     hostGuard: new HostGuard({ ...settings, scheme }),
-    bodyLimitBytes: settings.bodyLimitBytes,
     bodies: new BodyBudget({
       maxBytes: options.maxBodyBytes ?? Number.POSITIVE_INFINITY,
       maxBodyBytes: settings.bodyLimitBytes,
@@ -248,7 +270,7 @@ function readBody(
 ): MaybePromise<JsonValue | undefined> {
   if (route.body === 'never') return undefined
   const read = route.body === 'form' ? readFormBody : readJsonBody
-  return read(exchange.raw, services.bodyLimitBytes, share.of(exchange.principal))
+  return read(exchange.raw, services.settings.bodyLimitBytes, share.of(exchange.principal))
 }
 
 function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply> {

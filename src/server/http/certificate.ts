@@ -3,6 +3,7 @@ import { readFile, stat } from 'node:fs/promises'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
+import type { ReloadNotes } from '#server/part'
 import { StartRefused } from '#server/safety'
 
 export type TlsFiles = NonNullable<Settings['server']['tls']>
@@ -74,14 +75,12 @@ export class ServedCertificate {
     if (this.#timer === undefined) this.#schedule()
   }
 
-  /** Looks at the files now, because somebody asked; gives why what is there is refused, if it is. */
-  async lookNow(): Promise<{ readonly isNew: boolean; readonly refused?: string }> {
+  /** Reads the files now, and reports whether they were applied or refused. */
+  async onReload(): Promise<ReloadNotes> {
     const found = await this.#read()
-    if (typeof found === 'string') {
-      this.#complain(found)
-      return { isNew: false, refused: found }
-    }
-    return { isNew: this.#take(found) }
+    if (typeof found !== 'string') return { applied: this.#take(found) ? ['server.tls'] : [], refused: [] }
+    this.#complain(found)
+    return { applied: [], refused: [found] }
   }
 
   close(): void {

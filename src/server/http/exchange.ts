@@ -7,53 +7,24 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomFillSync } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
-import type { Authenticator, RequestHeaders } from '#auth/authenticator'
-import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, type FaultOptions, fault, type ToolError } from '#kernel/base/errors'
-import type { ClientInfo } from '#kernel/base/hooks'
 import type { JsonValue } from '#kernel/base/json'
 import type { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import { CALL_HEADERS } from '#protocols/call-wire'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
-import type { BrowserSessions } from '#server/console/sessions'
-import type { ServerLog } from '#server/telemetry/log'
-import type { Metrics } from '#server/telemetry/metrics'
-import { type ObservedCall, reportRequest, type SpanExporter } from '#server/telemetry/tracing'
+import { type RequestScope, reportRequest, type TraceContext } from '#server/telemetry/tracing'
+import type { HttpAppOptions } from './app.ts'
 import type { HostGuard } from './host-guard.ts'
 import type { BodyBudget } from './read-body.ts'
 import { type FoundRoute, NO_PARAMETERS, type PathParameters, type Router } from './router.ts'
 import { endAfterBody, writeStream } from './slow-replies.ts'
 
-/** Options of a listener that its exchanges use unchanged. */
-export interface ExchangeOptions {
-  readonly authenticator: Authenticator
-  /** Finds the credential behind the session cookie of a browser; absent if browsers cannot sign in. */
-  readonly sessions?: Pick<BrowserSessions, 'present' | 'isOperator'> | undefined
-  readonly log: ServerLog
-  /** Level of the one line per request; default `debug`. */
-  readonly requestLogLevel?: 'debug' | 'info'
-  readonly metrics: Metrics
-  readonly clock: Clock
-  readonly spans?: SpanExporter | undefined
-  /** Binds a caller to a toolset; throws a fault if the toolset does not exist for it. Default: there are no toolsets. */
-  readonly enter?: (principal: Principal, toolset: string) => Principal
-  /** Called for each request whose credential is missing or wrong, with the pattern of its route. */
-  readonly onUnauthenticated?: (headers: RequestHeaders, route: string) => void
-  /** Rejects clients by throwing a fault: allow-lists and rate limits of the operator (OTC-114). */
-  readonly admit?: ((client: ClientInfo) => void) | undefined
-  /** When requests that a proxy forwarded are refused; `open` = while callers need no credential. Default never. */
-  readonly refusesForwarded?: 'always' | 'open' | undefined
-  /** `WWW-Authenticate` of a 401 at this path, in place of the protocol's own. */
-  readonly challengeFor?: ((path: string) => string) | undefined
-}
-
 /** What all exchanges of one listener share. */
-export interface HttpServices extends ExchangeOptions {
+export interface HttpServices extends HttpAppOptions {
   readonly requestLogLevel: 'debug' | 'info'
   readonly router: Router
-  readonly bodyLimitBytes: number
   readonly bodies: BodyBudget
   /** Logs store failures, once per outage. */
   readonly outage: OutageLog
@@ -61,12 +32,6 @@ export interface HttpServices extends ExchangeOptions {
   hostGuard: HostGuard
   /** Whether replies ask clients to close their connection. */
   isClosing: boolean
-}
-
-export interface RequestScope {
-  readonly trace: Readonly<TraceContext>
-  readonly startedMs: number
-  call: ObservedCall | undefined
 }
 
 /** Entered only if spans are exported or requests are logged. */
@@ -178,15 +143,6 @@ function leavingOf(response: ServerResponse): AbortSignal {
     if (!response.writableFinished) leaving.abort()
   })
   return leaving.signal
-}
-
-/** The place of one request in a W3C trace: its own span, and the span of its caller if the request names one. */
-interface TraceContext {
-  /** Changes if the call inside the request names a trace. */
-  traceId: string
-  readonly spanId: string
-  readonly parentSpanId: string | undefined
-  readonly isSampled: boolean
 }
 
 const TRACE_ID = /^[0-9a-f]{32}$/

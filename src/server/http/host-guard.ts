@@ -1,15 +1,49 @@
+/**
+ * The addresses of a server: where callers reach it, and which `Host` and `Origin` headers it accepts (rule 28). The composition
+ * root opens one `ServerAddress`; `http/app.ts` checks every request with a `HostGuard`.
+ */
+
 import { isIP } from 'node:net'
 import type { RequestHeaders } from '#auth/authenticator'
 import { portOf } from '#config/to-settings'
-import { DEFAULT_PORTS } from '#egress/policy'
+import { DEFAULT_PORTS, type Listener } from '#egress/policy'
 import { fault } from '#kernel/base/errors'
 import { isLoopback } from '#server/safety'
 
+/** Where a server is reached, known once it listens. */
+export class ServerAddress {
+  readonly #publicUrl: string | undefined
+  /** URL of the listener of this process. */
+  url = ''
+  /** Addresses that this process listens on: no tool may reach them (rule 33). */
+  readonly listeners: Listener[] = []
+  /** URL of the separate listener for `/metrics`, if there is one. */
+  metricsUrl: string | undefined
+  /** Whether the console is served. */
+  hasConsole: () => boolean = () => false
+
+  constructor({ publicUrl }: { readonly publicUrl?: string | undefined }) {
+    this.#publicUrl = publicUrl
+  }
+
+  /** Base of the URLs that the server gives out: never taken from a request (OTC/T-16). */
+  readonly publicUrl = (): string => this.#publicUrl ?? this.url
+
+  readonly consoleUrl = (): string | undefined =>
+    this.hasConsole() ? `${this.publicUrl()}/console` : undefined
+
+  /** Called once the listener of the server, bound to `host`, has this URL. */
+  listenAt(url: string, host: string): void {
+    this.url = url
+    this.listeners.push({ host, port: portOf(new URL(url)) })
+  }
+}
+
 export interface HostGuardOptions {
-  /** What the server is bound to. */
+  /** The address that the server is bound to. */
   readonly host: string
   readonly port: number
-  /** What it speaks. Default `http`. */
+  /** Default `http`. */
   readonly scheme?: 'http' | 'https'
   readonly publicUrl?: string | undefined
   readonly allowedOrigins: readonly string[]
@@ -18,12 +52,12 @@ export interface HostGuardOptions {
 const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::([0-9]{1,5}))?$/
 
 /**
- * Which requests are let in (rule 28). A web page can reach a loopback server through a name it controls (DNS
- * rebinding) or by a cross-site request; the browser says so, in `Host` and in `Origin`.
+ * Accepts or refuses requests by their `Host` and `Origin` (rule 28). A web page can reach a loopback server through a name it
+ * controls (DNS rebinding) or by a cross-site request; these headers of the browser reveal both.
  *
- * Accepted hosts: `localhost`, 127.0.0.0/8 and `[::1]` with our own port, and the host of `publicUrl`. A server
- * bound to more than loopback is also reached by address, through whatever port was published, so it accepts
- * `localhost` and literal addresses with any port: nobody can rebind those. Any other name needs `publicUrl`.
+ * Accepted hosts: `localhost`, 127.0.0.0/8 and `[::1]` with the own port, and the host of `publicUrl`. A server
+ * bound to more than loopback is also reached by address, through any published port, so it accepts
+ * `localhost` and literal addresses with any port: those cannot be rebound. Any other name needs `publicUrl`.
  */
 export class HostGuard {
   readonly #scheme: 'http' | 'https'
@@ -55,7 +89,7 @@ export class HostGuard {
     ])
   }
 
-  /** Throws unless the request was meant for this server and comes from no foreign page. */
+  /** Throws unless the request names this server and comes from no foreign page. */
   check(host: string | undefined, origin: string | undefined): void {
     if (host === undefined || host === '') throw fault('request_invalid', 'The request has no Host header.')
     if (!this.#hosts.has(host) && !this.#isOurs(host.toLowerCase())) {
@@ -71,7 +105,7 @@ export class HostGuard {
     )
   }
 
-  /** The origin to name in CORS headers: only one that the operator configured. */
+  /** The origin for CORS headers; `undefined` if the operator did not configure it. */
   corsOrigin(origin: string | undefined): string | undefined {
     return origin !== undefined && this.#configuredOrigins.has(origin) ? origin : undefined
   }
@@ -80,7 +114,7 @@ export class HostGuard {
     return this.#configuredOrigins.size > 0
   }
 
-  /** A page of this very server, reached by address. Under a name only the origin of `publicUrl` is ours. */
+  /** Whether the origin is this server, reached by address. Of names, only the origin of `publicUrl` counts. */
   #isOwnAddress(host: string, origin: string): boolean {
     const name = HOST.exec(host.toLowerCase())?.[1] ?? ''
     const isAddress = isLoopback(name) || isIP(name.replace(/^\[|\]$/g, '')) !== 0
@@ -99,7 +133,7 @@ export class HostGuard {
   }
 }
 
-/** The spellings of one authority: browsers leave the default port out. */
+/** Spellings of one authority: browsers omit the default port. */
 function authoritiesOf(name: string, port: number, defaultPort: number): readonly string[] {
   return port === defaultPort ? [name, `${name}:${port}`] : [`${name}:${port}`]
 }
@@ -109,15 +143,15 @@ function defaultPortOf({ protocol }: URL): number {
 }
 
 /**
- * Requests that a proxy, a tunnel or a load balancer passed on (rule 28). A server without credentials trusts its callers because
- * they are on this machine. Behind a proxy it cannot know that: every request comes from the proxy's address. So it refuses what
- * says that it was passed on, whatever address is named there, because a chain of proxies can name this machine for a caller from
- * elsewhere. A proxy that adds none of these headers cannot be recognised.
+ * Headers of requests that a proxy, a tunnel or a load balancer forwarded (rule 28). A server without credentials trusts its
+ * callers because they are on this machine. Behind a proxy every request comes from the address of the proxy, so such requests are
+ * refused, whatever address they name: a chain of proxies can name this machine for a remote caller. A proxy that adds none of
+ * these headers cannot be recognised.
  */
 const PROXY_HEADER =
   /^(?:(?:x[-_])?forwarded(?:[-_]|$)|via$|cdn-loop$|cf-|tailscale-|x-(?:original|envoy|azure|appengine|arr)-)|(?:client|real|user|remote|originating|connecting)[-_]?(?:ip(?:v[46])?|addr(?:ess)?|port)$/
 
-/** Throws when a proxy passed the request on. Only for servers that take callers without credentials. */
+/** Throws if a proxy forwarded the request. Only for servers whose callers need no credential. */
 export function refuseForwarded(headers: RequestHeaders): void {
   for (const name in headers) {
     if (!PROXY_HEADER.test(name)) continue

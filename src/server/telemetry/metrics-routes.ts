@@ -4,16 +4,40 @@
 
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
+import { portOf } from '#config/to-settings'
 import { fault } from '#kernel/base/errors'
 import { ANONYMOUS, coversScope } from '#kernel/base/principal'
 import type { HttpReply } from '#protocols/http-exchange'
+import type { ServerHost } from '#server/host'
 import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
 import { refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
+import type { ServerPart } from '#server/part'
+import { isLoopback } from '#server/safety'
 import type { NoteDenial } from './denials.ts'
 import type { Metrics } from './metrics.ts'
 
-const NOBODY: Authenticator = {
+/** Serves metrics beside the other routes and, if `server.metricsPort` is set, on a separate listener. */
+export async function openMetrics(host: ServerHost): Promise<ServerPart> {
+  const { metrics, authenticator, services, address, log, clock, options } = host
+  const { server } = host.settings.current
+  const shown = options.worker?.gatherMetrics(metrics) ?? metrics
+  const routes = [
+    createMetricsRoute({
+      ...{ metrics: shown, authenticator, noteDenial: services.noteDenial },
+      isLoopback: isLoopback(server.host),
+    }),
+  ]
+  if (server.metricsPort === undefined) return { routes }
+  const { sharing } = options.worker ?? {}
+  const app = createMetricsListener(server.metricsPort, server, { log, metrics, clock, sharing }, shown)
+  const url = await app.listen()
+  address.listeners.push({ host: new URL(url).hostname, port: portOf(new URL(url)) })
+  address.metricsUrl = url
+  return { routes, close: app.close }
+}
+
+const NO_CALLERS: Authenticator = {
   isConfigured: false,
   openCaller: ANONYMOUS,
   authenticate: () => ANONYMOUS,
@@ -22,17 +46,17 @@ const NOBODY: Authenticator = {
   close: async () => {},
 }
 
-/** `/metrics` on a port of its own, which a firewall or the loopback interface guards instead of a credential. */
-export function createMetricsListener(
+/** A firewall or the loopback interface guards this port in place of a credential. */
+function createMetricsListener(
   port: number,
   settings: Settings['server'],
-  world: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
+  context: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
   shown: ShownMetrics,
 ): HttpApp {
   const host = settings.metricsHost ?? '127.0.0.1'
   return createHttpApp({
-    ...world,
-    authenticator: NOBODY,
+    ...context,
+    authenticator: NO_CALLERS,
     settings: {
       host,
       port,
@@ -54,7 +78,7 @@ export function createMetricsListener(
   })
 }
 
-/** What a reader of metrics gets: of this process, or of all workers of its server. */
+/** Metrics of this process, or of all workers of its server. */
 export type ShownMetrics = Pick<Metrics, 'render'>
 
 interface MetricsRouteOptions {

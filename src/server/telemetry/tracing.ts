@@ -4,14 +4,38 @@
  * spans, never calls.
  */
 
+import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
-import type { Exchange, HttpServices, RequestScope } from '#server/http/exchange'
 import { VERSION } from '#server/version'
+import type { ServerLog } from './log.ts'
+
+/** The place of one request in a W3C trace: its own span, and the span of its caller if the request names one. */
+export interface TraceContext {
+  /** Changes if the call inside the request names a trace. */
+  traceId: string
+  readonly spanId: string
+  readonly parentSpanId: string | undefined
+  readonly isSampled: boolean
+}
+
+export interface RequestScope {
+  readonly trace: Readonly<TraceContext>
+  readonly startedMs: number
+  call: ObservedCall | undefined
+}
+
+/** What reports of requests use. The declarations of this package must not need those of Node, as the types of an exchange do. */
+interface RequestReports {
+  readonly clock: Clock
+  readonly log: ServerLog
+  readonly requestLogLevel: 'debug' | 'info'
+  readonly spans?: SpanExporter | undefined
+}
 
 /** Writes the log line of a request and exports the span of its call. Only spans have call ids and run ids. */
 export function reportRequest(
-  { clock, log, requestLogLevel, spans }: Pick<HttpServices, 'clock' | 'log' | 'requestLogLevel' | 'spans'>,
-  { method, route, trace }: Pick<Exchange, 'method' | 'route' | 'trace'>,
+  { clock, log, requestLogLevel, spans }: RequestReports,
+  { method, route, trace }: { readonly method: string; readonly route: string; readonly trace: TraceContext },
   scope: RequestScope,
   status: number,
 ): void {
@@ -133,7 +157,7 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
 }
 
 /** The call inside a request, as its log line and span show it. */
-export interface ObservedCall {
+interface ObservedCall {
   readonly tool: string
   /** `ok`, or the error code. */
   readonly outcome: string

@@ -91,7 +91,7 @@ describe('webhooks of approvals', () => {
     })
     expect(body).not.toContain(SECRET)
     expect(JSON.parse(body).data).not.toHaveProperty('link')
-    await webhooks.stop()
+    await webhooks.close()
   })
 
   it('try again after a refusal and a broken connection, later each time', async () => {
@@ -108,18 +108,18 @@ describe('webhooks of approvals', () => {
     expect(await webhooks.deliver()).toBe(0)
     expect(sent).toHaveLength(3)
     expect(new Set(sent.map(({ headers }) => headers.get('webhook-id'))).size).toBe(1)
-    await webhooks.stop()
+    await webhooks.close()
   })
 
   it('go on after a restart', async () => {
     const { sent, webhooks, clock, open } = await stage([503])
     await webhooks.deliver()
-    await webhooks.stop()
+    await webhooks.close()
     clock.advance(2_000)
     const next = open()
     expect(await next.deliver()).toBe(1)
     expect(sent).toHaveLength(2)
-    await next.stop()
+    await next.close()
   })
 
   it('leave what is for a receiver they do not know to a replica that does', async () => {
@@ -129,7 +129,7 @@ describe('webhooks of approvals', () => {
     known.push(OPS)
     const reloaded = open()
     expect([await reloaded.deliver(), sent.length]).toEqual([1, 1])
-    for (const each of [webhooks, reloaded]) await each.stop()
+    for (const each of [webhooks, reloaded]) await each.close()
   })
 
   it('stop when the question is answered or out of time', async () => {
@@ -143,7 +143,7 @@ describe('webhooks of approvals', () => {
     late.clock.advance(4_000_000)
     await late.webhooks.deliver()
     expect(late.sent).toHaveLength(0)
-    for (const { webhooks } of [answered, late]) await webhooks.stop()
+    for (const { webhooks } of [answered, late]) await webhooks.close()
   })
 
   it('rule 23: carry a link only for the approver they are for, and none that could not decide', async () => {
@@ -153,18 +153,18 @@ describe('webhooks of approvals', () => {
     const { link } = JSON.parse(sent[0]?.body ?? '{}').data
     const token = link.replace('https://tools.example/approve/', '')
     expect(readLink(store, token)).toMatchObject({ approver: 'carol@example.com', power: 'decide' })
-    await webhooks.stop()
+    await webhooks.close()
     for (const canSignIn of [false, true]) {
       const quorum = await stage([204], webhook, { canSignIn, approval: { quorum: 2 } })
       await quorum.webhooks.deliver()
       expect('link' in JSON.parse(quorum.sent[0]?.body ?? '{}').data).toBe(canSignIn)
-      await quorum.webhooks.stop()
+      await quorum.webhooks.close()
     }
     // The call is of key:alice: a fixed approver of that name gets no link to it.
     const own = await stage([204], { ...OPS, approver: 'alice' })
     await own.webhooks.deliver()
     expect('link' in JSON.parse(own.sent[0]?.body ?? '{}').data).toBe(false)
-    await own.webhooks.stop()
+    await own.webhooks.close()
   })
 
   it.each(['slack', 'teams'] as const)(
@@ -176,7 +176,7 @@ describe('webhooks of approvals', () => {
         approval: { subject: { ...sampleParking().approval.subject, summaryJson } },
       })
       await webhooks.deliver()
-      await webhooks.stop()
+      await webhooks.close()
       const [{ headers, body } = { headers: new Headers(), body: '' }] = sent
       expect(headers.get('webhook-signature')).toBeNull()
       expect(body).toMatch(/"url":"https:\/\/tools\.example\/approve\/[^"]+"/)
@@ -194,7 +194,7 @@ describe('webhooks of approvals', () => {
       await webhooks.deliver()
       const { data } = JSON.parse(sent[0]?.body ?? '{}')
       expect([data.input_bytes, 'input' in data]).toEqual([inputJson.length, length === 1_000])
-      await webhooks.stop()
+      await webhooks.close()
     }
   })
 
@@ -212,7 +212,7 @@ describe('webhooks of approvals', () => {
     await away.webhooks.deliver()
     away.clock.advance(DAY_MS)
     expect([await away.webhooks.deliver(), away.sent.length]).toEqual([0, 2])
-    for (const { webhooks } of [gone, away]) await webhooks.stop()
+    for (const { webhooks } of [gone, away]) await webhooks.close()
   })
 
   it('wait as long as a receiver asks for', async () => {
@@ -224,7 +224,7 @@ describe('webhooks of approvals', () => {
     clock.advance(1_000)
     await webhooks.deliver()
     expect(sent).toHaveLength(2)
-    await webhooks.stop()
+    await webhooks.close()
   })
 
   it('are not held up by a receiver that hangs, nor lost with the process that waits for it', async () => {
@@ -239,7 +239,7 @@ describe('webhooks of approvals', () => {
     )
     expect(await webhooks.deliver()).toBe(1)
     expect(sent.map(({ url }) => url)).toEqual([OPS.url, other.url])
-    await webhooks.stop()
+    await webhooks.close()
     await round
     // A stop in the middle of a delivery is not the receiver's failure, so it delays nothing.
     expect((await store.notices.listeners()).map(({ failure }) => failure)).toEqual([undefined, undefined])
@@ -247,7 +247,7 @@ describe('webhooks of approvals', () => {
     clock.advance(30_000)
     expect(await next.deliver()).toBe(2)
     expect((await store.notices.listeners()).map(({ delivered }) => delivered)).toEqual([2, 1])
-    await next.stop()
+    await next.close()
   })
 })
 
@@ -267,7 +267,7 @@ describe('webhooks of everything else', () => {
     const spent = { calls: 10, milliseconds: 0, cost: 0 }
     await store.budgets.lease(window, spent, { ...spent, milliseconds: 1_000 }, 2_000)
     await webhooks.deliver()
-    await webhooks.stop()
+    await webhooks.close()
     await store.close()
     return { sent, nowMs: clock.nowMs() }
   }

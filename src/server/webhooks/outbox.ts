@@ -32,7 +32,7 @@ interface OutboxOptions {
 interface Outbox {
   /** One look at what is due; gives how many messages were tried. */
   deliver(): Promise<number>
-  stop(): Promise<void>
+  close(): Promise<void>
 }
 
 /**
@@ -64,7 +64,7 @@ export function startOutbox(options: OutboxOptions): Outbox {
 
   return {
     deliver,
-    async stop() {
+    async close() {
       clearInterval(timer)
       stopped.abort()
       await Promise.allSettled(rounds.values())

@@ -4,10 +4,13 @@ import { basePath } from '#config/to-settings'
 import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
 import { isForPerson } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
+import type { ServerHost } from '#server/host'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { clientSnippets } from '#server/import/client-snippets'
-import { servedProtocols } from '#server/overview/server-routes'
+import type { ServerPart } from '#server/part'
+import { isOwnMachine } from '#server/safety'
+import { servedProtocols } from './server-routes.ts'
 
 interface StartPageOptions {
   /** What is served. */
@@ -26,7 +29,21 @@ interface StartPageOptions {
  * The address itself. A person who opens it is led to the console, or where there is none reads where each protocol is and what
  * to paste into which client; a program gets the addresses of the protocols. It is open to all, so it names no tool and nobody.
  */
-export function createStartPage(options: StartPageOptions): ServerRoute {
+export function openStartPage({ settings, address, authenticator }: ServerHost): ServerPart {
+  return {
+    routes: [
+      createStartPage({
+        settings: settings.current,
+        publicUrl: address.publicUrl,
+        hasConsole: () => address.hasConsole(),
+        isKeyed: () => authenticator.isConfigured,
+        isOwnMachine: isOwnMachine(settings.current.server),
+      }),
+    ],
+  }
+}
+
+function createStartPage(options: StartPageOptions): ServerRoute {
   return {
     method: 'GET',
     path: '/',

@@ -1,3 +1,8 @@
+/**
+ * Finds names in the config and entries of keys that have no effect, because they match no tool, scope or caller. `collet check`
+ * and `collet doctor` report them; a running server reports them at its start and logs new ones when its tools change.
+ */
+
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
 import { idleEvents, type Webhook } from '#config/webhooks'
@@ -17,15 +22,10 @@ import {
 import type { BudgetRule } from '#stages/limits/budgets'
 import type { KeyOwner, KeyRecord } from '#store/keys'
 import type { KnownTool } from './known-tools.ts'
+import type { Live } from './part.ts'
 import type { Services } from './services.ts'
 
-/*
- * Names in a config that match nothing: tools, scopes, callers, and entries of keys that open nothing.
- * Used at start, on changes, and by `collet doctor`.
- * Invariant: a name that a source may still bring is not reported.
- */
-
-/** What of a config names tools, scopes and callers. */
+/** The part of a config that names tools, scopes and callers. */
 interface WrittenNames {
   readonly toolsets: Toolsets
   readonly auth: Pick<Settings['auth'], 'apiKeys' | 'issuers'> & { readonly roles: RoleTable }
@@ -37,31 +37,31 @@ interface WrittenNames {
   readonly webhooks: readonly Pick<Webhook, 'name' | 'events'>[]
 }
 
-/** What there is to be named. */
+/** What names can match. */
 interface NamedThings {
   readonly tools: readonly KnownTool[]
   readonly sources: readonly string[]
-  /** Sources whose tools are not known yet: what may be about them is not said to be wrong. */
+  /** Sources whose tools are not known yet: a name that may match one of them is not reported. */
   readonly unread: Iterable<readonly [string, { readonly type: string }]>
-  /** Keys in the store; `undefined` where there are more than can be looked at. */
+  /** Keys in the store; `undefined` if there are too many to check. */
   readonly keys: readonly KeyRecord[] | undefined
 }
 
-/** Everything in a config that is about nothing, with what was probably meant: it limits or opens less than somebody believes. */
-export function findIdleNames(written: WrittenNames, things: NamedThings): readonly string[] {
+/** Names in a config that match nothing, each with a suggestion: they limit or open less than their author expects. */
+export function findUnusedNames(written: WrittenNames, things: NamedThings): readonly string[] {
   const unread = [...things.unread]
   return [
     ...findUnused(written.toolsets, things)
       .filter(({ selector }) => unread.length === 0 || !mayBeOf(unread, selector))
       .map(({ text }) => text),
-    ...(unread.length > 0 ? [] : idleScopes(written, things)),
-    ...(things.keys === undefined ? [] : idleCallers(written, things.keys)),
+    ...(unread.length > 0 ? [] : unusedScopes(written, things)),
+    ...(things.keys === undefined ? [] : unusedCallers(written, things.keys)),
     ...idleEvents(written.webhooks),
     ...sharedNameNotes(things.tools),
   ]
 }
 
-/** Whether a selector may be about tools of these sources. Any of them may have a tag, or fill a toolset that is empty. */
+/** Whether a selector may match tools of these sources. Any of them may have a tag, or fill an empty toolset. */
 function mayBeOf(
   sources: readonly (readonly [string, { readonly type: string }])[],
   selector: string | undefined,
@@ -72,7 +72,7 @@ function mayBeOf(
   return read.kind === 'tag' || isImported(read.kind === 'name' ? selector : read.pattern, sources)
 }
 
-function idleScopes(
+function unusedScopes(
   { auth, approverScopes: scopes }: WrittenNames,
   { tools }: NamedThings,
 ): readonly string[] {
@@ -86,8 +86,8 @@ function idleScopes(
 
 const KEY = 'key:'
 
-/** Tokens bring subjects, and with a claim for it tenants, that nobody knows before: of these nothing is said. */
-function idleCallers(
+/** Tokens may name any subject and, with a tenant claim, any tenant, so those are not reported. */
+function unusedCallers(
   { auth: { apiKeys, issuers = [] }, limited, budgets }: WrittenNames,
   owners: readonly KeyOwner[],
 ): readonly string[] {
@@ -104,7 +104,7 @@ function idleCallers(
   const noKey = (where: string, id: string): readonly string[] =>
     !id.startsWith(KEY) || principals.includes(id)
       ? []
-      : [`${where}: nobody has a key as "${id}".${didYouMean(id, principals)}`]
+      : [`${where}: no key belongs to "${id}".${didYouMean(id, principals)}`]
   const noTenant = (where: string, tenant: string): readonly string[] =>
     isOpen || tenants.includes(tenant)
       ? []
@@ -163,7 +163,7 @@ function describeStored(
 
 const MAX_KEYS = 10_000
 
-/** The keys of a store, as `findIdleNames` takes them. */
+/** The keys of a store; `undefined` if there are too many to check. */
 export async function keysIn({
   keys,
 }: Pick<Services['gateway']['store'], 'keys'>): Promise<readonly KeyRecord[] | undefined> {
@@ -171,15 +171,15 @@ export async function keysIn({
   return found.length === MAX_KEYS ? undefined : found
 }
 
-/** The same of a running server, and again whenever tools or toolsets change; each is logged once while it lasts. */
-export async function watchIdleNames(
+/** Finds unused names in a running server, and logs new ones whenever tools or toolsets change. */
+export async function watchUnusedNames(
   { registry, gateway, sources }: Pick<Services, 'registry' | 'gateway' | 'sources'>,
-  live: () => Pick<Settings, 'auth' | 'approvals' | 'limits' | 'budgets' | 'webhooks'>,
+  settings: Live<Pick<Settings, 'auth' | 'approvals' | 'limits' | 'budgets' | 'webhooks'>>,
   { log, clock }: { readonly log: Logger; readonly clock: Clock },
 ): Promise<readonly string[]> {
   const keys = await keysIn(gateway.store)
   const find = (): readonly string[] => {
-    const { auth, approvals, limits, budgets, webhooks = [] } = live()
+    const { auth, approvals, limits, budgets, webhooks = [] } = settings.current
     const status = sources.sources.status()
     const written = {
       toolsets: registry.toolsets,
@@ -195,7 +195,7 @@ export async function watchIdleNames(
       unread: status.flatMap(({ key, type, tools }) => (tools === 0 ? [[key, { type }] as const] : [])),
       keys,
     }
-    return [...findIdleNames(written, things), ...findClosedEntries(written, things, clock.nowMs())]
+    return [...findUnusedNames(written, things), ...findClosedEntries(written, things, clock.nowMs())]
   }
   const first = find()
   let before = first

@@ -1,0 +1,138 @@
+/**
+ * Attaches the protocols of `protocols/list.ts` to a server: their routes, those of a conformance suite, and the documents from
+ * which OAuth clients learn who issues tokens for each protocol (RFC 9728). Without an issuer, clients that try OAuth get an answer
+ * that names the credential to send.
+ */
+
+import type { Settings } from '#config/settings'
+import { PROTOCOLS } from '#protocols/list'
+import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
+import { openToOperators } from './admin/access.ts'
+import type { ServerHost } from './host.ts'
+import { jsonReply, refuseWithMessage } from './http/exchange.ts'
+import type { ServerRoute } from './http/router.ts'
+import type { Live, ServerPart } from './part.ts'
+import { VERSION } from './version.ts'
+
+export async function openProtocols(host: ServerHost): Promise<ServerPart> {
+  const { options, access, services } = host
+  const settings = host.settings.current
+  const protocolServices = servicesOf(host)
+  const served: readonly ServedProtocol[] = await Promise.all(
+    Object.values(PROTOCOLS).map((protocol) =>
+      protocol.serve(settings, protocolServices, options.protocols ?? {}),
+    ),
+  )
+  const { noteDenial, fetch: toConfigured } = services
+  const conformance = options.conformance?.routes({
+    ...{ ...protocolServices, store: services.gateway.store, settings, noteDenial, fetch: toConfigured },
+  })
+  return {
+    routes: [
+      ...openToOperators(
+        served.flatMap(({ routes }) => routes),
+        access,
+      ),
+      ...(conformance ?? []),
+    ],
+    close() {
+      for (const protocol of served) protocol.close?.()
+    },
+  }
+}
+
+function servicesOf(host: ServerHost): ProtocolServices {
+  const { gateway, services, clock, log, address, authenticator, metadata, consents, onUnknownTool } = host
+  return {
+    ...{ gateway, clock, log, consents, onUnknownTool },
+    store: services.gateway.store,
+    publicUrl: address.publicUrl,
+    serverVersion: VERSION,
+    isClosed: authenticator.isConfigured,
+    metadataUrl: metadata?.urlFor,
+  }
+}
+
+const WELL_KNOWN = '/.well-known/oauth-protected-resource'
+/** Resources that clients name: the whole server, or the root of one protocol. */
+const ROOTS = ['', ...Object.values(PROTOCOLS).map(({ root }) => root)]
+
+export interface ResourceMetadata {
+  readonly routes: readonly ServerRoute[]
+  /** `WWW-Authenticate` of a 401 at this path (RFC 9728 §5.1, OWP-13). Its URL is below `publicUrl`, which a proxy forwards. */
+  challengeFor(path: string): string
+  /** URL of the document for a path. */
+  urlFor(path: string): string
+}
+
+/** Documents that name the token issuers (RFC 9728), one for every root. */
+export function createResourceMetadata({
+  settings,
+  publicUrl,
+}: {
+  readonly settings: Live<Pick<Settings, 'auth'>>
+  publicUrl(): string
+}): ResourceMetadata {
+  const issuers = () => settings.current.auth.issuers ?? []
+  const scopes = (): readonly string[] => [...new Set(issuers().flatMap((issuer) => issuer.scopes ?? []))]
+  const documentOf = (root: string): object => ({
+    resource: `${publicUrl()}${root}`,
+    authorization_servers: issuers().map(({ issuer }) => issuer),
+    ...(scopes().length === 0 ? {} : { scopes_supported: scopes() }),
+    bearer_methods_supported: ['header'],
+    resource_name: 'Collet',
+  })
+  const urlFor = (path: string): string => {
+    const root = ROOTS.find((name) => name !== '' && (path === name || path.startsWith(`${name}/`))) ?? ''
+    return `${publicUrl()}${WELL_KNOWN}${root}`
+  }
+  return {
+    routes: ROOTS.map((root) => ({
+      method: 'GET',
+      path: `${WELL_KNOWN}${root}`,
+      access: 'open',
+      body: 'never',
+      handle: () => jsonReply(200, documentOf(root), { 'cache-control': 'public, max-age=300' }),
+      refuse: refuseWithMessage,
+    })),
+    urlFor,
+    challengeFor(path) {
+      // Clients ask their provider for the scopes of the challenge, else for those of the document (MCP-91).
+      const scope = scopes().length === 0 ? '' : `, scope="${scopes().join(' ')}"`
+      return `Bearer resource_metadata="${urlFor(path)}"${scope}`
+    },
+  }
+}
+
+/** Paths that clients try in turn after a 401 that names no authorization server (MCP 2025-03-26, "Fallbacks"). */
+const TRIED_PATHS = [
+  ['GET', '/.well-known/oauth-authorization-server', 404],
+  ['POST', '/register', 400],
+  ['GET', '/authorize', 400],
+  ['POST', '/token', 400],
+] as const
+
+export function openResourceMetadata({ metadata, authenticator }: ServerHost): ServerPart {
+  return { routes: metadata?.routes ?? createNoOAuthRoutes({ isKeyed: () => authenticator.isConfigured }) }
+}
+
+/**
+ * Answers OAuth requests of a server without an issuer. Clients show `error_description` to their user, so it names how to
+ * authenticate; without it they report a missing path.
+ */
+function createNoOAuthRoutes({ isKeyed }: { isKeyed(): boolean }): readonly ServerRoute[] {
+  return TRIED_PATHS.map(([method, path, status]) => ({
+    method,
+    path,
+    access: 'open',
+    body: 'never',
+    handle: () =>
+      jsonReply(status, {
+        error: 'access_denied',
+        error_description: isKeyed()
+          ? 'This server takes API keys, not OAuth: send the header "Authorization: Bearer KEY". Its operator makes a key with "collet keys create".'
+          : 'This server needs no sign-in: connect without credentials.',
+      }),
+    refuse: refuseWithMessage,
+  }))
+}
