@@ -23,7 +23,13 @@ import { keptIdOf, openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } 
 import type { Store } from '#store/collet-store'
 import type { AcceptedDefinition } from '#store/imports'
 
-/** What is known of a tool without opening its source: enough to say what names, patterns and scopes are about. */
+/*
+ * The tools that a server would serve, from its config and store alone.
+ * Used by commands that check names and list tools without a running server.
+ * Invariant: no upstream is opened or read.
+ */
+
+/** Facts about a tool that are known without opening its source: enough to match names, patterns and scopes. */
 export interface KnownTool extends Selected {
   readonly policy: Pick<ToolPolicy, 'safetyTier' | 'scopes' | 'tenants'>
 }
@@ -32,11 +38,11 @@ interface KnownHere {
   readonly tools: readonly KnownTool[]
   /** Keys of all sources, also of those of which no tool is known yet. */
   readonly sources: readonly string[]
-  /** Those of which no tool is known yet. */
+  /** Sources without a known tool. */
   readonly unread: ReadonlyMap<string, SourceOptions>
 }
 
-/** The tools that a server with this config and store would serve, as far as both tell: no upstream is asked. */
+/** The tools that a server with this config and store would serve, without reading an upstream. */
 export async function findKnownTools(
   { sources: configured, openwop }: Pick<ParsedConfig, 'sources' | 'openwop'>,
   own: readonly Tool[],
@@ -75,7 +81,7 @@ interface Projected {
   readonly pins?: Pins
 }
 
-/** The same tools whole, as they would be listed. Sources are made for it, so that their options count, and are asked nothing. */
+/** The known tools as they would be listed. Sources are created, so that their options apply, but not read. */
 export async function projectKnownTools(
   settings: Pick<Settings, 'sources' | 'tools' | 'folder' | 'calls' | 'openwop'>,
   store: Pick<Store, 'sources' | 'pins'> | undefined,

@@ -9,6 +9,12 @@ import { OPENTOOL_OPTIONS, type OpenToolSourceOptions } from './opentool/options
 import { keptId, OTC_OPTIONS, type OtcSourceOptions } from './otc/options.ts'
 import { PACK_OPTIONS, type PackOptions } from './pack/options.ts'
 
+/*
+ * The table of source types.
+ * The config schema, the server and the command line read it.
+ * Invariant: the code of a type is loaded when its first source is opened.
+ */
+
 /** A source written as code, for upstreams that no other type supports. */
 const CUSTOM_OPTIONS = z.strictObject({
   type: z.literal('custom'),

@@ -7,6 +7,12 @@ import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journ
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { postMessage } from './post.ts'
 
+/*
+ * Sample messages of every kind of notice, and the test of a receiver with them.
+ * Used by `collet webhooks test` and by tests of the message formats.
+ * Invariant: there is a sample for each kind.
+ */
+
 interface Trial {
   readonly fetch: typeof fetch
   readonly clock: Clock
@@ -14,7 +20,7 @@ interface Trial {
   consoleUrl?(): string | undefined
 }
 
-/** Sends a sample of each kind that a receiver is told of, until one is not taken: the others would fare no better. */
+/** Sends a sample of each kind that a receiver gets, until one is refused: the others would be refused too. */
 export async function tryWebhook(webhook: Webhook, trial: Trial): Promise<readonly WebhookTrial[]> {
   const tried: WebhookTrial[] = []
   for (const kind of NOTICE_KINDS) {

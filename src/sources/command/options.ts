@@ -4,6 +4,12 @@ import { Secret } from '#kernel/base/secret'
 import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
 import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/options'
 
+/*
+ * The options of a source with `type: 'command'`.
+ * `source-types.ts` puts them into the config schema.
+ * Invariant: no command gets a variable of the server itself, and the comments are hover texts of editors.
+ */
+
 const MIB = 1024 * 1024
 const TEXT = z.string().min(1)
 

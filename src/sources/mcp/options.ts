@@ -2,6 +2,12 @@ import { z } from 'zod'
 import { Secret } from '#kernel/base/secret'
 import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/options'
 
+/*
+ * The options of a source with `type: 'mcp'`.
+ * `source-types.ts` puts them into the config schema.
+ * Invariant: options cannot set a header of the MCP client, and the comments are hover texts of editors.
+ */
+
 const MIB = 1_048_576
 const DAY_MS = 24 * 3_600_000
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/

@@ -2,6 +2,12 @@ import { z } from 'zod'
 import { Secret } from '#kernel/base/secret'
 import { COMMON_OPTIONS } from '#sources/common/options'
 
+/*
+ * The options of a source with `type: 'openapi'`.
+ * `source-types.ts` puts them into the config schema.
+ * Invariant: the comments are hover texts of editors, so they are written for users.
+ */
+
 /** RFC 9110 §5.6.2. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const MIB = 1_048_576

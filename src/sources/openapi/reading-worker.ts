@@ -4,7 +4,12 @@ import type { FromWorker, ToWorker, WorkerData } from './discover.ts'
 import { Unreadable } from './load.ts'
 import { readDocument } from './reading.ts'
 
-/** The worker thread that reads a large document. It asks the main thread for everything that must be fetched. */
+/*
+ * The worker thread that reads a large OpenAPI document.
+ * `discover.ts` starts it and answers its requests.
+ * Invariant: the thread opens no connection; the main thread fetches everything.
+ */
+
 const { bytes, ...request }: WorkerData = workerData
 const waiting = new Map<number, (answer: ToWorker) => void>()
 let asked = 0

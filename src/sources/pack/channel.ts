@@ -2,6 +2,12 @@ import type { Duplex } from 'node:stream'
 import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
 import { type JsonBounds, tooMuchJson } from '#kernel/base/json'
 
+/*
+ * JSON lines between the server and the process of a pack.
+ * Both ends use it.
+ * Invariant: a process that exceeds a bound is no longer read.
+ */
+
 const SECOND_MS = 1_000
 
 export interface ChannelBounds {

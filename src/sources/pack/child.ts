@@ -21,7 +21,12 @@ import {
   type ToServer,
 } from './messages.ts'
 
-/** The process of a pack: runs its tools, and asks the server for everything outside of it. */
+/*
+ * The process of a pack: runs its tools, and asks the server for everything outside of it.
+ * `process.ts` starts it, in a sandbox where there is one.
+ * Invariant: it ends with the pipe to its server.
+ */
+
 interface RunningTool {
   readonly abort: AbortController
   readonly asked: Map<number, PromiseWithResolvers<Answer>>

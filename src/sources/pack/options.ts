@@ -1,7 +1,13 @@
 import { z } from 'zod'
 import { COMMON_OPTIONS } from '#sources/common/options'
 
-/** Everything a pack may say it needs: a closed set (openwop §7.2, OWP-88). */
+/*
+ * The options of a source with `type: 'pack'`, and the permissions of packs.
+ * `source-types.ts` puts them into the config schema.
+ * Invariant: a permission that is not listed here cannot be requested or granted.
+ */
+
+/** The permissions that a pack may request, a closed set (openwop §7.2, OWP-88). */
 export const NEEDS = [
   'net.dns',
   'net.outbound',
@@ -14,7 +20,7 @@ export const NEEDS = [
 ] as const
 export type Need = (typeof NEEDS)[number]
 
-/** Harmless, and nothing could keep a pack from them. */
+/** Harmless, and impossible to withhold. */
 const GRANTED: readonly Need[] = ['crypto', 'clock']
 
 const TEXT = z.string().min(1)
