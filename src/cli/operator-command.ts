@@ -41,6 +41,10 @@ interface OperatorTable<Options extends OptionSpecs, Declared extends Operation>
   ): AdminSending | Promise<AdminSending>
   /** Shown on a terminal while the answer is awaited. */
   readonly waiting?: string
+  /** Notes on stderr after the data, also with `--json`. */
+  note?(answer: AnswerOf<Declared>, printing: Printing<Options>): void
+  /** Default: 0. */
+  exit?(answer: AnswerOf<Declared>): ExitCode
 }
 
 interface Printing<Options extends OptionSpecs> {
@@ -55,8 +59,6 @@ interface ActTable<Options extends OptionSpecs, Declared extends Operation>
   json?(answer: AnswerOf<Declared>, args: Arguments<keyof Options & string>): object
   /** Lines for people; without `--json` only. */
   print(answer: AnswerOf<Declared>, printing: Printing<Options>): void
-  /** Notes on stderr after the data, and the exit code if it is not 0. */
-  end?(answer: AnswerOf<Declared>, printing: Printing<Options>): ExitCode | undefined
 }
 
 /** A command that shows one thing or changes something. */
@@ -67,13 +69,11 @@ export function operatorCommand<const Options extends OptionSpecs, Declared exte
     const { args, context, output } = printing
     if (context.json) output.data(cleanJson(table.json?.(answer, args) ?? answer))
     else table.print(answer, printing)
-    return table.end?.(answer, printing)
   })
 }
 
 interface ListTable<Options extends OptionSpecs, Declared extends Operation, Row extends object>
-  extends OperatorTable<Options, Declared>,
-    Pick<ActTable<Options, Declared>, 'end'> {
+  extends OperatorTable<Options, Declared> {
   rows(answer: AnswerOf<Declared>, args: Arguments<keyof Options & string>): readonly Row[]
   readonly columns: Columns<Row>
   /** Printed instead of an empty table. */
@@ -93,7 +93,6 @@ export function listCommand<
     const { args, context } = printing
     const none = typeof empty === 'string' ? empty : empty(args)
     printRows(rows(answer, args), { columns, empty: none, ...defined({ isCut }) }, context)
-    return table.end?.(answer, printing)
   })
 }
 
@@ -118,7 +117,7 @@ export function printRows<Row extends object>(
 
 function toCommand<Options extends OptionSpecs, Declared extends Operation>(
   table: OperatorTable<Options, Declared>,
-  print: (answer: AnswerOf<Declared>, printing: Printing<Options>) => ExitCode | undefined,
+  print: (answer: AnswerOf<Declared>, printing: Printing<Options>) => void,
 ): Command<keyof Options & string> {
   const { name, summary, details = [], positionals = [], options, examples, operation, waiting } = table
   return {
@@ -132,7 +131,10 @@ function toCommand<Options extends OptionSpecs, Declared extends Operation>(
       const id = noun === undefined ? typed : await resolveId(noun, typed, client)
       const asking = client.ask(operation, { id, ...sending })
       const answer = await (waiting === undefined ? asking : output.during(waiting, asking))
-      return print(answer, { args, context, output }) ?? EXIT.ok
+      const printing = { args, context, output }
+      print(answer, printing)
+      table.note?.(answer, printing)
+      return table.exit?.(answer) ?? EXIT.ok
     },
   }
 }

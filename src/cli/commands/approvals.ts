@@ -218,9 +218,8 @@ const approvalsLink = operatorCommand({
   // The token is part of the address.
   json: ({ token: _token, ...link }) => link,
   print: ({ url }, { output }) => output.data(url),
-  end({ power }, { output }) {
+  note({ power }, { output }) {
     if (power !== 'decide') output.note(ONLY_SHOWS)
-    return undefined
   },
 })
 

@@ -207,9 +207,8 @@ const keysRotate = operatorCommand({
     return { body: { ...keyTerms(args, context), ...defined({ old_ends_in_seconds: seconds }) } }
   },
   print: (issued, { output }) => printKey(issued, output),
-  end({ warnings }, { output }) {
+  note({ warnings }, { output }) {
     for (const warning of warnings) output.warn(cleanText(warning))
-    return undefined
   },
 })
 
@@ -258,9 +257,8 @@ const keysList = listCommand({
     LABEL: ({ label }) => label ?? '',
   },
   empty: 'There are no keys in this store.',
-  end({ keys }, { output }) {
+  note({ keys }, { output }) {
     if (keys.length === MAX_LISTED) output.note(`These are the newest ${MAX_LISTED}; there may be more.`)
-    return undefined
   },
 })
 

@@ -40,7 +40,7 @@ const reload = operatorCommand({
     if (applied === null) output.note('The servers on this store were asked; their logs say what came of it.')
     else printReloaded({ applied, needRestart, refused }, output)
   },
-  end: ({ refused = [] }) => (refused.length > 0 ? EXIT.toolFailed : undefined),
+  exit: ({ refused = [] }) => (refused.length > 0 ? EXIT.toolFailed : EXIT.ok),
 })
 
 function printReloaded(

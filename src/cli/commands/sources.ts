@@ -66,14 +66,13 @@ const sources = listCommand({
   },
   empty: 'There are no sources. Add one with "collet import", or under `sources` in the config.',
   isCut: true,
-  end({ sources: found }, { output, context }) {
+  note({ sources: found }, { output, context }) {
     for (const { key, warnings, left_out: leftOut } of context.json ? [] : found) {
       const all = [...warnings, ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`)]
       for (const warning of all.slice(0, MAX_WARNINGS)) output.warn(`${key}: ${cleanText(warning)}`)
       const more = all.length - MAX_WARNINGS
       if (more > 0) output.warn(`${key}: ${more} more; --json shows all.`)
     }
-    return undefined
   },
 })
 
@@ -97,7 +96,7 @@ const sourcesRefresh = operatorCommand({
     output.data(`${key} is ${state}: ${counted(tools, 'tool')}${held}`)
     if (reason !== null) output.note(reason)
   },
-  end: ({ source }) => (source?.state === 'down' ? EXIT.toolFailed : undefined),
+  exit: ({ source }) => (source?.state === 'down' ? EXIT.toolFailed : EXIT.ok),
 })
 
 const STEP_COLUMNS: Columns<CheckedSource['steps'][number]> = {
@@ -125,7 +124,7 @@ const sourcesCheck = operatorCommand({
     printRows(steps, { columns: STEP_COLUMNS, empty: '', isCut: true }, context)
     output.data(`Next step: ${cleanText(advice)}`)
   },
-  end: ({ ok }) => (ok ? undefined : EXIT.toolFailed),
+  exit: ({ ok }) => (ok ? EXIT.ok : EXIT.toolFailed),
 })
 
 const sourcesSet = defineCommand({

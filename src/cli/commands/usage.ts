@@ -60,9 +60,8 @@ const usage = operatorCommand({
       context,
     )
   },
-  end({ whole }, { output }) {
+  note({ whole }, { output }) {
     if (!whole) output.warn('There are more calls than were counted: name a shorter time with --since.')
-    return undefined
   },
 })
 
