@@ -14,9 +14,7 @@ export interface CallFilter {
   readonly principal?: string | undefined
   /** In any spelling, with dots or underscores, in any case; every version unless one is given. `*` is any text. */
   readonly tool?: string | undefined
-  /** Created at this time or later. */
   readonly sinceMs?: number | undefined
-  /** Created before this time. */
   readonly untilMs?: number | undefined
   readonly took?: TookFilter | undefined
   /** Only calls before this position; absent: from the newest on. */

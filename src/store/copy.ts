@@ -141,7 +141,6 @@ async function refuseLiving(source: StoreTables): Promise<void> {
   )
 }
 
-/** Summary of a store's contents. */
 interface Content {
   readonly counts: ReadonlyMap<string, number>
   readonly heads: readonly string[]
@@ -167,11 +166,9 @@ function headText(writer: string, group: number, link: string): string {
   return `${writer}:${group}:${link}`
 }
 
-/** Progress of a copy. */
 interface Mark {
   /** Digest of the source's contents at the start. */
   readonly origin: string
-  /** Complete tables. */
   readonly done: readonly string[]
   /** Key of the last copied row of the next table. */
   readonly after: readonly SqlValue[] | null

@@ -47,7 +47,6 @@ interface SourceLook {
   readonly atMs: number
 }
 
-/** A definition, and the source that offered it. */
 export interface KeptDefinition {
   readonly hash: string
   readonly offered: OfferedTool
@@ -67,7 +66,6 @@ export interface WaitingChange {
   /** `undefined` for a removal. */
   readonly definition: KeptDefinition | undefined
   readonly class: ChangeClass
-  /** Reasons for the class, for the operator. */
   readonly reasons: readonly string[]
   /** Native name of a tool that vanished when this one appeared. */
   readonly renamedFrom?: string
@@ -81,7 +79,6 @@ export interface PinRecord {
   readonly nativeName: string
   /** Its name in the id. */
   readonly local: string
-  /** The last accepted definition. */
   readonly accepted: AcceptedDefinition | undefined
   /** Whether agents see it; `false` before it is first accepted and after its removal was. */
   readonly isServed: boolean
@@ -101,7 +98,6 @@ export interface PinWrite {
   readonly seen: number
   /** More rows of the first discovery follow. Until the last of them, everything is at first sight. */
   readonly isPartial?: boolean
-  /** New and changed rows. */
   readonly pins: readonly PinRecord[]
   /** Whether it changes what agents see or what calls do. */
   readonly changesServed: boolean

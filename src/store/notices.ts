@@ -53,7 +53,6 @@ export interface ListenerState {
   readonly givenUp: number
   readonly deliveredAtMs: number | undefined
   readonly failedAtMs: number | undefined
-  /** The last failure. */
   readonly failure: string | undefined
 }
 

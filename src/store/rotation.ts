@@ -34,7 +34,6 @@ const resealing: readonly Resealing[] = [
   },
 ]
 
-/** The start of a page. */
 type Place = Resealing['start']
 
 export interface KeyStatus {
@@ -53,7 +52,6 @@ interface KeyChangeWork {
   readonly by: string
   nowMs(): number
   onProgress(progress: KeyProgress): void
-  /** How long to wait for other writers. */
   readonly maxWaitMs: number
 }
 
@@ -133,7 +131,6 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
     }
   }
 
-  /** Visits the rows page by page. */
   const walk = async (visit: (of: Resealing, rows: readonly Row[], after: Place) => Promise<void> | void) => {
     for (const of of definition.resealing) {
       for (let after: Place | undefined = of.start; after !== undefined; ) {

@@ -35,7 +35,6 @@ interface OpenStoreOptions extends StoreKey {
 }
 
 interface StoreKey {
-  /** Folder of the key file. */
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
   readonly masterKey: Uint8Array | undefined

@@ -63,7 +63,6 @@ export interface NewCredential extends VaultAddress {
   readonly atMs: number
 }
 
-/** The members that a refresh changes. */
 type RenewedCredential = Pick<NewCredential, 'value' | 'scopes' | 'expiresAtMs' | 'atMs'>
 
 export function openVault({ careful, read, keys }: StoreContext) {

@@ -119,7 +119,6 @@ export interface Resumption extends NextAttempt {
   readonly rerunUntilMs: number
 }
 
-/** Selects parked calls. */
 export type ParkedScope = { readonly tenant: string } & (
   | { readonly record: string }
   | { readonly run: string }

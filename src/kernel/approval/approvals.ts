@@ -367,13 +367,10 @@ export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
 ) => boolean | Promise<boolean>
 
 export interface ApprovalTerms {
-  /** How long a request stays open. */
   readonly expiresAfterMs: number
-  /** How many distinct approvers must approve. */
   readonly quorum: number
   /** The scope an approver needs besides `approvals:respond` (OWP-69). */
   readonly requiredScope: string
-  /** Whether a caller may approve its own call. */
   readonly selfApproval: boolean
   /** Whether one override is enough, whatever the quorum (OWP-70). */
   readonly overrideBypassesQuorum: boolean

@@ -199,7 +199,6 @@ export function isUsable(approval: ApprovalRecord, binding: string, nowMs: numbe
 /** Everything that can be shown of an approval. Each surface chooses what its reader may see. */
 export interface ApprovalView {
   readonly id: string
-  /** The current state. */
   readonly state: ApprovalState
   /** The tool's definition changed since the request: it cannot be approved, and its call never runs. */
   readonly isStale: boolean

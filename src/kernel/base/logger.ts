@@ -20,7 +20,6 @@ export interface Logger {
 
 export const SILENT_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
-/** Adds the bound fields to every line. */
 export function boundLogger(log: Logger, bound: object): Logger {
   const write =
     (level: keyof Logger): WriteLine =>

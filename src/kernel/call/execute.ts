@@ -37,7 +37,6 @@ export type ExecuteNeeds = ContextNeeds &
     readonly explainThrown?: ExplainThrown | undefined
   }
 
-/** Text about an exception, for callers. */
 export type ExplainThrown = (thrown: unknown) => string
 
 /** How a run ended and, if it was interrupted, the later answer of the tool. */

@@ -244,7 +244,6 @@ export interface Gateway {
   catalogFor(principal: Principal): Catalog
   /** Notifies when tools are added, changed or removed. */
   readonly catalogChanges: CatalogChanges
-  /** Current toolkit descriptions by name. */
   toolkits(): ReadonlyMap<string, string>
   /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
   call(principal: Principal, request: CallRequest): Promise<CallReply>

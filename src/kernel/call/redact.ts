@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
@@ -92,8 +93,7 @@ function cleanToolError(error: ToolError, clean: Clean): ToolError {
     ...(additionalPromptContent === undefined
       ? {}
       : { additionalPromptContent: clean(additionalPromptContent) }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(errorNumber === undefined ? {} : { errorNumber }),
+    ...defined({ retryAfterMs, errorNumber }),
     ...(shown === undefined ? {} : { shown: cleanShown(shown, clean) }),
     ...(cause === undefined ? {} : { cause: cleanValue(cause, clean, 0) }),
   })

@@ -11,7 +11,6 @@ import type { RunScope } from './call-record.ts'
 export interface StepOrigin {
   /** Name of the workflow, for texts. */
   readonly workflow: string
-  /** Record of the workflow's call. */
   readonly parent: string
   /** Record of the outermost call. */
   readonly root: string

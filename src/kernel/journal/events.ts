@@ -271,7 +271,7 @@ export interface PinChanged {
   readonly tool?: string
   /** Hash of the definition; `removed` when there is none. */
   readonly hash?: string
-  readonly class?: 'wording' | 'widening' | 'breaking' | 'suspicious'
+  readonly class?: ChangeClass
   /** Version that is served from now on. */
   readonly version?: string
   /** Number of tools accepted at first sight. */
@@ -341,8 +341,8 @@ export type ChangeClass = 'wording' | 'widening' | 'breaking' | 'suspicious'
 export type CredentialKind = 'secret' | 'token'
 
 /**
- * Why a caller was refused. `credential`: it is not known who it is. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of a process that
- * wrote into the database without the key.
+ * Why a caller was refused. `credential`: it could not be authenticated. `self_approval` and `second_vote` refuse approvers;
+ * `changed_row` reports a row that was written without the key.
  */
 export const DENIAL_REASONS = [
   'scope',
@@ -362,14 +362,13 @@ export interface Denial {
   readonly tenant: string
   /** Opaque: `prn_` and a keyed digest. */
   readonly principal: string
-  /** What was wanted: `tool.call`, `admin:keys` … */
+  /** `tool.call`, `admin:keys` … */
   readonly action: string
   /** A catalog id, a scope, a table of the store or a kind of credential, never a caller's text. */
   readonly resource: string
   readonly reason: DenialReason
-  /** How often within the window that this stands for. */
+  /** Number of denials within the window that this one stands for. */
   readonly count: number
 }
 
-/** What was refused, and why. */
 export type DenialFacts = Pick<Denial, 'action' | 'resource' | 'reason'>

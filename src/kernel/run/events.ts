@@ -142,7 +142,6 @@ interface SessionClosed {
   readonly outcome: SessionOutcome
 }
 
-/** A call waits for approval. */
 export interface InterruptRequested {
   readonly type: 'interrupt.requested'
   readonly record: string

@@ -31,7 +31,6 @@ export class CommitQueue {
     this.#engine = engine
   }
 
-  /** Number of waiting changes. */
   get size(): number {
     return this.#waiting.length
   }

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   type Approval,
@@ -124,9 +125,7 @@ export function readFacts(written: Readonly<Record<string, JsonValue | undefined
   if (approval === undefined || source === undefined || !isTexts(scopes)) return undefined
   return {
     ...{ catalogId, source, safetyTier, approval, replay, scopes, credential: credential === true },
-    ...(egress === undefined ? {} : { egress }),
-    ...(costHint === undefined ? {} : { costHint }),
-    ...(latencyHint === undefined ? {} : { latencyHint }),
+    ...defined({ egress, costHint, latencyHint }),
   }
 }
 

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import type { Report } from '#kernel/base/errors'
 import { describeValue, isRecord } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
@@ -45,9 +46,7 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
     rerunWindowMs:
       readNumber('rerunWindowMs', POLICY_FIELDS.rerunWindowMs, given.rerunWindowMs, report) ??
       rerunWindow(options),
-    ...(costHint === undefined ? {} : { costHint }),
-    ...(latencyHint === undefined ? {} : { latencyHint }),
-    ...(cost === undefined ? {} : { cost }),
+    ...defined({ costHint, latencyHint, cost }),
   }
   // The tier of a workflow is unknown before its steps are.
   if (options.source !== 'workflow') checkTogether(policy, report)

@@ -12,7 +12,14 @@ import type {
   Resumption,
 } from '#kernel/approval/approval'
 import { StoreError } from '#kernel/base/errors'
-import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from '#kernel/call/call-record'
+import type {
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  NewCall,
+  NextAttempt,
+  SessionAddress,
+} from '#kernel/call/call-record'
 import { approvalEvent } from '#kernel/journal/append'
 import {
   all,
@@ -148,13 +155,7 @@ function* findParkedLike({ sealed }: StoreContext, like: EqualRequest): Steps<Ca
   return row === undefined ? undefined : yield* findCall(sealed, text(row, 'record'))
 }
 
-function* isParkedIn({
-  tenant,
-  sessionId,
-}: {
-  readonly tenant: string
-  readonly sessionId: string
-}): Steps<boolean> {
+function* isParkedIn({ tenant, sessionId }: SessionAddress): Steps<boolean> {
   return (yield* get('isParkedIn', sessionId, tenant)) !== undefined
 }
 

@@ -82,7 +82,6 @@ export function* reclaim(
   return { kind: 'claimed', attempt }
 }
 
-/** Parks the next attempt of a call. */
 export function* parkCallAgain(
   group: CommitGroup,
   previous: CallRecord,
