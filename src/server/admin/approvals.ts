@@ -22,6 +22,7 @@ import {
   RESPOND_SCOPE,
 } from '#kernel/approval/approvals'
 import type { ApprovalView, AskedDefinition } from '#kernel/approval/decisions'
+import { defined } from '#kernel/base/defined'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { coversScope, type Principal } from '#kernel/base/principal'
 import { httpFault } from '#server/http/exchange'
@@ -64,7 +65,7 @@ export function createApprovalRoutes(
   return [
     serveOperation(access, LIST_APPROVALS, async ({ principal, query: { state, limit } }) => {
       const approver = checkReader(approvals, approverOf(principal))
-      const found = await approvals.list(approver, { limit, ...(state === undefined ? {} : { state }) })
+      const found = await approvals.list(approver, defined({ limit, state }))
       const renderWanted = listsInput === true ? renderApproval : renderInList
       const render = maySeeInput(approver) ? renderWanted : renderForReader
       return {

@@ -6,14 +6,16 @@
 import { FOLLOW_ALL_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
 import type { RequestHeaders } from '#auth/authenticator'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
 import type { Release } from '#kernel/call/stages'
 import type { ServerRoute } from '#server/http/router'
 import { type OperatorAccess, tenantWithin } from './access.ts'
-import { serveReply, timeOf } from './admin-route.ts'
+import { serveReply } from './admin-route.ts'
 import type { CallFeed, CallReader, ChangedCall, FeedPage } from './call-feed.ts'
 import { type BaseOf, toCallFilter } from './call-filter.ts'
+import { renderGlance } from './calls.ts'
 
 /** How often a quiet stream sends a sign of life, and how often the credential of its reader is checked again. */
 const LOOK_MS = 2_000
@@ -134,24 +136,7 @@ function idLine(id: string | undefined): string {
 }
 
 function renderChange({ call, events, code, by }: ChangedCall): RenderedChange {
-  const { createdAtMs, finishedAtMs } = call
-  return {
-    record: call.record,
-    tenant: call.tenant,
-    principal: call.principal,
-    ...(by === undefined ? {} : { by }),
-    tool: call.tool,
-    safety_tier: call.tier,
-    state: call.state,
-    attempt: call.attempt,
-    parent: call.parent ?? null,
-    created_at: timeOf(createdAtMs),
-    finished_at: timeOf(finishedAtMs),
-    took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
-    ran_ms: call.ranMs ?? null,
-    error_code: code ?? null,
-    events,
-  }
+  return { ...renderGlance(call), ...defined({ by }), error_code: code ?? null, events }
 }
 
 /** All readers get the same text, which is made once. */

@@ -6,6 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type CallDetails,
   type CallOutcome,
+  type ChangedCall,
   COUNT_ALL_CALLS,
   LIST_ALL_CALLS,
   type ListedCall,
@@ -15,6 +16,7 @@ import {
 } from '#admin-api/calls'
 import type { ApprovalRecord } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import type { ToolError } from '#kernel/base/errors'
 import { ownRunId } from '#kernel/base/ids'
 import type { JsonValue } from '#kernel/base/json'
@@ -25,7 +27,7 @@ import { ownRunEvents, type RunEvent } from '#kernel/run/events'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
-import type { TallyQuery } from '#store/call-filter'
+import type { CallGlance, TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import type { CallInput, TallyPage } from '#store/operator-views'
 import { type OperatorAccess, tenantWithin } from './access.ts'
@@ -218,27 +220,29 @@ const SETTLED_AS_FAILED: CallError = {
   canRetry: false,
 }
 
-function renderCall(call: CallRecord): ListedCall {
-  const { outcome, createdAtMs, finishedAtMs } = call
+/** What lists and the stream of changes both show of a call. */
+export function renderGlance(call: CallGlance): Omit<ChangedCall, 'by' | 'events' | 'error_code'> {
+  const { record, tenant, principal, tool, state, attempt, createdAtMs, finishedAtMs } = call
   return {
-    record: call.record,
-    call_id: call.callId,
-    run_id: call.runId ?? ownRunId(call.record),
-    trace_id: call.traceId,
-    protocol: call.protocol ?? null,
-    user_id: call.userId ?? null,
-    tenant: call.tenant,
-    principal: call.principal,
-    by: call.by ?? null,
-    tool: call.tool,
-    safety_tier: call.tier,
-    state: call.state,
-    attempt: call.attempt,
+    ...{ record, tenant, principal, tool, safety_tier: call.tier, state, attempt },
     parent: call.parent ?? null,
     created_at: timeOf(createdAtMs),
     finished_at: timeOf(finishedAtMs),
     took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
     ran_ms: call.ranMs ?? null,
+  }
+}
+
+function renderCall(call: CallRecord): ListedCall {
+  const { outcome } = call
+  return {
+    ...renderGlance(call),
+    call_id: call.callId,
+    run_id: call.runId ?? ownRunId(call.record),
+    trace_id: call.traceId,
+    protocol: call.protocol ?? null,
+    user_id: call.userId ?? null,
+    by: call.by ?? null,
     error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
     result_expired: call.expired,
     has_late_result: call.late !== undefined,
@@ -299,8 +303,7 @@ function renderOutcome(outcome: Outcome): CallOutcome {
       code,
       message,
       can_retry: canRetry,
-      ...(developerMessage === undefined ? {} : { developer_message: developerMessage }),
-      ...(effect === undefined ? {} : { effect }),
+      ...defined({ developer_message: developerMessage, effect }),
     },
   }
 }

@@ -16,6 +16,7 @@ import { makeKey } from '#auth/api-keys'
 import { NAME, SCOPE } from '#config/schema'
 import type { ApiKeySettings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { ANONYMOUS, DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
 import { FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
@@ -80,9 +81,7 @@ export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAcces
       const tenant = tenantWithin(principal)
       const isSeen = (key: { readonly tenant: string }) => tenant === undefined || key.tenant === tenant
       return {
-        keys: (await keys.listKeys({ limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) })).map(
-          renderKey,
-        ),
+        keys: (await keys.listKeys(defined({ limit: MAX_LISTED, tenant }))).map(renderKey),
         configured: (options.configured?.() ?? []).filter(isSeen).map((key) => ({
           principal: key.id,
           tenant: key.tenant,

@@ -11,6 +11,7 @@ import {
   type PinDiff as RenderedDiff,
   SHOW_PIN,
 } from '#admin-api/pins'
+import { defined } from '#kernel/base/defined'
 import type { Principal } from '#kernel/base/principal'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -37,10 +38,7 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
       body: { hash?: string | undefined }
     }) => {
       const { hash } = body
-      checkDecided(
-        await pins[verb](tool, { by: principal.id, ...(hash === undefined ? {} : { hash }) }),
-        tool,
-      )
+      checkDecided(await pins[verb](tool, defined({ by: principal.id, hash })), tool)
       return await diffOf(tool)
     }
   return [
@@ -50,10 +48,9 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
     }),
     serveOperation(access, SHOW_PIN, async ({ id }) => await diffOf(id)),
     serveOperation(access, ACCEPT_PINS, async ({ principal, body: { source, suspicious, hashes } }) => {
-      const { accepted, changed } = await pins.acceptAll(source, {
-        ...{ by: principal.id, suspicious },
-        ...(hashes === undefined ? {} : { hashes: new Map(Object.entries(hashes)) }),
-      })
+      const seen = hashes === undefined ? undefined : new Map(Object.entries(hashes))
+      const decision = defined({ by: principal.id, suspicious, hashes: seen })
+      const { accepted, changed } = await pins.acceptAll(source, decision)
       if (changed.length > 0) throw badRequest(changedSince(source, changed))
       return { accepted }
     }),

@@ -14,6 +14,7 @@ import {
 } from '#admin-api/secrets'
 import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault, StoreError } from '#kernel/base/errors'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { ANONYMOUS, type Principal, WHOLE_TENANT } from '#kernel/base/principal'
@@ -50,7 +51,7 @@ export function createSecretsRoutes(
   return [
     serveOperation(access, LIST_SECRETS, async ({ principal }) => {
       const tenant = tenantWithin(principal)
-      const found = await store.vault.list({ limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) })
+      const found = await store.vault.list(defined({ limit: MAX_LISTED, tenant }))
       return { secrets: found.map(renderCredential) }
     }),
     serveOperation(access, SET_SECRET, async ({ principal: setter, body }) => {
@@ -251,7 +252,7 @@ async function connectionsFor(
   access: OperatorAccess,
 ): Promise<readonly VaultFacts[]> {
   const tenant = tenantWithin(principal)
-  const held = await store.vault.list({ limit: MAX_LISTED, ...(tenant === undefined ? {} : { tenant }) })
+  const held = await store.vault.list(defined({ limit: MAX_LISTED, tenant }))
   const tokens = held.filter(({ kind }) => kind === 'token')
   return access.hasScope(principal, 'admin:secrets')
     ? tokens

@@ -14,6 +14,7 @@ import {
 } from '#admin-api/tools'
 import type { ApprovalRules } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { parseToolName } from '#kernel/base/ids'
 import { didYouMean } from '#kernel/base/nearest-name'
@@ -154,7 +155,7 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
   const tenant = tenantWithin(principal)
   const { base } = tool.parts
   const toolkit = sourceToolkit(tool)
-  const asked = { tool: base, limit: MAX_CALLS_READ, ...(tenant === undefined ? {} : { tenant }) }
+  const asked = defined({ tool: base, limit: MAX_CALLS_READ, tenant })
   const seesCalls = store !== undefined && access.hasScope(principal, 'admin:calls')
   const shown = shownToolsets(principal, registry.toolsets)
   return renderTool(tool, {
@@ -267,7 +268,7 @@ export function createToolsetRoutes(
     serveOperation(access, LIST_TOOLSETS, async ({ principal }) => {
       const viewer = isOperator(principal) ? undefined : principal
       const tenant = viewer?.tenant
-      const stored = await keys.listKeys({ limit: MAX_KEYS, ...(tenant === undefined ? {} : { tenant }) })
+      const stored = await keys.listKeys(defined({ limit: MAX_KEYS, tenant }))
       const holders = [
         ...parts().apiKeys.filter((key) => tenant === undefined || key.tenant === tenant),
         ...stored

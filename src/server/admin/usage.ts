@@ -5,6 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import type { Principal } from '#kernel/base/principal'
 import type { ServerRoute } from '#server/http/router'
 import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#stages/limits/budgets'
@@ -35,16 +36,9 @@ export function createUsageRoutes(
   const { store, clock } = options
   return [
     serveOperation(access, READ_USAGE, async ({ principal, query }) => {
-      const [tenant, sinceMs, untilMs] = [
-        tenantWithin(principal) ?? query.tenant,
-        parseTime(query.since),
-        parseTime(query.until),
-      ]
-      const asked = {
-        ...(tenant === undefined ? {} : { tenant }),
-        ...(sinceMs === undefined ? {} : { sinceMs }),
-        ...(untilMs === undefined ? {} : { untilMs }),
-      }
+      const sinceMs = parseTime(query.since)
+      const tenant = tenantWithin(principal) ?? query.tenant
+      const asked = defined({ tenant, sinceMs, untilMs: parseTime(query.until) })
       const groups = new Map<string, UsedGroup>()
       const isWhole = await countUsage(store, asked, (row) => addRow(groups, row, options))
       const whole = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
