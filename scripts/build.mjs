@@ -92,15 +92,31 @@ function run(...args) {
   if (status !== 0) process.exit(status ?? 1)
 }
 
-/** Prepares declarations for users: without citations and without types of Node. */
+/** Prepares declarations for users: only those that an exported one needs, without citations and without types of Node. */
 function cleanDeclarations() {
+  const needed = neededDeclarations()
   for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.d.ts')) continue
     const file = join(target, name)
-    const text = readFileSync(file, 'utf8')
-    const plain = withoutNodeTypes(withoutCitations(text))
-    if (plain !== text) writeFileSync(file, plain)
+    if (needed.has(file)) writeFileSync(file, withoutNodeTypes(withoutCitations(readFileSync(file, 'utf8'))))
+    else rmSync(file)
   }
+}
+
+/** The declarations of the package's exports, and those that they import. */
+function neededDeclarations() {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const entries = Object.values(exports).flatMap(({ types }) => (types === undefined ? [] : types))
+  const needed = new Set(entries.map((types) => join(target, types.slice('./dist/'.length))))
+  for (const file of needed) {
+    for (const [, name] of readFileSync(file, 'utf8').matchAll(
+      /\b(?:from|import)\s*\(?\s*['"]([#.][^'"]+)['"]/g,
+    )) {
+      const path = name.startsWith('#') ? join(target, name.slice(1)) : resolve(dirname(file), name)
+      needed.add(`${path.replace(/\.(?:js|ts)$/, '')}.d.ts`)
+    }
+  }
+  return needed
 }
 
 /** Citations are for people who work on the sources, and an editor shows declarations to users. */
