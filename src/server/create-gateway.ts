@@ -18,8 +18,14 @@ import type { Tool } from '#kernel/tool/tool'
 import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './running-server.ts'
 
+/*
+ * `createGateway` and `serve`: the gateway and the server from code.
+ * Users import both from `collet`.
+ * Invariant: calls from code have the same records, keys and journal as calls over HTTP.
+ */
+
 export interface GatewayOptions {
-  /** What relative paths in the config are relative to; default the working folder. */
+  /** Base of relative paths in the config; default the working folder. */
   readonly folder?: string
 }
 
@@ -28,13 +34,13 @@ export interface GatewayCallOptions {
   readonly key?: string
   readonly principal?: Principal
   readonly traceId?: string
-  /** The run to belong to; its events tell of all its calls. Default: a run of its own. */
+  /** The run of the call, whose events cover all its calls. Default: its own run. */
   readonly runId?: string
-  /** The session whose state to use, as `openSession` gave it. */
+  /** The session whose state is used, from `openSession`. */
   readonly sessionId?: string
-  /** Whom it is for. Tools trust it only of a principal that may name users: one with the scope `users:assert`. */
+  /** The user of the call. Tools trust it only from a principal with the scope `users:assert`. */
   readonly userId?: string
-  /** What you say about that user. */
+  /** Claims about that user. */
   readonly userInfo?: JsonValue
   /** By authorization requirement id. */
   readonly tokens?: Readonly<Record<string, string>>
@@ -43,27 +49,27 @@ export interface GatewayCallOptions {
 }
 
 export interface ServeOptions extends GatewayOptions {
-  /** Serve other machines although no credential is configured: anybody who reaches the server can call every tool. */
+  /** Serve other machines although no credential is configured: every client that reaches the server can call every tool. */
   readonly allowAnonymous?: boolean
 }
 
-/** How a call ended, with its value read; `valueJson` has the bytes that were stored. */
+/** The outcome of a call with its parsed value; `valueJson` has the stored bytes. */
 export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
 
 /** Durable calls from the same process, without a server. */
 export interface Gateway {
   tools(principal?: Principal): readonly Tool[]
-  /** `tool` is any name of it. Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
+  /** `tool` is any of its names. Throws a `ToolError` if the name, the key or the input is malformed; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
-  /** State of a stateful tool, kept for calls that name the session. Throws a `ToolError` when there can be none. */
+  /** Opens a session of a stateful tool. Throws a `ToolError` if there can be none. */
   openSession(session: GatewaySessionOptions): Promise<OpenedSession>
   /** `false` when the principal has no such session. */
   closeSession(sessionId: string, principal?: Principal): Promise<boolean>
-  /** What happened in a run after an event, without contents; `undefined` when the principal has no such run. */
+  /** Events of a run after an event, without contents; `undefined` if the principal has no such run. */
   readRun(runId: string, options?: GatewayRunOptions): Promise<RunPage | undefined>
-  /** Closes its sessions and lets nothing new begin in it; `false` when the principal has no such run. */
+  /** Closes its sessions and refuses new calls in it; `false` if the principal has no such run. */
   endRun(runId: string, principal?: Principal): Promise<boolean>
-  /** Calls that wait for approval: look at them, and decide, without HTTP. */
+  /** Shows and decides waiting approvals, without HTTP. */
   readonly approvals: GatewayApprovals
   close(): Promise<void>
 }
@@ -76,14 +82,14 @@ export interface GatewayRunOptions {
   readonly principal?: Principal
   /** The last sequence you have; default none. */
   readonly after?: number
-  /** How long to wait for something new; default not at all. */
+  /** How long to wait for a new event; default 0. */
   readonly waitMs?: number
   readonly signal?: AbortSignal
 }
 
 const GRACE_MS = 10_000
 
-// The rooms behind these are loaded when used: a file that only defines tools stays quick to import.
+// Loaded on use, so that a file that only defines tools is quick to import.
 
 /** Calls tools with the same records, keys and journal as the server, from this process. */
 export async function createGateway<const Tools extends readonly ToolEntry[], Names extends string>(
@@ -143,7 +149,7 @@ export async function createGateway<const Tools extends readonly ToolEntry[], Na
   }
 }
 
-/** The whole server from code: what `collet serve` does with a config file. */
+/** Starts the whole server from code, as `collet serve` does with a config file. */
 export async function serve<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
   options: ServeOptions = {},
@@ -164,7 +170,7 @@ export async function settingsOf(config: object, options: GatewayOptions): Promi
 
 const MAX_INPUT_VALUES = 1_000_000
 
-/** A copy, so that what is stored is what was checked, whatever the caller does with its object meanwhile. */
+/** A copy, so that the stored input is the checked one even if the caller changes its object. */
 function readInput(input: unknown): JsonValue {
   const copied = copyJson(input, { maxValues: MAX_INPUT_VALUES })
   if (copied.ok) return copied.value

@@ -8,46 +8,52 @@ import type { Store } from '#store/collet-store'
 import type { Parts } from './part.ts'
 import { asKeyed, checkExposure, checkPrincipals, StartRefused } from './safety.ts'
 
-/** What a server did with a config that was read again. */
+/*
+ * Reloads the config of a running server, and decides which settings take effect at once.
+ * The composition root uses it for signals, the admin API and requests through the store.
+ * Invariant: a reload applies a whole valid config or changes nothing.
+ */
+
+/** The result of a reload. */
 export interface Reloaded {
-  /** Names of settings that are in force from now on. */
+  /** Names of settings that are now in force. */
   readonly applied: readonly string[]
   /** Names of settings that changed in the file and wait for a restart. */
   readonly needRestart: readonly string[]
-  /** What was found wrong beside the config, and left as it was. */
+  /** Problems outside of the config; their parts stay unchanged. */
   readonly refused: readonly string[]
 }
 
 /** Where the config of a server comes from. */
 export interface ConfigSource {
-  /** The settings as the file says now; throws what is wrong with it. */
+  /** Reads the settings of the file; throws its problems. */
   read(): Promise<Settings>
-  /** Hears what came of each reading, whoever asked for it: why it was refused or could not be taken up, if so. */
+  /** Called with the result of each reload, whichever process requested it. */
   onRead(outcome: Reloaded | Error): void
 }
 
 interface ReloadsOptions {
   readonly config: ConfigSource
   readonly store: Pick<Store, 'reloads'>
-  /** Takes up what may change, or throws and changes nothing. */
+  /** Applies the settings that may change, or throws and changes nothing. */
   apply(next: Settings): Promise<Reloaded>
   readonly log: Logger
 }
 
 const LOOK_MS = 1_000
-/** A config may ask others for its secrets; one that waits longer keeps every later reading waiting. */
+/** A config may fetch secrets; a longer read would block every later reload. */
 export const READ_LIMIT_MS = 30_000
 
-/** Reads the config again when somebody asks: here, or through the store, where all servers of it hear of it. */
+/** Reloads the config on request: of this process, or through the store for all servers that share it. */
 export class Reloads {
   readonly #options: ReloadsOptions
   #turn: Promise<unknown> = Promise.resolve()
-  /** No wish at first: one that came after this server had read its config, and before it listened, is heard too. */
+  /** Undefined at first, so that a request between reading the config and listening is noticed too. */
   #heard = 0
   #isFirstLook = true
   #isLooking = false
   #isCutOff = false
-  /** The wish of which it was told that it could not be followed yet. */
+  /** The request whose failure was already reported. */
   #delayed: number | undefined
   readonly #timer: NodeJS.Timeout
   readonly #closed = new AbortController()
@@ -64,22 +70,22 @@ export class Reloads {
     return outcome
   }
 
-  /** Here first: what is refused here is not passed on. */
+  /** Reloads this process first; a refused config is not passed on. */
   async readEverywhere(): Promise<Reloaded> {
     const reloaded = await this.readHere()
     const raised = await this.#options.store.reloads.ask()
-    // Another process may have asked in between, and what it wants read was perhaps not there yet.
+    // Another process may have requested a reload meanwhile, of a config that this read did not see.
     if (raised === this.#heard + 1) this.#heard = raised
     return reloaded
   }
 
-  /** Waits for nothing: what is being read is not taken up any more. */
+  /** Does not wait: a config that is being read is no longer applied. */
   close(): void {
     clearInterval(this.#timer)
     this.#closed.abort(new Error('The server stops: its config is not read again.'))
   }
 
-  /** One after another: the last one that was asked for is the one that stays. */
+  /** Runs reloads one after another, so that the last request wins. */
   #readInTurn(): Promise<Reloaded | Error> {
     const read = this.#turn.then(() => this.#read())
     this.#turn = read
@@ -114,13 +120,13 @@ export class Reloads {
     }
   }
 
-  /** Whether that wish is done with. It is not when the config could not be judged, because the store failed: it is tried again. */
+  /** True if the request is done. If the store failed, the config could not be checked and the reload is tried again. */
   async #follow(epoch: number): Promise<boolean> {
     const outcome = await this.#readInTurn()
     const isDone = !(outcome instanceof Error) || isRefusal(outcome)
     const isOldNews = isDone ? this.#isFirstLook && isNothing(outcome) : this.#delayed === epoch
     if (!isDone) this.#delayed = epoch
-    // What is wrong with it is told to whoever looks after this server.
+    // The log of this server has the problem.
     if (!isOldNews) this.#options.config.onRead(outcome)
     return isDone
   }
@@ -142,7 +148,7 @@ async function inTime(read: () => Promise<Settings>, stop: AbortSignal): Promise
   }
 }
 
-/** Whether it is the config that is wrong, and not something that was needed to judge it. */
+/** True if the config itself is wrong, and not something that was needed to check it. */
 export function isRefusal(error: unknown): error is ConfigError | StartRefused {
   return error instanceof ConfigError || error instanceof StartRefused
 }
@@ -243,12 +249,12 @@ const WRITTEN: Readonly<Record<string, string>> = {
   otlpEndpoint: 'telemetry.otlpEndpoint',
   dataFolder: 'store',
 }
-/** Its members are not those that a person writes. */
+/** Sections whose members differ from those in the config. */
 const WHOLE = 'approvals'
-/** Some of it is live and some is not. */
+/** Sections of which only some members change while calls run. */
 const MIXED = 'limits.total'
 
-/** By the names that a config has for them: `server.port`, `limits.total.bodyBytes`, `budgets`. */
+/** Names as in the config: `server.port`, `limits.total.bodyBytes`, `budgets`. */
 function differences(left: Settings, right: Settings): readonly string[] {
   const found = new Set<string>()
   const look = (one: object, other: object, path: string): void => {
@@ -265,7 +271,7 @@ function differences(left: Settings, right: Settings): readonly string[] {
   return [...found]
 }
 
-/** A tool is another one when its definition is. */
+/** Tools are compared by their definitions. */
 function comparable({ tools, ...settings }: Settings): object {
   return { ...settings, tools: tools.map(({ id, definitionHash }) => [id, definitionHash]) }
 }
@@ -274,7 +280,7 @@ function isSection(value: unknown): value is object {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** As a person who compares two files would say it: a function is its text. */
+/** Compares values as the text of a file would; functions are compared by their source. */
 export function isSame(left: unknown, right: unknown): boolean {
   if (Object.is(left, right)) return true
   if (left instanceof Secret && right instanceof Secret) return left.reveal() === right.reveal()

@@ -13,7 +13,13 @@ import { providerLines } from '#stages/credentials/provider-lines'
 import type { KeyStore } from '#store/keys'
 import { parseStoreUrl } from '#store/stores'
 
-/** Rule 3: a name that was ended in the store is not given again by the configuration either. */
+/*
+ * Checks before a start: credentials, exposure to other machines, consents and absent providers.
+ * Used by the composition root, reloads and `collet doctor`.
+ * Invariant: a server that other machines reach has a credential, unless the operator allows anonymous callers.
+ */
+
+/** A principal that was revoked in the store cannot be used in the configuration again (rule 3). */
 export async function checkPrincipals(
   { apiKeys }: Settings['auth'],
   keys: Pick<KeyStore, 'isEnded'>,
@@ -26,7 +32,7 @@ export async function checkPrincipals(
   }
 }
 
-/** The part of the settings that says who could call what. */
+/** The settings that decide which callers reach which tools. */
 export interface Exposure {
   readonly tools: Settings['tools']
   readonly auth: Credentials & Pick<Settings['auth'], 'issuers' | 'required'>
@@ -34,18 +40,18 @@ export interface Exposure {
   readonly sources?: Iterable<readonly [string, { readonly type: string }]>
 }
 
-/** The same where the store holds keys, which close a server as well as configured ones. */
+/** The exposure of a server with keys in the store, which require a credential like configured ones. */
 export function asKeyed<T extends Pick<Exposure, 'auth'>>(exposure: T): T {
   return { ...exposure, auth: { ...exposure.auth, required: true } }
 }
 
-/** Whether the store may hold keys, as far as that is known before it is opened: one that is not there holds none. */
+/** True if the store may have keys, as far as known before it is opened: a missing store has none. */
 export function mayHoldKeys({ store }: Pick<Settings, 'store'>): boolean {
   const url = parseStoreUrl(store)
   return url.kind === 'file' ? existsSync(url.path) : url.kind === 'server'
 }
 
-/** What is worth a line at the start, and what to do about it. */
+/** A warning at the start, with what to do about it. */
 interface ExposureWarning {
   readonly text: string
   readonly advice: string
@@ -54,8 +60,8 @@ interface ExposureWarning {
 const CREDENTIALS = 'Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
 /**
- * Rule 28, OTC-97 and OTC-103: nobody but this machine without credentials, and no weak ones towards others.
- * Gives what is worth a warning; throws when starting would be unsafe.
+ * Without credentials only this machine may reach the server, and other machines only with strong ones (rule 28, OTC-97,
+ * OTC-103). Returns warnings; throws if starting would be unsafe.
  */
 export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly ExposureWarning[] {
   const { auth, server } = settings
@@ -84,17 +90,17 @@ interface AuthParts {
   readonly required?: boolean | undefined
 }
 
-/** Whether the configuration alone lets in nobody without a credential. */
+/** True if the configuration alone refuses callers without a credential. */
 export function needsCredential({ apiKeys, jwt, issuers = [], required = false }: AuthParts): boolean {
   return required || apiKeys.length > 0 || jwt !== undefined || issuers.length > 0
 }
 
-/** OWP-57: an entry that names no tool opens nothing, which is hardly what was meant. */
+/** An entry that names no tool opens nothing and is probably misspelled (OWP-57). */
 function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly ExposureWarning[] {
   const keys = [...sources].map(([key]) => key)
   const named = new Set(auth.apiKeys.flatMap((entry) => entry.tools ?? []))
   return [...named].flatMap((text) => {
-    // A config whose toolsets are not there is refused when it is read.
+    // A config with unknown toolsets is refused when it is read.
     if (text.startsWith(TOOLSET_PREFIX) || isImported(text, sources)) return []
     const problem = selectorProblem(text, { tools, sources: keys, toolsets: NO_TOOLSETS })
     if (problem === undefined) return []
@@ -122,12 +128,12 @@ function lackingCredential(text: string): ExposureWarning {
   return { text, advice: CREDENTIALS }
 }
 
-/** The settings are understood, and starting with them would be unsafe. */
+/** The settings are valid, but starting with them would be unsafe. */
 export class StartRefused extends Error {
   override readonly name = 'StartRefused'
 }
 
-/** Whether a host name or address reaches only this machine: `localhost`, 127.0.0.0/8, `::1` or `[::1]`. */
+/** True for a host name or address that reaches only this machine: `localhost`, 127.0.0.0/8, `::1` or `[::1]`. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
   return (
@@ -140,17 +146,17 @@ interface ServerPlace {
   readonly publicUrl?: string | undefined
 }
 
-/** Whether nobody beyond this machine is meant to reach the server: it listens here, and no proxy publishes it. */
+/** True if only this machine reaches the server: it listens on loopback, and no proxy publishes it. */
 export function isOwnMachine({ host, publicUrl }: ServerPlace): boolean {
   return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
 }
 
-/** Whether people can be sent to a provider: they sign in, this is their own machine, or the config lets anyone consent (rule 25). */
+/** True if users can be sent to a provider: they sign in, the server runs on their machine, or the config allows it (rule 25). */
 export function canBindConsents({ oauth, server }: Pick<Settings, 'oauth' | 'server'>): boolean {
   return oauth.signIn !== undefined || isOwnMachine(server) || oauth.allowUnboundConsent
 }
 
-/** Why people cannot be asked for these scopes, as far as the config alone says. */
+/** Why users cannot be asked for these scopes, from the config alone. */
 export function obstacleIn(
   settings: Pick<Settings, 'oauth' | 'server'>,
   provider: string,
@@ -161,7 +167,7 @@ export function obstacleIn(
   return consentObstacle(found, scopes, canBindConsents(settings))
 }
 
-/** Who would call without a credential; `undefined` where every caller needs one. */
+/** The principal of callers without a credential; `undefined` if every caller needs one. */
 export async function openCallerIn(
   { auth, server }: { readonly auth: AuthParts; readonly server: ServerPlace },
   keys: Pick<KeyStore, 'epoch'> | undefined,
@@ -170,7 +176,7 @@ export async function openCallerIn(
   return isOwnMachine(server) ? LOCAL_CALLER : ANONYMOUS
 }
 
-/** Warnings about who may give consent. */
+/** Warnings about consents. */
 export function findConsentWarnings({
   oauth,
   server,

@@ -21,6 +21,12 @@ import type { Store } from '#store/collet-store'
 import type { ServerPart } from './part.ts'
 import { isSame } from './reload.ts'
 
+/*
+ * Opens the sources of the configuration and of the store, each with its own guarded `fetch`.
+ * The composition root opens it; the admin API and imports use it.
+ * Invariant: no answer of a source contains a configured credential.
+ */
+
 const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 interface OpenSourcesOptions {
@@ -34,13 +40,13 @@ interface OpenSourcesOptions {
 export interface OpenSources extends ServerPart {
   readonly sources: Sources
   readonly pins: Pins
-  /** What is known of a source: its options, and whether the configuration has it; `undefined` where there is none. */
+  /** The options of a source, and whether the configuration has it; `undefined` if there is none. */
   find(key: string): FoundOptions | undefined
-  /** A source opened anew beside the one that is served, as the server would, and the way out that it has. */
+  /** Opens a second instance of a source, as the server would, with its own `fetch`. */
   openBeside(key: string, options: SourceOptions): Promise<OpenedSource>
 }
 
-/** Written out, because users of the package see it in its declarations, and the guard's own type is made of Node's. */
+/** Written out, because the declarations of the package must not name types of Node. */
 export interface OpenedSource {
   readonly source: Source
   readonly wayOut: typeof fetch & { reach(url: URL, signal: AbortSignal): AsyncGenerator<string> }
@@ -51,13 +57,13 @@ export interface FoundOptions {
   readonly isConfigured: boolean
 }
 
-/** The sources of the configuration and of the store. A key in both means the configuration's. */
+/** The sources of the configuration and of the store. A key in both is the configuration's. */
 export function openSources(given: Settings, options: OpenSourcesOptions): OpenSources {
   const { registry, store, clock, log } = options
   let settings = given
   /** How often the options of a configured source have changed. */
   const changes = new Map<string, number>()
-  /** Those of the store, as they were last read. */
+  /** Sources of the store, as last read. */
   let stored: ReadonlyMap<string, SourceOptions> = new Map()
   const pins = new Pins({ store, clock, log })
   const sources = new Sources({
@@ -69,7 +75,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
         defaultTimeoutMs: settings.calls.defaultTimeoutMs,
         vendor: settings.openwop.vendor,
       }),
-    // Together: one round trip, where the database is far away.
+    // Together, because each read of a remote database is a round trip.
     epoch: async () => (await Promise.all([store.sources.epoch(), store.pins.epoch()])).join(' '),
     wanted: async () => {
       const imported = (await store.sources.list()).map(({ key, options: written, addedMs }) => ({
@@ -123,7 +129,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
     }
   }
 
-  /** Each has a way out of its own: the operator wrote down where its upstream is, and that opens nothing to others (rule 33). */
+  /** Each source has its own guarded `fetch`: its configured upstream is open to no other source (rule 33). */
   async function open(key: string, source: SourceOptions): Promise<OpenedSource> {
     const wayOut = (maxResponseBytes: number) =>
       createGuardedFetch({
@@ -154,7 +160,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   }
 }
 
-/** The same source, which lets its connections go when it is closed. */
+/** A source that also closes its connections. */
 function closingWith(source: Source, close: () => Promise<void>): Source {
   const inner = source.close.bind(source)
   source.close = async () => {
@@ -179,16 +185,16 @@ function unreadable(key: string, revision: string): WantedSource {
   }
 }
 
-/** What of a configuration may speak of single tools. */
+/** The parts of a configuration that may name single tools. */
 interface Governing {
   readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
-  /** Tools written as code: what is said of these is not said of a source. */
+  /** Tools written as code; overrides of these do not concern a source. */
   readonly tools: readonly Tool[]
   /** All sources, by key. */
   readonly sources: Iterable<readonly [string, SourceOptions]>
 }
 
-/** Everything an operator wrote about single tools of a source: in its options, and under `approvals`. */
+/** Overrides of single tools of a source: in its options, and under `approvals`. */
 export function overridesOf(
   key: string,
   options: SourceOptions,
@@ -226,11 +232,11 @@ function termsOverrides(
   const own = new Set(tools.flatMap(namesFor))
   const isOf = (name: string, source: string): boolean =>
     isImported(name, [[source, { type: source === key ? options.type : '' }]])
-  // `Fs_2.read` begins with `Fs_` too: it is of the source with the longest name that fits.
+  // `Fs_2.read` begins with `Fs_` too: it belongs to the source with the longest matching name.
   const others = [...sources].filter(([other]) => other !== key)
   const longer = others.map(([other]) => other).filter((other) => other.startsWith(key))
   const [keeping, naming] = [others.filter(isKeeping), others.filter((other) => !isKeeping(other))]
-  // A name that no source with names of its own can have is about a tool of one of those that keep the ids of their upstream.
+  // A name that matches no key belongs to a source that keeps the ids of its upstream.
   const isLeft = (name: string): boolean => keepsIds(options) && !isImported(name, naming)
   const sharedWith = keepsIds(options) ? keeping.map(([other]) => other) : []
   return [...perTool.keys()]
@@ -257,7 +263,7 @@ function isOfOtherHost(name: string, options: SourceOptions): boolean {
   return isHost && options.vendor !== undefined && !name.startsWith(`x-host-${options.vendor}-`)
 }
 
-/** Options that say where an upstream is. */
+/** Options with the address of an upstream. */
 const ADDRESSES: ReadonlySet<string> = new Set(['url', 'baseUrl', 'document'])
 
 /** The hosts that the operator wrote into a source's options, as entries of an egress allow-list. */
@@ -295,7 +301,7 @@ function hostOf(text: string): readonly string[] {
   return [`${url.hostname}:${port}`]
 }
 
-/** The same source, whose answers and failures lose what it was configured with, no matter who echoes it (OWP-58). */
+/** A source whose answers and failures do not contain its configured credentials, even if an upstream echoes them (OWP-58). */
 export function redactSource(source: Source, options: SourceOptions): Source {
   const cleaner = cleanerFor(secretsIn(options))
   if (cleaner === undefined) return source
@@ -311,8 +317,8 @@ export function redactSource(source: Source, options: SourceOptions): Source {
 }
 
 /**
- * Wherever options of any type keep one, if something around it is named like a credential: headers and variables hold ordinary
- * words too (`application/json`), which must not vanish from answers.
+ * Secrets in options of any type, if a member around them is named like a credential: headers and variables hold ordinary
+ * words too (`application/json`), which must stay in answers.
  */
 function secretsIn(value: unknown, isCredential = false): readonly Secret[] {
   if (value instanceof Secret) return isCredential ? spellingsOf(value) : []

@@ -335,7 +335,7 @@ describe('isolation', () => {
     writeFileSync(join(folder, 'bwrap'), '#!/bin/false\n', { mode: 0o755 })
     expect(await findConfinement(folder)).toMatchObject({
       bwrap: undefined,
-      whyNot: 'bubblewrap (bwrap) cannot make namespaces here',
+      unavailableReason: 'bubblewrap (bwrap) cannot make namespaces here',
     })
   })
 

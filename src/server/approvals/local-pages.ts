@@ -20,6 +20,12 @@ import type { Store } from '#store/collet-store'
 import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
+/*
+ * The approval pages of `collet mcp`, on a loopback port of their own.
+ * The stdio server opens them when a call first waits.
+ * Invariant: they listen only on loopback, and close with the process.
+ */
+
 export interface LocalPagesOptions {
   readonly settings: Pick<Settings, 'server' | 'dataFolder' | 'console'>
   readonly gateway: Pick<Gateway, 'approvals'>

@@ -36,6 +36,12 @@ import {
 } from './approval-page.ts'
 import { createApprovalLinks } from './links.ts'
 
+/*
+ * Pages of approvals for the person at this machine, and the status page behind a caller's `url`.
+ * Served by `collet serve` beside the console and by `collet mcp` without it.
+ * Invariant: only a session of the operator with the token of the page decides.
+ */
+
 interface ApprovalPagesOptions extends ApprovalPageOptions {
   readonly approvals: Approvals
   /** How the person at this machine signs in; absent on a server for other machines, where these pages decide nothing. */
@@ -47,12 +53,6 @@ interface ApprovalPagesOptions extends ApprovalPageOptions {
 }
 
 const MAX_LISTED = 100
-
-/*
- * Pages of approvals for the person at this machine, and the status page behind a caller's `url`.
- * Served by `collet serve` beside the console and by `collet mcp` without it.
- * Invariant: only a session of the operator with the token of the page decides.
- */
 
 /** Opens the pages on which people decide about calls, by link or signed in, and give their consent to providers. */
 export function openApprovalPages(host: ServerHost): ServerPart {

@@ -14,6 +14,12 @@ import { createSessionRoutes } from './session-routes.ts'
 import { BrowserSessions } from './sessions.ts'
 import { StartLinks, signInRoute } from './start-links.ts'
 
+/*
+ * Puts the console together: files, sessions, start links and sign-ins.
+ * The composition root opens it as one part.
+ * Invariant: the console reads and changes data only through the admin API.
+ */
+
 interface ConsoleOptions {
   readonly settings: Pick<Settings, 'console' | 'server'>
   readonly store: Pick<Store, 'sign' | 'callers'>
@@ -23,20 +29,20 @@ interface ConsoleOptions {
   readonly log: Logger
   readonly clock: Clock
   publicUrl(): string
-  /** Whether only people at this machine reach the server: a start link signs them in. */
+  /** True if only this machine reaches the server; a start link then signs its user in. */
   readonly hasLinks: boolean
   /** The folder of the built console; default that of this package. */
   readonly folder?: string | undefined
 }
 
-/** Everything of the console that is not data: its files, and how people sign in. The data is asked of the routes that programs use. */
+/** The files of the console and its sign-ins. Its data comes from the admin API, as for programs. */
 export interface Console {
   readonly routes: readonly ServerRoute[]
-  /** Of browsers, on all pages of the server. */
+  /** Browser sessions on all pages of the server. */
   readonly sessions: BrowserSessions
-  /** Absent where others reach the server: there nobody signs in by link. */
+  /** Absent if other machines reach the server: links do not sign in there. */
   readonly startLinks: StartLinks | undefined
-  /** Whether there are pages to lead people to. */
+  /** True if the pages are served. */
   isServed(): boolean
   /** The built page of one approval; `undefined` if the console is off or not built. */
   approvalPage(): Promise<string | undefined>

@@ -6,6 +6,12 @@ import type { Logger } from '#kernel/base/logger'
 import type { ReloadNotes } from '#server/part'
 import { StartRefused } from '#server/safety'
 
+/*
+ * The TLS certificate of a listener: reading, checking and reloading its files.
+ * The HTTP app and `collet doctor` use it.
+ * Invariant: an unusable pair of files never replaces a usable one.
+ */
+
 export type TlsFiles = NonNullable<Settings['server']['tls']>
 
 interface PemTexts {
@@ -13,19 +19,19 @@ interface PemTexts {
   readonly key: string
 }
 
-/** A certificate, with those between it and its authority, and its key: texts that belong together. */
+/** A certificate, its intermediate certificates and its key. */
 export interface CertifiedKey extends PemTexts {
-  /** From when on all of the certificates count. */
+  /** Time from which all of the certificates are valid. */
   readonly startsAtMs: number
-  /** When the server's own ends: from then on nobody takes it. */
+  /** Expiry of the server's own certificate; clients refuse it afterwards. */
   readonly leafEndsAtMs: number
-  /** When the first of them ends; clients may know another way around one between. */
+  /** Earliest expiry of the chain; clients may know another path around an intermediate certificate. */
   readonly expiresAtMs: number
 }
 
-/** How often the files are looked at. */
+/** How often the files are read. */
 const LOOK_MS = 2_000
-/** An end so near is worth a line; authorities that renew by themselves do so earlier. */
+/** A remaining validity below this gives a warning; automatic renewals happen earlier. */
 const SOON_MS = 14 * 86_400_000
 const WARN_EVERY_MS = 86_400_000
 
@@ -36,24 +42,24 @@ interface ServedCertificateOptions {
 }
 
 /**
- * What a listener shows that it is who it says, read again when the files change. They are read, not watched: they are small, and
- * whether a file was written, renamed into place or is behind a link that was turned (as Kubernetes does) makes no difference then.
- * A pair that cannot be used is refused with its reason, and the one before stays.
+ * The certificate of a listener, reloaded when its files change. The files are polled, not watched: they are small, and so it
+ * does not matter whether a file was written, renamed or replaced behind a link (as Kubernetes does). An unusable pair is
+ * refused with its reason, and the previous one stays.
  */
 export class ServedCertificate {
   readonly #files: TlsFiles
   readonly #options: ServedCertificateOptions
   readonly #users: ((pair: CertifiedKey) => void)[] = []
   #current: CertifiedKey
-  /** Why the last look refused what it found: two files are not replaced in one moment. */
+  /** Reason of the last refusal; kept because two files are not replaced at one moment. */
   #doubt: string | undefined
-  /** What was last complained about. */
+  /** The last reported reason. */
   #said: string | undefined
   #warnedAtMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  /** Throws `StartRefused` in words for whoever wrote the config. */
+  /** Throws `StartRefused` with a text for the author of the config. */
   static async open(files: TlsFiles, options: ServedCertificateOptions): Promise<ServedCertificate> {
     return new ServedCertificate(files, await readCertifiedKey(files), options)
   }
@@ -69,7 +75,7 @@ export class ServedCertificate {
     return this.#current
   }
 
-  /** Hands over each new pair, from now on: new connections get it, those that are open stay. */
+  /** Calls the listener with each new pair: new connections use it, open ones keep the old one. */
   onRenewed(use: (pair: CertifiedKey) => void): void {
     this.#users.push(use)
     if (this.#timer === undefined) this.#schedule()
@@ -102,7 +108,7 @@ export class ServedCertificate {
     this.#schedule()
   }
 
-  /** What the files hold now, or why it cannot be used. */
+  /** The current content of the files, or why it cannot be used. */
   async #read(): Promise<CertifiedKey | string> {
     try {
       const texts = await readTexts(this.#files)
@@ -152,7 +158,7 @@ export class ServedCertificate {
   }
 }
 
-/** What is to be said about a certificate, as of now. */
+/** The result of checking a certificate. */
 interface CertificateCheck {
   readonly subject: 'tls'
   readonly level: 'ok' | 'warn' | 'fail'
@@ -209,7 +215,7 @@ function momentOf(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** Reads both files and sees that they fit. Throws `StartRefused`, which says what to do. */
+/** Reads both files and checks that they match. Throws `StartRefused` with what to do. */
 export async function readCertifiedKey(files: TlsFiles): Promise<CertifiedKey> {
   return checkTexts(files, await readTexts(files))
 }
@@ -306,7 +312,7 @@ function readPrivateKey({ key: file }: TlsFiles, text: string): KeyObject {
   }
 }
 
-/** The server's own certificate comes first, those of the authorities between after it. */
+/** The server's own certificate is first, intermediate certificates follow. */
 function checkPair({ cert, key }: TlsFiles, chain: readonly X509Certificate[], privateKey: KeyObject): void {
   const own = chain.findIndex((certificate) => certificate.checkPrivateKey(privateKey))
   if (own === 0) return

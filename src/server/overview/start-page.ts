@@ -12,22 +12,28 @@ import type { ServerPart } from '#server/part'
 import { isOwnMachine } from '#server/safety'
 import { servedProtocols } from './server-routes.ts'
 
+/*
+ * The page at `/`: the addresses of the protocols, and the configuration of clients.
+ * The composition root opens it as one part.
+ * Invariant: it needs no credential and reveals no tool and no principal.
+ */
+
 interface StartPageOptions {
-  /** What is served. */
+  /** Settings of the served protocols. */
   readonly settings: Pick<Settings, keyof typeof PROTOCOLS>
   /** Never taken from a request. */
   publicUrl(): string
-  /** Whether callers need a key: then the snippets say where it goes. */
+  /** True if callers need a key; the snippets then show where it goes. */
   isKeyed(): boolean
-  /** Whether clients that start programs are on the machine of the server. */
+  /** True if clients run on the machine of the server, where they can start programs. */
   readonly isOwnMachine: boolean
-  /** Whether there is a console to lead people to. */
+  /** True if the console is served. */
   hasConsole(): boolean
 }
 
 /**
- * The address itself. A person who opens it is led to the console, or where there is none reads where each protocol is and what
- * to paste into which client; a program gets the addresses of the protocols. It is open to all, so it names no tool and nobody.
+ * `GET /`. A browser is redirected to the console, or without one gets the addresses of the protocols and the configuration
+ * of each client; a program gets the addresses of the protocols. It needs no credential, so it names no tool and no principal.
  */
 export function openStartPage({ settings, address, authenticator }: ServerHost): ServerPart {
   return {

@@ -42,7 +42,7 @@ interface Stage {
   readonly approval?: Parameters<typeof sampleParking>[0]
 }
 
-/** A store with one parked call to tell of, and a receiver that answers as told. */
+/** A store with one parked call, and a receiver with prepared answers. */
 async function stage(answers: readonly ReceiverAnswer[], webhook = OPS, more: Stage = {}) {
   const clock = new FakeClock(2_000)
   const store = openMemoryStore()
@@ -168,7 +168,7 @@ describe('webhooks of approvals', () => {
   })
 
   it.each(['slack', 'teams'] as const)(
-    'are a message with a button in %s, where a caller can mention nobody',
+    'are a message with a button in %s, where a caller can mention no user',
     async (format) => {
       const summaryJson = JSON.stringify({ note: '<!channel> [pay](https://evil.example) & more' })
       const chat = { ...OPS, format, secret: undefined, approver: 'ops@example.com' }
@@ -254,7 +254,7 @@ describe('webhooks of approvals', () => {
 describe('webhooks of everything else', () => {
   const ALL: Webhook = { ...OPS, events: ['*'], kinds: new Set(NOTICE_KINDS) }
 
-  async function tellAll(format: Webhook['format'], more: Stage = {}) {
+  async function sendAll(format: Webhook['format'], more: Stage = {}) {
     const held = await stage([], { ...ALL, format }, { approval: { expiresAtMs: 3_000 }, ...more })
     const { store, webhooks, sent, clock } = held
     await store.approvals.decide(yesOf('key:bob', { reason: 'because' }))
@@ -273,7 +273,7 @@ describe('webhooks of everything else', () => {
   }
 
   it('say what happened and to whom, and nothing that a caller sent', async () => {
-    const { sent } = await tellAll('json')
+    const { sent } = await sendAll('json')
     const bodies = new Map(sent.map(({ body }) => [JSON.parse(body).type, JSON.parse(body).data]))
     expect([...bodies.keys()].sort()).toEqual(['approval.decided', 'budget.100', 'budget.80', 'pin.held'])
     expect(bodies.get('approval.decided')).toMatchObject({
@@ -294,7 +294,7 @@ describe('webhooks of everything else', () => {
 
   it('lead to the place of the console that shows it, where there is one', async () => {
     const consoleUrl = 'https://tools.example/console'
-    const { sent } = await tellAll('json', { consoleUrl })
+    const { sent } = await sendAll('json', { consoleUrl })
     const urls = sent.map(({ body }) => JSON.parse(body)).map(({ type, data }) => [type, data.url])
     expect(Object.fromEntries(urls)).toMatchObject({
       'pin.held': `${consoleUrl}/connections`,
@@ -302,7 +302,7 @@ describe('webhooks of everything else', () => {
       'budget.100': `${consoleUrl}/settings`,
     })
     for (const format of ['slack', 'teams'] as const) {
-      const chat = await tellAll(format, { consoleUrl })
+      const chat = await sendAll(format, { consoleUrl })
       expect(chat.sent.filter(({ body }) => body.includes(`${consoleUrl}/settings`))).toHaveLength(2)
     }
     const call = (record: string) => ({ ...AMBIGUOUS, record })
@@ -315,7 +315,7 @@ describe('webhooks of everything else', () => {
   })
 
   it.each(['slack', 'teams'] as const)('are messages in %s', async (format) => {
-    const { sent } = await tellAll(format)
+    const { sent } = await sendAll(format)
     const all = sent.map(({ body }) => body).join('\n')
     for (const text of [
       'was approved',

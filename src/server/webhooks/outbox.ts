@@ -6,38 +6,44 @@ import type { DueNotice, NoticeResult } from '#store/notices'
 import { bodyOf, say, sayApproval } from './messages.ts'
 import { type Answer, postMessage } from './post.ts'
 
+/*
+ * Delivers notices of the store to webhooks.
+ * The composition root starts one per process.
+ * Invariant: each notice is delivered at least once, and calls never wait for it.
+ */
+
 const LOOK_EVERY_MS = 1_000
-/** Longer than one try can take: another process leaves it alone that long. */
+/** Lease of a message, longer than one attempt can take. */
 const LEASE_MS = 30_000
-/** To one receiver at once. */
+/** Parallel messages to one receiver. */
 const MAX_AT_ONCE = 10
 const FIRST_PAUSE_MS = 2_000
 const MAX_PAUSE_MS = 5 * 60_000
-/** Whoever cannot be reached for a day is not told of that day any more. */
+/** Messages older than this are dropped. */
 const GIVE_UP_AFTER_MS = 24 * 3_600_000
 
 interface OutboxOptions {
   readonly store: Pick<Store, 'notices' | 'approvals' | 'sign'>
-  /** Asked for each message: who is told may change. */
+  /** Read for each message, because receivers may change. */
   webhooks(): readonly Webhook[]
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: Logger
   readonly canSignIn: boolean
   publicUrl(): string
-  /** Where the console is, if this server has one. */
+  /** Address of the console, if there is one. */
   consoleUrl?(): string | undefined
 }
 
 interface Outbox {
-  /** One look at what is due; gives how many messages were tried. */
+  /** Delivers due messages once; returns the number of attempts. */
   deliver(): Promise<number>
   close(): Promise<void>
 }
 
 /**
- * Delivers the notices that the store holds, each at least once. Calls never wait for it, and a restart loses nothing: what is
- * not delivered stays in the store, where any replica finds it. A receiver that hangs holds up nobody but itself.
+ * Delivers the notices of the store, each at least once. Calls never wait for it, and a restart loses nothing: undelivered
+ * notices stay in the store, where any replica finds them. A receiver that hangs delays no other receiver.
  */
 export function startOutbox(options: OutboxOptions): Outbox {
   const { store, webhooks, clock, log } = options
@@ -46,7 +52,7 @@ export function startOutbox(options: OutboxOptions): Outbox {
 
   const deliver = async (): Promise<number> => {
     const due = await store.notices.due(clock.nowMs())
-    // What is for a receiver that is not known here is left to a replica that has read its config already.
+    // Messages for an unknown receiver are left to a replica that has already read its config.
     const begun = webhooks().flatMap((webhook) => {
       const { target } = webhook
       if (!due.includes(target) || rounds.has(target) || stopped.signal.aborted) return []
@@ -72,7 +78,7 @@ export function startOutbox(options: OutboxOptions): Outbox {
   }
 }
 
-/** All that is due for one receiver, a few at a time, until nothing is left or nothing gets through. */
+/** Delivers due messages of one receiver, a few at a time, until none is left or one fails. */
 async function deliverTo(options: OutboxOptions, webhook: Webhook, stopped: AbortSignal): Promise<number> {
   const { store, clock } = options
   for (let tried = 0; ; ) {
@@ -83,7 +89,7 @@ async function deliverTo(options: OutboxOptions, webhook: Webhook, stopped: Abor
   }
 }
 
-/** Whether nothing is left to do about it. */
+/** True if the message is done. */
 async function deliverOne(
   options: OutboxOptions,
   webhook: Webhook,
@@ -92,7 +98,7 @@ async function deliverOne(
 ): Promise<boolean> {
   const { store, clock, log } = options
   const answer = await tryOne(options, webhook, notice, stopped).catch(() => UNREADABLE)
-  // Whether it was taken is not known: whoever finds it after the lease tries again.
+  // It is unknown whether it was delivered, so the next process after the lease tries again.
   if (stopped.aborted && answer?.kind === 'refused') return false
   const result = resultOf(answer, notice, clock.nowMs())
   await store.notices.settle(notice, result)
@@ -111,7 +117,7 @@ const UNREADABLE = {
   ...{ kind: 'refused', text: 'was not asked: what is to be told cannot be read', isGone: false, waitMs: 0 },
 } as const satisfies Answer
 
-/** `undefined` when there is nothing left to tell. */
+/** `undefined` if the notice has become obsolete. */
 async function tryOne(
   options: OutboxOptions,
   webhook: Webhook,

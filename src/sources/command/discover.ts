@@ -41,12 +41,12 @@ export async function discoverCommands(host: CommandHost): Promise<Discovery> {
 /** Warnings about commands that are not confined. */
 export function isolationProblem(
   { isolation }: Pick<CommandSourceOptions, 'isolation'>,
-  { bwrap, whyNot }: Confinement,
+  { bwrap, unavailableReason }: Confinement,
 ): string | undefined {
   if (bwrap !== undefined || isolation === 'none') return undefined
   return isolation === 'required'
-    ? `No command runs: isolation is required, and ${whyNot}.`
-    : `Commands run without isolation, with all rights of this server: ${whyNot}. Install bubblewrap, or set isolation to "none" to agree.`
+    ? `No command runs: isolation is required, and ${unavailableReason}.`
+    : `Commands run without isolation, with all rights of this server: ${unavailableReason}. Install bubblewrap, or set isolation to "none" to agree.`
 }
 
 async function offer(

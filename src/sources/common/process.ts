@@ -13,7 +13,7 @@ export interface Confinement {
   /** Absolute path of a `bwrap` that works here. */
   readonly bwrap: string | undefined
   /** Why there is none, as a text for the operator. */
-  readonly whyNot: string
+  readonly unavailableReason: string
   readonly prlimit: string | undefined
 }
 
@@ -24,12 +24,12 @@ export async function findConfinement(path: string): Promise<Confinement> {
   const place = { folder: '/', path }
   const prlimit = await findProgram('prlimit', place)
   const bwrap = await findProgram('bwrap', place)
-  if (bwrap === undefined) return { bwrap, prlimit, whyNot: 'bubblewrap (bwrap) is not installed' }
+  if (bwrap === undefined) return { bwrap, prlimit, unavailableReason: 'bubblewrap (bwrap) is not installed' }
   const works = await probe(bwrap)
   return {
     bwrap: works ? bwrap : undefined,
     prlimit,
-    whyNot: works ? '' : 'bubblewrap (bwrap) cannot make namespaces here',
+    unavailableReason: works ? '' : 'bubblewrap (bwrap) cannot make namespaces here',
   }
 }
 

@@ -135,10 +135,10 @@ class PackSource implements Source {
     const { isolation, sandbox } = this.#options
     if (isolation === 'none' || sandbox === 'none') return {}
     const { folder, environment } = this.#services
-    const { bwrap, whyNot } = await findConfinement(environment?.PATH || DEFAULT_PATH)
+    const { bwrap, unavailableReason } = await findConfinement(environment?.PATH || DEFAULT_PATH)
     const plan = { pack, options: this.#options, folder }
     if (bwrap !== undefined && (await endsWell(probeCommand({ ...plan, bwrap })))) return { bwrap }
-    const why = bwrap === undefined ? whyNot : 'Node does not start in bubblewrap (bwrap) here'
+    const why = bwrap === undefined ? unavailableReason : 'Node does not start in bubblewrap (bwrap) here'
     if (sandbox === 'required') {
       throw fault('upstream_failed', `The pack is not run: its sandbox is required, and ${why}.`)
     }

@@ -251,7 +251,7 @@ export async function loadPack(entry: string): Promise<LoadedPack> {
     .flatMap((name) => exported[name])
     .filter(isDefinedTool)
   const tools = [...new Set(found)].flatMap((definition) => {
-    const problem = whyNot(definition)
+    const problem = unsupportedReason(definition)
     if (problem !== undefined) {
       warnings.push(`${definition.id} is left out: ${problem}`)
       return []
@@ -266,7 +266,7 @@ export async function loadPack(entry: string): Promise<LoadedPack> {
   return { tools: named(tools, warnings), warnings }
 }
 
-function whyNot(definition: object): string | undefined {
+function unsupportedReason(definition: object): string | undefined {
   if (isWorkflow(definition)) return 'workflows are written in the configuration, as `tools`.'
   return 'session' in definition
     ? 'tools that keep state are written in the configuration, as `tools`.'

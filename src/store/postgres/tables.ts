@@ -9,7 +9,11 @@ import { driveEach } from './lanes.ts'
 import { NOW_MS } from './lease.ts'
 import { readSchemaVersion, takeSteps } from './open.ts'
 
-/** The tables of a PostgreSQL database for `collet store copy` (`copy.ts`): bulk reads and inserts, numbers, and the freeze. */
+/*
+ * The tables of a PostgreSQL database, for `collet store copy`: bulk reads and inserts, numbers, and the freeze.
+ * `copy.ts` reads and writes through it.
+ * Invariant: rows are numbered as in the source store.
+ */
 
 const TYPES = { INTEGER: 'bigint', TEXT: 'text', BLOB: 'bytea' } as const
 

@@ -8,7 +8,12 @@ import { isLocked } from '#kernel/store/sqlite/files'
 import { DEFINITION } from '#store/collet-store'
 import { type StoreTables, sqlValue, type TableShape } from '#store/copy'
 
-/** The tables of a SQLite file for `collet store copy` (`copy.ts`). A missing file is created, readable by its owner only. */
+/*
+ * The tables of a SQLite file, for `collet store copy`.
+ * `copy.ts` reads and writes through it.
+ * Invariant: a missing file is created readable by its owner only.
+ */
+
 export function openSqliteTables(path: string): StoreTables {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
