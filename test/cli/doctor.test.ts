@@ -72,7 +72,7 @@ describe('collet doctor', () => {
     expect(said.stdout.split('\n').filter((line) => line.startsWith('! names'))).toEqual([
       '! names  toolsets.crm.include: there is no source "Crm".',
       '! names  auth.roles.boss: Nothing here asks for the scope "approvals:respnd". Did you mean "approvals:respond"?',
-      '! names  limits.byPrincipal: nobody has a key as "key:crm". Did you mean "key:crn"?',
+      '! names  limits.byPrincipal: no key belongs to "key:crm". Did you mean "key:crn"?',
       '! names  budgets[0].of: no key belongs to the tenant "acme". Did you mean "acmee"?',
     ])
   })
