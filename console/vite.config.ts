@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { defineConfig } from 'vite'
 
-/** Where `npm run dev:console` finds a server; `npm start` serves there. */
+/** The server for `npm run dev:console`; by default that of `npm start`. */
 const SERVER = process.env.COLLET_URL ?? 'http://127.0.0.1:4100'
 
 export default defineConfig(({ command }) => ({
   root: import.meta.dirname,
-  // Built, its addresses are relative: the server may be below a path.
+  // Addresses of the build are relative, because the server may be below a path.
   base: command === 'build' ? './' : '/console/',
   build: {
     outDir: join(import.meta.dirname, '../dist/console'),
@@ -15,19 +15,19 @@ export default defineConfig(({ command }) => ({
     manifest: 'manifest.json',
     license: { fileName: 'licenses.md' },
     modulePreload: { polyfill: false },
-    // The policy of the page allows no data: addresses but for pictures, and few files are small.
+    // The content policy allows data: addresses only for images.
     assetsInlineLimit: 0,
     rolldownOptions: {
       // The console, and the approval screen for people without a session.
       input: ['index.html', 'approval.html'].map((page) => join(import.meta.dirname, page)),
-      // Libraries say "use client" for servers that render; here everything is the client.
-      onLog: (level, log, say) => {
-        if (log.code !== 'MODULE_LEVEL_DIRECTIVE') say(level, log)
+      // Libraries mark client code with "use client"; here all code is client code.
+      onLog: (level, log, report) => {
+        if (log.code !== 'MODULE_LEVEL_DIRECTIVE') report(level, log)
       },
     },
     target: 'es2023',
     reportCompressedSize: false,
-    // test/console/size.test.ts limits what is loaded at first, which is what counts.
+    // test/console/size.test.ts limits the first load instead.
     chunkSizeWarningLimit: 1000,
   },
   server: {

@@ -56,7 +56,7 @@ describe('Approvals', () => {
   const console_ = useConsole({ config: configWith(PAYS) })
   const [bob, carol] = [{ key: KEYS.bob }, { key: KEYS.carol }]
 
-  /** What an agent is told about its call. */
+  /** The answer to a call. */
   async function call(tool: string, input: object, more: object = {}, key = KEYS.agent) {
     const answer = await fetch(`${console_.url}/tools/call`, {
       method: 'POST',
@@ -78,7 +78,7 @@ describe('Approvals', () => {
     await page.getByText('Nothing to decide').waitFor()
     const input = { to: 'ann', note: 'Invoice 7, for the repair of the roof in the street of the mill.' }
     await park('Bank.Pay', input, { call_id: 'pay-1' })
-    // Nobody reloads the page.
+    // Without a reload.
     await page.getByRole('link', { name: /Bank\.Pay/ }).click()
     const shown = decision(page)
     await shown.getByRole('heading', { name: 'Arguments' }).waitFor()
@@ -144,7 +144,7 @@ describe('Approvals', () => {
       .getByText(/^Approved by key:carol/)
       .first()
       .waitFor()
-    // Decided by somebody else: the buttons go, who and when stay.
+    // Decided by another person: the buttons disappear, approver and time stay.
     await first
       .getByText(/^Approved by key:carol/)
       .first()
@@ -163,7 +163,7 @@ describe('Approvals', () => {
     await decision(page).getByLabel('Reason').fill('Not now.')
     await button(page, 'Reject').click()
     await page.getByRole('link', { name: /rejected.*tenant northwind/ }).waitFor()
-    // A badge counts what its reader may decide, and nothing waits here for this one.
+    // A badge counts only what the person may decide.
     const carols = await console_.page({ path: '/approvals', as: carol })
     await carols.getByText('Nothing to decide').waitFor()
     expect(await carols.getByRole('link', { name: /^Approvals/ }).textContent()).toBe('Approvals')
@@ -176,7 +176,7 @@ describe('Approvals', () => {
     const id = await park('Bank.Pay', { to: 'race' })
     const page = await console_.page({ path: `/approvals/${id}`, as: bob })
     await button(page, 'Approve once').waitFor()
-    // From here on the page learns nothing by itself.
+    // From here on the page gets no updates.
     await page.route('**/admin/approvals*', (route) => route.abort())
     await page.route(`**/admin/approvals/${id}`, (route) => route.abort())
     await console_.admin(`/admin/approvals/${id}/reject`, { method: 'POST', body: '{"reason":"no"}' })
@@ -294,7 +294,7 @@ describe('Approvals', () => {
       await checkAxe(phone, 'what became of it')
       await phone.goto(url)
       expect(await button(phone, 'Approve once').count()).toBe(0)
-      // The page of who made the link learns of it by itself.
+      // The page of the person who made the link updates without a reload.
       await page
         .getByText(/^Approved by link:dana@acme\.io/)
         .first()

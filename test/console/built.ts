@@ -3,11 +3,11 @@ import { existsSync, globSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '../..')
-/** What a build writes last. */
+/** The last file that a build writes. */
 const LAST = join(ROOT, 'dist/config.schema.json')
 const SOURCES = ['src/**/*.{ts,json}', 'console/{src,public}/**/*.*', 'console/*.*', 'scripts/build.mjs']
 
-/** The stories of the console look at the package as it is built: built once before them, when it is not or is older than its sources. */
+/** Builds the package once before the console tests, if it is missing or older than its sources. */
 export function setup(): void {
   const newest = Math.max(
     ...globSync(SOURCES, { cwd: ROOT }).map((file) => statSync(join(ROOT, file)).mtimeMs),

@@ -25,7 +25,7 @@ describe('one call', () => {
     const tryIt = page.getByRole('link', { name: 'Open in Try it' })
     await tryIt.click()
     await page.waitForURL('**/console/tools/Gmail.GetEmails?**')
-    // The input comes along, and neither the address nor the history knows it.
+    // The input is handed over, but is neither in the address nor in the history.
     const json = page.getByRole('textbox', { name: 'Input as JSON' })
     expect(JSON.parse(await json.inputValue())).toEqual({ text: EVIL })
     expect(`${page.url()} ${await page.evaluate('JSON.stringify(history.state)')}`).not.toContain('onerror')

@@ -26,7 +26,7 @@ describe('calls', () => {
     await rowOf(page, 'Bank.Pay').getByText('parked').waitFor()
     await call(collet, 'Refunds.Issue', `refund <b>4121</b>`)
     await rowOf(page, 'Refunds.Issue').getByText('succeeded').waitFor()
-    // Steps stand below the call that made them, the first one first.
+    // Steps are below their call, in order.
     const tools = await rows(page).locator('th').allTextContents()
     expect(tools.slice(0, 3)).toEqual(['Refunds.Issue', 'stripe.charges_retrieve', 'stripe.refunds_create'])
 
@@ -89,7 +89,7 @@ describe('calls', () => {
       "collet calls --state error --tool 'github.*' --since 1h --follow",
     )
     await shoot(page, 'calls-filter')
-    // The last word is written again; the other goes by its cross.
+    // The last word is edited; the other is removed by its cross.
     await page.keyboard.press('Backspace')
     expect(await queryBar(page).inputValue()).toBe('since:1h')
     await page.keyboard.press('Enter')
@@ -267,7 +267,7 @@ describe('calls on PostgreSQL', () => {
 const TO_THE_END = "document.querySelector('.calls-list').scrollTo(0, 1e6)"
 const HEIGHT = "document.querySelector('.calls-list').scrollHeight"
 
-/** How late the page is for what it wanted to do at a time, again and again. */
+/** How late timers of the page fire. */
 const WATCH_THE_LOOP = `
 window.lags = []
 let due = performance.now() + 20
@@ -277,7 +277,7 @@ setInterval(() => {
 }, 20)
 `
 
-/** What the pages of the browser have taken of a processor. */
+/** Processor time of the browser's pages. */
 async function secondsOf(page: Page): Promise<number> {
   const session = await page.context().browser()?.newBrowserCDPSession()
   const found = await session?.send('SystemInfo.getProcessInfo')
@@ -286,7 +286,7 @@ async function secondsOf(page: Page): Promise<number> {
     .reduce((sum, { cpuTime }) => sum + cpuTime, 0)
 }
 
-/** As the stream tells them: each call begins, and ends. */
+/** As the stream sends them: each call begins and ends. */
 function manyEvents(count: number): readonly string[] {
   return Array.from({ length: count }, (_, n) => {
     const began = {

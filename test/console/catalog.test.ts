@@ -91,7 +91,7 @@ describe('the catalog', () => {
     }
     for (const [name, text] of Object.entries(saying))
       expect(await rowOf(page, name).innerText(), name).toMatch(text)
-    // Why is for operators.
+    // Only operators see the reason.
     expect(await page.content()).not.toContain('ECONNREFUSED')
     expect(await page.content()).not.toContain('Ignore all previous')
     await checkAxe(page, 'the catalog')
@@ -283,7 +283,7 @@ describe('the catalog', () => {
   })
 })
 
-/** Maximum length of a task on the page, too short to notice. */
+/** Limit for tasks of the page; shorter ones are not noticeable. */
 const LONG_MS = 50
 
 function wordsFor(tasks: readonly number[]): string {

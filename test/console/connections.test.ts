@@ -14,7 +14,7 @@ const PROGRAM = 'node_modules/@modelcontextprotocol/server-everything/dist/index
 const oauth = await startAuthorizationServer()
 afterAll(() => oauth[Symbol.asyncDispose]())
 
-/** An MCP server of a few lines, whose tools stand in a file beside it. */
+/** An MCP server of a few lines, whose tools are in a file beside it. */
 const SERVER = `
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -111,7 +111,7 @@ describe('Connections', () => {
     await shoot(page, 'connections')
     await doctor.getByRole('button', { name: 'Check again' }).click()
     await doctor.getByText('Start the server at 127.0.0.1:9').waitFor()
-    // The same for one that is well, from its menu.
+    // A reachable source is checked from its menu.
     await choose(page, 'Changing', 'Check')
     const dialog = page.getByRole('dialog')
     await dialog.getByText('It offers 2 tools').waitFor()
@@ -170,7 +170,7 @@ describe('Connections', () => {
     await page.getByLabel('Name', { exact: false }).last().fill('Everything')
     await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
     await page.getByText('was added, and agents see its tools.').waitFor()
-    // What its tools say about their effects is believed only where a person ticked that.
+    // Annotations are trusted only if a person selected that.
     expect(console_.sent(page, /\/sources$/).map(({ body }) => body)).toEqual([
       { key: 'Everything', options: { type: 'mcp', command: 'node', args: [PROGRAM], cwd: console_.folder } },
     ])
@@ -194,7 +194,7 @@ describe('Connections', () => {
           { changes: { exclude: ['echo', 'nonsense_*'], policy: { approval: 'always' } } },
         ],
       ])
-    // What names nothing is said.
+    // A pattern without a match is reported.
     await again
       .getByText(/nonsense_\*/)
       .last()
@@ -295,7 +295,7 @@ describe('Connections', () => {
     await consent.getByRole('button', { name: /continue/i }).click()
     await consent.getByText('Access has been granted.').waitFor()
     await button(page, 'Close').click()
-    // The page sees it by itself.
+    // The page updates without a reload.
     await page.getByRole('listitem').filter({ hasText: 'key:agent' }).first().waitFor()
     expect(await call()).toContain('token of')
     await button(page, 'Disconnect…').click()
@@ -321,7 +321,7 @@ describe('Connections', () => {
     expect(await page.getByText('SMS_KEY').count()).toBe(0)
     for (const name of ['Add source', 'Secret', 'Set']) expect(await button(page, name).count()).toBe(0)
     await checkAxe(page, 'connections without a scope')
-    // Everybody may connect themselves, and nobody else.
+    // People may connect only themselves.
     await button(page, 'Connect').click()
     expect(await page.getByLabel('Principal').getAttribute('readonly')).not.toBeNull()
     await button(page, 'Make link').click()

@@ -14,14 +14,14 @@ const KEY = 'a-key-that-is-long-enough-for-a-test'
 const OTHER_KEY = 'a-key-of-somebody-else-for-this-test'
 const PLAIN_KEY = 'a-key-of-somebody-who-only-calls-tools'
 
-/** As somebody who comes back to the window: what is on it is asked for again. */
+/** Simulates a return to the window, which refreshes its data. */
 const LOOK_AGAIN = 'dispatchEvent(new Event("visibilitychange"))'
 
 const CUT_NAMES = `[...document.querySelectorAll('.places .name')]
   .filter((name) => name.scrollWidth > name.clientWidth)
   .map((name) => name.textContent)`
 
-/** What a browser says of files that do not come. */
+/** What a browser logs about files that fail to load. */
 const MISSING_FILES = [/Failed to load resource/, /PartNotLoaded/, /dynamically imported/, /ERR_/]
 
 async function pathOf(page: Page): Promise<string> {
@@ -30,7 +30,7 @@ async function pathOf(page: Page): Promise<string> {
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
 
-/** On a machine of one's own: nobody has to sign in to look. */
+/** An open server on loopback: the catalog needs no sign-in. */
 describe('the frame of the console, open', () => {
   const collet = useConsole({ config: `export default { tools: [${ECHO}] }` })
 
@@ -51,7 +51,7 @@ describe('the frame of the console, open', () => {
     expect(await page.getByRole('listbox', { name: 'Results' }).getByRole('option').count()).toBe(5)
     await checkAxe(page, 'the palette')
     await shoot(page, 'palette')
-    // As fast as anybody can type.
+    // Faster than a person can type.
     await page.keyboard.type('conn')
     await page.keyboard.press('Enter')
     await page.waitForURL('**/console/connections')
@@ -201,7 +201,7 @@ describe('the frame of the console, open', () => {
     await now.click()
     await page.getByText(/^Not connected since/).waitFor()
     await collet.restart()
-    // It may have tried by itself meanwhile: the button is gone then.
+    // It may have retried meanwhile: the button is gone then.
     await now.click({ timeout: 2000 }).catch(() => undefined)
     await page.getByText('Connected', { exact: true }).waitFor()
     expect(await page.getByText(/^Not connected since/).count()).toBe(0)
@@ -217,7 +217,7 @@ describe('the frame of the console, open', () => {
     await checkAxe(page, 'a place that did not load')
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
-    // The frame is still there, and leads to what was loaded before.
+    // The frame still links to pages that were loaded before.
     await page.getByRole('link', { name: 'Catalog' }).first().click()
     await heading(page, 'Catalog').waitFor()
     await page.getByRole('link', { name: 'Settings' }).click()
@@ -238,7 +238,7 @@ describe('the frame of the console, open', () => {
     await again
     isGone = false
     await heading(page, 'Settings').waitFor()
-    // One that is not there in the newer one either is said, and not asked for again and again.
+    // A file that the newer version lacks too is reported once.
     await page.route('**/assets/*.js', (route) => route.fulfill({ status: 404 }))
     await page.getByRole('link', { name: 'Approvals' }).click()
     await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
@@ -264,7 +264,7 @@ describe('the frame of the console, open', () => {
   })
 })
 
-/** Where callers have keys, nobody sees anything without one. On PostgreSQL. */
+/** A server with keys shows nothing without one. On PostgreSQL. */
 describe('the frame of the console, with keys', () => {
   const collet = useConsole({
     engine: 'postgres',

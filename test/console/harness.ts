@@ -18,7 +18,7 @@ const PROGRAM = join(ROOT, 'bin/collet.js')
 export interface ConsoleOptions {
   /** The text of `collet.config.mjs`, or of the file that is named in `files`. */
   readonly config: string
-  /** More files of the folder that the server is started in. */
+  /** More files in the server's folder. */
   readonly files?: Readonly<Record<string, string>>
   /** Default SQLite, in the folder. */
   readonly engine?: 'sqlite' | 'postgres'
@@ -30,12 +30,12 @@ export interface ConsoleOptions {
 interface PageOptions {
   /** Below `/console`; default `/`. */
   readonly path?: string
-  /** With a key of the server, with the one-time link of the operator, or anonymous, which is the default. */
+  /** With a key, with the operator's one-time link, or signed out, which is the default. */
   readonly as?: 'operator' | { readonly key: string }
   readonly width?: number
   readonly height?: number
   readonly theme?: 'light' | 'dark'
-  /** Parts of messages that the browser may write to its console in this story. */
+  /** Messages that the browser may log in this test. */
   readonly mayComplain?: readonly RegExp[]
 }
 
@@ -49,29 +49,29 @@ interface SentRequest {
 
 export interface ConsoleHarness {
   readonly server: ServerProcess
-  /** Of the server, without a path. */
+  /** Address of the server, without a path. */
   readonly url: string
   /** Where the server was started: its config and its `.collet`. */
   readonly folder: string
   /** A one-time link that signs the operator in. */
   link(): Promise<string>
-  /** What may be asked with the start token: a request to the admin API from outside of the browser. */
+  /** A request to the admin API with the start token. */
   admin(path: string, init?: RequestInit): Promise<Response>
-  /** What a command prints, run in the folder of the server. */
+  /** The output of a command, run in the server's folder. */
   command(...argv: readonly string[]): Promise<string>
-  /** A browser window of its own, with cookies of its own. */
+  /** A browser window with separate cookies. */
   page(options?: PageOptions): Promise<Page>
-  /** The requests with a body, or other than GET, that a page has sent so far, oldest first: what a click really asked for. */
+  /** The requests with a body, or other than GET, that a page has sent so far, oldest first. */
   sent(page: Page, path?: RegExp): readonly SentRequest[]
-  /** What the pages of this story did that no page may do; they are forgiven by being asked for. */
+  /** Takes the faults of the pages in this test, so that they do not fail it. */
   takeFaults(): readonly string[]
   /** Ends the server and starts it again on the same port and folder. */
   restart(): Promise<void>
 }
 
 /**
- * For one file of stories: the built command serves in a folder of its own, and one Chromium looks at it. Each story fails on what
- * no story may do: an error in a page, a breach of its content policy, a request to anywhere else.
+ * For one test file: the built command serves in a separate folder, and one Chromium opens it. Each test fails on what
+ * no page may do: an error, a violation of its content policy, a request to another host.
  */
 export function useConsole(options: ConsoleOptions): ConsoleHarness {
   const folder = mkdtempSync(join(tmpdir(), 'collet-console-'))
@@ -159,7 +159,7 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
 
 const MASTER_KEY = randomBytes(32).toString('base64')
 
-/** Not those that the package of the browser proposes: they turn off what keeps sites apart. */
+/** Not the flags that the browser package proposes, which turn off site isolation. */
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
 
 interface Watched {
@@ -174,13 +174,13 @@ async function openPage(browser: Browser, url: string, options: PageOptions): Pr
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme: theme,
-    // What moves is in another place each time one looks.
+    // Animations would make screenshots differ.
     reducedMotion: 'reduce',
     locale: 'en-GB',
     timezoneId: 'Europe/Berlin',
     hasTouch: width < 720,
   })
-  // Shorter while a story is written: a story that is to fail waits for all of it.
+  // Shorter while a test is written, because a failing test waits for all of it.
   context.setDefaultTimeout(Number(process.env.COLLET_STORY_MS ?? 30_000))
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
@@ -189,7 +189,7 @@ async function openPage(browser: Browser, url: string, options: PageOptions): Pr
   page.on('pageerror', (error) => faults.push(`error in the page: ${error.stack ?? error.message}`))
   page.on('console', (message) => {
     const text = message.text()
-    // A request that the server refused; whether it should is the story's to say.
+    // A refused request, which the test checks itself.
     const isAnswer =
       text.startsWith('Failed to load resource') && !message.location().url.includes('/assets/')
     if (message.type() !== 'error' || isAnswer || mayComplain.some((allowed) => allowed.test(text))) return
@@ -210,21 +210,21 @@ async function openPage(browser: Browser, url: string, options: PageOptions): Pr
   return { page, context, faults, sent }
 }
 
-/** As the dialog does it; the cookie and the token of the session are the window's from then on. */
+/** Signs in as the dialog does: the window gets the cookie and the token of the session. */
 async function signIn({ context, page }: Watched, url: string, key: string): Promise<void> {
   const answer = await context.request.post(`${url}/console/session`, { data: { key } })
   if (!answer.ok()) throw new Error(`not signed in: ${answer.status()} ${await answer.text()}`)
   const { csrf } = await answer.json()
-  // Of the same origin, and runs nothing.
+  // A page of the same origin without scripts.
   await page.goto(`${url}/console/session`)
   await page.evaluate(`localStorage.setItem('collet-session /', ${JSON.stringify(csrf)})`)
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Checks accessibility in both themes: no finding of axe, and nothing wider than the window. */
+/** Checks accessibility with axe in both themes, and that nothing is wider than the window. */
 export async function checkAxe(page: Page, name: string): Promise<void> {
-  // The debugger may run what the policy of the page forbids.
+  // Scripts of the debugger are exempt from the content policy.
   await page.evaluate(AXE)
   for (const theme of ['light', 'dark'] as const) {
     await inTheme(page, theme, async () => {
@@ -242,7 +242,7 @@ const RUN_AXE = `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', '
   .then(({ violations }) => violations.map(({ id, help, nodes }) =>
     id + ': ' + help + ' ' + nodes.slice(0, 3).map(({ html, any }) => html.slice(0, 200) + ' ' + (any[0]?.message ?? '')).join(' | ')))`
 
-/** Pictures of the page in both themes, in `console/screenshots/`. Only when `COLLET_PICTURES` is set: they are kept with the sources. */
+/** Screenshots of the page in both themes, in `console/screenshots/`. Only when `COLLET_PICTURES` is set: they are kept with the sources. */
 export async function shoot(page: Page, name: string): Promise<void> {
   if (process.env.COLLET_PICTURES === undefined) return
   const folder = join(ROOT, 'console/screenshots')
@@ -251,7 +251,7 @@ export async function shoot(page: Page, name: string): Promise<void> {
     await inTheme(page, theme, () => page.screenshot({ path: join(folder, `${name}-${theme}.png`) }))
 }
 
-/** As if the computer were set to it; a theme that a person chose in the page comes back after. */
+/** Sets the theme for one action, and restores it afterwards. */
 async function inTheme(page: Page, theme: 'light' | 'dark', act: () => Promise<unknown>): Promise<void> {
   const kept = await page.evaluate('document.documentElement.dataset.theme ?? ""')
   await page.evaluate(`document.documentElement.dataset.theme = '${theme}'`)

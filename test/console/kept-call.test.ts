@@ -11,7 +11,7 @@ const HOST = `Host: {
   } },
 }`
 
-/** Between sending a call and seeing its answer connections break, pages are loaded anew, and people sign in. */
+/** Between a call and its answer, connections break, pages are reloaded, and people sign in. */
 describe('a call whose answer was not seen', () => {
   const collet = useConsole({ config: OPEN.replace('sources: { github }', `sources: { github, ${HOST} }`) })
   const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
@@ -27,7 +27,7 @@ describe('a call whose answer was not seen', () => {
     await page.route('**/tools/call', async (route) => {
       if (lost > 0) return route.continue()
       lost += 1
-      // The server gets it and answers; the page hears nothing.
+      // The server answers, but the page does not get the answer.
       await route.fetch()
       await route.abort()
     })

@@ -32,7 +32,7 @@ interface TraceEvent {
   /** Its process and thread. */
   readonly at: string
   readonly ms: number
-  /** The name of the thread, in the event that tells it. */
+  /** The event that names the thread. */
   readonly thread: unknown
 }
 

@@ -4,12 +4,12 @@ import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { useConsole } from './harness.ts'
 
-/** What a click really asks the server for, and what a dialog or a sign-out leaves behind. */
+/** The requests behind clicks, and what a dialog or a sign-out leaves behind. */
 
 const ROOT = 'root-key-that-is-long-enough-for-a-test'
 const AGENT = 'agent-key-that-is-long-enough-for-a-test'
 
-/** An MCP server of a few lines, whose tools stand in a file beside it. */
+/** An MCP server of a few lines, whose tools are in a file beside it. */
 const CHANGING = `
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -228,7 +228,7 @@ describe('changed definitions', () => {
     const page = await collet.page({ path: '/connections', as: 'operator', mayComplain: [/ERR_FAILED/] })
     const held = card(page, 'Changing.one')
     await held.getByText('Works for everyone.').first().waitFor()
-    // From here on the page learns nothing by itself.
+    // From here on the page gets no updates.
     await page.route('**/admin/pins**', (route) =>
       route.request().method() === 'GET' ? route.abort() : route.continue(),
     )
@@ -330,7 +330,7 @@ describe('approvals', () => {
     const rail = (count: number) =>
       page.getByRole('link', { name: new RegExp(`^Approvals ${count} waiting`) })
     await rail(3).waitFor()
-    // Its own next look is 15 seconds away.
+    // Its next poll is 15 seconds away.
     await page.locator(`a[href*="${ids[0]}"]`).click()
     await page.getByLabel('Reason').fill(' It is right. ')
     await button(page, 'Approve once').click()

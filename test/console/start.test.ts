@@ -223,7 +223,7 @@ describe.each(ENGINES.slice(0, sized(1, 2)))('a newcomer on %s', (engine) => {
     await button(page, 'Run').click()
     await step(page, 'Try a tool').getByText('Succeeded').waitFor()
 
-    // The link that was printed where the server was started.
+    // The link that the server printed.
     await page.goto(await collet.link())
     await page.goto(`${collet.url}/console`)
     await page.getByLabel('Address, file or command').fill(`node ${PROGRAM}`)

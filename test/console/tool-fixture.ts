@@ -195,7 +195,7 @@ export default { tools: TOOLS, sources: { github }, authoring: { describeParamet
 export const input = (page: Page) => page.getByRole('textbox', { name: 'Input as JSON' })
 export const result = (page: Page) => page.getByRole('region', { name: 'Result' })
 export const runButton = (page: Page) => page.getByRole('button', { name: /^Run/ })
-/** The form is a file of its own, which comes after the page. */
+/** The form is a separate file, loaded after the page. */
 export const form = (page: Page) => page.locator('.input-form').waitFor()
 
 export async function inputOf(page: Page): Promise<unknown> {

@@ -237,7 +237,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
   it('says which credential a call uses', async () => {
     const page = await collet.page({ path: '/tools/Needs.Secret', as: { key: KEY } })
     await page.getByText('key:ann has none yet.').waitFor()
-    // Who may not set it can hand the command to whoever may.
+    // People without the scope can pass the command on.
     await page.getByRole('button', { name: 'Copy command that sets API_KEY' }).waitFor()
     expect(await page.getByRole('link', { name: 'Set secret' }).count()).toBe(0)
     const secret = { name: 'API_KEY', value: 'twelve chars', principal: 'key:ann' }
@@ -270,7 +270,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     await page.getByRole('button', { name: 'Connect another' }).click()
     const link = page.getByRole('link', { name: 'Go to google' })
     expect(await link.getAttribute('href')).toContain(`${collet.url}/challenges/`)
-    // Not what other tools need of that provider.
+    // Not the scopes that other tools need.
     expect(collet.sent(page, /\/connect$/)).toEqual([
       { method: 'POST', path: '/admin/providers/google/connect', body: { scopes: ['mail.read'] } },
     ])

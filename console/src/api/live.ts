@@ -15,14 +15,14 @@ export type LiveState = 'off' | 'connecting' | 'live' | 'waiting' | 'stopped'
 /** Events of a server stream while the component is mounted; `null` for none. After a break it resumes. */
 export function useLive(path: string | null, onEvent: (event: LiveEvent) => void): LiveState {
   const [state, setState] = useState<LiveState>('off')
-  const tell = useEffectEvent(onEvent)
+  const handle = useEffectEvent(onEvent)
   // A new sign-in opens the stream again.
   const csrf = useSession()?.csrf
   useEffect(() => {
     if (path === null) return setState('off')
     void csrf
     const end = new AbortController()
-    void follow(path, { onEvent: (event) => tell(event), onState: setState, signal: end.signal })
+    void follow(path, { onEvent: (event) => handle(event), onState: setState, signal: end.signal })
     return () => end.abort()
   }, [path, csrf])
   return state

@@ -12,7 +12,7 @@ export const queries = new QueryClient({
       networkMode: 'always',
       staleTime: 5000,
       refetchOnWindowFocus: (query) => !isRefused(query),
-      retry: (count, error) => count < MAX_RETRIES && mayPass(error),
+      retry: (count, error) => count < MAX_RETRIES && isTransient(error),
     },
     // Writes are neither optimistic nor repeated.
     mutations: { networkMode: 'always', retry: false },
@@ -39,6 +39,6 @@ connection.subscribe(() => {
   wasLost = isLost
 })
 
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return !(error instanceof ApiError) || error.status >= 500
 }

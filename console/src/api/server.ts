@@ -5,7 +5,7 @@ import { request } from './client.ts'
 export type { Beginning, ClientConfig, ServerAbout } from '../../../src/admin-api/server.ts'
 
 /** The address of one protocol. */
-export type Door = ServerAbout['protocols'][number]
+export type Endpoint = ServerAbout['protocols'][number]
 
 /** Clients connect to `toolset`, or to all tools if it is empty. */
 export function serverQuery(toolset = '') {

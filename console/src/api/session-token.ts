@@ -31,19 +31,20 @@ export function takeTokenFromAddress(): void {
   const token = brought.get('session')
   if (token === null) return
   history.replaceState(history.state, '', location.pathname + location.search)
-  const way = brought.get('way')
-  const isOwn = way === null ? token.startsWith('operator.') : way === read(sessionStorageOf, WAY)
-  write(sessionStorageOf, WAY, null)
+  const departure = brought.get('way')
+  const isOwn =
+    departure === null ? token.startsWith('operator.') : departure === read(sessionStorageOf, DEPARTURE)
+  write(sessionStorageOf, DEPARTURE, null)
   if (isOwn) sessionToken.keep(token)
 }
 
 /** Leaves for the provider's sign-in, which returns to the open page. */
 export function leaveForProvider(): void {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
-  const way = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  write(sessionStorageOf, WAY, way)
+  const departure = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  write(sessionStorageOf, DEPARTURE, departure)
   const to = encodeURIComponent(location.pathname + location.search)
-  location.assign(addressOf(`/console/sign-in?way=${way}&to=${to}`))
+  location.assign(addressOf(`/console/sign-in?way=${departure}&to=${to}`))
 }
 
 /** An address of the server, which may be below a path: the page's base is `…/console/`. */
@@ -51,7 +52,7 @@ export function addressOf(path: string): string {
   return new URL(path.replace(/^\//, ''), new URL('..', document.baseURI)).href
 }
 
-const WAY = 'collet-way-out'
+const DEPARTURE = 'collet-way-out'
 /** Several servers may share an origin, each below a different path. */
 const TOKEN = (): string => `collet-session ${new URL(addressOf('/')).pathname}`
 

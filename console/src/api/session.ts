@@ -47,7 +47,7 @@ export const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: async ({ signal }) => {
     const session = await request<Session>('/console/session', { signal })
-    if (!isForTheSame(session)) return startAnew()
+    if (!keepsHolder(session)) return reloadPage()
     return session
   },
   staleTime: Number.POSITIVE_INFINITY,
@@ -60,7 +60,7 @@ let holder: string | undefined
  * Whether the data on the page may be shown to the person who signed in. A page without a sign-in may be kept; data of another
  * person may not.
  */
-function isForTheSame({ principal }: Session): boolean {
+function keepsHolder({ principal }: Session): boolean {
   const who = principal === null ? undefined : nameOf(principal)
   if (holder !== undefined && who !== holder) {
     // If the session only ended, its person may come back to their drafts.
@@ -77,7 +77,7 @@ export function nameOf({ tenant, id }: Pick<Principal, 'tenant' | 'id'>): string
 }
 
 /** A reloaded page holds no answers, forms or drafts. It opens at the same address. */
-function startAnew(): Promise<never> {
+function reloadPage(): Promise<never> {
   location.reload()
   return new Promise(() => undefined)
 }
@@ -85,7 +85,7 @@ function startAnew(): Promise<never> {
 /** Reloads a page that the browser restores from its back/forward cache, because it shows old data. */
 export function forgetLeftPages(): void {
   addEventListener('pageshow', ({ persisted }) => {
-    if (persisted) void startAnew()
+    if (persisted) void reloadPage()
   })
 }
 
@@ -129,7 +129,7 @@ export function useSignInElsewhere(isAwaited: boolean): void {
 /** Refreshes the page for the person whose session had ended; reloads it for another person. */
 export async function enter(client: QueryClient, session: Session): Promise<void> {
   sessionToken.keep(session.csrf)
-  if (!isForTheSame(session)) return startAnew()
+  if (!keepsHolder(session)) return reloadPage()
   client.setQueryData(sessionQuery.queryKey, session)
   sessionGone.set(false)
   void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })

@@ -20,7 +20,7 @@ export function isCommand(target: string): boolean {
   return !/^(?:https?|file):\/\//i.test(target) && !/^\S+\.(?:json|ya?ml)$/i.test(target)
 }
 
-/** A command that may be meant as a file: one word that is a path. */
+/** A command that looks like a file: one word that is a path. */
 export function looksLikeFile(target: string): boolean {
   return isCommand(target) && /^(?:~|\.{0,2})\/\S*$/.test(target)
 }

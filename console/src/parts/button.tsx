@@ -93,8 +93,8 @@ export function CopyButton({ text, label, children }: CopyButtonProps): ReactNod
   }
   const icon = outcome === 'copied' ? 'check' : outcome === 'refused' ? 'alert' : 'copy'
   if (children === undefined) {
-    const says = outcome === 'copied' ? 'Copied' : outcome === 'refused' ? REFUSED : label
-    return <IconButton icon={icon} label={says} onClick={() => void copy()} />
+    const name = outcome === 'copied' ? 'Copied' : outcome === 'refused' ? REFUSED : label
+    return <IconButton icon={icon} label={name} onClick={() => void copy()} />
   }
   return (
     <Button

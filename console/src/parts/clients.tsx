@@ -1,14 +1,14 @@
 import type { ReactNode } from 'react'
-import type { ClientConfig, Door } from '../api/server.ts'
+import type { ClientConfig, Endpoint } from '../api/server.ts'
 import { CopyButton } from './button.tsx'
 import { Code } from './code.tsx'
 import { Segment } from './tabs.tsx'
 
 /** Addresses of the server, each with a copy button. `isShort` leaves out the common part. */
-export function Doors({ doors, isShort = false }: DoorsProps): ReactNode {
+export function Endpoints({ endpoints, isShort = false }: EndpointsProps): ReactNode {
   return (
-    <ul className="doors">
-      {doors.map(({ name, title, url }) => (
+    <ul className="endpoints">
+      {endpoints.map(({ name, title, url }) => (
         <li key={name}>
           <span className="strong">{title}</span>
           <code className="grow clip" title={url}>
@@ -21,8 +21,8 @@ export function Doors({ doors, isShort = false }: DoorsProps): ReactNode {
   )
 }
 
-interface DoorsProps {
-  readonly doors: readonly Door[]
+interface EndpointsProps {
+  readonly endpoints: readonly Endpoint[]
   readonly isShort?: boolean
 }
 

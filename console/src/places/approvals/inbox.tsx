@@ -111,7 +111,7 @@ function Waiting({ approval }: { readonly approval: Approval }): ReactNode {
         </span>
         <Tier tier={tier} />
       </span>
-      <span className="what clip mono">{gistOf(approval.summary)}</span>
+      <span className="what clip mono">{summaryLine(approval.summary)}</span>
       <span className="row meta dim">
         <span className="mono clip grow">{visibleText(principal)}</span>
         <TenantTag tenant={approval.tenant} />
@@ -170,7 +170,7 @@ function Past({ approval }: { readonly approval: Approval }): ReactNode {
 }
 
 /** The first values of an input in one line. */
-function gistOf(summary: unknown): string {
+function summaryLine(summary: unknown): string {
   const values = typeof summary === 'object' && summary !== null ? Object.values(summary) : [summary]
   const words = values.map((value) => {
     if (Array.isArray(value)) return value.map((part) => wordOf(part)).join(' ')

@@ -113,6 +113,6 @@ export function formatTook(ms: number): string {
 }
 
 /** Whether the person holds a scope, to decide what to offer; the server checks it. */
-export function useMay(scope: string): boolean {
+export function useHoldsScope(scope: string): boolean {
   return holdsScope(useSession()?.principal, scope)
 }

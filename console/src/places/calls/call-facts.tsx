@@ -23,7 +23,7 @@ const PROTOCOLS: Readonly<Record<string, string>> = {
 }
 
 export function protocolName({ protocol }: CallDetails): string {
-  return protocol === null ? 'an unknown way' : (PROTOCOLS[protocol] ?? protocol)
+  return protocol === null ? 'unknown' : (PROTOCOLS[protocol] ?? protocol)
 }
 
 /** A trace id to copy: the server does not know where people view traces. */

@@ -35,7 +35,7 @@ export class CallList {
   #rows = new Map<string, CallRow>()
   #waiting = new Map<string, CallRow>()
   /** Events of the stream since the list was last requested. */
-  #told = new Set<string>()
+  #changed = new Set<string>()
   #older: Older | null = null
   #olderError: unknown = null
   /** The pending request for an older page. */
@@ -45,7 +45,7 @@ export class CallList {
 
   /** Marks the request of a list, which contains all earlier events of the stream. */
   expectFill(): void {
-    this.#told.clear()
+    this.#changed.clear()
   }
 
   /**
@@ -59,10 +59,10 @@ export class CallList {
     this.#endAt(next === null ? null : { before: next })
     for (const call of known) {
       if (this.#rows.has(call.record)) this.#put(this.#rows, call)
-      else if (this.#told.has(call.record)) this.#waiting.set(call.record, call)
+      else if (this.#changed.has(call.record)) this.#waiting.set(call.record, call)
     }
     if (!this.#isHeld) this.#release()
-    this.#tell()
+    this.#publish()
   }
 
   /** Requests the next older page, one at a time. A page that arrives after the list was replaced is dropped. */
@@ -72,7 +72,7 @@ export class CallList {
     const asking = new AbortController()
     this.#asking = asking
     this.#olderError = null
-    this.#tell()
+    this.#publish()
     const answer = await ask(older, asking.signal).catch((error: unknown) => ({ error }))
     if (asking.signal.aborted) return
     this.#asking = undefined
@@ -81,21 +81,21 @@ export class CallList {
       for (const call of answer.calls) if (!this.#rows.has(call.record)) this.#rows.set(call.record, call)
       this.#endAt(answer.next === null ? null : { before: answer.next })
     }
-    this.#tell()
+    this.#publish()
   }
 
   /** Applies events of the stream, in order. */
-  take(...told: readonly CallChanges[]): void {
-    for (const changes of told) this.#change(changes)
+  take(...batch: readonly CallChanges[]): void {
+    for (const changes of batch) this.#change(changes)
     if (!this.#isHeld) this.#release()
-    this.#tell()
+    this.#publish()
   }
 
   #change({ calls, left }: CallChanges): void {
     for (const record of left) {
       this.#rows.delete(record)
       this.#waiting.delete(record)
-      this.#told.delete(record)
+      this.#changed.delete(record)
     }
     for (const call of calls) {
       this.#note(call.record)
@@ -113,22 +113,22 @@ export class CallList {
     this.#isHeld = isHeld
     if (isHeld || this.#waiting.size === 0) return
     this.#release()
-    this.#tell()
+    this.#publish()
   }
 
   clear(): void {
     this.#rows.clear()
     this.#waiting.clear()
-    this.#told.clear()
+    this.#changed.clear()
     this.#endAt(null)
-    this.#tell()
+    this.#publish()
   }
 
   /** Only the newest are kept, up to the limit of rows. */
   #note(record: string): void {
-    this.#told.add(record)
-    const [oldest] = this.#told
-    if (this.#told.size > MAX_ROWS && oldest !== undefined) this.#told.delete(oldest)
+    this.#changed.add(record)
+    const [oldest] = this.#changed
+    if (this.#changed.size > MAX_ROWS && oldest !== undefined) this.#changed.delete(oldest)
   }
 
   /** The list has a new end, so a page requested at the old end no longer continues it. */
@@ -164,7 +164,7 @@ export class CallList {
       rows.set(call.record, { ...known, ...call, error_code: call.error_code ?? sameCode(known, call) })
   }
 
-  #tell(): void {
+  #publish(): void {
     this.view.set({
       rows: withSteps([...this.#rows.values()].toSorted(newestFirst)),
       waiting: this.#waiting.size,

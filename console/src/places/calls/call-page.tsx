@@ -11,7 +11,7 @@ import { StateMark } from '../../parts/meaning.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type CallDetails, callQuery, useMay } from './api.ts'
+import { type CallDetails, callQuery, useHoldsScope } from './api.ts'
 import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 import { showCommand } from './query.ts'
@@ -23,7 +23,7 @@ import './call.css'
 /** Names the missing scope for people who may not see calls. */
 export function CallPage(): ReactNode {
   const { record = '' } = useParams({ strict: false })
-  if (useMay('admin:calls')) return <OneCall record={record} />
+  if (useHoldsScope('admin:calls')) return <OneCall record={record} />
   return (
     <Page title="Call" heading={<Heading record={record} />}>
       <NeedsScope scope="admin:calls" />
@@ -34,7 +34,7 @@ export function CallPage(): ReactNode {
 /** One call: facts, timeline, and actions. */
 function OneCall({ record }: { readonly record: string }): ReactNode {
   const { data: call, error, refetch } = useQuery(callQuery(record))
-  const canSettle = useMay('calls:settle') && call?.state === 'ambiguous'
+  const canSettle = useHoldsScope('calls:settle') && call?.state === 'ambiguous'
   // Steps are read again with their call.
   const isOpen = call?.finished_at == null
   const params = new URLSearchParams(

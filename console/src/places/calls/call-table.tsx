@@ -245,9 +245,9 @@ function hasParentBefore(rows: readonly CallRow[], index: number): boolean {
 function useMedia(query: string): boolean {
   const [media] = useState(() => matchMedia(query))
   return useSyncExternalStore(
-    (tell) => {
-      media.addEventListener('change', tell)
-      return () => media.removeEventListener('change', tell)
+    (onChange) => {
+      media.addEventListener('change', onChange)
+      return () => media.removeEventListener('change', onChange)
     },
     () => media.matches,
   )

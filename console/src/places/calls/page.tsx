@@ -10,7 +10,7 @@ import { Button } from '../../parts/button.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { useMay } from './api.ts'
+import { useHoldsScope } from './api.ts'
 import { CallTable, OlderFailed } from './call-table.tsx'
 import { CallDetail } from './detail.tsx'
 import { type CallQuery, commandOf, REJECTED, readQuery, showCommand } from './query.ts'
@@ -24,7 +24,7 @@ const SCOPE = 'admin:calls'
 
 /** Without the scope the page names it, and sends no requests. */
 export function CallsPage(): ReactNode {
-  if (useMay(SCOPE)) return <Calls />
+  if (useHoldsScope(SCOPE)) return <Calls />
   return (
     <Page title="Calls">
       <NeedsScope scope={SCOPE} />

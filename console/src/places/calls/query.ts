@@ -61,8 +61,8 @@ function readToken(text: string, filters: Partial<Record<FilterName, string>>): 
 
 function unknownKey(key: string): string {
   const near = [...KEYS.keys()].find((known) => known.startsWith(key.slice(0, 2)))
-  const meant = near === undefined ? `Use ${[...KEYS.keys()].join(', ')}.` : `Did you mean ${near}?`
-  return `Unknown filter "${key}". ${meant}`
+  const hint = near === undefined ? `Use ${[...KEYS.keys()].join(', ')}.` : `Did you mean ${near}?`
+  return `Unknown filter "${key}". ${hint}`
 }
 
 interface KeyReader {

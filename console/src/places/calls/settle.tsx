@@ -8,7 +8,7 @@ import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { Choices, Field, TextArea, TextInput } from '../../parts/field.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { type CallDetails, useMay } from './api.ts'
+import { type CallDetails, useHoldsScope } from './api.ts'
 
 type Ending = 'succeeded' | 'failed' | 'not-run'
 
@@ -29,7 +29,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
   const [why, setWhy] = useState('')
   const [isAsking, setAsking] = useState(false)
   const [problems, setProblems] = useState<Problems>({})
-  const mayIt = useMay('calls:settle')
+  const mayIt = useHoldsScope('calls:settle')
   const hasValue = as === 'succeeded' && value.trim() !== ''
   useEcho(
     [

@@ -35,7 +35,7 @@ const WORKFLOW: CallDetails = {
 }
 
 /** The timeline without the steps. */
-function told(...steps: readonly StepCall[]): readonly (readonly [unknown, number])[] {
+function replaysIn(...steps: readonly StepCall[]): readonly (readonly [unknown, number])[] {
   return storyOf({ ...WORKFLOW, steps }).flatMap(({ title, at: when }) =>
     typeof title === 'string' ? [[title, new Date(when).getTime() - Date.parse(at(0))] as const] : [],
   )
@@ -57,13 +57,15 @@ it('the run time of a call leaves out what it waited for people', () => {
 describe('the story of a workflow', () => {
   it('says which steps were replayed when it went on, as the step that it waited for ran', () => {
     const after = { ...STEP, record: 's3', created_at: at(51), finished_at: at(52) }
-    expect(told(STEP, WAITED, after)).toEqual([['1 step replayed', 46]])
+    expect(replaysIn(STEP, WAITED, after)).toEqual([['1 step replayed', 46]])
   })
 
   it('says nothing of replays where no step waited, or the one that did has not run', () => {
-    expect(told(STEP, { ...STEP, record: 's4' })).toEqual([])
-    expect(told(STEP, { ...WAITED, timeline: WAITED.timeline.slice(0, 2), finished_at: null })).toEqual([])
-    expect(told(WAITED)).toEqual([])
+    expect(replaysIn(STEP, { ...STEP, record: 's4' })).toEqual([])
+    expect(replaysIn(STEP, { ...WAITED, timeline: WAITED.timeline.slice(0, 2), finished_at: null })).toEqual(
+      [],
+    )
+    expect(replaysIn(WAITED)).toEqual([])
   })
 
   it('names steps as the workflow does, and not those that have the name of their tool', () => {

@@ -16,14 +16,14 @@ import {
 
 /** The timeline of a call: events of its run, of the journal, and its steps. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
-  const told = call.timeline.flatMap(({ at, event, facts }, index) =>
-    inWords(event, facts, call).map((words) => ({ key: `r${index}`, at, ...words })),
+  const ofRun = call.timeline.flatMap(({ at, event, facts }, index) =>
+    describeEvent(event, facts, call).map((words) => ({ key: `r${index}`, at, ...words })),
   )
   const journaled = call.journal.flatMap(({ writer, group, events }) =>
     events
       .filter(({ type }) => FROM_JOURNAL.has(type))
       .flatMap(({ type, at, ...facts }, index) =>
-        inWords(type, { ...facts, writer }, call).map((words) => ({
+        describeEvent(type, { ...facts, writer }, call).map((words) => ({
           key: `j${group}-${index}`,
           at,
           ...words,
@@ -35,7 +35,7 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
     at: step.created_at,
     ...stepWords(step, call),
   }))
-  return [...told, ...journaled, ...replaysOf(call), ...steps].toSorted(
+  return [...ofRun, ...journaled, ...replaysOf(call), ...steps].toSorted(
     (one, other) => timeOf(one) - timeOf(other) || rank(one) - rank(other),
   )
 }
@@ -107,10 +107,10 @@ interface Words {
 type Facts = Readonly<Record<string, unknown>>
 
 /** Nothing for events that repeat another one. */
-function inWords(event: string, facts: Facts, call: CallDetails): readonly Words[] {
-  const tell = WORDS[event]
-  if (tell === undefined) return [{ icon: 'dot', title: <code>{event}</code> }]
-  const words = tell(facts, call)
+function describeEvent(event: string, facts: Facts, call: CallDetails): readonly Words[] {
+  const describe = WORDS[event]
+  if (describe === undefined) return [{ icon: 'dot', title: <code>{event}</code> }]
+  const words = describe(facts, call)
   return words === undefined ? [] : [words]
 }
 
@@ -256,7 +256,7 @@ function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key'
   const name = stepNameOf(step, call)
   const waits = step.timeline.flatMap(({ at, event, facts }, index) =>
     OF_WAITING.has(event)
-      ? inWords(event, facts, call).map((words) => ({ key: String(index), at, ...words }))
+      ? describeEvent(event, facts, call).map((words) => ({ key: String(index), at, ...words }))
       : [],
   )
   return {

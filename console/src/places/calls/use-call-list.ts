@@ -49,9 +49,9 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
   // biome-ignore lint/correctness/useExhaustiveDependencies: another filter is another list.
   useEffect(() => () => list.clear(), [asked, list])
 
-  const gather = useGathered(asked, (told: readonly CallChanges[]) => {
-    list.take(...told)
-    for (const { record } of told.flatMap(({ calls }) => calls))
+  const gather = useGathered(asked, (batch: readonly CallChanges[]) => {
+    list.take(...batch)
+    for (const { record } of batch.flatMap(({ calls }) => calls))
       void queries.invalidateQueries({ queryKey: ['call', record], exact: true })
   })
   const path = useStreamPath(filters, asked, isLive)
@@ -142,10 +142,10 @@ function useAnnouncement(begun: number, isOn: boolean): void {
   latest.current = begun
   useEffect(() => {
     if (!isOn) return undefined
-    let told = latest.current
+    let announced = latest.current
     const timer = setInterval(() => {
-      if (latest.current > told) announce(`${countOf(latest.current - told, 'new call')}`)
-      told = latest.current
+      if (latest.current > announced) announce(`${countOf(latest.current - announced, 'new call')}`)
+      announced = latest.current
     }, ANNOUNCED_MS)
     return () => clearInterval(timer)
   }, [isOn])

@@ -6,8 +6,8 @@ import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { AddSource } from './add-source.tsx'
+import { Attention } from './attention.tsx'
 import { aroundQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
-import { NeedsYou } from './needs-you.tsx'
 import { Providers } from './providers.tsx'
 import { Secrets } from './secrets.tsx'
 import { AroundNote, SourceList } from './source-list.tsx'
@@ -37,7 +37,7 @@ export function ConnectionsPage(): ReactNode {
     >
       <div className="conn">
         {(sources.data !== undefined || !seesSources) && (
-          <NeedsYou sources={sources.data ?? []} pins={pins.data ?? []} onChanged={changed} />
+          <Attention sources={sources.data ?? []} pins={pins.data ?? []} onChanged={changed} />
         )}
         <section aria-labelledby="src">
           {sources.data !== undefined ? (

@@ -84,7 +84,7 @@ function after(before: Probing, { type, data }: LiveEvent): Probing {
     }
     case 'failed': {
       const { message, seen }: { message: string; seen: readonly string[] } = JSON.parse(data)
-      return { kind: 'failed', message, seen, lines: onceOf(lines) }
+      return { kind: 'failed', message, seen, lines: withoutRepetition(lines) }
     }
     default:
       return before
@@ -92,7 +92,7 @@ function after(before: Probing, { type, data }: LiveEvent): Probing {
 }
 
 /** A program that exits at the first request is started again with the older protocol, and often prints the same again. */
-export function onceOf(lines: readonly string[]): readonly string[] {
+export function withoutRepetition(lines: readonly string[]): readonly string[] {
   const half = lines.slice(0, lines.length / 2)
   const isTwice = lines.length % 2 === 0 && half.every((line, at) => line === lines[half.length + at])
   return isTwice ? half : lines

@@ -91,7 +91,7 @@ function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readon
         <div className="dialog">
           <p className="soft">
             {visibleText(tools.join(', '))} {tools.length === 1 ? 'needs' : 'need'} access to it. Register an
-            application there, with this address for the way back:
+            application there, with this redirect address:
           </p>
           <CodeLine text={`${server?.url ?? ''}/oauth/callback`} label="address" />
           <p className="soft">

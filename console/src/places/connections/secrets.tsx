@@ -130,7 +130,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
           onChanged()
         }}
       >
-        Calls of {leaving?.principal} that need it are refused from now on. Nobody can read it back.
+        Calls of {leaving?.principal} that need it are rejected from now on. It cannot be read back.
       </ConfirmDialog>
     </section>
   )

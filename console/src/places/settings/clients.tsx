@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { serverQuery } from '../../api/server.ts'
-import { ClientChoice, ClientText, Doors } from '../../parts/clients.tsx'
+import { ClientChoice, ClientText, Endpoints } from '../../parts/clients.tsx'
 import { Field, Select } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty } from '../../parts/states.tsx'
@@ -23,11 +23,11 @@ export function Clients({ onEcho }: { readonly onEcho: (command: string) => void
           return (
             <div className="pair">
               <div className="stack-3">
-                <Doors doors={protocols} />
+                <Endpoints endpoints={protocols} />
                 {toolsets.length > 0 && (
                   <>
                     <h3 className="label">Toolsets, over MCP</h3>
-                    <Doors doors={toolsets.map(({ name, url }) => ({ name, title: name, url }))} />
+                    <Endpoints endpoints={toolsets.map(({ name, url }) => ({ name, title: name, url }))} />
                   </>
                 )}
               </div>

@@ -170,12 +170,12 @@ export function Usage({ onEcho }: OfSection): ReactNode {
         />
       }
     >
-      <Teams span={span} />
+      <UsageByCaller span={span} />
     </Section>
   )
 }
 
-function Teams({ span }: { readonly span: Span }): ReactNode {
+function UsageByCaller({ span }: { readonly span: Span }): ReactNode {
   const usage = useQuery(usageQuery(span))
   return (
     <Found query={usage} what="The use">
@@ -187,7 +187,7 @@ function Teams({ span }: { readonly span: Span }): ReactNode {
             <Table caption="Usage by caller" columns={COLUMNS} className="use">
               <tbody>
                 {teams.map((team) => (
-                  <TeamRow key={team.key} team={team} span={span} />
+                  <CallerRow key={team.key} team={team} span={span} />
                 ))}
               </tbody>
             </Table>
@@ -199,7 +199,7 @@ function Teams({ span }: { readonly span: Span }): ReactNode {
   )
 }
 
-function TeamRow({ team, span }: { readonly team: TeamUse; readonly span: Span }): ReactNode {
+function CallerRow({ team, span }: { readonly team: TeamUse; readonly span: Span }): ReactNode {
   const { principal, tenant, calls, errors, rejected, seconds, cost } = team
   return (
     <tr>

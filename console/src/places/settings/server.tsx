@@ -71,13 +71,13 @@ export function Config({ onEcho }: OfSection): ReactNode {
             <span className="as-written">{failure}</span>
           </Note>
         )}
-        {answer !== undefined && <WhatChanged answer={answer} />}
+        {answer !== undefined && <ChangedDefinition answer={answer} />}
       </div>
     </Section>
   )
 }
 
-function WhatChanged({ answer }: { readonly answer: Reloaded }): ReactNode {
+function ChangedDefinition({ answer }: { readonly answer: Reloaded }): ReactNode {
   const { applied, needs_restart = [], refused = [] } = answer
   const isNothing = applied?.length === 0 && needs_restart.length === 0 && refused.length === 0
   return (

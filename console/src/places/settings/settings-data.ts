@@ -61,13 +61,13 @@ export function usageQuery(span: Span) {
       const { usage, whole } = await request<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, {
         signal,
       })
-      return { teams: byTeam(usage), whole }
+      return { teams: byCaller(usage), whole }
     },
     staleTime: 30_000,
   })
 }
 
-function byTeam(usage: readonly Usage[]): readonly TeamUse[] {
+function byCaller(usage: readonly Usage[]): readonly TeamUse[] {
   const teams = new Map<string, TeamUse>()
   for (const { tenant, principal, calls, errors, rejected, seconds, cost } of usage) {
     const key = JSON.stringify([tenant, principal])

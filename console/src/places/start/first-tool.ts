@@ -77,7 +77,7 @@ function candidates(listing: ToolListing): readonly string[] {
     )
     .map((tool) => ({
       id: tool.id,
-      rank: (tool.tier === 'pure' ? 0 : 10) + awkward(tool.fields?.length ?? 0),
+      rank: (tool.tier === 'pure' ? 0 : 10) + fieldPenalty(tool.fields?.length ?? 0),
     }))
     .sort((left, right) => left.rank - right.rank)
     .slice(0, MAX_SCANNED)
@@ -85,7 +85,7 @@ function candidates(listing: ToolListing): readonly string[] {
 }
 
 /** One parameter is better than none; many are worst. */
-function awkward(fields: number): number {
+function fieldPenalty(fields: number): number {
   if (fields === 0) return 3
   return fields > MAX_FIELDS ? fields : 0
 }

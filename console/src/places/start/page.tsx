@@ -6,13 +6,13 @@ import { holdsScope, useSession } from '../../api/session.ts'
 import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
 import { Button } from '../../parts/button.tsx'
-import { Doors } from '../../parts/clients.tsx'
+import { Endpoints } from '../../parts/clients.tsx'
 import { countOf } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { rememberStart, startState } from './begun.ts'
 import { firstToolQuery } from './first-tool.ts'
-import { AddStep, AgentStep, WhatIsOpen } from './steps.tsx'
+import { AddStep, AgentStep, PermissionList } from './steps.tsx'
 import { TryStep } from './try-step.tsx'
 import './start.css'
 
@@ -144,9 +144,9 @@ function Aside(): ReactNode {
         <dd>{found === undefined ? '' : countOf(found.count, 'tool')}</dd>
       </dl>
       <h2>{protocolsTitle(server.protocols.length)}</h2>
-      <Doors doors={server.protocols} isShort />
+      <Endpoints endpoints={server.protocols} isShort />
       <h2>Permissions</h2>
-      <WhatIsOpen server={server} />
+      <PermissionList server={server} />
     </aside>
   )
 }

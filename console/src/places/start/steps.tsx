@@ -158,7 +158,7 @@ function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Begi
 }
 
 /** The permissions of this person, one by one. */
-export function WhatIsOpen({ server }: { readonly server: ServerAbout }): ReactNode {
+export function PermissionList({ server }: { readonly server: ServerAbout }): ReactNode {
   const principal = useSession()?.principal
   return (
     <ul className="open">

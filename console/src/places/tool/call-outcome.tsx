@@ -28,7 +28,7 @@ export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode 
       {phase.at === 'left' && <Left phase={phase} onGoOn={onGoOn} onWithdraw={control.withdraw} />}
       {phase.at === 'connecting' && <Connecting phase={phase} onStop={control.stop} />}
       {phase.at === 'lost' && <Lost tool={tool} phase={phase} onAgain={control.askAgain} />}
-      {phase.at === 'told' && <Note>{phase.says}</Note>}
+      {phase.at === 'unresolved' && <Note>{phase.message}</Note>}
       {phase.at === 'answered' && <AnswerView answer={phase.answer} sent={phase.sent} />}
     </div>
   )
@@ -42,7 +42,7 @@ const SAID: Readonly<Record<CallPhase['at'], string>> = {
   left: 'The call is waiting for approval.',
   connecting: 'The call is waiting for access.',
   lost: 'The outcome of the call is unknown.',
-  told: '',
+  unresolved: '',
   answered: 'The answer has arrived.',
 }
 
@@ -171,7 +171,7 @@ function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
           <b>The input above differs from the input of this call. Nothing was changed. </b>
         )}
         You made this call before the page was loaded, and nothing ran yet. Put the same input in above and go
-        on: it is sent under the same call id, <code>{phase.callId}</code>, so that nobody has to approve it
+        on: it is sent under the same call id, <code>{phase.callId}</code>, so that it need not be approved
         twice.
       </Note>
     </div>
@@ -223,7 +223,7 @@ function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: (
           </a>
         ))}
       >
-        Nothing ran yet. The tool needs access that nobody has given it. Give it on the page that opens; the
+        Nothing ran yet. The tool needs access that was not granted yet. Grant it on the page that opens; the
         call goes on by itself then.
       </Note>
     </div>
@@ -240,7 +240,7 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
   return (
     <div className="stack-3">
       <div className="result-head">
-        <StateMark state="ambiguous" label={lostWord(phase)} />
+        <StateMark state="ambiguous" label={lostLabel(phase)} />
         <span className="num soft">at {formatClock(phase.since)}</span>
       </div>
       <Note
@@ -251,7 +251,7 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
           </Button>
         }
       >
-        {phase.says !== undefined && <b>It could not be found out: {visibleText(phase.says)} </b>}
+        {phase.message !== undefined && <b>It could not be found out: {visibleText(phase.message)} </b>}
         {phase.isOld ? (
           <>
             You ran this tool before the page was loaded, and its answer has not been seen. The call id is{' '}
@@ -268,9 +268,9 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
   )
 }
 
-function lostWord({ isOld, says }: PhaseOf<'lost'>): string {
+function lostLabel({ isOld, message }: PhaseOf<'lost'>): string {
   if (isOld) return 'Result not shown yet'
-  return says === undefined ? 'The connection broke' : 'Outcome unknown'
+  return message === undefined ? 'The connection broke' : 'Outcome unknown'
 }
 
 interface LostProps {

@@ -6,11 +6,11 @@ import { isRecord } from './tool-data.ts'
  */
 export function fieldErrorsOf(answer: Pick<Answer, 'body'> | undefined): ReadonlyMap<string, string> {
   const body = answer?.body
-  const told = isRecord(body) && isRecord(body.parameter_errors) ? body.parameter_errors : {}
+  const messages = isRecord(body) && isRecord(body.parameter_errors) ? body.parameter_errors : {}
   const found = new Map<string, string>()
-  for (const [parameter, says] of Object.entries(told)) {
-    if (typeof says !== 'string') continue
-    for (const sentence of says.split('; ')) {
+  for (const [parameter, text] of Object.entries(messages)) {
+    if (typeof text !== 'string') continue
+    for (const sentence of text.split('; ')) {
       const [, pointer = '', text = sentence] = /^(\/[^:\s]*): (.*)$/s.exec(sentence) ?? []
       const path = `${parameter}${pointer.replaceAll('~1', '/').replaceAll('~0', '~')}`
       const before = found.get(path)

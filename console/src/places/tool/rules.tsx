@@ -9,10 +9,10 @@ export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
     <section aria-labelledby="rules-h">
       <h2 id="rules-h">Permissions</h2>
       <ul className="rules">
-        {rulesOf(tool).map(({ icon, says, word }) => (
+        {rulesOf(tool).map(({ icon, text, word }) => (
           <li key={word}>
             <Icon name={icon} size={14} />
-            <span>{says}</span>
+            <span>{text}</span>
             <code className="dim">{word}</code>
           </li>
         ))}
@@ -23,7 +23,7 @@ export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
 
 interface Rule {
   readonly icon: IconName
-  readonly says: ReactNode
+  readonly text: ReactNode
   readonly word: string
 }
 
@@ -37,32 +37,32 @@ function rulesOf({ policy, keeps_state: keepsState, steps }: ToolDetails): reado
     ...(policy.tenants === null ? [] : [tenantRule(policy.tenants)]),
     {
       icon: 'clock',
-      says: `Times out after ${formatDuration(policy.timeout_ms)}.`,
+      text: `Times out after ${formatDuration(policy.timeout_ms)}.`,
       word: 'timeout',
     },
     ...(keepsState
-      ? [{ icon: 'pin', says: 'Keeps state between calls of a session.', word: 'session' } as const]
+      ? [{ icon: 'pin', text: 'Keeps state between calls of a session.', word: 'session' } as const]
       : []),
     ...(steps.length === 0
       ? []
-      : [{ icon: 'workflow', says: <>Calls {listed(steps)}.</>, word: 'workflow' } as const]),
+      : [{ icon: 'workflow', text: <>Calls {listed(steps)}.</>, word: 'workflow' } as const]),
   ]
 }
 
 const TIERS: Readonly<Record<ToolPolicy['tier'], Rule>> = {
-  pure: { icon: 'eye', says: 'Computes only.', word: 'pure' },
-  read: { icon: 'eye', says: 'Reads. Changes nothing.', word: 'read' },
-  write: { icon: 'alert', says: 'Changes external state.', word: 'write' },
-  exec: { icon: 'terminal', says: "Runs a program on the server's machine.", word: 'exec' },
+  pure: { icon: 'eye', text: 'Computes only.', word: 'pure' },
+  read: { icon: 'eye', text: 'Reads. Changes nothing.', word: 'read' },
+  write: { icon: 'alert', text: 'Changes external state.', word: 'write' },
+  exec: { icon: 'terminal', text: "Runs a program on the server's machine.", word: 'exec' },
 }
 
 function egressRule({ egress, egress_allow: allowed }: ToolPolicy): Rule {
   const local = allowed ?? []
-  if (egress === 'none') return { icon: 'globe', says: 'No network access.', word: 'none' }
+  if (egress === 'none') return { icon: 'globe', text: 'No network access.', word: 'none' }
   if (egress === 'safe-fetch')
     return {
       icon: 'globe',
-      says: (
+      text: (
         <>
           Network access only through the guarded fetch: public addresses
           {local.length === 0 ? '' : <> and {listed(local)}</>}.
@@ -71,13 +71,13 @@ function egressRule({ egress, egress_allow: allowed }: ToolPolicy): Rule {
       word: 'safe-fetch',
     }
   if (egress !== null)
-    return { icon: 'globe', says: 'Network access: declared by the source, not enforced.', word: egress }
-  return { icon: 'globe', says: 'Network access: not declared.', word: 'egress' }
+    return { icon: 'globe', text: 'Network access: declared by the source, not enforced.', word: egress }
+  return { icon: 'globe', text: 'Network access: not declared.', word: 'egress' }
 }
 
 function approvalRule({ approval, approval_terms: terms }: ToolPolicy): Rule {
   if (approval === 'never' || terms === null)
-    return { icon: 'approvals', says: 'Runs without approval.', word: 'never' }
+    return { icon: 'approvals', text: 'Runs without approval.', word: 'never' }
   const who = terms.quorum > 1 ? `${terms.quorum} people approve` : 'a person approves'
   const when =
     approval === 'conditional' && terms.by_rule
@@ -85,7 +85,7 @@ function approvalRule({ approval, approval_terms: terms }: ToolPolicy): Rule {
       : `Each call waits until ${who} it.`
   return {
     icon: 'approvals',
-    says: (
+    text: (
       <>
         {when} A request expires after {formatDuration(terms.expires_after_ms)}.
         {terms.required_scope !== null && (
@@ -110,7 +110,7 @@ function replayRule({ replay, tier, rerun_window_ms: windowMs }: ToolPolicy): Ru
       : 'an operator must settle it first.'
   return {
     icon: 'loop',
-    says: `Retries with the same call ID return the stored result. After a crash, ${cut}`,
+    text: `Retries with the same call ID return the stored result. After a crash, ${cut}`,
     word: replay,
   }
 }
@@ -118,7 +118,7 @@ function replayRule({ replay, tier, rerun_window_ms: windowMs }: ToolPolicy): Ru
 function scopeRule({ scopes }: ToolPolicy): Rule {
   return {
     icon: 'lock',
-    says: (
+    text: (
       <>
         Callers need the scope{scopes.length === 1 ? '' : 's'} {listed(scopes)}.
       </>
@@ -130,7 +130,7 @@ function scopeRule({ scopes }: ToolPolicy): Rule {
 function tenantRule(tenants: readonly string[]): Rule {
   return {
     icon: 'lock',
-    says: (
+    text: (
       <>
         Only for the tenant{tenants.length === 1 ? '' : 's'} {listed(tenants)}.
       </>

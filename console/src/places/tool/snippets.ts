@@ -65,8 +65,8 @@ export function testOf(
 ): string {
   const name = variableFor(tool.base)
   const given = [
-    ...standIns('secrets', tool, 'secret'),
-    ...standIns('tokens', tool, 'oauth'),
+    ...placeholders('secrets', tool, 'secret'),
+    ...placeholders('tokens', tool, 'oauth'),
     ...(call.userId === undefined ? [] : [`userId: ${JSON.stringify(call.userId)}`]),
   ]
   const options = given.length === 0 ? '' : `, { ${given.join(', ')} }`
@@ -99,7 +99,7 @@ function variableFor(base: string): string {
   return /^[a-z]/.test(lower) ? `${lower}Tool` : 'testedTool'
 }
 
-function standIns(member: string, { requirements }: TestedTool, kind: string): readonly string[] {
+function placeholders(member: string, { requirements }: TestedTool, kind: string): readonly string[] {
   const ids = requirements.filter((need) => need.kind === kind).map(({ id }) => id)
   const values = ids.map((id) => `${JSON.stringify(id)}: 'for a test'`)
   return ids.length === 0 ? [] : [`${member}: { ${values.join(', ')} }`]

@@ -23,7 +23,7 @@ export function toolQuery(id: string, version: string) {
 
 const LOOK_AGAIN_MS = 30_000
 
-/** A principal that may not see calls sees no numbers; the page is complete without them. */
+/** For people who may see calls; the page works without them. */
 export function usageQuery(id: string) {
   return queryOptions({
     queryKey: ['tool', id, 'usage'],

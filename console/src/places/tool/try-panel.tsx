@@ -33,7 +33,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const kind = kindOfInput(tool.input_schema)
   const needsUser = tool.requirements.some(({ kind }) => kind === 'user')
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
-  const isUnderWay = call.phase.at === 'running' || call.phase.at === 'parked'
+  const isPending = call.phase.at === 'running' || call.phase.at === 'parked'
   const runAs = useRunAs()
   const lacksCaller = runAs.isNeeded && runAs.caller === undefined
   const off = lacksCaller
@@ -43,7 +43,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
       : 'The input is not valid JSON.'
   const sent = { tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined }
   const run = (): void => {
-    if (off === undefined && !isUnderWay) call.run(sent)
+    if (off === undefined && !isPending) call.run(sent)
   }
   useKey('mod+enter', run)
   const answer = call.phase.at === 'answered' ? call.phase.answer : undefined
@@ -69,13 +69,13 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
             Try it
           </h2>
           <Examples tool={tool} onChoose={draft.setInput} />
-          <Button submits writes kind="primary" icon="play" isBusy={isUnderWay} off={off}>
+          <Button submits writes kind="primary" icon="play" isBusy={isPending} off={off}>
             {hasEffects ? 'Run for real' : 'Run'}
             <kbd>{RUN_KEYS}</kbd>
           </Button>
         </div>
         {hasEffects && <Effects tool={tool} />}
-        <RunAs isBusy={isUnderWay} />
+        <RunAs isBusy={isPending} />
         <div className="try-cols">
           <div className="stack-3">
             {kind === 'fields' ? (
@@ -129,7 +129,7 @@ function Effects({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { tier, approval } = tool.policy
   const does = tier === 'exec' ? 'runs a program' : 'changes something'
   if (approval === 'always')
-    return <Note>It {does}. The call waits until somebody approves it, like that of any caller.</Note>
+    return <Note>It {does}. The call waits for approval, like that of any caller.</Note>
   return <Note>It {does}, for real. One call runs once, also if the connection breaks.</Note>
 }
 
@@ -221,7 +221,7 @@ interface JsonInputProps {
 }
 
 function JsonInput({ draft, schema }: JsonInputProps): ReactNode {
-  const fit = useFit(draft, schema)
+  const fit = useInputCheck(draft, schema)
   return (
     <div className="code json-edit">
       <div className="code-head">
@@ -258,7 +258,7 @@ interface Fit {
 }
 
 /** As far as the page can check; the server decides. */
-function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']): Fit {
+function useInputCheck({ input, problem }: Draft, schema: ToolDetails['input_schema']): Fit {
   const [check, setCheck] = useState<typeof import('./form/form-check.ts').checkInput>()
   useEffect(() => {
     let isHere = true
@@ -279,5 +279,5 @@ function useFit({ input, problem }: Draft, schema: ToolDetails['input_schema']):
   const [first] = misfits
   if (first === undefined) return { isGood: true, word: 'valid' }
   const where = first.path.length === 0 ? '' : `${first.path.join('.')}: `
-  return { isGood: false, word: 'invalid', why: `${where}${first.says}` }
+  return { isGood: false, word: 'invalid', why: `${where}${first.message}` }
 }

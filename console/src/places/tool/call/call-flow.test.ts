@@ -56,7 +56,7 @@ const sentOnce = () => endOf((options) => carryOut(CALL, options, false))
 describe('a call from before the page was loaded', () => {
   it('is said to be unknown only on the word of the server that the person has no such call', async () => {
     replies.look.push([404, { message: 'You have no call with this id.' }, 'call_not_found'])
-    expect(await lookedUp()).toEqual({ at: 'told', says: NO_RECORD })
+    expect(await lookedUp()).toEqual({ at: 'unresolved', message: NO_RECORD })
     expect(NO_RECORD).toContain('no record of that call under your name')
   })
 
@@ -68,12 +68,12 @@ describe('a call from before the page was loaded', () => {
     { reply: [502, {}] },
   ])('stays open when the server answers $reply.0', async ({ reply }) => {
     replies.look.push(reply)
-    expect(await lookedUp()).toMatchObject({ at: 'lost', isOld: true, says: expect.any(String) })
+    expect(await lookedUp()).toMatchObject({ at: 'lost', isOld: true, message: expect.any(String) })
     expect(sessionGone.get()).toBe(reply[0] === 401)
   })
 
   it('stays open when nobody answers', async () => {
-    expect(await lookedUp()).toMatchObject({ at: 'lost', says: 'The server does not answer.' })
+    expect(await lookedUp()).toMatchObject({ at: 'lost', message: 'The server does not answer.' })
   })
 
   it('is left to be gone on with while it waits for approval', async () => {
@@ -94,7 +94,7 @@ describe('a call from before the page was loaded', () => {
 describe('a call that is asked about again', () => {
   it('is not sent when it cannot be found out whether the server has it', async () => {
     replies.look.push([503, { message: 'The store is away.' }])
-    expect(await askedAgain()).toMatchObject({ at: 'lost', says: 'The store is away.' })
+    expect(await askedAgain()).toMatchObject({ at: 'lost', message: 'The store is away.' })
     expect(sent).toEqual(['GET /calls/c1'])
   })
 
@@ -105,7 +105,7 @@ describe('a call that is asked about again', () => {
   ])('stays open when the server has it and answers the request with $reply.0', async ({ reply }) => {
     replies.look.push([200, { state: 'running' }])
     replies.call.push(reply)
-    expect(await askedAgain()).toMatchObject({ at: 'lost', isOld: false, says: expect.any(String) })
+    expect(await askedAgain()).toMatchObject({ at: 'lost', isOld: false, message: expect.any(String) })
   })
 
   it('is replayed when it had run', async () => {
@@ -118,7 +118,7 @@ describe('a call that is asked about again', () => {
 describe('a call that is sent', () => {
   it('may have run when something between answers in place of the server', async () => {
     replies.call.push([502, {}])
-    expect(await sentOnce()).toMatchObject({ at: 'lost', says: 'The server answered 502.' })
+    expect(await sentOnce()).toMatchObject({ at: 'lost', message: 'The server answered 502.' })
   })
 
   it('did not run when the server refused it', async () => {
@@ -156,7 +156,7 @@ describe('a call that is sent', () => {
       [400, { missing_requirements: { approval: { id: 'a1' } } }, 'approval_required'],
       [401, {}, 'unauthenticated'],
     )
-    expect(await sentOnce()).toMatchObject({ at: 'lost', says: 'Your session has ended.' })
+    expect(await sentOnce()).toMatchObject({ at: 'lost', message: 'Your session has ended.' })
   })
 })
 

@@ -4,14 +4,14 @@ import {
   ask,
   type Challenge,
   codeOf,
-  type Heard,
   lookAt,
+  messageFor,
   type Progress,
   pause,
   readProgress,
   runMsIn,
   type SentCall,
-  saysOf,
+  type WireAnswer,
   waitsFor,
   waitUntilGiven,
 } from './call-wire.ts'
@@ -41,16 +41,16 @@ export type CallPhase =
       readonly isOther?: boolean
     }
   | { readonly at: 'connecting'; readonly callId: string; readonly challenges: readonly Challenge[] }
-  /** `isOld`: sent before the page was loaded, so its input is not known. `says`: why its state could not be found. */
+  /** `isOld`: sent before the page was loaded, so its input is not known. `message`: why its state could not be found. */
   | {
       readonly at: 'lost'
       readonly callId: string
       readonly since: Date
       readonly isOld: boolean
-      readonly says?: string
+      readonly message?: string
     }
   /** The state of a call without an answer. */
-  | { readonly at: 'told'; readonly says: string }
+  | { readonly at: 'unresolved'; readonly message: string }
   | { readonly at: 'answered'; readonly answer: Answer; readonly sent: SentCall | undefined }
 
 export interface FlowOptions {
@@ -65,13 +65,13 @@ export const NO_RECORD =
 /** Looks up a call that was sent before this page was loaded. */
 export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise<void> {
   const since = new Date()
-  const lost = (says: string): void => setPhase({ at: 'lost', callId, since, isOld: true, says })
+  const lost = (message: string): void => setPhase({ at: 'lost', callId, since, isOld: true, message })
   try {
     for (;;) {
       const startedAt = performance.now()
       const look = await lookAt(callId, signal)
-      if (look.kind === 'none') return setPhase({ at: 'told', says: NO_RECORD })
-      if (look.kind === 'unread') return lost(look.says)
+      if (look.kind === 'none') return setPhase({ at: 'unresolved', message: NO_RECORD })
+      if (look.kind === 'unread') return lost(look.message)
       const { result, state } = look.view
       if (state === 'parked') return setPhase(leftOf(callId, look.view))
       if (result !== undefined) {
@@ -101,13 +101,19 @@ const WAIT_SECONDS = 25
 export async function carryOut(call: SentCall, options: FlowOptions, isAgain: boolean): Promise<void> {
   const { callId, signal, setPhase } = options
   const since = new Date()
-  const lost = (says?: string): void =>
-    setPhase({ at: 'lost', callId, since: new Date(), isOld: false, ...(says === undefined ? {} : { says }) })
+  const lost = (message?: string): void =>
+    setPhase({
+      at: 'lost',
+      callId,
+      since: new Date(),
+      isOld: false,
+      ...(message === undefined ? {} : { message }),
+    })
   setPhase({ at: 'running', callId, since })
   let watch = watchProgress(options)
   try {
     const look = isAgain ? await lookAt(callId, signal) : NOT_SENT
-    if (look.kind === 'unread') return lost(look.says)
+    if (look.kind === 'unread') return lost(look.message)
     const before = look.kind === 'found' ? look.view : undefined
     const isReplayed = before !== undefined && before.state !== 'parked' && before.state !== 'released'
     let isTaken = before !== undefined
@@ -118,13 +124,13 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
       const waits = waitsFor(answer)
       if (waits === undefined) {
         if (answer.status === 401) sessionGone.set(true)
-        if (saysNothingOf(answer, isTaken)) return lost(saysOf(answer.status, answer.body))
+        if (leavesOpen(answer, isTaken)) return lost(messageFor(answer.status, answer.body))
         if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
           return setPhase({ ...leftOf(callId, before), isOther: true })
         // A rejected call has no record to look up.
         const isRecorded = isTaken || runMsIn(answer.body) !== undefined
         const record = isRecorded ? await recordOf(callId, signal) : undefined
-        const timed = asked === undefined ? answer : apartFromWaiting(answer, asked)
+        const timed = asked === undefined ? answer : withoutWaiting(answer, asked)
         return setPhase({ at: 'answered', answer: { ...timed, isReplayed, record }, sent: call })
       }
       watch.end()
@@ -154,7 +160,7 @@ interface Asked {
 }
 
 /** Waiting for a person is not part of the call's time: the last request had waited for the decision. */
-function apartFromWaiting(answer: Heard, { atMs, tookMs }: Asked): Heard & Pick<Answer, 'waitedMs'> {
+function withoutWaiting(answer: WireAnswer, { atMs, tookMs }: Asked): WireAnswer & Pick<Answer, 'waitedMs'> {
   const runMs = runMsIn(answer.body) ?? 0
   return { ...answer, tookMs: tookMs + runMs, waitedMs: Math.max(0, performance.now() - atMs - runMs) }
 }
@@ -174,7 +180,7 @@ const OF_THE_REQUEST: ReadonlySet<string | undefined> = new Set([
 ])
 
 /** Whether the call may have run, or may wait, despite this answer. */
-function saysNothingOf(answer: Heard, isTaken: boolean): boolean {
+function leavesOpen(answer: WireAnswer, isTaken: boolean): boolean {
   if (answer.status < 300) return false
   return answer.status >= 500 || (isTaken && OF_THE_REQUEST.has(codeOf(answer)))
 }

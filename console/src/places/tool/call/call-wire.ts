@@ -56,13 +56,13 @@ export interface Progress {
 }
 
 /** An answer before the call was looked up. */
-export type Heard = Omit<Answer, 'isReplayed' | 'record' | 'waitedMs'>
+export type WireAnswer = Omit<Answer, 'isReplayed' | 'record' | 'waitedMs'>
 
 export async function ask(
   { tool, input, userId }: SentCall,
   callId: string,
   { headers, signal }: { readonly headers: Readonly<Record<string, string>>; readonly signal: AbortSignal },
-): Promise<Heard> {
+): Promise<WireAnswer> {
   const startedAt = performance.now()
   const body = otcBody({ tool, input, callId, userId })
   const response = await reach('/tools/call', {
@@ -103,7 +103,7 @@ interface Waits {
 }
 
 /** Whether a person must do something first; nothing ran then. */
-export function waitsFor({ status, body }: Heard): Waits | undefined {
+export function waitsFor({ status, body }: WireAnswer): Waits | undefined {
   if (status !== 400 || !isRecord(body) || !isRecord(body.missing_requirements)) return undefined
   const { approval, authorization, secrets, user_id: user } = body.missing_requirements
   if (isRecord(approval) && typeof approval.id === 'string')
@@ -143,7 +143,7 @@ export async function waitUntilGiven(challenges: readonly Challenge[], signal: A
 type Look =
   | { readonly kind: 'found'; readonly view: Readonly<Record<string, unknown>> }
   | { readonly kind: 'none' }
-  | { readonly kind: 'unread'; readonly says: string }
+  | { readonly kind: 'unread'; readonly message: string }
 
 /** Only the server's own error code means that there is no such call; other errors say nothing about it. */
 export async function lookAt(callId: string, signal: AbortSignal): Promise<Look> {
@@ -153,7 +153,7 @@ export async function lookAt(callId: string, signal: AbortSignal): Promise<Look>
   const { status } = response
   if (status === 404 && response.headers.get(ERROR_CODE) === 'call_not_found') return { kind: 'none' }
   if (status === 401) sessionGone.set(true)
-  return { kind: 'unread', says: saysOf(status, view) }
+  return { kind: 'unread', message: messageFor(status, view) }
 }
 
 export function callPath(callId: string): string {
@@ -167,7 +167,7 @@ export function codeOf({ headers }: Pick<Answer, 'headers'>): string | undefined
   return headers.find(([name]) => name === ERROR_CODE)?.[1]
 }
 
-export function saysOf(status: number, body: unknown): string {
+export function messageFor(status: number, body: unknown): string {
   if (status === 401) return 'Your session has ended.'
   return isRecord(body) && typeof body.message === 'string' && body.message !== ''
     ? body.message

@@ -42,7 +42,9 @@ export function useCall(tool: ToolDetails): CallControl {
     end.current.abort()
     setPhase((before) => {
       if (before.at === 'idle') return phaseBefore({ who, tool: tool.id })
-      return before.at === 'answered' || before.at === 'told' ? before : { at: 'told', says: NOT_YOURS }
+      return before.at === 'answered' || before.at === 'unresolved'
+        ? before
+        : { at: 'unresolved', message: NOT_YOURS }
     })
   }, [who, tool.id])
 
@@ -54,7 +56,8 @@ export function useCall(tool: ToolDetails): CallControl {
       ...{ callId, signal },
       setPhase(next) {
         if (signal.aborted) return
-        if (typeof next !== 'function' && (next.at === 'answered' || next.at === 'told')) forgetCall(keeper)
+        if (typeof next !== 'function' && (next.at === 'answered' || next.at === 'unresolved'))
+          forgetCall(keeper)
         setPhase(typeof next === 'function' ? next : (before) => withStop(before, next))
       },
     }
@@ -90,7 +93,7 @@ export function useCall(tool: ToolDetails): CallControl {
       const { callId } = phase
       const view = await request<unknown>(callPath(callId), { method: 'DELETE', headers: runAsHeaders() })
       const options = flow(callId)
-      if (hasNotRun(view)) options.setPhase({ at: 'told', says: WITHDRAWN })
+      if (hasNotRun(view)) options.setPhase({ at: 'unresolved', message: WITHDRAWN })
       // It was approved in the meantime.
       else void lookUp(options)
     },
@@ -103,11 +106,11 @@ const WITHDRAWN = 'You withdrew the call. Nothing ran.'
 function useCaller(): string {
   const principal = useSession()?.principal ?? null
   const { caller } = useRunAs()
-  if (principal === null) return NOBODY
-  return principal.isOperator ? (caller ?? NOBODY) : nameOf(principal)
+  if (principal === null) return NO_CALLER
+  return principal.isOperator ? (caller ?? NO_CALLER) : nameOf(principal)
 }
 
-const NOBODY = ''
+const NO_CALLER = ''
 
 const NOT_YOURS =
   'That call was made under another name. Check its outcome in Calls before you run the tool again.'

@@ -5,7 +5,7 @@ import { isRecord, type Schema } from '../tool-data.ts'
 /** One error, and the path to the value. */
 interface Misfit {
   readonly path: readonly string[]
-  readonly says: string
+  readonly message: string
 }
 
 /**
@@ -18,7 +18,7 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
     if (valid) return []
     const leaves = errors.filter(({ keyword }) => !CARRIERS.has(keyword))
     return (leaves.length > 0 ? leaves : errors).map(({ instanceLocation, error }) =>
-      inWords(pathIn(instanceLocation), error),
+      describeEvent(pathIn(instanceLocation), error),
     )
   } catch {
     return undefined
@@ -26,12 +26,12 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
 }
 
 /** Replaces the library's word "instance". */
-function inWords(path: readonly string[], error: string): Misfit {
+function describeEvent(path: readonly string[], error: string): Misfit {
   const [, member] = /required property "(.+)"/.exec(error) ?? []
-  if (member !== undefined) return { path: [...path, member], says: 'Required.' }
+  if (member !== undefined) return { path: [...path, member], message: 'Required.' }
   const [, expected] = /Expected "(.+)"/.exec(error) ?? []
-  if (expected !== undefined) return { path, says: `Must be ${expected}.` }
-  return { path, says: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
+  if (expected !== undefined) return { path, message: `Must be ${expected}.` }
+  return { path, message: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
 }
 
 /** These errors only say that a nested value is invalid. */

@@ -91,8 +91,8 @@ function titleOf(branch: Readonly<Record<string, unknown>>, root: Schema): strin
   const { type, properties, const: fixed } = branch
   if (fixed !== undefined) return JSON.stringify(fixed)
   if (isRecord(properties)) {
-    const told = Object.values(properties).find((part) => isRecord(part) && part.const !== undefined)
-    if (isRecord(told)) return String(told.const)
+    const constant = Object.values(properties).find((part) => isRecord(part) && part.const !== undefined)
+    if (isRecord(constant)) return String(constant.const)
     return `object with ${Object.keys(properties).slice(0, 3).join(', ')}`
   }
   return typeof type === 'string' ? type : 'any'

@@ -109,7 +109,16 @@ function ManyOf({ value, options, onChange, label, name }: WidgetProps): ReactNo
 }
 
 /** Three states: yes, no, and not set, which is the initial one. */
-function Truth({ id, value, onChange, label, name, schema, registry, required }: WidgetProps): ReactNode {
+function SourceHealth({
+  id,
+  value,
+  onChange,
+  label,
+  name,
+  schema,
+  registry,
+  required,
+}: WidgetProps): ReactNode {
   const usual: unknown = schema[DEFAULT]
   return (
     <span className="row">
@@ -134,7 +143,7 @@ function Truth({ id, value, onChange, label, name, schema, registry, required }:
 }
 
 export const WIDGETS: RegistryWidgetsType = {
-  CheckboxWidget: Truth,
+  CheckboxWidget: SourceHealth,
   SelectWidget: OneOf,
   RadioWidget: OneOf,
   CheckboxesWidget: ManyOf,

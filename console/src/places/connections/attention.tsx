@@ -20,7 +20,7 @@ interface NeedsYouProps {
 const MAX_SHOWN = 12
 
 /** Problems that need a person: unavailable sources and changed definitions. Empty if there are none. */
-export function NeedsYou({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
+export function Attention({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
   const ill = sources.filter(({ state }) => state === 'down' || state === 'degraded')
   const held = pins.filter(({ waiting }) => waiting !== null && waiting.rejected_by === null)
   if (ill.length + held.length === 0) return null
