@@ -16,30 +16,7 @@ import { checkApprover, decided, readDecision } from '#server/admin/approvals'
 const DEFAULT_LIMIT = 100
 
 /** A call that waits or waited for an approval: ids and the input. */
-export interface GatewayApproval
-  extends Pick<
-    ApprovalView,
-    | 'id'
-    | 'state'
-    | 'tenant'
-    | 'principal'
-    | 'callId'
-    | 'runId'
-    | 'userId'
-    | 'isUserProven'
-    | 'tool'
-    | 'safetyTier'
-    | 'input'
-    | 'hiddenValues'
-    | 'hidesSomething'
-    | 'isStale'
-    | 'quorum'
-    | 'requiredScope'
-    | 'createdAtMs'
-    | 'expiresAtMs'
-    | 'decidedAtMs'
-    | 'decisions'
-  > {}
+export interface GatewayApproval extends Readonly<ReturnType<typeof shown>> {}
 
 export interface GatewayApprovalFilter {
   readonly state?: ApprovalState
@@ -108,8 +85,8 @@ export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
   }
 }
 
-/** A copy that the embedding program may keep and change. */
-function shown(view: ApprovalView): GatewayApproval {
+/** A copy that the embedding program may keep. Its members are the public type. */
+function shown(view: ApprovalView) {
   const { id, state, tenant, principal, callId, runId, userId, isUserProven, tool, safetyTier } = view
   const { input, hiddenValues, hidesSomething, isStale, quorum, requiredScope } = view
   const { createdAtMs, expiresAtMs, decidedAtMs, decisions } = view

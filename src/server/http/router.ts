@@ -103,7 +103,7 @@ function isBelow(owned: string, path: string): boolean {
   return path === owned || path.startsWith(`${owned}/`)
 }
 
-/** A route's path such as `/calls/:id`, matched exactly: case, slashes and percent-encoding of the fixed segments count. */
+/** The path of a route, for example `/calls/:id`. Case, slashes and percent-encoding of fixed segments must match exactly. */
 export class RoutePath {
   readonly pattern: string
   readonly hasParameters: boolean

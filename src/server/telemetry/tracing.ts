@@ -69,7 +69,7 @@ export interface SpanExporter {
 }
 
 interface SpanExporterOptions {
-  /** Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`. */
+  /** Base URL of an OTLP/HTTP collector, for example `http://127.0.0.1:4318`. */
   readonly endpoint: string
   readonly log: Logger
   /** Id of this process among the replicas. */
