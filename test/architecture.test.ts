@@ -1,7 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import { findProblems, readPages } from '../scripts/docs.ts'
-import { closureOf, findFaults, findOddWords, KERNEL_ENTRIES, readModules } from '../scripts/structure.ts'
-import { importsOf, readSourceFiles, resolveImport, runtimeImports, type SourceFile } from './source-files.ts'
+import {
+  closureOf,
+  findFaults,
+  findOddWords,
+  KERNEL_ENTRIES,
+  readAllFiles,
+  readModules,
+} from '../scripts/structure.ts'
+import {
+  findCycle,
+  importsOf,
+  readSourceFiles,
+  resolveImport,
+  runtimeImports,
+  type SourceFile,
+} from './source-files.ts'
 
 /** Which folder may import which, as ARCHITECTURE.md says. A folder may always import itself. */
 const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly may: readonly string[] }[] = [
@@ -250,6 +264,10 @@ describe('the structure', () => {
     ])
   })
 
+  it('has no odd words in comments and names', () => {
+    expect(findOddWords(readAllFiles())).toEqual([])
+  })
+
   it.each([
     '/** Nobody reads it. */',
     '/** The same for lists. */',
@@ -374,26 +392,4 @@ function reachesOut({ path, text }: SourceFile): boolean {
   const taken = code.replaceAll(HARMLESS_TAKING, '').matchAll(/getBuiltinModule\('([^']+)'\)/g)
   const specifiers = [...importsOf(code), ...[...taken].map(([, specifier = '']) => specifier)]
   return usesGlobal || specifiers.some((specifier) => WAYS_OUT.test(specifier))
-}
-
-function findCycle(all: readonly SourceFile[]): readonly string[] | undefined {
-  const byPath = new Map(all.map((file) => [file.path, file]))
-  const done = new Set<string>()
-  const visit = (path: string, trail: readonly string[]): readonly string[] | undefined => {
-    if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path]
-    const file = byPath.get(path)
-    if (file === undefined || done.has(path)) return undefined
-    for (const specifier of runtimeImports(file)) {
-      const target = resolveImport(path, specifier)
-      const cycle = target === undefined ? undefined : visit(target, [...trail, path])
-      if (cycle !== undefined) return cycle
-    }
-    done.add(path)
-    return undefined
-  }
-  for (const { path } of all) {
-    const cycle = visit(path, [])
-    if (cycle !== undefined) return cycle
-  }
-  return undefined
 }

@@ -40,3 +40,26 @@ export function resolveImport(from: string, specifier: string): string | undefin
 export function runtimeImports({ text }: SourceFile): readonly string[] {
   return importsOf(text.replaceAll(/^import type [^;]*?from\s*['"][^'"]+['"]/gm, ''))
 }
+
+/** The first import cycle at run time, if there is one. */
+export function findCycle(all: readonly SourceFile[]): readonly string[] | undefined {
+  const byPath = new Map(all.map((file) => [file.path, file]))
+  const done = new Set<string>()
+  const visit = (path: string, trail: readonly string[]): readonly string[] | undefined => {
+    if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path]
+    const file = byPath.get(path)
+    if (file === undefined || done.has(path)) return undefined
+    for (const specifier of runtimeImports(file)) {
+      const target = resolveImport(path, specifier)
+      const cycle = target === undefined ? undefined : visit(target, [...trail, path])
+      if (cycle !== undefined) return cycle
+    }
+    done.add(path)
+    return undefined
+  }
+  for (const { path } of all) {
+    const cycle = visit(path, [])
+    if (cycle !== undefined) return cycle
+  }
+  return undefined
+}
