@@ -1,5 +1,4 @@
 import type { ShownContent } from '#kernel/tool/tool'
-import { defined } from './defined.ts'
 
 /**
  * Errors of the whole server: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the one
@@ -246,7 +245,14 @@ export const NOT_SHOWN_ADVICE =
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
   const { issues, missing, scope, nextStep, runId, mayHaveRun, shown, ...rest } = options
-  const details: ErrorDetails = defined({ scope, issues, missing, nextStep, runId, mayHaveRun })
+  const details: ErrorDetails = {
+    ...(scope === undefined ? {} : { scope }),
+    ...(issues === undefined ? {} : { issues }),
+    ...(missing === undefined ? {} : { missing }),
+    ...(nextStep === undefined ? {} : { nextStep }),
+    ...(runId === undefined ? {} : { runId }),
+    ...(mayHaveRun === undefined ? {} : { mayHaveRun }),
+  }
   return Object.assign(new ToolError(message, rest), { code, details, shown })
 }
 
