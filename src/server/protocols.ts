@@ -59,7 +59,7 @@ const ROOTS = ['', ...Object.values(PROTOCOLS).map(({ root }) => root)]
 
 export interface ResourceMetadata {
   readonly routes: readonly ServerRoute[]
-  /** `WWW-Authenticate` of a 401 at this path (RFC 9728 §5.1, OWP-13). Its URL is below `publicUrl`, which a proxy forwards. */
+  /** `WWW-Authenticate` of a 401 at this path (RFC 9728 §5.1) (OWP-13). Its URL is below `publicUrl`, which a proxy forwards. */
   challengeFor(path: string): string
   /** URL of the document for a path. */
   urlFor(path: string): string

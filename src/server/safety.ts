@@ -60,8 +60,8 @@ interface ExposureWarning {
 const CREDENTIALS = 'Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
 /**
- * Without credentials only this machine may reach the server, and other machines only with strong ones (rule 28, OTC-97,
- * OTC-103). Returns warnings; throws if starting would be unsafe.
+ * Without credentials only this machine may reach the server, and other machines only with strong ones
+ * (rule 28, OTC-97, OTC-103). Returns warnings; throws if starting would be unsafe.
  */
 export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly ExposureWarning[] {
   const { auth, server } = settings
