@@ -1,5 +1,4 @@
-import { randomBytes } from 'node:crypto'
-import type { Clock } from '#kernel/base/clock'
+import { newSecretId } from '#kernel/base/hash'
 import { newCallId } from '#kernel/base/ids'
 import { NO_BROKER, type TokenBroker } from '#kernel/base/token-broker'
 import { type KernelGateway, type KernelOptions, openKernel } from '#kernel/call/gateway'
@@ -7,7 +6,7 @@ import type { CallStages, StageContext } from '#kernel/call/stages'
 import { TokenRefresher } from '#stages/credentials/credentials'
 import { checkRequirements } from '#stages/credentials/requirements'
 import { type BudgetRule, Budgets } from '#stages/limits/budgets'
-import { CallLimits } from '#stages/limits/limits'
+import { CallLimits, watchLoad } from '#stages/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#stages/limits/settings'
 import { callWhereHeld, closeWhereHeld, type Hop } from '#stages/sessions/forward'
 import { Sessions } from '#stages/sessions/sessions'
@@ -57,21 +56,12 @@ export interface RunningGateway extends Omit<KernelGateway, 'updateRules' | 'sto
 
 type Context = StageContext & { readonly store: Store }
 
-const RANDOM_ID_BYTES = 24
-const LOAD_POLL_MS = 100
-/** One late timer is a garbage collection or a tool that computes; several in a row mean overload. */
-const LATE_POLLS = 3
 const KEYS_POLL_MS = 1_000
 const BUDGET_TIDY_MS = 5_000
 const ENDED_RUNS_POLL_MS = 1_000
 
-/** Challenge ids are arguments of commands, where a leading dash begins an option. */
-const newChallengeId = (): string => newSessionId().replace(/^-/, '_')
-
-const newSessionId = (): string => randomBytes(RANDOM_ID_BYTES).toString('base64url')
-
 export function openGateway(given: RunningGatewayOptions): RunningGateway {
-  const options = { newCallId, newChallengeId, newSessionId, ...given }
+  const options = { newCallId, newChallengeId: newSecretId, newSessionId: newSecretId, ...given }
   const { store, clock, onLimitRefused } = options
   const onRefused = (name: LimitName) => onLimitRefused?.(name)
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
@@ -122,19 +112,6 @@ function openLimits(
     refusals: new RefusalEvents(context),
     onRefused,
   })
-}
-
-/** Measures the delay of the event loop. Returns the smallest of the last delays, so that a single one does not count. */
-export function watchLoad(clock: Clock, every: StageContext['every']): () => number {
-  const delays = Array<number>(LATE_POLLS).fill(0)
-  let dueMs = clock.monotonicMs() + LOAD_POLL_MS
-  every(LOAD_POLL_MS, 'measuring the delay of the event loop', async () => {
-    const nowMs = clock.monotonicMs()
-    delays.shift()
-    delays.push(Math.max(0, nowMs - dueMs))
-    dueMs = nowMs + LOAD_POLL_MS
-  })
-  return () => Math.min(...delays)
 }
 
 function sessionStage(

@@ -1,8 +1,8 @@
-import { hash, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { canonicalJson, type JsonObject } from './json.ts'
 
 /**
- * Plain digests and comparison of secrets. Definitions are pinned by their hash, and a short one distinguishes equal names.
+ * Plain digests, unguessable ids and comparison of secrets. Definitions are pinned by their hash, and a short one distinguishes equal names.
  * Keyed digests, which hide what callers wrote, belong to the store (`KernelStore.digest`).
  */
 
@@ -20,4 +20,11 @@ export function shortHash(text: string): string {
 export function isSameSecret(given: string, stored: string): boolean {
   const [left, right] = [Buffer.from(given), Buffer.from(stored)]
   return left.length === right.length && timingSafeEqual(left, right)
+}
+
+const SECRET_ID_BYTES = 24
+
+/** An unguessable, URL-safe id. It is an argument of commands, where a leading dash would begin an option. */
+export function newSecretId(): string {
+  return randomBytes(SECRET_ID_BYTES).toString('base64url').replace(/^-/, '_')
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type { LimitStage, Release, Reservation, Slot } from '#kernel/call/stages'
+import type { LimitStage, Release, Reservation, Slot, StageContext } from '#kernel/call/stages'
 import type { Tool } from '#kernel/tool/tool'
 import type { RefusalEvents } from '#stages/unstarted-events'
 import type { RateStore } from '#store/limits'
@@ -392,4 +392,21 @@ export class Semaphore {
       go()
     }
   }
+}
+
+const LOAD_POLL_MS = 100
+/** One late timer is a garbage collection or a tool that computes; several in a row mean overload. */
+const LATE_POLLS = 3
+
+/** Measures the delay of the event loop. Returns the smallest of the last delays, so that a single one does not count. */
+export function watchLoad(clock: Clock, every: StageContext['every']): () => number {
+  const delays = Array<number>(LATE_POLLS).fill(0)
+  let dueMs = clock.monotonicMs() + LOAD_POLL_MS
+  every(LOAD_POLL_MS, 'measuring the delay of the event loop', async () => {
+    const nowMs = clock.monotonicMs()
+    delays.shift()
+    delays.push(Math.max(0, nowMs - dueMs))
+    dueMs = nowMs + LOAD_POLL_MS
+  })
+  return () => Math.min(...delays)
 }

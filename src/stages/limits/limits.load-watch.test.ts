@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '#testing/test-gateway'
-import { watchLoad } from './open-gateway.ts'
+import { watchLoad } from './limits.ts'
 
 describe('the load watch', () => {
   it('reports delays that last, not a single one', async () => {
