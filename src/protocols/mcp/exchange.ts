@@ -1,4 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { Leaving, Progress } from '#kernel/call/call'
@@ -6,7 +7,7 @@ import type { Gateway } from '#kernel/call/gateway'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import type { ProtocolServices } from '#protocols/protocol'
 import type { ProtocolSessionStore } from '#store/protocol-state'
-import { encodeNotification, type RequestHeaders } from './codec-message.ts'
+import { type Answer, encodeNotification, type RequestHeaders } from './codec-message.ts'
 import { type ClientCapabilities, MCP_PATH, type Revision } from './wire.ts'
 
 /*
@@ -75,6 +76,15 @@ export interface McpExchange {
   onBegun?(cancel: () => void): void
   /** Called just before the outcome of the call is written. */
   onRecording?(): void
+}
+
+export type McpMethod = (params: JsonValue | undefined, exchange: McpExchange) => Answer | Promise<Answer>
+
+/** Methods that are declared as one capability; `methods.ts` lists all features. */
+export interface McpFeature {
+  /** Its member of `capabilities`. */
+  readonly capabilities: JsonObject
+  readonly methods: readonly (readonly [name: string, revisions: readonly Revision[], run: McpMethod])[]
 }
 
 /** Sends messages to the client before its request is answered. */

@@ -1,11 +1,10 @@
 import { isToolError, mayRepeat, storeFault, type ToolError } from '#kernel/base/errors'
-import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { OutageLog } from '#kernel/base/logger'
 import { ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { KeyedCounter } from '#stages/limits/limits'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
-import type { McpExchange, McpServices } from './exchange.ts'
+import type { McpExchange, McpFeature, McpMethod, McpServices } from './exchange.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
@@ -18,15 +17,6 @@ import { LEGACY_REVISIONS, type LegacyRevision, NEW_REVISION, type Revision, TRA
  * To add a group of methods (prompts, resources …), add one `McpFeature` to `features` in `openMethods`.
  */
 
-type Method = (params: JsonValue | undefined, exchange: McpExchange) => Answer | Promise<Answer>
-
-/** Methods that are declared as one capability. */
-interface McpFeature {
-  /** Its member of `capabilities`. */
-  readonly capabilities: JsonObject
-  readonly methods: readonly (readonly [name: string, revisions: readonly Revision[], run: Method])[]
-}
-
 const ALL_REVISIONS: readonly Revision[] = [...LEGACY_REVISIONS, NEW_REVISION]
 
 export interface Methods {
@@ -34,7 +24,7 @@ export interface Methods {
   readonly calls: ToolCalls
   /** Open streams by principal, in all revisions. */
   readonly openStreams: KeyedCounter
-  readonly byRevision: Readonly<Record<Revision, ReadonlyMap<string, Method>>>
+  readonly byRevision: Readonly<Record<Revision, ReadonlyMap<string, McpMethod>>>
   /** The result of `initialize` (MCP-22). */
   initializeResult(protocolVersion: LegacyRevision): string
   /** The answer to a request whose method threw. */
@@ -73,7 +63,7 @@ export function openMethods(services: McpServices): Methods {
   const discovered = envelopes
     .of(NEW_REVISION)
     .complete(JSON.stringify({ ...discovery, ttlMs: 60_000, cacheScope: 'public' }).slice(1, -1))
-  const tableOf = (revision: Revision): ReadonlyMap<string, Method> =>
+  const tableOf = (revision: Revision): ReadonlyMap<string, McpMethod> =>
     new Map(
       features.flatMap(({ methods }) =>
         methods.flatMap(([name, revisions, run]) => (revisions.includes(revision) ? [[name, run]] : [])),
