@@ -1,5 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
-import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
+import { CALL_ID_ADVICE, fault, type ToolError } from '#kernel/base/errors'
 import { coversScope, opaquePrincipal, type Principal } from '#kernel/base/principal'
 import type { DenialFacts } from '#kernel/journal/events'
 import type { KernelStore } from '#kernel/store/store'
@@ -29,7 +29,7 @@ export function approvalRequired(
   const url = `${publicUrl}/approvals/${id}`
   return fault(
     'approval_required',
-    `${tool} needs an approval before it may run. Nothing was run. Once a person has approved it, call again with exactly the same arguments${BY_CALL_ID.repeat}.`,
+    `${tool} needs an approval before it may run. Nothing was run. Once a person has approved it, call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
     {
       missing: { approval: { id, url, checkUrl: `${url}/status` } },
       developerMessage:

@@ -1,7 +1,7 @@
 import type { ShownContent } from '#kernel/tool/tool'
 
 /**
- * Errors of the whole server: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the one
+ * Errors of the server: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the
  * class that carries them. Every folder throws or renders them.
  * Texts for users and models (`message`) and for developers (`developerMessage`) are separate fields; secrets are in neither.
  */
@@ -69,7 +69,7 @@ export class StoreError extends Error {
  */
 export type ErrorCode = RefusalCode | FailureCode
 
-/** Known before the tool starts: nothing ran, and no call was recorded because of it. */
+/** Known before the tool starts: nothing ran. */
 export type RefusalCode = (typeof REFUSAL_CODES)[number]
 
 /** The tool started, or may have started. */
@@ -184,7 +184,7 @@ export type LimitScope = 'key' | 'tenant' | 'tool' | 'global'
 export interface ErrorDetails {
   readonly issues?: readonly InputIssue[]
   readonly missing?: MissingRequirements
-  /** Which limit refused the call. */
+  /** Whose calls the limit counts. */
   readonly scope?: LimitScope
   /** For an unknown tool name: a suggestion, as a sentence. */
   readonly nextStep?: string
@@ -194,8 +194,8 @@ export interface ErrorDetails {
   readonly mayHaveRun?: true
 }
 
-/** Ends of sentences, for callers that sent a call id. The sentences are complete without them. */
-export const BY_CALL_ID = {
+/** Phrases appended to a message when the caller sent a call id. */
+export const CALL_ID_ADVICE = {
   repeat: ', and with the same call id if you sent one',
   ask: '; ask again with the same call id',
 } as const
@@ -213,7 +213,7 @@ export interface FaultOptions extends ToolErrorOptions, ErrorDetails {
 const TOOL_ERROR_BRAND = Symbol.for('collet.ToolError')
 
 /**
- * The one error class. Tools throw `new ToolError(message, options)`; the server's own stages use `fault`.
+ * The only error class that callers see. Tools throw `new ToolError(message, options)`; the server's own stages use `fault`.
  * `message` is for the user and the model; `developerMessage` is not.
  */
 export class ToolError extends Error {
@@ -268,7 +268,7 @@ export function storeFault(error: unknown): ToolError | undefined {
   return error.code === 'unknown'
     ? fault(
         'not_ready',
-        `${cannot} It is not known whether this request took effect; look before you repeat it.`,
+        `${cannot} It is not known whether this request took effect; check whether it did before you repeat it.`,
         { mayHaveRun: true, cause: error },
       )
     : fault('not_ready', `${cannot} Nothing was changed; try again shortly.`, {

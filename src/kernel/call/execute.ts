@@ -1,6 +1,6 @@
 import type { Clock } from '#kernel/base/clock'
 import {
-  BY_CALL_ID,
+  CALL_ID_ADVICE,
   type ErrorDetails,
   FAILURE_CODES,
   type FailureCode,
@@ -371,7 +371,7 @@ function interruptedError(tool: Tool, why: Interruption): CallError {
 /** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
 function notStartedError(tool: Tool, why: Interruption): CallError {
   const canRetry = why === 'shutdown'
-  const next = canRetry ? ` Call again with exactly the same arguments${BY_CALL_ID.repeat}.` : ''
+  const next = canRetry ? ` Call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.` : ''
   return {
     code: CODES[why],
     message: `The call of ${tool.name} was ended before it started. Nothing was run.${next}`,

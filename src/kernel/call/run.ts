@@ -1,4 +1,4 @@
-import { BY_CALL_ID, fault } from '#kernel/base/errors'
+import { CALL_ID_ADVICE, fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
 import { type RunFeed, runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
@@ -275,7 +275,7 @@ function loserAnswer(needs: RunNeeds, running: RunningCall, winner: CallRecord):
 function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome {
   const error = {
     code: 'outcome_unknown',
-    message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it${BY_CALL_ID.ask}.`,
+    message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it${CALL_ID_ADVICE.ask}.`,
     canRetry: false,
   } as const
   return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }

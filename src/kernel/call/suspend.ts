@@ -1,6 +1,6 @@
 import { approvalRequired } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
-import { BY_CALL_ID, fault, type ToolError } from '#kernel/base/errors'
+import { CALL_ID_ADVICE, fault, type ToolError } from '#kernel/base/errors'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { KernelStore } from '#kernel/store/store'
 import type { Failure } from './call.ts'
@@ -81,7 +81,7 @@ export function blockedBy(
   const { retryAfterMs = 1_000, developerMessage } = options
   return fault(
     'outcome_unknown',
-    `${workflow} is not finished: ${why} Its finished steps are kept, and it goes on from there: call again with exactly the same arguments${BY_CALL_ID.repeat}.`,
+    `${workflow} is not finished: ${why} Its finished steps are kept, and it goes on from there: call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
     { retryAfterMs, ...(developerMessage === undefined ? {} : { developerMessage }) },
   )
 }
@@ -93,7 +93,7 @@ export function ambiguousStep(
 ): ToolError {
   return fault(
     'ambiguous',
-    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then call again with exactly the same arguments${BY_CALL_ID.repeat}.`,
+    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
     {
       developerMessage: `Settle the step with: collet calls settle ${step.record} --as succeeded|failed|not-run --why TEXT`,
     },

@@ -1,5 +1,5 @@
 import {
-  BY_CALL_ID,
+  CALL_ID_ADVICE,
   type Challenge,
   type ErrorCode,
   issuePhrase,
@@ -127,7 +127,7 @@ function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
 function withCallersNames(error: CallError, { tool, name, hasCallId }: ReplyTarget): CallError {
   if (FOREIGN_TEXTS.has(error.code)) return error
   const named = tool === undefined ? error.message : error.message.replaceAll(tool.id, name)
-  const message = hasCallId ? named : named.replace(BY_CALL_ID.repeat, '').replace(BY_CALL_ID.ask, '')
+  const message = hasCallId ? named : named.replace(CALL_ID_ADVICE.repeat, '').replace(CALL_ID_ADVICE.ask, '')
   return message === error.message ? error : { ...error, message }
 }
 

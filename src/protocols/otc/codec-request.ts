@@ -96,12 +96,12 @@ function answeredSchema(
 
 /** `call_id` and `execution_id` are one id (OTC/C-04); the Idempotency-Key header may carry it too (rule 4). */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
-  const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
-  const key = oneOf(inBody, readKeyHeader(headers))
+  const inBody = singleCallId(readString(call, 'call_id'), readString(call, 'execution_id'))
+  const key = singleCallId(inBody, readKeyHeader(headers))
   return key === undefined ? undefined : checkCallKey(key)
 }
 
-function oneOf(left: string | undefined, right: string | undefined): string | undefined {
+function singleCallId(left: string | undefined, right: string | undefined): string | undefined {
   if (left !== undefined && right !== undefined && left !== right) {
     throw fault(
       'request_invalid',
@@ -140,16 +140,19 @@ function isPlainName(text: JsonValue | undefined): text is string {
 }
 
 /**
- * Samples and schemas say `input`, field lists say `inputs` (OTC/C-05). Any JSON is accepted here; the
+ * The samples and schemas of the specification use `input`, its field lists `inputs` (OTC/C-05). Any JSON is accepted here; the
  * gateway validates it (OTC/T-13).
  */
 function readInput({ input, inputs }: JsonObject): JsonValue | undefined {
   if (input === undefined) return inputs
   if (inputs === undefined || canonicalJson(input) === canonicalJson(inputs)) return input
-  throw fault('request_invalid', '"input" and "inputs" are the same member and differ; send "input" only.')
+  throw fault(
+    'request_invalid',
+    '"input" and "inputs" are two names of one member, but their values differ. Send only "input".',
+  )
 }
 
-/** The March draft groups calls by `run_id`, which corresponds to a trace id. */
+/** The draft of March 2025 groups calls by `run_id`, which corresponds to a trace id. */
 function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
   const traceId = readString(call, 'trace_id') || undefined
   return traceId ?? (dialect === 'proto' ? readString(call, 'run_id') : undefined)
@@ -157,11 +160,11 @@ function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
 
 /** universal-tool-server puts `user_id` beside `tool_id` (OTC/C-26). */
 function readUtsUser(call: JsonObject, inContext: string | undefined): string | undefined {
-  const beside = readString(call, 'user_id')
-  if (beside !== undefined && inContext !== undefined && beside !== inContext) {
+  const topLevel = readString(call, 'user_id')
+  if (topLevel !== undefined && inContext !== undefined && topLevel !== inContext) {
     throw fault('request_invalid', '"user_id" and "context.user_id" differ; send one of them.')
   }
-  return inContext ?? (beside === '' ? undefined : beside)
+  return inContext ?? (topLevel === '' ? undefined : topLevel)
 }
 
 function readString(call: JsonObject, member: string): string | undefined {
@@ -178,8 +181,8 @@ interface DecodedVersion {
 }
 
 /**
- * Reads both carriers of the version (OTC/C-17). Only 1.0 is served, so two carriers that disagree always
- * contain one that is refused.
+ * Reads the version from `$schema` and from the header (OTC/C-17). Only 1.0 is served, so if the two differ,
+ * one of them is refused.
  */
 export function decodeVersion(
   schema: JsonValue | undefined,
@@ -221,13 +224,16 @@ const MEMBERS = {
   uts: new Set(['$schema', ...CALL, 'execution_id', 'user_id']),
 } satisfies Record<Dialect, ReadonlySet<string>>
 
-/** The published request schemas are closed while their prose is open; strict mode follows the schemas. */
+/**
+ * The published request schemas forbid unknown members, although the text of the specification allows them.
+ * Strict mode follows the schemas.
+ */
 function refuseUnknownMembers(dialect: Dialect, body: JsonObject, call: JsonObject): void {
-  if (body !== call) refuseOthers(WRAPPER, body)
-  refuseOthers(MEMBERS[dialect], call)
+  if (body !== call) refuseUnlisted(WRAPPER, body)
+  refuseUnlisted(MEMBERS[dialect], call)
 }
 
-function refuseOthers(known: ReadonlySet<string>, object: JsonObject): void {
+function refuseUnlisted(known: ReadonlySet<string>, object: JsonObject): void {
   const unknown = Object.keys(object).find((member) => !known.has(member))
   if (unknown === undefined) return
   throw fault(
@@ -243,7 +249,7 @@ const MAX_REMEMBERED_LENGTH = 160
 /** Ids repeat from call to call, so each is parsed once; bounded in number and in length. */
 const remembered = new Map<string, ToolRef>()
 
-/** A tool by its id (OTC-43) or another of its names (docs/names.md); `@latest` exists only in the execute drafts (OTC/C-15). */
+/** Parses a tool id (OTC-43) or another name of the tool (docs/names.md); `@latest` exists only in the execute drafts (OTC/C-15). */
 function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
   const known = remembered.get(text)
   if (known !== undefined) return known
@@ -277,7 +283,7 @@ interface Envelope {
   readonly call: JsonObject
 }
 
-/** Implements the table of ledger §3.1; the first match wins. */
+/** Implements the table in §3.1 of docs/internals/specs/otc.md; the first match wins. */
 function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaFamily | undefined): Envelope {
   if (isExecutePath(path) && isJsonObject(body.tool)) return { dialect: 'proto', call: body }
   const { request } = body
@@ -299,7 +305,7 @@ function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Diale
   return family === 'otc' || family === 'arcade' ? 'otc-1.0' : 'oxp-1.0'
 }
 
-/** The two paths of the March drafts; only they have `execution_id`, `output` and `@latest`. */
+/** The two paths of the drafts of March 2025. Only they accept `@latest`. */
 function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
 }
@@ -363,7 +369,7 @@ function isPresent([, value]: readonly [string, JsonValue | undefined]): boolean
   return value !== null
 }
 
-/** Passed to the tool verbatim, so its size is limited. */
+/** `user_info` is passed to the tool unchanged, so its size is limited. */
 const MAX_USER_INFO_LENGTH = 16_384
 
 function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {

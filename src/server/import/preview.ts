@@ -103,7 +103,7 @@ function lackOf(error: unknown): UpstreamLack | undefined {
 
 /** Includes the text for developers, because the reader is an operator. */
 function failureText(error: unknown): string {
-  if (!isToolError(error)) return error instanceof Error ? error.message : 'It cannot be asked.'
+  if (!isToolError(error)) return error instanceof Error ? error.message : 'The server cannot be reached.'
   const { message, developerMessage, canRetry } = error
   if (developerMessage === undefined || developerMessage === message) return message
   return canRetry ? developerMessage : `${message} (${developerMessage})`

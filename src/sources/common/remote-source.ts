@@ -4,7 +4,7 @@ import type { Discovery, Invocation, Source, SourceHealth } from '#sources/kit/s
 import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
 
 /**
- * A tool server that another protocol of ours reaches (OTC, OpenTool), as a source. Its health follows from its answers.
+ * A source that is a remote tool server, called over OTC or OpenTool. Its health follows from the server's answers.
  */
 
 interface RemoteServer {
@@ -60,7 +60,6 @@ export function remoteSource(
   }
 }
 
-/** The health of a server, as its last answers show. */
 class ServerHealth {
   #now: SourceHealth = { state: 'starting', reason: 'Its tools have not been read yet.' }
 
@@ -76,17 +75,20 @@ class ServerHealth {
     this.#now = { state: 'down', reason: reasonOf(error) }
   }
 
-  /** A call could not reach the server; the next reading will show more. */
+  /** A call could not reach the server; the next discovery decides whether it is down. */
   degraded(error: unknown): void {
     this.#now = { state: 'degraded', reason: reasonOf(error) }
   }
 }
 
 function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'It cannot be asked.'
+  return error instanceof Error ? error.message : 'The server cannot be reached.'
 }
 
-/** Our credentials are for the configured address; the accepted one may differ (rule 32). */
+/**
+ * Refuses the call if the operator accepted the tool for another address than the configured one, for which our
+ * credentials are (rule 32).
+ */
 export function checkAddress(nativeName: string, accepted: string, configured: string): void {
   if (accepted === configured) return
   throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {

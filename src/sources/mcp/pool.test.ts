@@ -3,7 +3,7 @@ import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { Backoff, ProcessLimit } from './pool.ts'
 
 describe('Backoff', () => {
-  it('waits longer each time, up to a minute, and not after what lived long', () => {
+  it('doubles the wait after each failure, up to a minute, and does not wait after a long-lived process', () => {
     let nowMs = 0
     const backoff = new Backoff({ ...SYSTEM_CLOCK, monotonicMs: () => nowMs })
     const waits = Array.from({ length: 10 }, () => {
@@ -21,7 +21,7 @@ describe('Backoff', () => {
 })
 
 describe('ProcessLimit', () => {
-  it('is full when nobody idles', async () => {
+  it('grants a process beyond the limit only if it can close an idle one', async () => {
     const processes = new ProcessLimit(1)
     expect([await processes.take(), await processes.take()]).toEqual([true, false])
     processes.join({

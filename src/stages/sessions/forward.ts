@@ -1,4 +1,4 @@
-import { BY_CALL_ID } from '#kernel/base/errors'
+import { CALL_ID_ADVICE } from '#kernel/base/errors'
 import { inexactIntegersIn } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { CallReply, CallRequest, Outcome } from '#kernel/call/call'
@@ -126,7 +126,7 @@ const OUTCOME_UNKNOWN: Outcome = {
   ok: false,
   error: {
     code: 'outcome_unknown',
-    message: `The replica that holds this session stopped answering, so it is not known yet whether the call ran. Do not repeat it${BY_CALL_ID.ask}.`,
+    message: `The replica that holds this session stopped answering, so it is not known yet whether the call ran. Do not repeat it${CALL_ID_ADVICE.ask}.`,
     canRetry: false,
   },
 }
