@@ -22,8 +22,8 @@ const INTRODUCTION = `# The command line
 - **Store or server:** \`calls\`, \`calls show\`, \`calls settle\`, \`usage\`, \`budgets\`, \`keys\`, \`secrets\`, \`approvals\`, \`pins\` and \`journal\` use the store itself, also while a server uses it. With \`--url\` or \`--key\` they ask that
   server instead; only \`journal\` cannot. \`approvals\` also asks the server where \`COLLET_API_KEY\` is set and no \`--store\` is given. Calls that a dead server left are decided by the next server, never by a command.
 - **Which credential:** \`--key\`, then \`COLLET_API_KEY\`. If neither is given, commands use the start token of a server on this machine
-  (\`start-token-<port>\`, by the port of the URL), which is never sent anywhere else. A command that changes something prints on stderr which identity it used: \`as key:boss (COLLET_API_KEY)\`,
-  \`as operator (start token)\`, \`as cli:root (the store itself)\`.
+  (\`start-token-<port>\`, by the port of the URL), which is never sent anywhere else. A command that changes something prints on stderr which identity it used: \`Acting as key:boss (COLLET_API_KEY)\`,
+  \`Acting as operator (start token)\`, \`Acting as cli:root, directly on the store\`.
 - Exit codes: 0 success; 1 the tool ran and failed, or a check failed; 2 the command line, the configuration or the input is wrong, which
   includes a tool id that is malformed or that the server does not offer; 3 the server or the store failed or could not be reached.
 - **Which server:** the one that \`--url\` names, else \`COLLET_URL\`, else the address in the config, else \`http://127.0.0.1:4100\`. A server that was started on another port than its config says is found by its start token,

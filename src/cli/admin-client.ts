@@ -135,7 +135,7 @@ export class AdminClient {
   }
 
   #noteChanges(requests: readonly AdminRequest[]): void {
-    if (requests.some(changes)) this.#noteActing(`${operatorName(this.#context)} (the store itself)`)
+    if (requests.some(changes)) this.#noteActing(`${operatorName(this.#context)}, directly on the store`)
   }
 
   async #onStore<T>(
@@ -192,7 +192,7 @@ export class AdminClient {
   #noteActing(who: string): void {
     if (this.#acting === who) return
     this.#acting = who
-    this.#context.output.note(`as ${who}`)
+    this.#context.output.note(`Acting as ${who}`)
   }
 }
 
@@ -251,7 +251,7 @@ function changes({ method, isQuestion, isJournaled }: AdminRequest): boolean {
   return isJournaled === true || (method !== 'GET' && isQuestion !== true)
 }
 
-/** The name under which changes on the store itself are journaled. */
+/** The name under which changes directly on the store are journaled. */
 export function operatorName({ userName }: CommandContext): string {
   return `cli:${userName}`
 }

@@ -60,8 +60,8 @@ describe('collet approvals on a real store', () => {
 
   it('OWP-72: says yes as the person at the machine, once', async () => {
     const { code, out, err } = await run('approve', 'approval-1', '--reason', 'asked the customer')
-    expect([code, out]).toEqual([0, 'approval-1 is approved. It runs when its caller repeats the call.\n'])
-    expect(err).toBe('as cli:tester (the store itself)\n')
+    expect([code, out]).toEqual([0, 'approval-1 is approved. The call runs when its caller repeats it.\n'])
+    expect(err).toBe('Acting as cli:tester, directly on the store\n')
     expect(store.approvals.findById('approval-1')).toMatchObject({
       state: 'granted',
       decisions: [{ by: 'cli:tester', action: 'grant', reason: 'asked the customer' }],
@@ -108,22 +108,25 @@ describe('collet approvals through a server', () => {
       const store = `sqlite:${join(folder, 'collet.db')}`
       // The caller's own key beside a start token that would open everything: it may not approve its own call.
       const own = await run(KEYS.alice, 'approve', id, '--url', server.url, '--store', store)
-      expect([own.code, own.err]).toEqual([3, expect.stringContaining('as key:alice (COLLET_API_KEY)\n')])
+      expect([own.code, own.err]).toEqual([
+        3,
+        expect.stringContaining('Acting as key:alice (COLLET_API_KEY)\n'),
+      ])
       // The variable alone chooses who, so it also chooses where.
       const elsewhere = await run(KEYS.mallory, 'approve', id)
       expect([elsewhere.code, elsewhere.err]).toEqual([
         3,
-        expect.stringContaining('as key:mallory (COLLET_API_KEY)'),
+        expect.stringContaining('Acting as key:mallory (COLLET_API_KEY)'),
       ])
       expect((await server.pay('own')).status).toBe(400)
       const boss = await run(KEYS.mallory, 'approve', id, '--url', server.url, '--key', KEYS.bob, '--json')
-      expect([boss.code, boss.err]).toEqual([0, 'as key:bob (--key)\n'])
+      expect([boss.code, boss.err]).toEqual([0, 'Acting as key:bob (--key)\n'])
       expect(JSON.parse(boss.out).decisions).toMatchObject([{ by: 'key:bob' }])
       const { id: next } = await server.park('next')
       const token = await run(undefined, 'approve', next, '--url', server.url, '--store', store)
-      expect([token.code, token.err]).toEqual([0, 'as operator (start token)\n'])
+      expect([token.code, token.err]).toEqual([0, 'Acting as operator (start token)\n'])
       // Reading changes nothing, so there is no notice.
-      expect((await run(KEYS.bob, 'list', '--url', server.url)).err).not.toContain('as key:')
+      expect((await run(KEYS.bob, 'list', '--url', server.url)).err).not.toContain('Acting as key:')
     } finally {
       await server.close()
     }

@@ -154,7 +154,7 @@ describe('looking at calls in a real store', () => {
     expect(stdout).toContain('"doorbell_id": "doorbell42"')
     expect(stdout).toContain('"ok": "yes"')
     expect(stdout).toMatch(/timeline:\n {2}\S+ called attempt=1\n {2}\S+ returned attempt=1/)
-    expect(stderr).toContain('as cli:tester (the store itself)')
+    expect(stderr).toContain('Acting as cli:tester, directly on the store')
     const journal = await run('journal')
     expect(journal.stdout).toMatch(/call\.shown record=abd-new .*by=cli:tester/)
   })

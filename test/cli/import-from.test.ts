@@ -288,7 +288,7 @@ describe('collet import --from', () => {
     ]
     expect(await set('A', ...changes)).toEqual([
       0,
-      expect.stringContaining('as cli:tester (the store itself)'),
+      expect.stringContaining('Acting as cli:tester, directly on the store'),
     ])
     expect((await stored())[0]?.options).toMatchObject({
       ...{ trust: 'annotations', include: ['*_a'], connectTimeoutMs: 9_000 },

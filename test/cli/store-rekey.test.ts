@@ -56,7 +56,7 @@ describe('collet store rekey', () => {
     expect((await run(both, 'store', 'rekey', '--status')).stdout).toContain('still under COLLET_KEY_OLD')
     const done = await run(both, 'store', 'rekey')
     expect(done).toMatchObject({ code: 0, stdout: expect.stringContaining('Remove COLLET_KEY_OLD') })
-    expect(done.stderr).toMatch(/Encrypted again: \d+ of \d+ \(data keys\)/)
+    expect(done.stderr).toMatch(/Re-encrypted: \d+ of \d+ \(data keys\)/)
     expect((await run(both, 'store', 'rekey')).stdout).toContain('under COLLET_KEY already')
     expect((await run({ COLLET_KEY: NEXT }, 'store', 'rekey', '--status')).stdout).toContain('generation 2')
     expect(await run({ COLLET_KEY: CURRENT }, 'store', 'rekey', '--status')).toMatchObject({ code: 3 })

@@ -80,7 +80,7 @@ async function serveOnce(): Promise<void> {
 it('lists tools of the config, and those of sources once they were accepted, without a server', async () => {
   expect(await idsOf()).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
   expect((await run('tools')).stderr).toBe(
-    'Not listed: the tools of the source Shop, of which none is known yet. A server reads it: run "./collet serve", and "./collet sources" then says how it is.\n',
+    'The tools of the source Shop are not listed, because no server has read it yet. Run "./collet serve"; then "./collet sources" shows its state.\n',
   )
   await serveOnce()
   await running?.close()
@@ -152,7 +152,7 @@ it('asks the server that runs for the config, which knows how sources are', asyn
 it('shows one tool, in words and whole', async () => {
   const { stdout } = await run('tools', 'show', 'Mail_Send')
   expect(stdout).toContain('Mail.Send@2.0.0')
-  expect(stdout).toMatch(/^May +changes something \(write\)$/m)
+  expect(stdout).toMatch(/^May +change something \(write\)$/m)
   expect(stdout).toMatch(/^Input +to: string, optional {2}Whom\.$/m)
   expect(stdout).toMatch(/versions 2\.0\.0, 1\.0\.0/)
   const whole = JSON.parse((await run('tools', 'show', 'Mail.Send', '--version', '1.0.0', '--json')).stdout)

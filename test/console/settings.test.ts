@@ -305,7 +305,7 @@ describe('Settings: clients and config', () => {
       await config.getByText('budgets').waitFor()
       writeFileSync(file, before.replace('calls: 10', 'calls: "many"'))
       await config.getByRole('button', { name: 'Reload config' }).click()
-      await config.getByText('The config was refused; the one before stays.').waitFor()
+      await config.getByText('The config was refused; the previous config stays in force.').waitFor()
       await checkAxe(page, 'a config that was refused')
     } finally {
       writeFileSync(file, before)

@@ -268,7 +268,7 @@ describe('a server that is killed while calls run', { timeout: LIMIT_MS }, () =>
       settle('not-run', '--as', 'not-run'),
     ])
     expect(settled.map(({ code, stderr }) => [code, stderr])).toEqual(
-      ids.map(() => [0, expect.stringMatching(/^as (?:cli:|operator )[^\n]*\n$/)]),
+      ids.map(() => [0, expect.stringMatching(/^Acting as (?:cli:|operator )[^\n]*\n$/)]),
     )
     expect(await settle('failed', '--as', 'not-run')).toMatchObject({
       code: 2,

@@ -71,10 +71,10 @@ describe('SIGHUP', () => {
 
   it('refuses a bad config with its line and reason, and keeps the one before', async () => {
     configure({ keys: [FIRST], more: 'limits: { perPrincipal: { rate: 0 } }' })
-    await hangUp('the one before stays')
+    await hangUp('the previous config stays in force')
     expect(server.output()).toMatch(/collet\.config\.ts: limits\.perPrincipal/)
     writeFileSync(join(folder, 'collet.config.ts'), 'export default {\n  auth: }\n')
-    await hangUp('the one before stays')
+    await hangUp('the previous config stays in force')
     expect(server.output()).toMatch(/collet\.config\.ts:2/)
     expect([await call(FIRST), await call(SECOND)]).toEqual([200, 200])
   })
@@ -94,7 +94,7 @@ describe('collet reload', () => {
     configure({ keys: [FIRST, SECOND] })
     const good = await reload()
     expect([good.code, good.stderr]).toEqual([0, expect.stringContaining('changed auth.apiKeys, log.level.')])
-    expect(good.stderr).toContain('as operator (start token)')
+    expect(good.stderr).toContain('Acting as operator (start token)')
     expect(await call(SECOND)).toBe(200)
     configure({ keys: [FIRST], more: 'limits: { perPrincipal: { rate: 0 } }' })
     const before = server.output().length

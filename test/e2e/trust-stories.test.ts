@@ -57,7 +57,10 @@ describe('stories of trust, on a server that is killed in the middle of each', (
   async function approve(lane: LaneName, { id, run }: { id: string; run: string }): Promise<void> {
     if (lane === 'OpenTool') {
       const { code, stderr } = await project.collet('approvals', 'approve', id)
-      expect([code, stderr]).toEqual([0, expect.stringMatching(/^as cli:.+ \(the store itself\)\n$/)])
+      expect([code, stderr]).toEqual([
+        0,
+        expect.stringMatching(/^Acting as cli:.+, directly on the store\n$/),
+      ])
       return
     }
     if (lane === 'openwop') {

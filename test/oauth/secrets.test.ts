@@ -197,7 +197,7 @@ describe('collet secrets', () => {
       ['secrets', 'set', 'API_KEY', '--principal', 'key:agent', ...at],
       `${VALUE}\n`,
     )
-    expect([put.code, put.stderr]).toEqual([0, 'as cli:tester (the store itself)\n'])
+    expect([put.code, put.stderr]).toEqual([0, 'Acting as cli:tester, directly on the store\n'])
     const ref = put.stdout.trim()
     await stage.call({ tool: 'Text.Secret' })
     expect(stage.given.at(-1)?.token).toBe(VALUE)
@@ -205,7 +205,7 @@ describe('collet secrets', () => {
     expect(listed.stdout).toContain(ref)
     expect(listed.stdout + listed.stderr).not.toContain(VALUE)
     expect((await collet(stage, ['vault', 'rotate', ...at])).stdout).toBe(
-      'Encrypted again: 1 credentials of 1 tenants.\n',
+      'Re-encrypted 1 credential of 1 tenant.\n',
     )
     await stage.call({ tool: 'Text.Secret' })
     expect(stage.given.at(-1)?.token).toBe(VALUE)

@@ -111,7 +111,7 @@ describe('POST /admin/reload', () => {
     expect(heard).toHaveLength(2)
   })
 
-  it('refuses a bad config with its reasons, and the one before stays', async () => {
+  it('refuses a bad config with its reasons, and keeps the previous config', async () => {
     const { server, change, breakWith, heard } = await start()
     breakWith(
       new ConfigError([{ severity: 'error', file: '/c.ts', where: 'limits.total', message: 'is wrong.' }]),

@@ -141,7 +141,7 @@ function hiddenNote({ hidden_values: hidden, hides_something: hides }: Approval)
 
 const approvalsApprove = operatorCommand({
   name: 'approvals approve',
-  summary: 'Approves a waiting call. It runs when its caller repeats it.',
+  summary: 'Approves a waiting call, which runs when its caller repeats it.',
   details: [
     'The approval is for exactly this call (caller, user, tool definition, input and credentials) and can be used once.',
     'It is written to the store directly, even while a server uses it; with --url the server is asked. Who decided, and why, is journaled.',
@@ -170,7 +170,7 @@ const approvalsApprove = operatorCommand({
     output.data(
       state === 'pending'
         ? `${id} has ${decisions.length} of ${quorum} approvals.`
-        : `${id} is approved. It runs when its caller repeats the call.`,
+        : `${id} is approved. The call runs when its caller repeats it.`,
     ),
 })
 

@@ -37,7 +37,8 @@ const reload = operatorCommand({
     }),
   operation: RELOAD_CONFIG,
   print({ applied, needs_restart: needRestart = [], refused = [] }, { output }) {
-    if (applied === null) output.note('The servers on this store were asked; their logs say what came of it.')
+    if (applied === null)
+      output.note('The servers on this store were asked to reload; their logs show the result.')
     else printReloaded({ applied, needRestart, refused }, output)
   },
   exit: ({ refused = [] }) => (refused.length > 0 ? EXIT.toolFailed : EXIT.ok),
@@ -51,7 +52,7 @@ function printReloaded(
     `Read the config again: ${applied.length === 0 ? 'nothing to change' : `changed ${applied.join(', ')}`}.`,
   )
   if (needRestart.length > 0) output.warn(`Needs a restart: ${needRestart.join(', ')}.`)
-  for (const problem of refused) output.warn(`Refused, and the one before stays: ${problem}`)
+  for (const problem of refused) output.warn(`Refused, so the previous state stays in force: ${problem}`)
 }
 
 /** Reads the config again for a running server. */
@@ -73,8 +74,8 @@ export function configSource(
       for (const problem of problems) output.error(problem)
       output.warn(
         isRefusal(outcome)
-          ? 'The config was refused; the one before stays.'
-          : 'The config could not be taken up; the one before stays.',
+          ? 'The config was refused; the previous config stays in force.'
+          : 'The config could not be taken up; the previous config stays in force.',
       )
     },
   }

@@ -16,6 +16,7 @@ import {
 } from '#cli/command'
 import { readHidden } from '#cli/input'
 import { type Columns, listCommand, operatorCommand } from '#cli/operator-command'
+import { counted } from '#cli/output'
 import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { defined } from '#kernel/base/defined'
 import { SILENT_LOGGER } from '#kernel/base/logger'
@@ -181,7 +182,10 @@ const vaultRotate = defineCommand<'store' | 'config'>({
       async (store) => await store.vault.rotate(operatorName(context), clock.nowMs()),
     )
     if (json) output.json(rotated)
-    else output.data(`Encrypted again: ${rotated.entries} credentials of ${rotated.tenants} tenants.`)
+    else
+      output.data(
+        `Re-encrypted ${counted(rotated.entries, 'credential')} of ${counted(rotated.tenants, 'tenant')}.`,
+      )
     return EXIT.ok
   },
 })

@@ -255,7 +255,7 @@ const NOTHING_TO_CHANGE_TO =
 function progressText(progress: KeyProgress): string {
   if (progress.step === 'announced') return 'Waiting until every server can read the new keys'
   const { what, done, total } = progress
-  return `Encrypted again: ${done} of ${total} (${what})`
+  return `Re-encrypted: ${done} of ${total} (${what})`
 }
 
 function endText(end: KeyChangeEnd): string {

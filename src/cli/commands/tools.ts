@@ -123,7 +123,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
 function notListed(sources: readonly string[]): string {
   const named = listed(sources)
   const one = sources.length === 1
-  return `Not listed: the tools of ${one ? 'the source' : 'the sources'} ${named}, of which none is known yet. A server reads ${one ? 'it' : 'them'}: run "collet serve", and "collet sources" then says how ${one ? 'it is' : 'they are'}.`
+  return `The tools of ${one ? 'the source' : 'the sources'} ${named} are not listed, because no server has read ${one ? 'it' : 'them'} yet. Run "collet serve"; then "collet sources" shows ${one ? 'its' : 'their'} state.`
 }
 
 /** A filter that names nothing is reported as a mistake. */

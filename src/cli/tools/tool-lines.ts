@@ -27,10 +27,10 @@ function section(heading: string, lines: readonly string[]): readonly string[] {
 }
 
 const TIERS: ReadonlyMap<string, string> = new Map([
-  ['pure', 'changes and reads nothing (pure)'],
-  ['read', 'only reads (read)'],
-  ['write', 'changes something (write)'],
-  ['exec', 'runs a program on the host (exec)'],
+  ['pure', 'change nothing and read nothing (pure)'],
+  ['read', 'only read (read)'],
+  ['write', 'change something (write)'],
+  ['exec', 'run a program on the host (exec)'],
 ])
 
 const REPLAYS: ReadonlyMap<string, string> = new Map([

@@ -23,7 +23,10 @@ export function createReloadRoutes(
         return { applied, needs_restart: needRestart, refused }
       } catch (error) {
         if (!isRefusal(error)) throw error
-        throw fault('request_invalid', `${error.message}\nThe config was refused; the one before stays.`)
+        throw fault(
+          'request_invalid',
+          `${error.message}\nThe config was refused; the previous config stays in force.`,
+        )
       }
     }),
   ]

@@ -61,7 +61,7 @@ describe('an entry of a client', () => {
       cwd: '/project/sub',
     })
     expect(options({ command: 'x', env: { A: hole('env:UNSET'), B: hole('input:other') } })).toBe(
-      `${hole('env:UNSET')}, ${hole('input:other')} has no value here; set it, or import again with --env UNSET=VALUE --env other=VALUE`,
+      `${hole('env:UNSET')}, ${hole('input:other')} have no value here; set them, or import again with --env UNSET=VALUE --env other=VALUE`,
     )
     expect(options({ command: 'x', envFile: 'gone.env' })).toContain('the file /project/gone.env')
   })

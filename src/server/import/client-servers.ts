@@ -227,7 +227,8 @@ function projectOf(file: string, folder: string): string {
 function whatIsMissing(missing: readonly Missing[]): string {
   const names = missing.map(({ name }) => `--env ${name}=VALUE`).join(' ')
   const which = missing.map(({ shown }) => shown).join(', ')
-  return `${which} has no value here; set it, or import again with ${names}`
+  const advice = missing.length === 1 ? 'has no value here; set it' : 'have no value here; set them'
+  return `${which} ${advice}, or import again with ${names}`
 }
 
 interface Missing {
