@@ -38,7 +38,7 @@ describe('parseArguments', () => {
     expect(() => parse('T', 'x', '-prot')).toThrow('does not take "-prot". Did you mean "--port"?')
   })
 
-  it('notices forgotten, surplus and repeated values', () => {
+  it('reports missing, surplus and repeated values', () => {
     expect(() => parse('T', '--config', '--watch')).toThrow('--config needs a value: --config F.')
     expect(() => parse('T', '--config')).toThrow('--config needs a value')
     expect(() => parse('T', '--config=')).toThrow('--config needs a value')
@@ -47,18 +47,18 @@ describe('parseArguments', () => {
     expect(parse('T', '--head', 'a', '--head', 'b').texts('head')).toEqual(['a', 'b'])
   })
 
-  it('takes words that begin with a dash: records do', () => {
+  it('accepts arguments that begin with a dash, as records do', () => {
     expect(parse('-Xyz', '--as', '-abc').positionals).toEqual(['-Xyz'])
     expect(parse('-Xyz', '--as', '-abc').text('as')).toBe('-abc')
     expect(parse('T', '--', '--watch').positionals).toEqual(['T', '--watch'])
   })
 
-  it('says which word is missing or too much', () => {
+  it('names the missing or surplus argument', () => {
     expect(() => parse()).toThrow('collet try needs TOOL: The tool.')
     expect(() => parse('T', '{}', 'x')).toThrow('collet try does not take "x".')
   })
 
-  it('asks for nothing when help is wanted', () => {
+  it('requires no arguments with --help', () => {
     expect(parseArguments(command, ['--help']).help).toBe(true)
     expect(parseArguments(command, ['-h', '--json'])).toMatchObject({ help: true, json: true })
   })
@@ -75,7 +75,7 @@ describe('parseArguments', () => {
     expect(parse('T', '--as', 'gone').oneOf('as', ['alive', 'gone'])).toBe('gone')
   })
 
-  it('gives back any value written with =', () => {
+  it('returns any value written with =', () => {
     const text = fc.string({ minLength: 1 }).filter((value) => !value.includes('\0'))
     fc.assert(
       fc.property(text, (value) => {

@@ -36,7 +36,7 @@ describe('collet approvals on a real store', () => {
     return { code, out: io.stdout, err: io.stderr }
   }
 
-  it('lists what waits, and shows what it is about', async () => {
+  it('lists pending approvals, and shows one in detail', async () => {
     const { code, out } = await run('list')
     expect([code, out.includes('approval-1'), out.includes('Doorbell.Ring@0.1.0')]).toEqual([0, true, true])
     const shown = await run('show', 'approval-1')
@@ -50,7 +50,7 @@ describe('collet approvals on a real store', () => {
   it.each([
     ['claimed', false, 'for user    (claimed, not proven) president\n'],
     ['proven', true, 'for user    president\n'],
-  ])('T-27: says of the user that it is %s', async (_what, isUserProven, line) => {
+  ])('OTC/T-27: marks the user as %s', async (_what, isUserProven, line) => {
     const { subject } = sampleParking().approval
     const named = { ...subject, userId: 'president', isUserProven }
     const parking = sampleParking({ id: 'approval-3', expiresAtMs: Date.UTC(2027, 0, 1), subject: named })
@@ -58,7 +58,7 @@ describe('collet approvals on a real store', () => {
     expect((await run('show', 'approval-3')).out).toContain(line)
   })
 
-  it('OWP-72: says yes as the person at the machine, once', async () => {
+  it('OWP-72: approves once, as the local user', async () => {
     const { code, out, err } = await run('approve', 'approval-1', '--reason', 'asked the customer')
     expect([code, out]).toEqual([0, 'approval-1 is approved. The call runs when its caller repeats it.\n'])
     expect(err).toBe('Acting as cli:tester, directly on the store\n')
@@ -75,7 +75,7 @@ describe('collet approvals on a real store', () => {
     expect((await run('list')).err).toContain('no such approvals')
   })
 
-  it('rule 30a: a second vote on the store itself is audited', async () => {
+  it('rule 30a: audits a second vote made directly on the store', async () => {
     const parking = sampleParking({ id: 'approval-2', expiresAtMs: Date.UTC(2027, 0, 1), quorum: 2 })
     await store.approvals.park(sampleCall({ record: 'record-2' }), parking)
     for (const _ of [1, 2]) expect((await run('approve', 'approval-2')).code).toBe(0)
@@ -85,7 +85,7 @@ describe('collet approvals on a real store', () => {
     ])
   })
 
-  it('says no, and refuses what is wrong', async () => {
+  it('rejects a call, and refuses invalid arguments', async () => {
     expect((await run('approve', 'approval-1', '--override')).code).toBe(2)
     expect((await run('approve', 'nobody')).code).toBe(2)
     expect((await run('reject', 'approval-1', '--reason', 'no')).out).toBe('approval-1 is rejected.\n')
@@ -95,7 +95,7 @@ describe('collet approvals on a real store', () => {
 })
 
 describe('collet approvals through a server', () => {
-  it('acts as the credential that was given, not as the start token, and says as whom', async () => {
+  it('acts as the given credential, not as the start token, and prints the identity', async () => {
     const server = await startApprovalServer()
     try {
       const { id } = await server.park('own')
@@ -132,7 +132,7 @@ describe('collet approvals through a server', () => {
     }
   })
 
-  it('sign-in prints an address that lets one browser in, whatever key there is, and needs the start token', async () => {
+  it('sign-in prints an address that signs one browser in, and needs the start token even if a key is set', async () => {
     const server = await startApprovalServer()
     try {
       const { id } = await server.park('sign-in')
@@ -158,7 +158,7 @@ describe('collet approvals through a server', () => {
     }
   })
 
-  it('lists, shows, links and decides with a key, and not without the scope', async () => {
+  it('lists, shows, links and decides with a key that has the scope, and not without it', async () => {
     const server = await startApprovalServer()
     try {
       const { id } = await server.park('cli')

@@ -27,7 +27,7 @@ describe('collet backup', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('copies what is only in the write-ahead log, while the store is in use, and leaves no trace in it', async () => {
+  it('copies the write-ahead log too, while the store is in use, and writes nothing to the store', async () => {
     const call = sampleCall()
     await store.claim(call)
     const before = store.readJournal([], 10)
@@ -57,7 +57,7 @@ describe('collet backup', () => {
     expect(readFileSync(copy(), 'utf8')).toBe('')
   })
 
-  it('leaves nothing behind when the store is no database', async () => {
+  it('leaves no file behind if the store is not a database', async () => {
     writeFileSync(
       join(folder, 'other.db'),
       'this is not a database, but it is long enough to be one'.repeat(9),
@@ -68,7 +68,7 @@ describe('collet backup', () => {
     expect(statSync(copy(), { throwIfNoEntry: false })).toBeUndefined()
   })
 
-  it('names COLLET_KEY where that is the key', async () => {
+  it('names COLLET_KEY if the key comes from that variable', async () => {
     const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
     const io = here({ environment })
     await run(io)

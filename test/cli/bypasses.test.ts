@@ -50,7 +50,7 @@ const entries = () => ({
 const names = (file = FILE, member = 'mcpServers') =>
   Object.keys(JSON.parse(readFileSync(path(file), 'utf8'))[member])
 
-describe('entries of a client that go around Collet', () => {
+describe('entries of a client that bypass Collet', () => {
   beforeEach(async () => {
     write(FILE, { mcpServers: entries(), other: 1 })
     const { stderr } = await run(['import', '--from', 'claude', '--yes'])
@@ -61,7 +61,7 @@ describe('entries of a client that go around Collet', () => {
     expect(names()).toEqual(['files', 'mail'])
   })
 
-  it('are named after connecting, and removed on request, with one copy of the file as it was', async () => {
+  it('are listed after connecting, and removed on request, with one backup of the original file', async () => {
     const before = readFileSync(path(FILE), 'utf8')
     const { code, stderr } = await run(['connect', 'claude', '--write'], ['y\n', '\n'])
     expect(code).toBe(0)
@@ -78,7 +78,7 @@ describe('entries of a client that go around Collet', () => {
     expect((await run(['doctor'])).stdout).not.toContain('without Collet')
   })
 
-  it('stay where a person says no, or where there is nobody to ask', async () => {
+  it('stay if the user declines, or without a terminal', async () => {
     expect((await run(['connect', 'claude', '--write'], ['y\n', 'n\n'])).stderr).toContain('--write --only')
     const { stderr } = await run(['connect', 'claude', '--write', '--yes'])
     expect(stderr).toContain('has it already')
@@ -86,7 +86,7 @@ describe('entries of a client that go around Collet', () => {
     expect(names()).toEqual(['files', 'mail', 'collet'])
   })
 
-  it('are removed by --only without a terminal; what Collet does not serve stays and is named', async () => {
+  it('are removed by --only without a terminal; entries that Collet does not serve stay and are listed', async () => {
     write(FILE, {
       mcpServers: { ...entries(), notes: { command: 'notes' }, off: { ...server('Files'), disabled: true } },
     })

@@ -13,7 +13,7 @@ import { FakeIo } from './fake-io.ts'
 const masterKey = Buffer.alloc(32, 9)
 const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
 
-describe('looking at calls in a real store', () => {
+describe('inspecting calls in a real store', () => {
   let folder = ''
   let store: Store
 
@@ -51,7 +51,7 @@ describe('looking at calls in a real store', () => {
     return { code, stdout: io.stdout, stderr: io.stderr }
   }
 
-  it('knows a tool by its own name too, from the config, and says what was probably meant', async () => {
+  it("accepts a tool's own name from the config too, and suggests a name for a misspelled one", async () => {
     const definition = `{ [Symbol.for('collet.tool')]: true, id: 'Crm.Find@1.0.0', name: 'look_up', description: 'Finds.',
       input: { type: 'object', properties: {} }, output: {}, run: () => 1 }`
     const config = `export default { store: 'sqlite:collet.db', tools: [${definition}] }`
@@ -69,7 +69,7 @@ describe('looking at calls in a real store', () => {
     )
   })
 
-  it('filters by tool, tenant and time, and shows how long each took', async () => {
+  it('filters by tool, tenant and time, and shows durations', async () => {
     const since = await run('calls', '--since', '1d')
     expect(since.stdout).toMatch(/abd-new +succeeded +Crm\.Find@1\.0\.0 +team1 +key:alice +\S+ +1500 ms/)
     expect(since.stdout).not.toContain('abc-old')
@@ -80,7 +80,7 @@ describe('looking at calls in a real store', () => {
     expect((await run('calls', '--tenant', 'team1', '--slow', '2000')).stderr).toContain('No call matches')
   })
 
-  it('counts what each team used', async () => {
+  it('counts the usage of each team', async () => {
     const { stdout } = await run('usage', '--by', 'tenant,tool', '--since', '30d')
     expect(stdout).toMatch(/^TENANT +TOOL +CALLS +ERRORS +REJECTED +SECONDS +COST +P50 MS +P95 MS$/m)
     expect(stdout).toMatch(/^team1 +Crm\.Find@1\.0\.0 +1 +0 +0 +1\.5 +1 +1500 +1500$/m)
@@ -94,7 +94,7 @@ describe('looking at calls in a real store', () => {
     expect((await run('usage', '--by', 'team')).stderr).toContain('--by expects tenant, principal, tool')
   })
 
-  it('tells what is left of budgets by the config that is there', async () => {
+  it('prints what is left of the budgets in the config', async () => {
     expect((await run('budgets')).stderr).toContain('No budget has been used yet')
     const lengthMs = 86_400_000
     const startMs = Math.floor(Date.now() / lengthMs) * lengthMs
@@ -109,7 +109,7 @@ describe('looking at calls in a real store', () => {
     expect(known.stdout).toMatch(/^team1 +- +1d +calls +100 +30 +70 +\d{4}-/m)
   })
 
-  it('prints calls as they change until it is stopped, and only those that are meant', async () => {
+  it('prints matching calls as they change, until it is stopped', async () => {
     const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, clock: SYSTEM_CLOCK })
     const filter = ['--tool', 'crm.*', '--state', 'error,succeeded', '--store', 'sqlite:collet.db']
     const following = io.run('calls', '--follow', ...filter)
@@ -139,14 +139,14 @@ describe('looking at calls in a real store', () => {
     expect((await run('calls', '--follow', '--limit', '5')).stderr).toContain('--limit is for the list')
   })
 
-  it('says what a time looks like', async () => {
+  it('explains the format of a time', async () => {
     const { code, stderr } = await run('calls', '--since', 'yesterday')
     expect(code).toBe(2)
     expect(stderr).toContain('or how long ago, like 30m, 12h or 7d')
     expect((await run('calls', '--since', '1h', '--until', '2h')).stderr).toContain('must be before')
   })
 
-  it('shows input, outcome and timeline by the beginning of an id, and journals who looked', async () => {
+  it('shows input, outcome and timeline for an id prefix, and journals who read them', async () => {
     const { code, stdout, stderr } = await run('calls', 'show', 'abd')
     expect(code).toBe(0)
     expect(stdout).toMatch(/^record +abd-new$/m)
@@ -159,7 +159,7 @@ describe('looking at calls in a real store', () => {
     expect(journal.stdout).toMatch(/call\.shown record=abd-new .*by=cli:tester/)
   })
 
-  it('lists what an ambiguous beginning may mean, and chooses none of them', async () => {
+  it('lists the matches of an ambiguous prefix, and chooses none', async () => {
     const { code, stdout, stderr } = await run('calls', 'show', 'ab')
     expect(code).toBe(2)
     expect(stdout).toBe('')

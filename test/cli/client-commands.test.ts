@@ -105,7 +105,7 @@ describe('collet call', () => {
   })
 
   it.each(['T.B', 'T.A@2', 'T.A@1.0.1', 'nonsense'])(
-    'takes %s, which the server does not offer, for a mistake of the command line',
+    'reports %s, which the server does not offer, as a usage error',
     async (tool) => {
       const io = new FakeIo(failing(new CallFailure('server', 'Refused.', { status: 400 })))
       expect(await io.run('call', tool)).toBe(2)
@@ -113,14 +113,14 @@ describe('collet call', () => {
   )
 
   it.each(['T.A', 'T.A@1', 'T.A@01.0.0'])(
-    'takes the refusal of %s, which it does, as the server’s',
+    'reports a refusal of %s, which the server offers, as an error of the server',
     async (tool) => {
       const io = new FakeIo(failing(new CallFailure('server', 'Refused.', { status: 400 })))
       expect(await io.run('call', tool)).toBe(3)
     },
   )
 
-  it('hands over secrets, tokens and the user', async () => {
+  it('sends secrets, tokens and the user', async () => {
     const seen: Seen = {}
     const io = new FakeIo(clientOf({}, seen), { stdin: chunks('from-stdin\n') })
     const argv = ['--secret', 'A=a=1', '--secret', 'B=-', '--token', 'google=t', '--user', 'u1']
@@ -147,7 +147,7 @@ describe('collet call', () => {
     expect(io.stderr).not.toContain('hunter2')
   })
 
-  it('shows what to change, without obeying what the server wrote', async () => {
+  it('shows what to change, and escapes control characters of the server', async () => {
     const failure = new CallFailure('validation', 'Bad\u001b[2J input', {
       parameterErrors: { b: 'Must be a number' },
     })
@@ -157,7 +157,7 @@ describe('collet call', () => {
     expect(io.stderr).not.toContain('\u001b')
   })
 
-  it('gives failures to machines as data', async () => {
+  it('prints failures as JSON with --json', async () => {
     const io = new FakeIo(failing(new CallFailure('tool', 'No.', { developerMessage: 'inside' })))
     expect(await io.run('call', 'T.A', '--json')).toBe(1)
     expect(JSON.parse(io.stdout)).toMatchObject({ ok: false, error: { class: 'tool', message: 'No.' } })
@@ -174,7 +174,7 @@ describe('collet call', () => {
 describe('collet tools --url', () => {
   const hasNoRoutes = { fetch: async () => new Response('', { status: 404 }) }
 
-  it('lists what a server of another make offers, which tells no facts', async () => {
+  it('lists the tools of a server of another vendor, which sends no policies', async () => {
     const io = new FakeIo({ ...clientOf({}), ...hasNoRoutes })
     expect(await io.run('tools', '--url', 'http://h:1')).toBe(0)
     expect(io.stdout.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
@@ -184,7 +184,7 @@ describe('collet tools --url', () => {
     ])
   })
 
-  it('says when nobody answers', async () => {
+  it('reports that no server answers', async () => {
     const fetch = async () => {
       throw new TypeError('fetch failed')
     }

@@ -40,7 +40,7 @@ const snippet = async (...argv: string[]) => JSON.parse((await run(argv)).stdout
 const URL = 'http://127.0.0.1:4100/mcp'
 
 describe('collet connect', () => {
-  it('prints what each client takes: the address, or a program that serves this folder', async () => {
+  it('prints the entry for each client: the address, or a program that serves this folder', async () => {
     expect(await snippet('claude-code')).toEqual({ mcpServers: { collet: { type: 'http', url: URL } } })
     expect(await snippet('cursor')).toEqual({ mcpServers: { collet: { url: URL } } })
     expect(await snippet('vscode')).toEqual({ servers: { collet: { type: 'http', url: URL } } })
@@ -74,7 +74,7 @@ describe('collet connect', () => {
     expect((await run(['claude'])).stderr).toContain('claude_desktop_config.json')
   })
 
-  it('names the variable of the key once the server wants one, and never a key', async () => {
+  it('names the variable of the key if the server requires one, and never a key', async () => {
     const auth = { apiKeys: [{ id: 'ann', key: 'k-canary-0123456789abcdef' }] }
     writeFileSync(path('collet.config.json'), JSON.stringify({ auth, server: { port: 4200 } }))
     const cursor = await run(['cursor'])
@@ -91,7 +91,7 @@ describe('collet connect', () => {
     })
   })
 
-  it('writes one entry, keeps the rest and a copy, and the second time changes nothing', async () => {
+  it('writes one entry, keeps the rest and a copy, and changes nothing the second time', async () => {
     const file = path('.vscode', 'mcp.json')
     const before = '{\n  // mine\n  "servers": {\n    "a": { "command": "x" }, // first\n  },\n}\n'
     mkdirSync(dirname(file))
@@ -108,7 +108,7 @@ describe('collet connect', () => {
     expect(readdirSync(dirname(file))).toHaveLength(2)
   })
 
-  it('makes the file, follows a link to it, and asks first', async () => {
+  it('asks first, creates the file, and follows a link to it', async () => {
     const answer = (text: string) => ({ stdin: Object.assign(chunks(text), { isTTY: true }) })
     expect((await run(['cursor', '--write'], answer('n\n'))).code).toBe(2)
     expect((await run(['cursor', '--write'])).stderr).toContain('Use --yes')
@@ -138,7 +138,7 @@ describe('collet connect', () => {
     ),
   )
   it.each(WRITTEN)(
-    '%s, from a %s, %s: knows its own entry again',
+    '%s, from a %s, %s: recognises its own entry',
     async (client, _kind, _way, words, program) => {
       const { code, stdout, stderr } = await run([client, '--write', '--json', '--yes', ...words], program)
       expect([code, stderr]).toEqual([0, ''])
@@ -151,7 +151,7 @@ describe('collet connect', () => {
     },
   )
 
-  it('does not count the entry it wrote for a server elsewhere as going around Collet', async () => {
+  it('does not report its own entry for a remote server as a bypass', async () => {
     const { stdout } = await run([
       'cursor',
       '--write',
@@ -163,7 +163,7 @@ describe('collet connect', () => {
     expect(JSON.parse(stdout)).toMatchObject({ changed: true, around: [] })
   })
 
-  it('leaves alone what it does not understand, and says what to do instead', async () => {
+  it('does not change a file that it cannot parse, and explains what to do instead', async () => {
     writeFileSync(path('.mcp.json'), '{ "mcpServers": [')
     const broken = await run(['claude-code', '--write', '--yes'])
     expect([broken.code, JSON.parse(broken.stdout)]).toEqual([2, await snippet('claude-code')])

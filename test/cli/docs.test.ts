@@ -9,7 +9,7 @@ import { renderPage } from '../../scripts/cli-docs.ts'
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')
 
 describe('docs/cli.md', () => {
-  it('is what npm run docs:cli writes', async () => {
+  it('is the output of npm run docs:cli', async () => {
     expect(read('cli.md')).toBe(renderPage(await loadCommands()))
   })
 })
@@ -20,12 +20,12 @@ describe('docs/configuration.md', () => {
     [...table.matchAll(/^\| *`([\w.]+)` *\| *(.+?) *\|/gm)].map(([, key = '', value = '']) => [key, value]),
   )
 
-  it('has a row for every key, and no other', () => {
+  it('has a row for every key, and no other rows', () => {
     const documented = [...rows.keys()].filter((key) => /^[a-z]/.test(key))
     expect(documented.sort()).toEqual(keysOf(CONFIG_SCHEMA).sort())
   })
 
-  it('states the defaults that the code has', () => {
+  it('states the defaults of the code', () => {
     const defaults = parseConfig({}, 'x')
     expect(rows.get('server.host')).toBe(`\`${defaults.server.host}\``)
     expect(rows.get('server.port')).toBe(`\`${defaults.server.port}\``)

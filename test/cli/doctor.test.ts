@@ -57,7 +57,7 @@ describe('collet doctor', () => {
       { workingFolder: folder, clock: SYSTEM_CLOCK, ...changes },
     )
 
-  it('F3, F15: says what in the config is about nothing, with what was probably meant', async () => {
+  it('F3, F15: reports names in the config that match nothing, with a suggestion', async () => {
     config({
       server: { port: 0 },
       toolsets: { crm: { include: ['source:Crm'] } },
@@ -77,7 +77,7 @@ describe('collet doctor', () => {
     ])
   })
 
-  it('OWP-57: says which entries of keys open nothing, because the key lacks a scope', async () => {
+  it('OWP-57: reports allow-list entries that have no effect because the key lacks a scope', async () => {
     rmSync(join(folder, 'collet.config.json'))
     writeFileSync(
       join(folder, 'collet.config.mjs'),
@@ -117,7 +117,7 @@ describe('collet doctor', () => {
   it.each([
     ['limits.byTool', { limits: { byTool: { 'Mail.Send': { concurrent: 1 } } } }],
     ['approvals.perTool', { approvals: { perTool: { 'Mail.Send': { quorum: 2 } } } }],
-  ])('finds what a server would refuse: %s of a tool that is not there', async (where, content) => {
+  ])('finds what a server would refuse: %s for a tool that does not exist', async (where, content) => {
     config(content)
     const { code, check } = await examine(here())
     expect([code, check('config')]).toEqual([
@@ -135,7 +135,7 @@ describe('collet doctor', () => {
     expect(io.stdout).not.toContain('✗')
   })
 
-  it('shows lines to add as lines, and commands as they are typed here', async () => {
+  it('prints lines to add on separate lines, and commands as the user types them here', async () => {
     const tool = (version: string) => `{
       [Symbol.for('collet.tool')]: true, id: 'Repo.List@${version}', description: 'Lists repositories.',
       input: { type: 'object' }, output: {}, policy: { safetyTier: 'read' },
@@ -167,7 +167,7 @@ describe('collet doctor', () => {
     expect(check('clock')).toMatchObject({ level: 'ok' })
   })
 
-  it('F13: sees keys, sources and what waits in the store, and tools knows of sources too', async () => {
+  it('F13: reports keys, sources and pending items of the store; collet tools lists the sources too', async () => {
     key()
     rmSync(join(folder, 'collet.config.json'))
     const scoped = { type: 'object', properties: {} }
@@ -204,7 +204,7 @@ describe('collet doctor', () => {
     expect(said).toContain('collet calls settle records what happened')
   })
 
-  it('leaves no trace in the journal', async () => {
+  it('writes nothing to the journal', async () => {
     key()
     const path = join(folder, '.collet', 'collet.db')
     const store = openSqliteStore({ path, masterKey: Buffer.alloc(32) })
@@ -216,7 +216,7 @@ describe('collet doctor', () => {
     await store.close()
   })
 
-  it('looks at a database on PostgreSQL, living or away, and never prints its password', async () => {
+  it('checks a PostgreSQL database, reachable or not, and never prints its password', async () => {
     const url = await createDatabase('doctored')
     const masterKey = Buffer.alloc(32)
     await migrateStore(url, { dataFolder: folder, masterKey }, 'migrate')
@@ -258,7 +258,7 @@ describe('collet doctor', () => {
     expect(dead.said).not.toContain('hunter2')
   })
 
-  it('names every problem of the config', async () => {
+  it('reports every problem of the config', async () => {
     config({ prot: 1, server: { hots: 'x' } })
     const io = here()
     expect(await io.run('doctor')).toBe(2)
@@ -274,7 +274,7 @@ describe('collet doctor', () => {
     expect(check('tools')).toMatchObject({ level: 'fail' })
   })
 
-  it('OTC-97: reports what serve would refuse, and OTC-103: what it would warn of', async () => {
+  it('OTC-97: reports what serve would refuse, and OTC-103: what it would warn about', async () => {
     config({ server: { port: 0, host: '0.0.0.0' } })
     const { code, check } = await examine(here())
     expect(code).toBe(2)
@@ -290,7 +290,7 @@ describe('collet doctor', () => {
     expect((await examine(here())).check('access')).toMatchObject({ level: 'ok' })
   })
 
-  it('OWP-57: says what to do about a name of an allow-list that no tool has', async () => {
+  it('OWP-57: explains what to do about a name in an allow-list that matches no tool', async () => {
     const strong = 'aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5oQ7sU9w'
     config({ server: { port: 0 }, auth: { apiKeys: [{ id: 'a', key: strong, tools: ['openwop:Gone'] }] } })
     expect((await examine(here())).check('access')).toMatchObject({
@@ -300,7 +300,7 @@ describe('collet doctor', () => {
     })
   })
 
-  it('sees a key file that others can read, a broken one and a lost one', async () => {
+  it('reports a key file that others can read, a broken one and a missing one', async () => {
     key(undefined, 0o644)
     expect((await examine(here())).check('key')).toMatchObject({
       level: 'fail',
@@ -319,7 +319,7 @@ describe('collet doctor', () => {
     expect(check('key')?.message).toContain('these decode to 5 bytes')
   })
 
-  it('sees a database that is none, and one that does not open', async () => {
+  it('reports a file that is not a database, and a database that does not open', async () => {
     key()
     writeFileSync(
       join(folder, '.collet', 'collet.db'),
@@ -335,7 +335,7 @@ describe('collet doctor', () => {
     expect((await examine(refusing)).check('store')?.message).toContain('the key does not fit')
   })
 
-  it('warns of a port that is taken', async () => {
+  it('warns about a port that is taken', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => server.once('listening', resolve))
     const address = server.address()
@@ -347,7 +347,7 @@ describe('collet doctor', () => {
     expect(check('port')).toMatchObject({ level: 'warn', message: `127.0.0.1:${port} is in use` })
   })
 
-  it('warns of a clock behind the store', async () => {
+  it('warns about a clock that is behind the store', async () => {
     utimesSync(database(), new Date(), new Date(Date.now() + 3_600_000))
     key()
     expect((await examine(here())).check('clock')).toMatchObject({ level: 'warn' })
@@ -355,12 +355,12 @@ describe('collet doctor', () => {
 })
 
 describe('checks of the machine', () => {
-  it('wants Node 24', () => {
+  it('requires Node 24', () => {
     expect(checkNode('24.0.0').level).toBe('ok')
     expect(checkNode('22.9.0')).toMatchObject({ level: 'fail', advice: 'Install Node 24 or newer.' })
   })
 
-  it('wants a sane year and a monotonic clock that goes forward', () => {
+  it('requires a plausible year and a monotonic clock that advances', () => {
     const at = (nowMs: number, ...ticks: number[]) =>
       checkClock({ nowMs: () => nowMs, monotonicMs: () => ticks.shift() ?? 0 })
     expect(at(Date.UTC(2026, 5, 1), 1, 2).level).toBe('ok')

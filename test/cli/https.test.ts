@@ -57,14 +57,14 @@ async function run(...argv: string[]) {
 }
 
 describe('the command line and a server that speaks https', () => {
-  it('calls it with the authority that is named', async () => {
+  it('calls it when its certificate authority is configured', async () => {
     const { code, stdout } = await runCollet(['call', 'Say.Hello', '--url', server.url], {
       env: { NODE_EXTRA_CA_CERTS: join(folder, 'cert.pem') },
     })
     expect([code, stdout.trim()]).toEqual([0, '"hello"'])
   })
 
-  it('says what to do when the authority is not known, or the scheme is the wrong one', async () => {
+  it('explains what to do if the authority is unknown or the scheme is wrong', async () => {
     const elsewhere = new FakeIo(REAL_SERVICES, { workingFolder: tmpdir(), clock: SYSTEM_CLOCK })
     const code = await elsewhere.run('call', 'Say.Hello', '--url', server.url)
     const unknown = { code, stderr: elsewhere.stderr }
@@ -73,7 +73,7 @@ describe('the command line and a server that speaks https', () => {
     expect([plain.code, plain.stderr]).toEqual([3, expect.stringContaining('write https://')])
   })
 
-  it('takes the certificate of the config for the server of this machine, and no other', async () => {
+  it('accepts only the certificate of the config for the server on this machine', async () => {
     const called = await run('call', 'Say.Hello')
     expect([called.code, called.stdout.trim()]).toEqual([0, '"hello"'])
     const own = await run('sources', '--url', server.url, '--json')
@@ -98,7 +98,7 @@ describe('the command line and a server that speaks https', () => {
     expect(stderr).toContain('--url https://…')
   })
 
-  it('has a doctor that looks at the certificate', async () => {
+  it('checks the certificate with collet doctor', async () => {
     const { stdout } = await run('doctor', '--json')
     const message = `${join(folder, 'cert.pem')} is good until`
     expect(JSON.parse(stdout)).toContainEqual(

@@ -87,7 +87,7 @@ const PROJECT_FILES = [
 
 describe('a file of the project', () => {
   it.each(PROJECT_FILES)(
-    'of %s (%s) starts and reaches nothing by being there',
+    'of %s (%s) starts nothing and sends nothing without consent',
     async (client, file, member) => {
       write(`repo/${file}`, { [member]: pair() })
       for (const argv of [
@@ -118,7 +118,7 @@ describe('a file of the project', () => {
     },
   )
 
-  it('in TOML is told apart in the same way', async () => {
+  it('in TOML is distinguished in the same way', async () => {
     write(
       'repo/.codex/config.toml',
       `[mcp_servers.evil]\ncommand = "touch"\nargs = ["${path('ran-evil')}"]\n`,
@@ -131,7 +131,7 @@ describe('a file of the project', () => {
     expect(hasRun('evil')).toBe(false)
   })
 
-  it("is the project's also where it is a link to another file", async () => {
+  it('belongs to the project even if it is a link to another file', async () => {
     write('elsewhere.json', { mcpServers: pair() })
     mkdirSync(path('repo'))
     symlinkSync(path('elsewhere.json'), path('repo/.mcp.json'))
@@ -139,7 +139,7 @@ describe('a file of the project', () => {
     expect(nothingHappened()).toEqual(NOTHING)
   })
 
-  it("is not the project's where the home folder is the working folder", async () => {
+  it('does not belong to the project if the home folder is the working folder', async () => {
     write('repo/.cursor/mcp.json', { mcpServers: { own: traced('own') } })
     rmSync(path('home'), { recursive: true, force: true })
     symlinkSync(path('repo'), path('home'))
@@ -151,7 +151,7 @@ describe('a file of the project', () => {
 })
 
 describe("the user's own file", () => {
-  it('starts nothing without a terminal or --yes, and shows what it would start', async () => {
+  it('starts nothing without a terminal or --yes, and lists what it would start', async () => {
     write('home/.cursor/mcp.json', { mcpServers: pair() })
     mkdirSync(path('repo'))
     const { code, stderr } = await run(['--from', 'cursor'])
@@ -160,7 +160,7 @@ describe("the user's own file", () => {
     expect(nothingHappened()).toEqual(NOTHING)
   })
 
-  it('starts what is chosen by number or name, all of it for an empty line', async () => {
+  it('starts the servers chosen by number or name, all of them for an empty line', async () => {
     write('home/.cursor/mcp.json', { mcpServers: { a: traced('a'), b: traced('b'), 'c-d': traced('c') } })
     mkdirSync(path('repo'))
     const chosen = async (answer: string) => (await run(['--from', 'cursor'], [answer, 'n\n', '\n'])).code
@@ -175,7 +175,7 @@ describe("the user's own file", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('They list: a, b, c-d.')])
   })
 
-  it('is not hidden by an entry of the project with the same name: both are shown and told apart', async () => {
+  it('is not hidden by an entry of the project with the same name: both are listed with their origin', async () => {
     write('home/.claude.json', { mcpServers: { github: traced('mine') } })
     write('repo/.mcp.json', { mcpServers: { github: traced('theirs') } })
     const mine = await run(['--from', 'claude-code', '--yes'])
@@ -190,7 +190,7 @@ describe("the user's own file", () => {
     expect(await keys()).toEqual(['Github', 'Github2'])
   })
 
-  it('asks for the values of inputs only after the yes, and only for what was chosen', async () => {
+  it('asks for the values of inputs only after consent, and only for the chosen servers', async () => {
     const entry = (id: string) => ({ ...traced(id), env: { T: hole(`input:${id}`) } })
     write('home/.config/Code/User/mcp.json', {
       inputs: [
@@ -209,7 +209,7 @@ describe("the user's own file", () => {
   })
 })
 
-describe('what was decided in Claude Code', () => {
+describe('decisions made in Claude Code', () => {
   const settings = { disabledMcpjsonServers: ['evil'] }
   it.each([
     ['home/.claude/settings.json', settings],
@@ -225,7 +225,7 @@ describe('what was decided in Claude Code', () => {
     expect([hasRun('evil'), hasRun('good')]).toEqual([false, true])
   })
 
-  it('a yes is shown and is the default; a repository cannot bring its own', async () => {
+  it('an approval is shown and is the default; a repository cannot contain its own', async () => {
     write('repo/.mcp.json', { mcpServers: { good: traced('good'), evil: traced('evil') } })
     write('home/.claude/settings.json', { enabledMcpjsonServers: ['good'] })
     write('repo/.claude/settings.json', { enableAllProjectMcpServers: true, enabledMcpjsonServers: ['evil'] })
@@ -240,8 +240,8 @@ describe('what was decided in Claude Code', () => {
   })
 })
 
-describe('what else may hide in a file', () => {
-  it('shows files of variables and folders, and reads no endless file', async () => {
+describe('hidden content of a file', () => {
+  it('shows environment files and folders, and reads no endless file', async () => {
     write('home/.cursor/mcp.json', {
       mcpServers: { a: { ...traced('a'), envFile: '/dev/zero', cwd: `${hole('FAKE_SECRET')}/x` } },
     })
@@ -254,7 +254,7 @@ describe('what else may hide in a file', () => {
     expect(hasRun('a')).toBe(false)
   })
 
-  it('spells out characters that would hide a part of the command', async () => {
+  it('escapes characters that would hide a part of the command', async () => {
     write('home/.cursor/mcp.json', {
       mcpServers: { 'a\u202e': { command: 'sh', args: ['-c', 'ok\r\u001b[2K\u202eevil\nrm'] } },
     })
@@ -265,7 +265,7 @@ describe('what else may hide in a file', () => {
     for (const hidden of ['\u202e', '\r', '\u001b[2K']) expect(stderr).not.toContain(hidden)
   })
 
-  it('is not a list of servers for `import FILE` until a person says so', async () => {
+  it('is not imported by `import FILE` without consent', async () => {
     mkdirSync(path('repo'))
     write('repo/some.json', { openapi: '3.1.0', servers: pair() })
     expect((await run(['some.json'], ['\n'])).code).toBe(2)

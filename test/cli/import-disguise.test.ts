@@ -39,7 +39,7 @@ const traced = (name: string) => ({
 })
 const hasRun = (name: string) => existsSync(path(`ran-${name}`))
 
-describe('the list of what would be started', () => {
+describe('the list of programs to start', () => {
   it.each([
     ['a bare name in an address', { url: 'http://127.0.0.1:9/mcp?s=$FAKE_SECRET' }],
     ['a value inside an object', { url: 'http://127.0.0.1:9/', headers: { a: { b: hole('FAKE_SECRET') } } }],
@@ -58,7 +58,7 @@ describe('the list of what would be started', () => {
     expect(stderr).not.toContain('canary')
   })
 
-  it("shows the values that a project's file sets, because some of them decide what runs", async () => {
+  it("shows the values that a project's file sets, because some of them determine what runs", async () => {
     const env = { NODE_OPTIONS: '--require ./evil.cjs', API_TOKEN: 'sk-1', HOST: hole('FAKE_SECRET') }
     write('repo/.mcp.json', { mcpServers: { nice: { command: 'npx', args: ['-y', 'nice'], env } } })
     const project = await run(['--from', 'claude-code', '--project'])
@@ -72,7 +72,7 @@ describe('the list of what would be started', () => {
 })
 
 describe('an answer', () => {
-  it('that is a number means the place in the list, also where a server has that number as its name', async () => {
+  it('that is a number is the position in the list, even if a server has that number as its name', async () => {
     write('home/.cursor/mcp.json', { mcpServers: { good: traced('good') } })
     write('repo/.cursor/mcp.json', { mcpServers: { other: traced('other'), ' 1': traced('spaced') } })
     write('repo/.vscode/mcp.json', { servers: { '1': traced('evil') } })
@@ -80,7 +80,7 @@ describe('an answer', () => {
     expect(['good', 'other', 'spaced', 'evil'].filter(hasRun)).toEqual(['good'])
   })
 
-  it('that is a name of two different servers starts neither', async () => {
+  it('that names two different servers starts neither', async () => {
     write('home/.cursor/mcp.json', { mcpServers: { github: traced('mine') } })
     write('repo/.cursor/mcp.json', { mcpServers: { github: traced('theirs') } })
     const { code, stderr } = await run(['--from', 'cursor', '--project'], ['github\n'])
@@ -89,11 +89,11 @@ describe('an answer', () => {
   })
 })
 
-describe('a no', () => {
+describe('a rejection', () => {
   const list = () => write('repo/.mcp.json', { mcpServers: { evil: traced('evil'), good: traced('good') } })
 
   it.each([['--from', 'copilot', '--project'], ['--from', '.mcp.json'], ['.mcp.json']])(
-    'in one client holds for its file, however the command names it: %s %s %s',
+    'in one client applies to its file, however the command names it: %s %s %s',
     async (...argv) => {
       list()
       write('home/.claude/settings.json', { disabledMcpjsonServers: ['evil'] })
@@ -103,7 +103,7 @@ describe('a no', () => {
     },
   )
 
-  it('counts from the folder that CLAUDE_CONFIG_DIR names', async () => {
+  it('is read from the folder that CLAUDE_CONFIG_DIR names', async () => {
     list()
     write('other/.claude.json', { projects: { [path('repo')]: { disabledMcpjsonServers: ['evil'] } } })
     const more = { CLAUDE_CONFIG_DIR: path('other') }
@@ -111,7 +111,7 @@ describe('a no', () => {
     expect([hasRun('evil'), hasRun('good')]).toEqual([false, true])
   })
 
-  it('of an organisation counts by name, for files of the user too', async () => {
+  it("of an organisation applies by name, also to the user's files", async () => {
     write('home/.claude.json', { mcpServers: { evil: traced('evil'), good: traced('good') } })
     write('home/.claude/settings.json', { deniedMcpServers: [{ serverName: 'evil' }] })
     await run(['--from', 'claude-code', '--yes'])
@@ -120,7 +120,7 @@ describe('a no', () => {
 })
 
 describe('a name', () => {
-  it('is shown without its control characters where it is repeated', async () => {
+  it('is printed without its control characters', async () => {
     write('home/.cursor/mcp.json', { mcpServers: { 'a\u001b[2Kb\u202e': traced('a') } })
     const { stderr } = await run(['--from', 'cursor', '--server', 'nope\u001b'])
     expect(stderr).toContain('There is no server')

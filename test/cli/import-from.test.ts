@@ -65,7 +65,7 @@ describe('a file that looks like a list of servers', () => {
 })
 
 describe('collet import --from', () => {
-  it('makes config and database, and imports every server that a client lists', async () => {
+  it('creates config and database, and imports every server that a client lists', async () => {
     write('home/.cursor/mcp.json', {
       mcpServers: {
         one: { ...server('weather-server', 'read_sky'), env: { KEY: 's-canary' } },
@@ -97,7 +97,7 @@ describe('collet import --from', () => {
     expect(await stored()).toEqual(sources)
   })
 
-  it('names the next step: to serve, or to connect where a server of this store runs', async () => {
+  it('prints the next step: serve, or connect if a server of this store runs', async () => {
     write('home/.cursor/mcp.json', { mcpServers: { one: server('One', 'read_sky') } })
     const first = await run(['--from', 'cursor', '--yes'])
     expect(first.stderr).toContain(
@@ -125,7 +125,7 @@ describe('collet import --from', () => {
     expect(later.stderr).toContain('Four is added. "collet serve" serves it;')
   })
 
-  it('passes the way out and nothing else to programs, and shows what they write', async () => {
+  it('passes only the proxy variables to programs, and prints their output', async () => {
     write('list.json', { servers: { a: server('A', 'x') } })
     const { stderr } = await run(['list.json', '--yes'])
     expect(stderr).toContain('a | proxy http://proxy:1 other undefined')
@@ -135,7 +135,7 @@ describe('collet import --from', () => {
     expect((await stored()).map(({ key }) => key)).toEqual(['A', 'B'])
   })
 
-  it('a credential that was renewed updates its source and nothing else of it; another account stays another', async () => {
+  it('a renewed credential updates only the credential of its source; another account remains a separate source', async () => {
     const entry = (token: string) => ({ ...server('Mail', 'read_a', 'send_b'), env: { TOKEN: token } })
     const tokens = async () => (await stored()).map(({ key, options }) => [key, options.env])
     write('list.json', { mcpServers: { mail: entry('t-1') } })
@@ -189,14 +189,14 @@ describe('collet import --from', () => {
     ])
   })
 
-  it('adds no source that --read-only leaves nothing of', async () => {
+  it('adds no source that has no tools left with --read-only', async () => {
     write('list.json', { servers: { a: server('A', 'read_x'), b: server('B', 'write_x') } })
     const { stderr } = await run(['list.json', '--yes', '--read-only'])
     expect(stderr).toContain('b was not added: none of its tools says that it only reads.')
     expect((await stored()).map(({ key }) => key)).toEqual(['A'])
   })
 
-  it('goes on when one fails, and says at the end what to do about each', async () => {
+  it('continues if one fails, and prints advice for each at the end', async () => {
     write('list.json', {
       mcpServers: {
         needs: { command: 'x', env: { T: hole('env:UNSET') } },
@@ -221,7 +221,7 @@ describe('collet import --from', () => {
     expect(await stored()).toMatchObject([{ key: 'Good', options: { connectTimeoutMs: 5000 } }])
   })
 
-  it('says what to do about a credential that is not taken, and takes no advice from what a server writes', async () => {
+  it('explains what to do about a rejected credential, and ignores advice in the text of a server', async () => {
     const shut = createServer((_request, response) => response.writeHead(401).end())
     await new Promise<void>((resolve) => shut.listen(0, '127.0.0.1', resolve))
     const { port } = shut.address() as AddressInfo
@@ -239,7 +239,7 @@ describe('collet import --from', () => {
     expect(liar).not.toMatch(/Install|--timeout|Write a token/)
   })
 
-  it('asks what to start, for what the client would ask, whether to trust annotations, and whether to add', async () => {
+  it('asks what to start, for inputs of the client, whether to trust annotations, and whether to add', async () => {
     const entry = { ...server('Files', 'read_a', 'read_b', 'write_c'), env: { T: hole('input:token') } }
     write('.vscode/mcp.json', {
       inputs: [{ id: 'token', type: 'promptString', description: 'Token of Files', password: true }],
@@ -256,7 +256,7 @@ describe('collet import --from', () => {
     ])
   })
 
-  it('imports only what reads, and warns of a name that nothing has', async () => {
+  it('imports only tools that read, and warns about a name that matches no tool', async () => {
     write('list.json', { mcpServers: { a: server('A', 'read_a', 'write_b') } })
     const narrowed = await run(['--from', 'list.json', '--yes', '--read-only', '--include', 'raed*'])
     expect(narrowed.stderr).toContain('"raed*", which matches no tool of this source. Did you mean "read*"?')
@@ -265,7 +265,7 @@ describe('collet import --from', () => {
     expect(await stored()).toMatchObject([{ options: { include: ['read_a'], trust: 'annotations' } }])
   })
 
-  it('is changed later in the store itself, where no server runs', async () => {
+  it('can be changed later directly on the store, without a running server', async () => {
     write('list.json', { mcpServers: { a: server('A', 'read_a', 'write_b') } })
     await run(['list.json', '--yes'])
     const set = async (...argv: string[]) => {
@@ -310,7 +310,7 @@ describe('collet import --from', () => {
     expect(await set('A', '--trust', 'nothing')).toEqual([2, expect.stringContaining('change it there')])
   })
 
-  it('says that nothing is there, and draws no conclusion from it', async () => {
+  it('reports an unreachable address and a missing program, and guesses no cause', async () => {
     const gone = createServer()
     await new Promise<void>((resolve) => gone.listen(0, '127.0.0.1', resolve))
     const { port } = gone.address() as AddressInfo
@@ -329,7 +329,7 @@ describe('collet import --from', () => {
     expect(missing.stderr).not.toMatch(/ENOENT|looks like/)
   })
 
-  it('says where it looked, and what was meant', async () => {
+  it('names the files that it searched, and suggests the client', async () => {
     const nothing = await run(['--from', 'claude', '--yes'])
     expect([nothing.code, nothing.stderr]).toEqual([
       2,

@@ -41,7 +41,7 @@ async function stored() {
 const STORE = ['--store', 'sqlite:collet.db']
 
 describe('collet import', () => {
-  it('shows what it finds and adds it to the store', async () => {
+  it('lists the tools that it finds and adds the source to the store', async () => {
     const { url } = await startUpstream({
       tools: [sampleTool('Math.Add@1.0.0', () => 1, { description: 'Adds.\nTwo numbers.' })],
     })
@@ -70,7 +70,7 @@ describe('collet import', () => {
     expect((await stored())[0]?.options).toEqual({ type: 'opentool', url: `${url}/opentool` })
   })
 
-  it('OTS-04: takes a document for its server, which may be on this machine and need not describe itself', async () => {
+  it('OTS-04: imports a document for its server, which may be local and need not describe itself', async () => {
     const document = join(folder, 'opentool.json')
     const described = {
       opentool: '1.1.0',
@@ -87,7 +87,7 @@ describe('collet import', () => {
     })
   })
 
-  it('asks first, and adds nothing without a yes', async () => {
+  it('asks first, and adds nothing without consent', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     const nobody = await run([url, ...STORE])
     expect([nobody.code, await stored()]).toEqual([2, []])
@@ -99,7 +99,7 @@ describe('collet import', () => {
     expect((await stored()).map(({ key }) => key)).toEqual(['Imported'])
   })
 
-  it('prints what to write into the config, without the key', async () => {
+  it('prints the entry for the config, without the key', async () => {
     const key = { id: 'us', key: new Secret('k-canary'), tenant: 'default', scopes: [] }
     const { url } = await startUpstream({ auth: { apiKeys: [key], jwt: undefined } })
     const printed = await run([url, '--key', 'Up', '--print', '--api-key'], { stdin: chunks('k-canary\n') })
@@ -115,7 +115,7 @@ describe('collet import', () => {
     expect(added.stderr + added.stdout).not.toContain('canary')
   })
 
-  it('says what it saw when it finds nothing', async () => {
+  it('reports what the address returned if it finds nothing', async () => {
     const nothing = await run(['http://127.0.0.1:9', '--yes', ...STORE])
     expect(nothing.code).toBe(3)
     expect(nothing.stderr).toContain('127.0.0.1:9 cannot be reached. Is it running')
@@ -132,7 +132,7 @@ describe('collet import', () => {
     expect(wrongKey.stderr).toContain('--key expects')
   })
 
-  it('takes of an OpenAPI document what is asked for, and warns of more than a model can choose from', async () => {
+  it('imports the chosen part of an OpenAPI document, and warns about more tools than a model can choose from', async () => {
     const operation = (tag: string) => ({ tags: [tag], responses: { 200: { description: 'ok' } } })
     const many = Array.from({ length: 26 }, (_, index) => [
       `/p${index}`,
@@ -160,13 +160,13 @@ describe('collet import', () => {
     expect((await run([file, '--env', 'A=b', ...STORE])).stderr).toContain('--env is for a program')
   })
 
-  it('the config wins: a key that it has is refused', async () => {
+  it('refuses a key of the config, which takes precedence', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     writeFileSync(join(folder, 'collet.config.json'), JSON.stringify({ store: 'sqlite:collet.db' }))
     expect((await run([url, '--key', 'Maths', '--yes'])).code).toBe(0)
   })
 
-  it('rule 29: a server takes it only with a credential', async () => {
+  it('rule 29: a server accepts an import only with a credential', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     const refused = await run([url, '--yes', '--url', url, ...STORE])
     expect(refused.code).toBe(2)

@@ -27,7 +27,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 const read = (...path: string[]): string => readFileSync(join(folder, ...path), 'utf8')
 
 describe('collet init', () => {
-  it('makes a project in a new folder and says the next three commands', async () => {
+  it('creates a project in a new folder and prints the next three commands', async () => {
     const io = new FakeIo({}, { workingFolder: folder })
     expect(await io.run('init', 'My Tools')).toBe(0)
     expect(readdirSync(join(folder, 'My Tools'), { recursive: true }).sort()).toEqual([
@@ -51,7 +51,7 @@ describe('collet init', () => {
     ])
   })
 
-  it('depends on the checkout that made it, and brings Node 24 for machines that have an older one', async () => {
+  it('depends on the checkout that created it, and installs Node 24 on machines with an older Node', async () => {
     const io = new FakeIo({}, { workingFolder: folder })
     expect(await io.run('init')).toBe(0)
     const { dependencies, devDependencies, allowScripts } = JSON.parse(read('package.json'))
@@ -60,7 +60,7 @@ describe('collet init', () => {
     expect([devDependencies.node, allowScripts]).toEqual(['^24.0.0', { node: true }])
   })
 
-  it('builds the checkout that it runs from, where the build is missing or old', async () => {
+  it('builds the checkout that it runs from if the build is missing or out of date', async () => {
     const built: string[] = []
     const packageBuild = async (root: string) => async () => void built.push(root)
     const io = new FakeIo({ packageBuild }, { workingFolder: folder })
@@ -70,7 +70,7 @@ describe('collet init', () => {
     expect(io.stdout).not.toContain('run build')
   })
 
-  it('makes the project and fails with what to do when the checkout cannot be built', async () => {
+  it('creates the project and fails with advice if the checkout cannot be built', async () => {
     const packageBuild = async () => () => Promise.reject(new Error('src/index.ts: wrong'))
     const io = new FakeIo({ packageBuild }, { workingFolder: folder })
     expect(await io.run('init')).toBe(3)
@@ -79,7 +79,7 @@ describe('collet init', () => {
     expect(io.stderr).toContain(`Run npm run build in ${ROOT}.`)
   })
 
-  it('finds a build old when one of its sources is as new', () => {
+  it('regards a build as out of date if one of its sources is equally new', () => {
     for (const name of ['dist', 'src/core']) mkdirSync(join(folder, name), { recursive: true })
     const files = ['src/core/one.ts', 'dist/index.d.ts', 'dist/config.schema.json']
     const write = (file: string, at: number) => {
@@ -93,7 +93,7 @@ describe('collet init', () => {
     expect(findPackageBuild(folder)).toBeTypeOf('function')
   })
 
-  it('leaves what is there as it is, and says how to go on with it', async () => {
+  it('changes no existing files, and explains how to continue', async () => {
     for (const name of ['package.json', 'collet.config.ts']) writeFileSync(join(folder, name), 'mine')
     const io = new FakeIo({}, { workingFolder: folder })
     expect(await io.run('init', '--json')).toBe(0)

@@ -181,7 +181,7 @@ const ROWS: readonly Row[] = [
 ]
 
 describe('--json', () => {
-  it('of the server that the other rows ask', () => {
+  it('of the server that the other rows use', () => {
     expect(wrongNames(JSON.parse(serving.io.stdout))).toEqual([])
   })
 

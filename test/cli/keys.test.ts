@@ -47,7 +47,7 @@ describe('collet keys create with a config', () => {
     return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
   }
 
-  it('F15: makes the database, so that a server never has to start open', async () => {
+  it('F15: creates the database, so that a server never has to start without credentials', async () => {
     const made = await withConfig('keys', 'create', 'ci', '--toolset', 'crm', '--role', 'viewer')
     expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/Made \.collet.collet\.db/)])
     const again = await withConfig('keys', 'create', 'cd', '--tool', 'Crm.find')
@@ -67,12 +67,12 @@ describe('collet keys create with a config', () => {
       0,
       'Nothing here asks for the scope "admin:kees". Did you mean "admin:keys"?',
     ],
-  ])('F15: says what %j is not', async (argv, code, message) => {
+  ])('F15: refuses %j with the reason', async (argv, code, message) => {
     const made = await withConfig('keys', 'create', 'x', ...argv)
     expect([made.code, made.stderr]).toEqual([code, expect.stringContaining(message)])
   })
 
-  it('makes no key for a principal that the config has keys of', async () => {
+  it('creates no key for a principal that has keys in the config', async () => {
     const refused = await withConfig('keys', 'create', 'taken')
     expect([refused.code, refused.stderr]).toEqual([
       2,
@@ -81,7 +81,7 @@ describe('collet keys create with a config', () => {
   })
 })
 
-describe('collet keys create where nothing is yet', () => {
+describe('collet keys create in an empty folder', () => {
   const inEmptyFolder = async (...argv: string[]) => {
     const empty = mkdtempSync(join(tmpdir(), 'collet-keys-none-'))
     const io = new FakeIo(REAL_SERVICES, { workingFolder: empty })
@@ -91,26 +91,26 @@ describe('collet keys create where nothing is yet', () => {
     return { code, left, stdout: io.stdout, stderr: io.stderr }
   }
 
-  it('makes nothing in a folder without a config, and says what to do', async () => {
+  it('creates nothing in a folder without a config, and explains what to do', async () => {
     const { code, left, stderr } = await inEmptyFolder('teamx')
     expect([code, left]).toEqual([2, []])
     expect(stderr).toContain('There is no server here')
     expect(stderr).toContain('--init')
   })
 
-  it('makes the config and the database with --init', async () => {
+  it('creates the config and the database with --init', async () => {
     const { code, left, stdout } = await inEmptyFolder('teamx', '--init')
     expect([code, left]).toEqual([0, ['.collet', 'collet.config.json']])
     expect(stdout).toMatch(/^clt_/)
   })
 
-  it('refuses a name before it makes anything', async () => {
+  it('refuses an invalid name before it creates anything', async () => {
     const { code, left, stderr } = await inEmptyFolder('bad name', '--init')
     expect([code, left]).toEqual([2, []])
     expect(stderr).toContain('principal')
   })
 
-  it('makes the tables of a PostgreSQL database that has none', async () => {
+  it('creates the tables of an empty PostgreSQL database', async () => {
     const store = await createDatabase('first_key')
     const io = new FakeIo(REAL_SERVICES, { workingFolder: tmpdir(), environment })
     expect([await io.run('keys', 'create', 'teamx', '--store', store), io.stderr]).toEqual([
@@ -123,7 +123,7 @@ describe('collet keys create where nothing is yet', () => {
 })
 
 describe('collet keys create --from', () => {
-  it('makes a key for each entry, on a store or through a server, and tells those apart that it refuses', async () => {
+  it('creates a key for each entry, on a store or through a server, and marks the refused entries', async () => {
     const file = join(folder, 'teams.json')
     const write = (entries: unknown) => writeFileSync(file, JSON.stringify(entries))
     write([
@@ -184,7 +184,7 @@ describe('collet keys on a store', () => {
     expect((await run('journal')).stdout).not.toContain(made.stdout.trim().slice(-43))
   })
 
-  it('rule 3: rotates, revokes one key, ends a principal, and never gives its name again', async () => {
+  it('rule 3: rotates, revokes one key, ends a principal, and never reuses its name', async () => {
     const first = await json('keys', 'create', 'ann', '--tenant', 'acme', '--role', 'viewer')
     const second = await json('keys', 'rotate', 'ann', '--tenant', 'acme', '--old-ends', '24h')
     expect(second).toMatchObject({ tenant: 'acme', principal: 'ann', expires_at: null })
@@ -209,7 +209,7 @@ describe('collet keys on a store', () => {
     ).toBe(true)
   })
 
-  it('takes a tool by any of its names', async () => {
+  it('accepts a tool under any of its names', async () => {
     const names = ['Mail.Send', 'Mail.Send@1.0.0', 'Mail_Send', 'openwop:Mail.Send']
     const made = await json('keys', 'create', 'agent', ...names.flatMap((name) => ['--tool', name]))
     expect(await json('keys', 'list')).toMatchObject([
@@ -248,7 +248,7 @@ describe('collet keys through a server', () => {
 
   afterEach(() => server.close())
 
-  it('rule 29: does the same with the start token', async () => {
+  it('rule 29: creates and revokes keys with the start token', async () => {
     const made = await json('keys', 'create', 'ci', '--scope', 'mail:read', '--url', server.url)
     expect(made).toMatchObject({ principal: 'ci', key: expect.stringMatching(/^clt_/) })
     const statusOf = async (key: string) =>
@@ -265,7 +265,7 @@ describe('collet keys through a server', () => {
     )
   })
 
-  it('--from says what was made and how to go on where the server stops it', async () => {
+  it('--from reports the created keys and how to continue if the server stops it', async () => {
     const { key } = await json('keys', 'create', 'manager', '--scope', 'admin:keys')
     const file = join(folder, 'teams.json')
     const write = (...tenants: readonly string[]) =>
@@ -286,7 +286,7 @@ describe('collet keys through a server', () => {
     expect(again.stderr).toContain('2 keys made; they are shown only this once. 1 refused.')
   })
 
-  it('F12: collet audit says who was refused what, through the server and on the store', async () => {
+  it('F12: collet audit lists refusals by caller, through the server and on the store', async () => {
     const { key } = await json('keys', 'create', 'nosy')
     const ask = async () =>
       (await fetch(`${server.url}/admin/secrets`, { headers: { 'x-api-key': key } })).status
@@ -303,7 +303,7 @@ describe('collet keys through a server', () => {
     expect((await run('audit', '--principal', 'key:nobody')).stderr).toContain('No request was refused.')
   })
 
-  it('rule 26: a key made and revoked on the store itself counts within a second', async () => {
+  it('rule 26: a key created and revoked directly on the store takes effect within a second', async () => {
     const made = await json('keys', 'create', 'ann')
     const status = async () =>
       (await fetch(`${server.url}/tools`, { headers: { 'x-api-key': made.key } })).status

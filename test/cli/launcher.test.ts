@@ -84,24 +84,27 @@ describe('./collet in a checkout that was never built', () => {
       })
   })
 
-  it('names itself in hints as it is typed there', () => {
+  it('names itself in hints as the user types it there', () => {
     const root = checkout({ isInstalled: true })
     expect(run('./collet', ['keys', 'make'], root).stderr).toContain('See: ')
     expect(run(join(ROOT, 'collet'), ['keys', 'make'], ROOT).stderr).toContain('See: ./collet --help')
   })
 
-  it('says to run npm ci where that was not done', () => {
+  it('tells the user to run npm ci if that was not done', () => {
     const root = checkout({ isInstalled: false })
     const { status, stderr } = run(join(root, 'collet'), ['version'])
     expect([status, stderr]).toEqual([2, expect.stringMatching(`^[^\\n]*Run npm ci in ${root}[^\\n]*\\n$`)])
   })
 
-  it.each(['start', 'dev', 'collet'])('says so for "npm run %s" too, without a stack trace', (script) => {
-    const root = checkout({ isInstalled: false })
-    const { status, stderr } = run('npm', ['run', '--silent', script], root)
-    expect([status, stderr]).toEqual([2, expect.stringContaining(`Run npm ci in ${root}`)])
-    expect(stderr).not.toMatch(/^ +at /m)
-  })
+  it.each(['start', 'dev', 'collet'])(
+    'gives the same advice for "npm run %s", without a stack trace',
+    (script) => {
+      const root = checkout({ isInstalled: false })
+      const { status, stderr } = run('npm', ['run', '--silent', script], root)
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`Run npm ci in ${root}`)])
+      expect(stderr).not.toMatch(/^ +at /m)
+    },
+  )
 })
 
 describe.each(NODES)('bin/collet.js on %s', (_, flags) => {
@@ -111,7 +114,7 @@ describe.each(NODES)('bin/collet.js on %s', (_, flags) => {
     expect(ended).toMatchObject({ status: 0, stdout: expect.stringMatching(VERSION), stderr: '' })
   })
 
-  it('runs with the Node 24 that is installed beside the package, and ends as it does', () => {
+  it('runs with the Node 24 that is installed beside the package, and returns its exit code', () => {
     const ended = run(process.execPath, [...flags, project({ hasNode: true }), 'tools', '--json'])
     expect(ended).toMatchObject({
       status: 5,
@@ -120,7 +123,7 @@ describe.each(NODES)('bin/collet.js on %s', (_, flags) => {
     })
   })
 
-  it('says in one line how to get Node 24 where there is none', () => {
+  it('explains in one line how to get Node 24 if there is none', () => {
     const ended = run(process.execPath, [...flags, project({ hasNode: false }), 'tools'])
     expect(ended.status).toBe(2)
     expect(ended.stderr).toMatch(
@@ -132,7 +135,7 @@ describe.each(NODES)('bin/collet.js on %s', (_, flags) => {
 })
 
 describe('bin/collet.js', () => {
-  it('runs on the Node of the machine, whichever that is', () => {
+  it('runs on the Node of the machine, whatever its version', () => {
     const root = checkout({ isInstalled: true })
     const ended = run(join(root, 'bin/collet.js'), ['version'])
     expect(ended).toMatchObject({ status: 0, stdout: expect.stringMatching(VERSION), stderr: '' })
@@ -147,7 +150,7 @@ describe('bin/collet.js', () => {
     expect(stderr).not.toMatch(/^ +at /m)
   })
 
-  it('passes a request to stop on to the process that serves', () => {
+  it('passes SIGTERM on to the serving process', () => {
     const bin = project({
       hasNode: true,
       code: "process.on('SIGTERM', () => process.exit(7)); setInterval(() => {}, 1000); process.kill(process.ppid, 'SIGTERM')",
@@ -156,7 +159,7 @@ describe('bin/collet.js', () => {
   })
 })
 
-it('is in the checkout as a program that can be run', () => {
+it('is executable in the checkout', () => {
   const [mode] = execFileSync('git', ['ls-files', '--stage', 'collet'], {
     cwd: ROOT,
     encoding: 'utf8',

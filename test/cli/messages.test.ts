@@ -37,7 +37,7 @@ it.each<[argv: readonly string[], says: RegExp, never: RegExp]>([
     /ENOENT/,
   ],
   [['dev', '--check'], /! The API key of "ci" has only 5 bytes.*\n0 tools, 1 warning\./s, /nothing wrong/],
-])('%j says what is wrong and what to do', async (argv, says, never) => {
+])('%j is answered with the problem and the next step', async (argv, says, never) => {
   const io = new FakeIo(REAL_SERVICES, { workingFolder: folder })
   await io.run(...argv)
   expect(io.stderr).toMatch(says)

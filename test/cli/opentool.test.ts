@@ -93,7 +93,7 @@ describe('collet opentool', () => {
     },
   )
 
-  it('OTS-71, OTS-73, OTS-74: the help has the form of the guidelines', async () => {
+  it('OTS-71, OTS-73, OTS-74: the help follows the guidelines', async () => {
     const { io } = await run(['-h'])
     expect(io.stdout.split('\n').slice(0, 10)).toEqual([
       `COLLET OpenTool Server CLI (${VERSION}) - OpenTool Server implement by COLLET.`,
@@ -112,7 +112,7 @@ describe('collet opentool', () => {
       expect((await run(argv)).io.stdout).toBe(io.stdout)
   })
 
-  it('OTS-70, OTS-72: without words it starts with defaults; -v is what /version answers', async () => {
+  it('OTS-70, OTS-72: starts with defaults if there are no arguments; -v prints what /version returns', async () => {
     const plain = await run([])
     expect([plain.exit, plain.settings?.server, plain.keys]).toMatchObject([
       0,
@@ -129,7 +129,7 @@ describe('collet opentool', () => {
     expect(reported.io.stdout).toContain('Collet serves 1 tool')
   })
 
-  it('OTS-47: empty keys are none, one key twice is one; all keys are one principal that may call every tool', async () => {
+  it('OTS-47: ignores empty and repeated keys; all keys are one principal that may call every tool', async () => {
     const { settings } = await run(['start', '-k', '', '-k', ' ', '-k', 'A', '-k', 'A', '-k', 'B'])
     expect(settings?.auth.apiKeys).toMatchObject([
       { id: 'opentool', tenant: 'default', scopes: ['a:b'] },
@@ -137,7 +137,7 @@ describe('collet opentool', () => {
     ])
   })
 
-  it('OTS-56: takes the options with which the daemon launches servers, without the word start', async () => {
+  it('OTS-56: accepts the options with which the daemon launches servers, without the word start', async () => {
     const argv = [
       '--opentoolServerTag',
       '3.1.0',
@@ -156,7 +156,7 @@ describe('collet opentool', () => {
     ])
   })
 
-  it('OTS-76: keys also come from the environment, where other users do not see them', async () => {
+  it('OTS-76: also reads keys from the environment, where other users do not see them', async () => {
     const environment = { COLLET_OPENTOOL_KEYS: 'A, B,' }
     expect((await run([], environment)).keys).toEqual(['A', 'B'])
     expect((await run(['-k', 'C'], environment)).keys).toEqual(['C'])
@@ -171,7 +171,7 @@ describe('collet opentool', () => {
     [['start', 'more']],
     [['start', '-t']],
     [['-k', 'a b']],
-  ])('OTS-75, OTS-76: %j is a usage error: 64, with the help and nothing started', async (argv) => {
+  ])('OTS-75, OTS-76: %j is a usage error: exit code 64, prints the help, starts nothing', async (argv) => {
     const { exit, io, settings } = await run(argv)
     expect([exit, settings]).toEqual([64, undefined])
     expect(io.stdout).toContain('Command: start')
@@ -179,12 +179,12 @@ describe('collet opentool', () => {
     expect(io.stderr).not.toContain('a b')
   })
 
-  it('OTS-75: an unknown command is 1, and is named', async () => {
+  it('OTS-75: names an unknown command, exit code 1', async () => {
     const { exit, io } = await run(['sta\u001brt'])
     expect([exit, io.stderr]).toEqual([1, '✗ Unknown command: sta\\u001brt\n'])
   })
 
-  it('OTS-50, OTS-53: extensions are off unless asked for', async () => {
+  it('OTS-50, OTS-53: extensions are off by default', async () => {
     const plain = await run([])
     expect([plain.settings?.opentool.streaming, plain.opentool]).toEqual([false, {}])
     const reported = await run(['--stream', '--allowStop', '-k', 'A'])
@@ -194,7 +194,7 @@ describe('collet opentool', () => {
     ])
   })
 
-  it('OTS-32, OTS-50: what the config says stands unless the command line says more', async () => {
+  it('OTS-32, OTS-50: the config applies unless the command line overrides it', async () => {
     const opentool = "{ title: 'Sums', version: '4.0.0', description: 'D.', streaming: true }"
     writeFileSync(
       join(folder, 'collet.config.mjs'),
@@ -213,13 +213,13 @@ describe('collet opentool', () => {
     expect(JSON.parse(renamed.io.stdout).info).toEqual({ title: 'Mine', version: '6', description: 'D.' })
   })
 
-  it('OTS-55: registers with nobody, so no key leaves the process', async () => {
+  it('OTS-55: registers with no daemon, so no key leaves the process', async () => {
     const { exit } = await run(['-k', 'A'])
     // FakeIo has no fetch: a request of any kind would have failed the command.
     expect(exit).toBe(0)
   })
 
-  it('says what is wrong with the config, as serve does', async () => {
+  it('reports problems of the config, as serve does', async () => {
     writeFileSync(join(folder, 'collet.config.mjs'), 'export default { sever: 1 }')
     const { exit, io } = await run([])
     expect([exit, io.stderr]).toEqual([2, expect.stringContaining('unknown key "sever"')])
@@ -230,7 +230,7 @@ describe('collet opentool', () => {
       writeFileSync(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content))
     const document = { opentool: '1.1.0', info: { title: 't', version: '1' }, functions: [] }
 
-    it('OTS-25: says everything about every file, and fails when one has an error', async () => {
+    it('OTS-25: reports every problem of every file, and fails if one has an error', async () => {
       write('good.json', document)
       write('bad.json', { ...document, functions: [{ name: 'a b', description: 1 }] })
       const good = await run(['validate', 'good.json'])
@@ -241,7 +241,7 @@ describe('collet opentool', () => {
       expect(both.io.stdout).toContain('bad.json: /functions/0/parameters: error OTS-09: ')
     })
 
-    it('forgives what can be repaired with --lenient, and speaks JSON', async () => {
+    it('repairs what it can with --lenient, and prints JSON', async () => {
       write('theirs.json', { ...document, functions: [{ name: 'a b', parameters: [] }] })
       const { exit, io } = await run(['validate', '--lenient', '--json', 'theirs.json'])
       expect([exit, JSON.parse(io.stdout)]).toMatchObject([
@@ -250,7 +250,7 @@ describe('collet opentool', () => {
       ])
     })
 
-    it('OTS-01: names the place where JSON ends, and a file that is not there', async () => {
+    it('OTS-01: reports the position of a JSON error, and a missing file', async () => {
       write('broken.json', '{"opentool":')
       expect((await run(['validate', 'broken.json'])).io.stdout).toContain('error OTS-01')
       expect((await run(['validate', 'none.json'])).exit).toBe(2)
@@ -280,7 +280,7 @@ describe('collet opentool', () => {
       })
     })
 
-    it('OTS-83: tells what is only about right, and fails on it if asked', async () => {
+    it('OTS-83: reports inexact conversions, and fails on them on request', async () => {
       const loose = TOOL.replace("output: { type: 'string' }", 'output: {}')
       writeFileSync(join(folder, 'collet.config.mjs'), `export default { tools: [${loose}] }`)
       const { exit, io } = await run(['export', '--json'])

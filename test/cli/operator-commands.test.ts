@@ -92,7 +92,7 @@ describe("operators' commands", () => {
       expect(shown).toContain(callId)
     })
 
-    it('gives machines one JSON array', async () => {
+    it('prints one JSON array with --json', async () => {
       const io = new FakeIo(withStore({ list: () => ({ calls: [RECORD] }) }))
       await io.run('calls', '--json', storeFlag())
       expect(JSON.parse(io.stdout)).toMatchObject([
@@ -122,7 +122,7 @@ describe("operators' commands", () => {
         },
       })
 
-    it('rule 12: journals who and why', async () => {
+    it('rule 12: journals the operator and the reason', async () => {
       const seen: Settlement[] = []
       const io = new FakeIo(settling('settled', seen))
       const argv = [
@@ -143,7 +143,7 @@ describe("operators' commands", () => {
       expect(io.stdout).toBe('-rec1 is settled as succeeded.\n')
     })
 
-    it('settles a failure with an error to answer with', async () => {
+    it('settles a call as failed, with the error for its caller', async () => {
       const seen: Settlement[] = []
       await new FakeIo(settling('settled', seen)).run(
         'calls',
@@ -173,7 +173,7 @@ describe("operators' commands", () => {
     it.each<[SettleResult, string]>([
       ['not_found', 'There is no call with this record'],
       ['not_ambiguous', 'Only an ambiguous call can be settled'],
-    ])('says why not when the store says %s', async (result, message) => {
+    ])('explains the refusal if the store returns %s', async (result, message) => {
       const io = new FakeIo(settling(result))
       expect(await io.run('calls', 'settle', '-rec1', '--as', 'not-run', '--why', 'x', storeFlag())).toBe(2)
       expect(io.stderr).toContain(message)
@@ -193,7 +193,7 @@ describe("operators' commands", () => {
       return { requests, fetch: send }
     }
 
-    it('rule 29: shows the start token of the server at that port to it', async () => {
+    it('rule 29: sends the start token to the server at that port', async () => {
       writeFileSync(join(folder, 'start-token-4100'), 'secret-token\n')
       writeFileSync(join(folder, 'start-token-4101'), 'of-another-server\n')
       const { requests, fetch } = server(200, { calls: [], next: null })
@@ -210,7 +210,7 @@ describe("operators' commands", () => {
       ])
     })
 
-    it('never shows the start token to another machine', async () => {
+    it('never sends the start token to another machine', async () => {
       writeFileSync(join(folder, 'start-token-443'), 'secret-token\n')
       const io = new FakeIo()
       expect(await io.run('calls', '--url', 'https://tools.example.com', storeFlag())).toBe(2)
@@ -251,7 +251,7 @@ describe("operators' commands", () => {
       [400, 2],
       [401, 3],
       [503, 3],
-    ])('passes on the words of a %i, exit code %i', async (status, code) => {
+    ])('prints the message of a %i response, exit code %i', async (status, code) => {
       const io = new FakeIo(server(status, { message: 'Because.' }))
       expect(await io.run('calls', 'cancel', 'c', '--url', 'http://h:1')).toBe(code)
       expect(io.stderr).toContain('✗ Because.')
@@ -266,7 +266,7 @@ describe("operators' commands", () => {
       expect(io.stdout).toBe('c 1 is running.\n')
     })
 
-    it('says when nobody answers', async () => {
+    it('reports that no server answers', async () => {
       const send: typeof fetch = async () => {
         throw new TypeError('fetch failed')
       }
@@ -285,7 +285,7 @@ describe("operators' commands", () => {
       events: [{ type: 'writer.stopped', at: Date.UTC(2026, 0, 3) }],
     })
 
-    it('reads on from one position per chain until nothing is left', async () => {
+    it('reads page after page, with one position per chain, to the end', async () => {
       const asked: string[] = []
       const pages = [[group('a', 0), group('b', 0)], [group('a', 1)], []]
       const readJournal: Store['readJournal'] = (after) => {
@@ -303,7 +303,7 @@ describe("operators' commands", () => {
       })
     })
 
-    it('names the trace of each event of a call, also of one that was written once, with its outcome', async () => {
+    it('names the trace of each event of a call, also of a call that was written once with its outcome', async () => {
       const { record, tenant, principal, tool } = RECORD
       const common = { at: Date.UTC(2026, 0, 3), record, tenant, principal, tool, attempt: 1 }
       const pages = [[{ ...group('a', 0), events: [{ type: 'call.succeeded' as const, ...common }] }], []]
@@ -339,7 +339,7 @@ describe("operators' commands", () => {
       cannotSee: ['a cut tail'],
     }
 
-    it('says in one line what holds, and with --explain what it cannot see', async () => {
+    it('prints in one line what was verified, and with --explain what it cannot detect', async () => {
       const io = new FakeIo({ verifyJournal: async () => good })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(0)
       expect(io.stdout).toBe(
@@ -350,7 +350,7 @@ describe("operators' commands", () => {
       expect(explained.stdout).toContain('\n  This check cannot see: a cut tail.\n')
     })
 
-    it('names the first bad group, exit code 1', async () => {
+    it('reports the first invalid group, exit code 1', async () => {
       const bad = {
         ...good,
         ok: false,
@@ -362,7 +362,7 @@ describe("operators' commands", () => {
       expect(await io.run('journal', 'heads', storeFlag())).toBe(1)
     })
 
-    it('names every row that decides and does not hold, exit code 1', async () => {
+    it('reports every invalid row that affects access, exit code 1', async () => {
       const badRows = [{ row: 'api_keys key-1', reason: 'was changed by someone without the key' }]
       const io = new FakeIo({ verifyJournal: async () => ({ ...good, ok: false, badRows }) })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(1)
@@ -370,7 +370,7 @@ describe("operators' commands", () => {
       expect(io.stdout).toContain('Row: api_keys key-1 was changed by someone without the key.')
     })
 
-    it('takes back the heads it printed', async () => {
+    it('accepts the heads that it printed', async () => {
       const heads = new FakeIo({ verifyJournal: async () => good })
       await heads.run('journal', 'heads', storeFlag())
       let kept: unknown

@@ -50,7 +50,7 @@ const CHANGED = sampleOffer('write', {
 })
 
 describe('collet pins on a store', () => {
-  it('rule 32: lists, shows, accepts and journals who let a change in', async () => {
+  it('rule 32: lists, shows and accepts a change, and journals who accepted it', async () => {
     expect((await onStore('pins', 'list')).stderr).toContain('Nothing waits for a decision.')
     await observe([sampleOffer('read'), CHANGED, sampleOffer('new')])
     const list = await onStore('pins', 'list')
@@ -78,7 +78,7 @@ describe('collet pins on a store', () => {
     )
   })
 
-  it('rule 32: a no keeps what was accepted, and says so', async () => {
+  it('rule 32: a rejection keeps the accepted definition, and says so', async () => {
     await observe([sampleOffer('read'), CHANGED])
     expect((await onStore('pins', 'reject', 'files.write')).stdout).toBe('files.write stays suspended.\n')
     expect((await onStore('pins', 'list')).stdout).toMatch(/change \(rejected\)/)
@@ -86,7 +86,7 @@ describe('collet pins on a store', () => {
     expect((await onStore('pins', 'list')).stderr).toContain('Nothing waits')
   })
 
-  it('says what is wrong with a question', async () => {
+  it('explains what is wrong with the arguments', async () => {
     const unknown = await onStore('pins', 'diff', 'files.none')
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('collet pins list')])
     const nothing = await onStore('pins', 'accept', 'files.read')
@@ -109,7 +109,7 @@ describe('collet pins through a server', () => {
 
   afterEach(() => server.close())
 
-  it('rule 29: uses the start token of this machine, and nobody gets in without one', async () => {
+  it('rule 29: uses the start token of this machine, and is refused without one', async () => {
     const refused = await fetch(`${server.url}/admin/pins`)
     expect(refused.status).toBe(401)
     const there = ['--url', server.url, '--store', 'sqlite:collet.db']

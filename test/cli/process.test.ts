@@ -78,7 +78,7 @@ describe('the collet process', () => {
   const TOOL = `{ [Symbol.for('collet.tool')]: true, id: 'T.A@1.0.0', description: 'D.', policy: { safetyTier: 'pure' },
     input: { type: 'object' }, output: {}, run: () => 'first' }`
 
-  it('serves, answers its own curl, and ends at a signal with exit code 0', async () => {
+  it('serves, answers its example curl, and exits on a signal with code 0', async () => {
     write('collet.config.ts', `export default { tools: [${TOOL}], server: { port: 0 } }`)
     const run = collet('serve')
     const [, url = ''] = await run.says(/on (http:\S+)/)
@@ -98,7 +98,7 @@ describe('the collet process', () => {
     expect(await run.ended).toBe(0)
   })
 
-  it('corrects the count of the banner when a slow source arrives', async () => {
+  it("updates the banner's tool count when a slow source was read", async () => {
     const server = join(ROOT, 'test/cli/small-mcp-server.mjs')
     // A start waits three seconds for sources.
     const slow = `setTimeout(() => import(${JSON.stringify(server)}), 5_000)`
@@ -110,7 +110,7 @@ describe('the collet process', () => {
     await run.says(/✓ Notes: 1 tool\n/, 'stderr')
   })
 
-  it('ends like at any other signal when its terminal is closed', async () => {
+  it('exits when its terminal is closed, as on any other signal', async () => {
     write('collet.config.ts', `export default { tools: [${TOOL}], server: { port: 0 }, store: 'memory:' }`)
     // Without a terminal the signal reads the config again: test/e2e/reload.test.ts.
     const onTerminal = 'data:text/javascript,process.stdin.isTTY=true'
@@ -121,7 +121,7 @@ describe('the collet process', () => {
     expect(run.stderr).toContain('Stopping')
   })
 
-  it('names the file and the line of a tool that throws, and syntax Node cannot strip', async () => {
+  it('names the file and line of a tool that throws, and of syntax that Node cannot strip', async () => {
     write('collet.config.ts', `export default { tools: ['./throws.ts', './enum.ts'] }`)
     write('throws.ts', `\nthrow new Error('no such variable')\nexport {}`)
     write('enum.ts', 'export enum Color { Red }')
@@ -134,7 +134,7 @@ describe('the collet process', () => {
     expect(run.stdout).toBe('')
   })
 
-  it('restarts at a change, and waits when the config is broken', async () => {
+  it('restarts on a change, and waits while the config is invalid', async () => {
     const config = (value: string) =>
       write(
         'collet.config.ts',
@@ -159,7 +159,7 @@ describe('the collet process', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
-  it('ends quietly when the reader of a pipe leaves', async () => {
+  it('exits without an error when the reader of a pipe closes it', async () => {
     const run = collet('--help')
     run.child.stdout?.destroy()
     expect(await run.ended).toBe(0)

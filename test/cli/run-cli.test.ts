@@ -14,7 +14,7 @@ describe('collet', () => {
     }
   })
 
-  it('shows the help, and that something is missing, without arguments', async () => {
+  it('prints the help and fails if there are no arguments', async () => {
     const io = new FakeIo()
     expect(await io.run()).toBe(2)
     expect(io.stdout).toContain('Usage: collet COMMAND')
@@ -46,7 +46,7 @@ describe('collet', () => {
     [['serve', '--prot', '1'], 'Unknown option --prot. Did you mean "--port"?'],
     [['serve', '--port', 'x'], '--port expects a whole number'],
     [['call'], 'collet call needs TOOL'],
-  ])('refuses %j with a way on, exit code 2', async (argv, message) => {
+  ])('refuses %j with advice, exit code 2', async (argv, message) => {
     const io = new FakeIo()
     expect(await io.run(...argv)).toBe(2)
     expect(io.stderr).toContain(message)
@@ -54,13 +54,13 @@ describe('collet', () => {
     expect(io.stdout).toBe('')
   })
 
-  it('never prints escape sequences it was given', async () => {
+  it('never prints escape sequences of its arguments', async () => {
     const io = new FakeIo()
     await io.run('\u001b[2Jserve')
     expect(io.stderr).not.toContain('\u001b')
   })
 
-  it('says where it looked for a config', async () => {
+  it('names the folder that it searched for a config', async () => {
     const io = new FakeIo()
     expect(await io.run('tools')).toBe(2)
     expect(io.stderr).toContain('There is no config in /nowhere.')
@@ -70,7 +70,7 @@ describe('collet', () => {
     ['approvals', '--help'],
     ['approvals', '-h'],
     ['help', 'approvals'],
-  ])('shows what there is of a family: collet %s %s', async (...argv) => {
+  ])('lists the commands of a family: collet %s %s', async (...argv) => {
     const io = new FakeIo()
     expect(await io.run(...argv)).toBe(0)
     expect(io.stdout).toMatch(/approvals list .*approvals reject/s)
@@ -90,7 +90,7 @@ describe('collet', () => {
     expect(io.stdout).toMatch(/^collet \d+\.\d+\.\d+ \(Node \d+/)
   })
 
-  it('OTC-103: makes keys of 32 random bytes', async () => {
+  it('OTC-103: generates keys of 32 random bytes', async () => {
     const io = new FakeIo()
     await io.run('keys', 'generate')
     await io.run('keys', 'generate')
@@ -99,7 +99,7 @@ describe('collet', () => {
     expect(first).not.toBe(second)
   })
 
-  it('colours only on a terminal, and not with NO_COLOR', async () => {
+  it('uses colours only on a terminal, and not with NO_COLOR', async () => {
     const plain = new FakeIo()
     await plain.run('srve')
     expect(plain.stderr).not.toContain('\u001b[')

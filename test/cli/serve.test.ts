@@ -65,13 +65,13 @@ describe('collet serve', () => {
     }
   }
 
-  it.each(['sqlite:x.db', 'memory:'])('refuses workers on %s, and says why', async (store) => {
+  it.each(['sqlite:x.db', 'memory:'])('refuses workers on %s, with the reason', async (store) => {
     const io = new FakeIo({}, { workingFolder: folder })
     expect(await io.run('serve', '--store', store, '--workers', '2')).toBe(2)
     expect(io.stderr).toContain('--workers needs a store on PostgreSQL')
   })
 
-  it('prints the link that signs a browser in on a terminal, and in no log', async () => {
+  it('prints the sign-in link on a terminal, never in a log', async () => {
     let shown = ''
     const write = (text: string) => {
       shown += text
@@ -107,12 +107,12 @@ describe('collet serve', () => {
   it.each([
     [1, '1 tool is hidden from all callers: it needs a scope that no key has.'],
     [2, '2 tools are hidden from all callers: they need scopes that no key has.'],
-  ])('says on a line of its own that %s of its tools no caller can see', async (closed, line) => {
+  ])('reports on a separate line that no caller can see %s of its tools', async (closed, line) => {
     const { stdout } = await printed({ counts: () => ({ ...NO_SOURCES, tools: 15, versions: 17, closed }) })
     expect(stdout).toContain(`Collet serves 15 tools (17 versions) on http://127.0.0.1:4200\n${line}\n\n`)
   })
 
-  it('says which source is still starting, and reports it when it was read', async () => {
+  it('names the source that is still starting, and reports when it was read', async () => {
     const view: SourceView = {
       ...{ key: 'Files', type: 'mcp', kind: 'mcp', sinceMs: 0, readAtMs: 1, waiting: 0, state: 'ready' },
       ...{ tools: 14, warnings: [], findings: [], oddities: [], idle: [] },
@@ -134,14 +134,14 @@ describe('collet serve', () => {
     )
   })
 
-  it('says what to do next where there are no tools', async () => {
+  it('prints the next step if there are no tools', async () => {
     const { stdout } = await printed({ counts: () => ({ ...NO_SOURCES, tools: 0, versions: 0 }) })
     expect(stdout).toMatch(
       /Collet serves 0 tools .*\n\n {2}Next +\.\/collet import --from claude .*; \.\/collet init /,
     )
   })
 
-  it('prints public addresses for MCP and the console where there is a proxy', async () => {
+  it('prints public addresses for MCP and the console behind a proxy', async () => {
     write('collet.config.json', { tools: ['./add.mjs'], server: { publicUrl: 'https://tools.example.com' } })
     const { stdout } = await printed({
       consoleUrl: 'https://tools.example.com/console',
@@ -151,7 +151,7 @@ describe('collet serve', () => {
     expect(stdout).toContain('https://tools.example.com/mcp (for your client: ./collet connect CLIENT)')
   })
 
-  it('says that the console is not built, and not so where it is turned off', async () => {
+  it('reports a console that is not built, unless the console is turned off', async () => {
     const { stdout } = await printed({ consoleUrl: undefined })
     expect(stdout).toMatch(/^Open http:\/\/127\.0\.0\.1:4200\n/)
     expect(stdout).toContain('Console      not built: run npm ci, then npm run build:console')
@@ -159,12 +159,12 @@ describe('collet serve', () => {
     expect((await printed({ consoleUrl: undefined })).stdout).not.toContain('not built')
   })
 
-  it('opens the browser with --open only, at the address that signs in', async () => {
+  it('opens the browser only with --open, at the sign-in address', async () => {
     expect((await printed({})).opened).toEqual([])
     expect((await printed({}, '--open')).opened).toEqual(['http://127.0.0.1:4200/sign-in/once'])
   })
 
-  it('says where it is, what to try, where data lives and where the start token is', async () => {
+  it('prints its address, an example call, the data folder and the file of the start token', async () => {
     const started: Started = { closes: 0 }
     const io = new FakeIo(
       serving(started, () => io.stop()),
@@ -182,7 +182,7 @@ describe('collet serve', () => {
     expect(io.exits).toEqual([])
   })
 
-  it('prints no link that signs in to a log of a server with keys', async () => {
+  it('prints no sign-in link to the log of a server with keys', async () => {
     const io = new FakeIo(
       serving({ closes: 0 }, () => io.stop(), [], { isKeyed: true }),
       { workingFolder: folder },
@@ -192,7 +192,7 @@ describe('collet serve', () => {
     expect(io.stdout).toMatch(/^Open http:\/\/127\.0\.0\.1:4200\/console \(to sign in: collet sign-in\)\n/)
   })
 
-  it('hands flags to the server and shows its warnings', async () => {
+  it('passes flags to the server and prints its warnings', async () => {
     const started: Started = { closes: 0 }
     const io = new FakeIo(
       serving(started, () => io.stop(), ['Weak key.']),
@@ -220,7 +220,7 @@ describe('collet serve', () => {
     ['0.0.0.0', true],
     ['::', true],
     ['127.0.0.1', false],
-  ])('says of %s whether it listens on all addresses: %s', async (host, all) => {
+  ])('tells for %s whether it listens on all addresses: %s', async (host, all) => {
     const io = new FakeIo(
       serving({ closes: 0 }, () => io.stop()),
       { workingFolder: folder },
@@ -229,7 +229,7 @@ describe('collet serve', () => {
     expect(io.stdout.includes(`all addresses of this machine (${host})`)).toBe(all)
   })
 
-  it('ends at once at the second request', async () => {
+  it('exits at once on the second stop request', async () => {
     const closing = Promise.withResolvers<void>()
     const io = new FakeIo(
       {
@@ -274,14 +274,14 @@ describe('collet serve', () => {
       'Store: the key does not fit',
     ],
     ['a folder it may not write', () => withCode('EACCES', 'mkdir'), 3, 'Change its owner or permissions'],
-  ])('explains %s without a stack', async (_, error, code, message) => {
+  ])('explains %s without a stack trace', async (_, error, code, message) => {
     const io = new FakeIo({ startServer: () => Promise.reject(error()) }, { workingFolder: folder })
     expect(await io.run('serve')).toBe(code)
     expect(io.stderr).toContain(message)
     expect(io.stderr).not.toContain(' at ')
   })
 
-  it('starts nothing when the config or a tool is wrong, and says everything', async () => {
+  it('starts nothing if the config or a tool is invalid, and reports every problem', async () => {
     write('collet.config.json', { tools: ['./add.mjs'], sever: {}, server: { prot: 1 } })
     const io = new FakeIo({}, { workingFolder: folder })
     expect(await io.run('serve')).toBe(2)
@@ -289,7 +289,7 @@ describe('collet serve', () => {
     expect(io.stderr).toContain('✗ collet.config.json: server: unknown key "prot". Did you mean "port"?')
   })
 
-  it('watches in a process of its own, with the same flags', async () => {
+  it('watches in a separate process, with the same flags', async () => {
     const starts: (readonly string[])[] = []
     const ended = Promise.withResolvers<number>()
     const io = new FakeIo(

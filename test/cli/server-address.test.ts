@@ -54,7 +54,7 @@ describe('which server a command talks to', () => {
   ] as const
 
   it.each(CLIENTS.map((argv) => [argv.join(' '), argv] as const))(
-    'is the same for all: %s',
+    'is the same for every command: %s',
     async (_, argv) => {
       expect(await ask(argv)).toMatchObject({
         code: 3,
@@ -80,7 +80,7 @@ describe('which server a command talks to', () => {
     },
   )
 
-  it('is the one that runs on the data folder, when it was started on another port', async () => {
+  it('is the server that runs on the data folder, even on another port', async () => {
     configure({ port: 21_110 })
     publishToken(21_111)
     expect((await ask(['sources'])).asked).toBe('http://127.0.0.1:21111')
@@ -89,7 +89,7 @@ describe('which server a command talks to', () => {
     expect((await ask(['sources'])).asked).toBe('http://127.0.0.1:21110')
   })
 
-  it('is not one that was killed and left its token, nor a process that has only pages', async () => {
+  it('is not a killed server that left its token, nor a process that serves only pages', async () => {
     configure({ port: 21_110 })
     publishToken(21_111)
     const refused = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
@@ -100,7 +100,7 @@ describe('which server a command talks to', () => {
     expect((await ask(['sources'])).asked).toBe('http://127.0.0.1:21110')
   })
 
-  it('is not guessed where a config is wrong', async () => {
+  it('is not guessed if the config is invalid', async () => {
     writeFileSync(join(folder, 'collet.config.json'), '{"server":{"port":"x"}}')
     const { code, asked, stderr } = await ask(['call', 'T.A'])
     expect([code, asked]).toEqual([2, undefined])

@@ -53,7 +53,7 @@ describe('collet calls settle on a real store', () => {
     )
   }
 
-  it('leaves no trace when there is no such call', async () => {
+  it('journals nothing if there is no such call', async () => {
     const before = store.readJournal([], 10)
     const { io, code } = settle('--as', 'not-run')
     expect(await code).toBe(2)
@@ -61,7 +61,7 @@ describe('collet calls settle on a real store', () => {
     expect(store.readJournal([], 10)).toEqual(before)
   })
 
-  it('says that a call runs, and that a call of a dead process is recovered by the next start', async () => {
+  it('reports that a call runs, and that the next start recovers a call of a dead process', async () => {
     await store.claim(call)
     const running = settle('--as', 'not-run')
     expect(await running.code).toBe(2)
@@ -73,7 +73,7 @@ describe('collet calls settle on a real store', () => {
     expect(dead.io.stderr).toContain('Start the server once, which recovers it')
   })
 
-  it('refuses a value that the tool cannot have given, unless forced', async () => {
+  it('refuses a value that does not match the tool, unless forced', async () => {
     await cutCall()
     await store.recover(Date.now())
     writeConfig()
@@ -86,7 +86,7 @@ describe('collet calls settle on a real store', () => {
     expect((await store.findByRecord(call.record))?.state).toBe('succeeded')
   })
 
-  it('takes any value where no config knows the tool, and settles once', async () => {
+  it('accepts any value if no config has the tool, and settles once', async () => {
     await cutCall()
     await store.recover(Date.now())
     expect(await settle('--as', 'succeeded', '--value', '"rang"').code).toBe(0)

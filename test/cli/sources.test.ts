@@ -115,7 +115,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
   /** Whether each tool only reads, as MCP clients see it. */
   const hints = () => annotated(({ readOnlyHint }) => readOnlyHint)
 
-  it('shows MCP clients that a trusted tool only adds to its own data, unless the operator says otherwise', async () => {
+  it('shows MCP clients that a trusted tool only adds to its own data, unless the operator overrides it', async () => {
     const dangers = () =>
       annotated(({ destructiveHint, openWorldHint }) => ({ destructiveHint, openWorldHint }))
     const shown = (destructiveHint: boolean, openWorldHint: boolean) => ({
@@ -151,7 +151,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect((await run('sources', '--json')).stdout).toContain('a tool without a usable name is left out')
   })
 
-  it('asks the server of the config, wherever that listens', async () => {
+  it('asks the server of the config at its configured address', async () => {
     const { port } = new URL(collet.url)
     const config = { server: { port: Number(port) }, store: 'sqlite:collet.db' }
     writeFileSync(join(folder, 'collet.config.json'), JSON.stringify(config))
@@ -159,7 +159,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect([await io.run('sources', '--json'), io.stderr]).toEqual([0, ''])
   })
 
-  it('imports a service, pins what it says, shows a change, and takes it away', async () => {
+  it('imports a service, pins its definitions, shows a change, and removes the service', async () => {
     expect(await run('sources')).toMatchObject({ code: 0, stderr: expect.stringContaining('collet import') })
     const imported = await run('import', `${service.url}/openapi.json`, '--key', 'Greet', '--yes')
     expect([imported.code, imported.stderr]).toEqual([0, expect.stringContaining('hello')])
@@ -196,7 +196,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect((await run('sources', 'remove', 'Greet')).stderr).toContain('no source "Greet"')
   })
 
-  it('believes an MCP server only when told so, then at once, and refuses a change that names no tool of it', async () => {
+  it('trusts an MCP server only on request, then at once, and refuses a change that names none of its tools', async () => {
     const program = [process.execPath, SMALL_MCP_SERVER, 'Files', 'read_a', 'write_b']
     const asked = ['--url', collet.url, '--store', 'sqlite:collet.db']
     const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })

@@ -48,7 +48,7 @@ describe('collet store rekey', () => {
     expect(await io.run('master-key', 'rotate')).toBe(2)
   })
 
-  it('says what is needed, changes the key, and says what to do next', async () => {
+  it('explains what is needed, changes the key, and prints the next step', async () => {
     await fill(CURRENT)
     const lacking = await run({ COLLET_KEY: CURRENT }, 'store', 'rekey')
     expect(lacking).toMatchObject({ code: 2, stderr: expect.stringContaining('COLLET_KEY_OLD') })
@@ -83,7 +83,7 @@ describe('collet store rekey', () => {
     },
   )
 
-  it('takes both keys from a key file of two lines', async () => {
+  it('reads both keys from a key file of two lines', async () => {
     await fill(undefined)
     const file = join(folder, 'key')
     const current = readFileSync(file, 'utf8').trim()

@@ -77,7 +77,7 @@ async function serveOnce(): Promise<void> {
   running = await startServer(toSettings({ loaded, tools, flags: {}, environment, workingFolder: folder }))
 }
 
-it('lists tools of the config, and those of sources once they were accepted, without a server', async () => {
+it('lists the tools of the config and the accepted tools of sources, without a server', async () => {
   expect(await idsOf()).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
   expect((await run('tools')).stderr).toBe(
     'The tools of the source Shop are not listed, because no server has read it yet. Run "./collet serve"; then "./collet sources" shows its state.\n',
@@ -94,7 +94,7 @@ it('lists tools of the config, and those of sources once they were accepted, wit
   expect(stdout).toMatch(/Sms\.Send@1\.0\.0 +.* TWILIO +TWILIO missing +Does it\.$/m)
 })
 
-it('fits a terminal: what is empty goes, then names and facts, and the description has what is left', async () => {
+it('fits a terminal: drops empty columns, then names and facts; the description gets the remaining width', async () => {
   await serveOnce()
   const linesAt = async (columns: number, ...argv: string[]) => {
     let shown = ''
@@ -115,7 +115,7 @@ it('fits a terminal: what is empty goes, then names and facts, and the descripti
   expect(headings).toMatch(/^TOOL +NAME +CATALOG ID +SOURCE +TIER +DESCRIPTION$/)
 })
 
-it('searches, filters and orders, and says what names nothing', async () => {
+it('searches, filters and sorts, and reports names that match nothing', async () => {
   await serveOnce()
   expect(await idsOf('send')).toEqual(['Mail.Send@2.0.0', 'Sms.Send@1.0.0'])
   expect(await idsOf('order', 'place')).toEqual(['Shop.placeOrder@1.0.0'])
@@ -132,7 +132,7 @@ it('searches, filters and orders, and says what names nothing', async () => {
   expect((await run('tools', 'nothing-like-this')).stderr).toContain('No tool matches.')
 })
 
-it('asks the server that runs for the config, which knows how sources are', async () => {
+it("asks the config's running server, which knows the state of sources", async () => {
   await serveOnce()
   await fetch(`${running?.url}/tools/call`, {
     method: 'POST',
@@ -149,7 +149,7 @@ it('asks the server that runs for the config, which knows how sources are', asyn
   expect(shown.stdout).toMatch(/State +source Shop: ready since /)
 })
 
-it('shows one tool, in words and whole', async () => {
+it('shows one tool, as text and as JSON', async () => {
   const { stdout } = await run('tools', 'show', 'Mail_Send')
   expect(stdout).toContain('Mail.Send@2.0.0')
   expect(stdout).toMatch(/^May +change something \(write\)$/m)
@@ -162,7 +162,7 @@ it('shows one tool, in words and whole', async () => {
   expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('Did you mean "Mail.Send"?')])
 })
 
-it('needs no credential where callers need none, and sends the start token to this machine alone', async () => {
+it('needs no credential if callers need none, and sends the start token only to this machine', async () => {
   const settings = sqliteSettings({ tools: [] })
   running = await startServer(settings, { graceMs: 0 })
   const { code, stderr } = await run('tools', '--url', running.url)

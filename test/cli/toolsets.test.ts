@@ -40,7 +40,7 @@ async function run(...argv: string[]) {
   return { code: await io.run(...argv), stdout: io.stdout, stderr: io.stderr }
 }
 
-it('lists toolsets with their tools, and who is limited to them, before and after there is a store', async () => {
+it('lists toolsets with their tools and the callers limited to them, with and without a store', async () => {
   const before = await run('toolsets')
   expect([before.code, before.stderr]).toEqual([0, ''])
   expect(before.stdout).toMatch(
@@ -58,7 +58,7 @@ it('lists toolsets with their tools, and who is limited to them, before and afte
   ])
 })
 
-it('collet tools --toolset lists what is in it, of the config or of a server', async () => {
+it('collet tools --toolset lists the tools of a toolset of the config or of a server', async () => {
   const ids = async (...argv: string[]) =>
     JSON.parse((await run('tools', ...argv, '--json')).stdout).map(({ id }: { id: string }) => id)
   expect(await ids('--toolset', 'look')).toEqual(['Crm.Find@1.0.0'])
@@ -72,7 +72,7 @@ it('collet tools --toolset lists what is in it, of the config or of a server', a
   await server.close()
 })
 
-it('the tags of an OpenAPI document select tools, as they were when the definition was accepted', async () => {
+it('selects tools by the tags that an OpenAPI document had when the definition was accepted', async () => {
   const document = (tag: string) => ({
     openapi: '3.1.0',
     info: { title: 'Shop', version: '1' },

@@ -70,7 +70,7 @@ describe('webhooks of a config', () => {
     expect((await run('webhooks')).stderr).toContain('There are no webhooks')
   })
 
-  it('get a sample of everything they are told of, and what they answer is said', async () => {
+  it('get a sample of every event they subscribe to, and their answers are printed', async () => {
     const all = await run('webhooks', 'test')
     expect(all.code).toBe(0)
     expect(all.stdout).toMatch(/^✓ pager budget\.80: answered 204\n✓ pager budget\.100: answered 204$/m)
@@ -84,7 +84,7 @@ describe('webhooks of a config', () => {
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('Did you mean "pager"?')])
   })
 
-  it('that are not written down yet can be tried', async () => {
+  it('can be tested before they are in the config', async () => {
     const { code, stdout } = await run('webhooks', 'test', `${base}/new`, '--json')
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toHaveLength(NOTICE_KINDS.length)
@@ -97,7 +97,7 @@ describe('webhooks of a config', () => {
     )
   })
 
-  it('that fail are told by the list and by the doctor, who knows misspelled events too', async () => {
+  it('that fail are reported by the list and by the doctor, which also finds misspelled events', async () => {
     const { config } = readJsonConfig(readFileSync(join(folder, 'collet.config.json'), 'utf8'), {})
     const [pager] = toWebhooks(parseConfig(config, 'collet.config.json'))
     const kinds = new Set(NOTICE_KINDS)

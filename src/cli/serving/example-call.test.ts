@@ -49,11 +49,14 @@ describe('exampleCurl', () => {
     ['keys in the store', NO_AUTH, true, 'COLLET_API_KEY'],
     ['auth.required before the first key', { ...NO_AUTH, required: true }, false, 'COLLET_API_KEY'],
     ['tokens only', { ...NO_AUTH, jwt: JWT }, true, 'COLLET_TOKEN'],
-  ])('carries the credential that %s needs, as a variable and never itself', (_, auth, isKeyed, variable) => {
-    const curl = exampleCurl('http://127.0.0.1:1', { tools: prepared({}), auth, isKeyed })
-    expect(/-H "authorization: Bearer \$(\w+)"/.exec(curl ?? '')?.[1]).toBe(variable)
-    expect(curl).not.toContain('hunter2')
-  })
+  ])(
+    'names the variable of the credential that %s needs, never the credential',
+    (_, auth, isKeyed, variable) => {
+      const curl = exampleCurl('http://127.0.0.1:1', { tools: prepared({}), auth, isKeyed })
+      expect(/-H "authorization: Bearer \$(\w+)"/.exec(curl ?? '')?.[1]).toBe(variable)
+      expect(curl).not.toContain('hunter2')
+    },
+  )
 
   it('leaves out a tool whose schema refuses the example', () => {
     const input = { type: 'object', properties: { a: { ...text, pattern: '^\\d+$' } }, required: ['a'] }

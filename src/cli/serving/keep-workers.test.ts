@@ -99,7 +99,7 @@ afterEach(() => {
 const settle = () => vi.advanceTimersByTimeAsync(0)
 
 describe('keepWorkers', () => {
-  it('starts one, and the others when that one serves; says once where the server is', async () => {
+  it('starts one worker, and the others once it serves; prints the address once', async () => {
     const stage = new Stage(3)
     await settle()
     expect(stage.workers).toHaveLength(1)
@@ -109,14 +109,14 @@ describe('keepWorkers', () => {
     expect(stage.ready).toEqual([READY])
   })
 
-  it('ends with the first that cannot start', async () => {
+  it('exits if the first worker cannot start', async () => {
     const stage = new Stage(3)
     stage.at(0).end(2)
     expect(await stage.ended).toBe(EXIT.server)
     expect(stage.workers).toHaveLength(1)
   })
 
-  it('starts a worker that died again, later and later, and at once after it was steady', async () => {
+  it('restarts a worker that died, with growing delays, and at once if it ran for long enough', async () => {
     const stage = new Stage(2)
     stage.at(0).serve()
     await settle()
@@ -137,7 +137,7 @@ describe('keepWorkers', () => {
     expect(stage.notes.at(-1)).toBe('Worker 2 ended with exit code 1; it is started again in 0.1 s.')
   })
 
-  it('stops all of them, starts none again, and kills those that are asked twice', async () => {
+  it('stops all workers, restarts none, and kills them on the second request', async () => {
     const stage = new Stage(2)
     stage.at(0).serve()
     await settle()
@@ -154,7 +154,7 @@ describe('keepWorkers', () => {
     expect(stage.workers).toHaveLength(2)
   })
 
-  it('passes on that a supervisor stops them, so that they take calls until their proxy has noticed', async () => {
+  it('tells workers that a supervisor stops them, so that they accept calls until their proxy has noticed', async () => {
     const stage = new Stage(2)
     stage.at(0).serve()
     await settle()
@@ -164,7 +164,7 @@ describe('keepWorkers', () => {
     expect(await stage.ended).toBe(EXIT.ok)
   })
 
-  it('ends by force what does not end by itself', async () => {
+  it('kills workers that do not exit by themselves', async () => {
     const stage = new Stage(2)
     stage.at(0).serve()
     await settle()

@@ -30,7 +30,7 @@ describe('watchFolder', () => {
     })
   }
 
-  it('tells of a burst once, also below the folder', async () => {
+  it('reports a burst of changes once, also in subfolders', async () => {
     const seen = changed()
     for (const text of ['1', '2', '3']) writeFileSync(join(folder, 'tools', 'a.ts'), text)
     await seen
@@ -47,7 +47,7 @@ describe('watchFolder', () => {
     expect(changes).toEqual(['collet.config.ts'])
   })
 
-  it('sees folders that are made later', async () => {
+  it('watches folders that are created later', async () => {
     const first = changed()
     mkdirSync(join(folder, 'more'))
     writeFileSync(join(folder, 'first.ts'), '')

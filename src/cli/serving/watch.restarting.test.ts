@@ -82,7 +82,7 @@ class FakeProcess implements ServerProcess {
 }
 
 describe('keepRestarting', () => {
-  it('ends the process and starts another at a change', async () => {
+  it('ends the process and starts another on a change', async () => {
     const stage = new Stage()
     const result = stage.run()
     const first = await stage.process(0)
@@ -106,7 +106,7 @@ describe('keepRestarting', () => {
     expect(await result).toBe(0)
   })
 
-  it('stops while nothing runs', async () => {
+  it('stops while no process runs', async () => {
     const stage = new Stage()
     const result = stage.run()
     ;(await stage.process(0)).exit(2)
@@ -126,7 +126,7 @@ describe('keepRestarting', () => {
     expect(first.kills).toBe(1)
   })
 
-  it('keeps what runs while the files cannot be served, and looks again after the next change', async () => {
+  it('keeps the running process while the files cannot be served, and checks again after the next change', async () => {
     const stage = new Stage()
     const sound = [false, true]
     stage.check = async () => sound.shift() ?? false
@@ -142,7 +142,7 @@ describe('keepRestarting', () => {
     expect(await result).toBe(0)
   })
 
-  it('makes one start of several changes', async () => {
+  it('starts once for several changes', async () => {
     const stage = new Stage()
     const result = stage.run()
     await stage.process(0)
