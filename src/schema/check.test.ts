@@ -4,19 +4,22 @@ import type { JsonObject } from '#kernel/base/json'
 import { checkSchema } from './check.ts'
 import { createSchemaValidator } from './validator.ts'
 
-function wheresOf(schema: JsonObject, references: 'allowed' | 'forbidden' = 'allowed'): string[] {
-  const wheres: string[] = []
-  checkSchema(schema, 'input', (where) => wheres.push(where), { references })
-  return wheres
+function reportedPaths(schema: JsonObject, references: 'allowed' | 'forbidden' = 'allowed'): string[] {
+  const paths: string[] = []
+  checkSchema(schema, 'input', (where) => paths.push(where), { references })
+  return paths
 }
 
 describe('checkSchema', () => {
-  it('OTC-32: accepts JSON Schema 2020-12 and reports every violation with its place', () => {
+  it('OTC-32: accepts JSON Schema 2020-12 and reports every violation with its path', () => {
     expect(
-      wheresOf({ type: 'object', properties: { a: { type: 'number', format: 'anything', 'x-note': 1 } } }),
+      reportedPaths({
+        type: 'object',
+        properties: { a: { type: 'number', format: 'anything', 'x-note': 1 } },
+      }),
     ).toEqual([])
     expect(
-      wheresOf({
+      reportedPaths({
         type: 'objekt',
         properties: { a: { minimum: '1', maxLength: -1 }, 'b/c': { items: [] } },
       }).sort(),
@@ -28,31 +31,33 @@ describe('checkSchema', () => {
     ])
   })
 
-  it('T-18: refuses another dialect', () => {
-    expect(wheresOf({ $schema: 'http://json-schema.org/draft-07/schema#' })).toEqual(['input/$schema'])
-    expect(wheresOf({ $schema: 'https://json-schema.org/draft/2020-12/schema' })).toEqual([])
+  it('OTC/T-18: refuses another dialect', () => {
+    expect(reportedPaths({ $schema: 'http://json-schema.org/draft-07/schema#' })).toEqual(['input/$schema'])
+    expect(reportedPaths({ $schema: 'https://json-schema.org/draft/2020-12/schema' })).toEqual([])
   })
 
-  it('T-18: refuses keywords that our validator would read in another way than 2020-12', () => {
+  it('OTC/T-18: refuses keywords that the validator interprets differently from 2020-12', () => {
     for (const keyword of ['nullable', 'id', '$async', '$recursiveRef']) {
-      expect(wheresOf({ properties: { a: { [keyword]: true } } })).toEqual([`input/properties/a/${keyword}`])
-      expect(wheresOf({ properties: { [keyword]: { type: 'string' } } })).toEqual([])
+      expect(reportedPaths({ properties: { a: { [keyword]: true } } })).toEqual([
+        `input/properties/a/${keyword}`,
+      ])
+      expect(reportedPaths({ properties: { [keyword]: { type: 'string' } } })).toEqual([])
     }
   })
 
-  it('refuses what cannot be compiled: patterns, empty enums, properties named `__proto__`, inner ids', () => {
-    expect(wheresOf({ pattern: '(' })).toEqual(['input/pattern'])
-    expect(wheresOf({ patternProperties: { '[': true } })).toEqual(['input/patternProperties/['])
-    expect(wheresOf({ enum: [] })).toEqual(['input/enum'])
-    expect(wheresOf(JSON.parse('{"properties":{"__proto__":{"type":"string"}}}'))).toEqual([
+  it('refuses schemas that cannot be compiled: invalid patterns, empty enums, properties named `__proto__`, inner ids', () => {
+    expect(reportedPaths({ pattern: '(' })).toEqual(['input/pattern'])
+    expect(reportedPaths({ patternProperties: { '[': true } })).toEqual(['input/patternProperties/['])
+    expect(reportedPaths({ enum: [] })).toEqual(['input/enum'])
+    expect(reportedPaths(JSON.parse('{"properties":{"__proto__":{"type":"string"}}}'))).toEqual([
       'input/properties',
     ])
-    expect(wheresOf({ $id: 'urn:a', properties: { a: { $id: 'urn:b' } } })).toEqual([
+    expect(reportedPaths({ $id: 'urn:a', properties: { a: { $id: 'urn:b' } } })).toEqual([
       'input/properties/a/$id',
     ])
   })
 
-  it('OTC-34, OTC-36: finds references and definitions anywhere when they are forbidden, but no property of that name', () => {
+  it('OTC-34, OTC-36: finds references and definitions anywhere if they are forbidden, but allows properties of those names', () => {
     const schema = {
       properties: {
         $ref: { type: 'string' },
@@ -62,15 +67,15 @@ describe('checkSchema', () => {
       $defs: { x: {} },
       if: { definitions: {} },
     }
-    expect(wheresOf(schema, 'forbidden').sort()).toEqual([
+    expect(reportedPaths(schema, 'forbidden').sort()).toEqual([
       'input/$defs',
       'input/if/definitions',
       'input/properties/p/anyOf/0/$ref',
     ])
-    expect(wheresOf(schema, 'allowed')).toEqual([])
+    expect(reportedPaths(schema, 'allowed')).toEqual([])
   })
 
-  it('lets nothing pass that would fail to compile at the first call', () => {
+  it('accepts no schema that would fail to compile at the first call', () => {
     const value = fc.oneof(
       fc.constantFrom<unknown>(
         true,
@@ -94,7 +99,7 @@ describe('checkSchema', () => {
         fc.dictionary(fc.constantFrom(...KEYWORDS), value, { maxKeys: 6, noNullPrototype: true }),
         (made) => {
           const schema: JsonObject = JSON.parse(JSON.stringify(made))
-          if (wheresOf(schema, 'forbidden').length > 0) return
+          if (reportedPaths(schema, 'forbidden').length > 0) return
           const validate = createSchemaValidator(schema)
           for (const sample of [null, 1, 'a', [], [1, 1], {}, { a: 1 }])
             expect(() => validate(sample)).not.toThrow()

@@ -5,7 +5,7 @@ import type { JsonValue } from '#kernel/base/json'
 import { metaSchemaProblems } from './meta-schema.ts'
 
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
-/** Every part of the meta-schema, as it was published. */
+/** The parts of the published meta-schema. */
 const PARTS = [
   DIALECT,
   ...['core', 'applicator', 'unevaluated', 'validation', 'meta-data', 'format-annotation', 'content'].map(
@@ -16,11 +16,11 @@ const PARTS = [
 const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false })
 const published = ajv.getSchema(DIALECT)
 
-function fits(schema: JsonValue): boolean {
+function isValid(schema: JsonValue): boolean {
   return published?.(schema) === true
 }
 
-/** The keywords that the published meta-schema knows. */
+/** The keywords of the published meta-schema. */
 const KEYWORDS = PARTS.flatMap((part) => {
   const schema = ajv.getSchema(part)?.schema
   if (typeof schema !== 'object' || !('properties' in schema)) throw new Error(`no ${part}`)
@@ -28,7 +28,7 @@ const KEYWORDS = PARTS.flatMap((part) => {
 })
 
 describe('the meta-schema as a table', () => {
-  const odd = fc.constantFrom<JsonValue>(
+  const sample = fc.constantFrom<JsonValue>(
     ...[true, false, null, 0, -1, 1, 0.5, 2, '', 'string', 'objekt', '#', 'a#', 'a#b', '1a', '_a'],
     ...[[], {}, ['string'], ['a', 'a'], ['string', 'string'], ['string', 'null'], [1], [{}], [true, {}]],
     ...[{ a: true }, { a: {} }, { a: [] }, { a: ['b'] }, { a: ['b', 'b'] }, { a: 1 }],
@@ -37,19 +37,19 @@ describe('the meta-schema as a table', () => {
     schema: fc.dictionary(fc.constantFrom(...KEYWORDS), tie('value'), { maxKeys: 4, noNullPrototype: true }),
     value: fc.oneof(
       { maxDepth: 4, depthIdentifier: 'schema' },
-      odd,
+      sample,
       tie('schema'),
       fc.array(tie('schema'), { maxLength: 3 }),
       fc.dictionary(fc.constantFrom('a', 'b/c', '~'), tie('schema'), { maxKeys: 3, noNullPrototype: true }),
     ),
   }))
 
-  it('judges as the published one does, wherever the problem lies', () => {
+  it('agrees with the published meta-schema on nested schemas', () => {
     let refused = 0
     fc.assert(
-      fc.property(schema, (made) => {
-        const problems = metaSchemaProblems(made)
-        expect(problems.length === 0).toBe(fits(made))
+      fc.property(schema, (generated) => {
+        const problems = metaSchemaProblems(generated)
+        expect(problems.length === 0).toBe(isValid(generated))
         if (problems.length > 0) refused += 1
       }),
       { numRuns: 1_000 },
@@ -57,19 +57,19 @@ describe('the meta-schema as a table', () => {
     expect(refused).toBeGreaterThan(200)
   })
 
-  it('judges each keyword with each odd value as the published one does', () => {
-    const values = fc.sample(odd, { numRuns: 1_000, seed: 1 })
+  it('agrees with the published meta-schema on each keyword with each sample value', () => {
+    const values = fc.sample(sample, { numRuns: 1_000, seed: 1 })
     const distinct = new Map(values.map((value) => [JSON.stringify(value), value]))
     for (const keyword of KEYWORDS)
       for (const value of distinct.values())
-        expect({ keyword, value, fits: metaSchemaProblems({ [keyword]: value }).length === 0 }).toEqual({
+        expect({ keyword, value, isValid: metaSchemaProblems({ [keyword]: value }).length === 0 }).toEqual({
           keyword,
           value,
-          fits: fits({ [keyword]: value }),
+          isValid: isValid({ [keyword]: value }),
         })
   })
 
-  it('names the place and what must stand there, and stops after enough of them', () => {
+  it('reports the path and the expected value, and stops after 50 problems', () => {
     expect(
       metaSchemaProblems({ properties: { 'a/b': { minLength: 0.5, type: ['string', 'text'] } }, not: 1 }),
     ).toEqual([

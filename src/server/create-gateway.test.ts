@@ -8,7 +8,7 @@ import { createGateway, type Gateway, serve } from './create-gateway.ts'
 const seen: unknown[] = []
 const echo = tool({
   id: 'Echo.Say@1.0.0',
-  description: 'Says it again.',
+  description: 'Returns its input.',
   input: { type: 'object' },
   output: {},
   run: (input) => {
@@ -31,7 +31,7 @@ afterAll(async () => {
 })
 
 describe('createGateway', () => {
-  it('gives the value of a call, and the stored text beside it', async () => {
+  it('returns the value of a call with its stored text', async () => {
     const outcome = await gateway.call('Echo.Say', { a: [1, null] }, { key: 'once' })
     expect(outcome).toMatchObject({ ok: true, value: { a: [1, null] }, valueJson: '{"a":[1,null]}' })
     const ran = seen.length
@@ -39,22 +39,22 @@ describe('createGateway', () => {
     expect(seen).toHaveLength(ran)
   })
 
-  it('gives a failure as an outcome', async () => {
+  it('returns a failure as an outcome', async () => {
     expect(await gateway.call('Echo.Shout', {})).toMatchObject({
       ok: false,
       error: { code: 'tool_not_found' },
     })
   })
 
-  const circle: Record<string, unknown> = {}
-  circle.self = circle
+  const circular: Record<string, unknown> = {}
+  circular.self = circular
   it.each([
     ['a bigint', { list: [1n] }, /not JSON at \/list\/0: Is a bigint/],
-    ['nothing', undefined, /not JSON: Is missing\. Give an object/],
-    ['a circle', circle, /not JSON at \/self.*contains itself/],
+    ['no value', undefined, /not JSON: Is missing\. Give an object/],
+    ['a circular reference', circular, /not JSON at \/self.*contains itself/],
     ['a date', { at: new Date() }, /not JSON at \/at: Is an instance of a class/],
-    ['no number', { a: Number.NaN }, /not JSON at \/a: Is NaN/],
-  ])('refuses an input with %s, and says where', async (_what, input, message) => {
+    ['NaN', { a: Number.NaN }, /not JSON at \/a: Is NaN/],
+  ])('refuses an input with %s, and names its place', async (_title, input, message) => {
     const ran = seen.length
     const untyped: { call(tool: string, input: unknown): Promise<unknown> } = gateway
     await expect(untyped.call('Echo.Say', input)).rejects.toMatchObject({
@@ -65,7 +65,7 @@ describe('createGateway', () => {
     expect(seen).toHaveLength(ran)
   })
 
-  it('takes the input as it is at the call, whatever happens to it afterwards', async () => {
+  it('copies the input at the call, so later changes have no effect', async () => {
     const input = { a: 1 }
     const called = gateway.call('Echo.Say', input)
     input.a = 2
@@ -76,11 +76,11 @@ describe('createGateway', () => {
 describe('serve', () => {
   const everywhere = { ...config, server: { host: '0.0.0.0', port: 0 } }
 
-  it('OTC-97: refuses to serve others without credentials, and names the option that allows it', async () => {
+  it('OTC-97: refuses to serve other machines without credentials, and names the option that allows it', async () => {
     await expect(serve(everywhere, { folder })).rejects.toThrow(/`allowAnonymous: true`/)
   })
 
-  it('OTC-97: serves them when told to, with a warning', async () => {
+  it('OTC-97: serves other machines with `allowAnonymous`, with a warning', async () => {
     const server = await serve(everywhere, { folder, allowAnonymous: true })
     try {
       expect(server.warnings).toEqual([expect.stringContaining('Anybody')])

@@ -120,7 +120,7 @@ async function openBase(live: Live<Settings>, options: StartOptions, parts: Part
         port: options.mountedAt === undefined ? settings.server.port : 0,
         onCommit: metrics.groupCommitted,
         onLimitRefused: metrics.limitRefused,
-        onAmbiguous: metrics.callsCut,
+        onAmbiguous: metrics.callsBecameAmbiguous,
         catalogChanges: options.catalogChanges,
         ...explanations(settings, options),
       },

@@ -177,11 +177,11 @@ describe('a wish to read the config again', () => {
     const lines: unknown[] = []
     const log = { ...SILENT_LOGGER, info: (...line: unknown[]) => lines.push(line) }
     const routes = createReloadRoutes(
-      { readEverywhere: () => reloads.readEverywhere(), log },
+      { reloadEverywhere: () => reloads.reloadEverywhere(), log },
       createLocalAccess('ann'),
     )
     await callInProcess(routes, { method: 'POST', path: '/admin/reload', body: {} })
-    expect(lines).toEqual([[{ principal: 'ann' }, 'asked to read the config again']])
+    expect(lines).toEqual([[{ principal: 'ann' }, 'config reload requested']])
     reloads.close()
   })
 
@@ -210,10 +210,10 @@ describe('a wish to read the config again', () => {
   it('does not wait forever for a config that does, and the next one is followed', async () => {
     const world = stage(0, [keys])
     world.read = () => new Promise(() => {})
-    const hanging = world.reloads.readHere().catch((error: unknown) => error)
+    const hanging = world.reloads.reloadHere().catch((error: unknown) => error)
     await vi.advanceTimersByTimeAsync(31_000)
     world.read = async () => before
-    expect(await world.reloads.readHere()).toEqual(keys)
+    expect(await world.reloads.reloadHere()).toEqual(keys)
     expect(world.heard).toEqual([await hanging, keys])
     expect(String(world.heard[0])).toContain('not read within 30 seconds')
     world.reloads.close()
@@ -223,7 +223,7 @@ describe('a wish to read the config again', () => {
     const world = stage(0, [keys])
     const late = Promise.withResolvers<Settings>()
     world.read = () => late.promise
-    const asked = [world.reloads.readHere(), world.reloads.readHere()]
+    const asked = [world.reloads.reloadHere(), world.reloads.reloadHere()]
     await vi.advanceTimersByTimeAsync(1)
     world.reloads.close()
     late.resolve(before)

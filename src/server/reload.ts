@@ -63,7 +63,7 @@ export class Reloads {
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref()
   }
 
-  async readHere(): Promise<Reloaded> {
+  async reloadHere(): Promise<Reloaded> {
     const outcome = await this.#readInTurn()
     this.#options.config.onRead(outcome)
     if (outcome instanceof Error) throw outcome
@@ -71,8 +71,8 @@ export class Reloads {
   }
 
   /** Reloads this process first; a refused config is not passed on. */
-  async readEverywhere(): Promise<Reloaded> {
-    const reloaded = await this.readHere()
+  async reloadEverywhere(): Promise<Reloaded> {
+    const reloaded = await this.reloadHere()
     const raised = await this.#options.store.reloads.ask()
     // Another process may have requested a reload meanwhile, of a config that this read did not see.
     if (raised === this.#heard + 1) this.#heard = raised
@@ -166,7 +166,7 @@ interface ReloadHost {
   readonly log: Logger
 }
 
-export interface OpenReloads extends Pick<Reloads, 'readHere' | 'readEverywhere' | 'close'> {
+export interface OpenReloads extends Pick<Reloads, 'reloadHere' | 'reloadEverywhere' | 'close'> {
   /** Applies settings that may change while calls run, or throws and changes nothing. */
   apply(next: Settings): Promise<Reloaded>
 }
@@ -186,8 +186,8 @@ export function openReloads(host: ReloadHost, parts: Pick<Parts, 'onReload'>): O
   }
   return {
     apply,
-    readHere: async () => await required().readHere(),
-    readEverywhere: async () => await required().readEverywhere(),
+    reloadHere: async () => await required().reloadHere(),
+    reloadEverywhere: async () => await required().reloadEverywhere(),
     close: () => reloads?.close(),
   }
 }

@@ -115,7 +115,7 @@ async function describeServer(
     isReady: gateway.isReady,
     handle: app.handle,
     reload: reloads.apply,
-    readAgain: reloads.readHere,
+    readAgain: reloads.reloadHere,
     async announceStop() {
       gateway.announceStop()
       app.retire()

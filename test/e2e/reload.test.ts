@@ -69,7 +69,7 @@ describe('SIGHUP', () => {
     expect(await call(SECOND)).toBe(200)
   })
 
-  it('refuses a bad config with its line and reason, and keeps the one before', async () => {
+  it('refuses a bad config with its line and reason, and keeps the previous config', async () => {
     configure({ keys: [FIRST], more: 'limits: { perPrincipal: { rate: 0 } }' })
     await hangUp('the previous config stays in force')
     expect(server.output()).toMatch(/collet\.config\.ts: limits\.perPrincipal/)

@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { Secret } from '#kernel/base/secret'
 import { type DetectOptions, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
 import { createImportFetch } from '#server/import/preview'
-import { lookAtDocument } from '#server/import/probe'
+import { recognizeDocument } from '#server/import/probe'
 import { sampleTool } from '../contracts/samples.ts'
 import { startUpstream } from '../sources/upstream.ts'
 
@@ -197,7 +197,7 @@ describe('what a file is', () => {
   it('rule 33: an OpenTool document opens the way to its own host only', () => {
     const document = { opentool: '1.1.0', server: { url: 'http://127.0.0.1:80' } }
     const optionsAt = (index: { url: string } | { file: string }) => {
-      const look = lookAtDocument(document, index)
+      const look = recognizeDocument(document, index)
       return look.kind === 'found' ? look.source.options : look.kind
     }
     const url = 'http://127.0.0.1/opentool'
@@ -209,7 +209,7 @@ describe('what a file is', () => {
   })
 
   it.each([
-    ['an OpenTool document without one', '{"opentool":"1.1.0"}', 'does not say where its server is'],
+    ['an OpenTool document without one', '{"opentool":"1.1.0"}', 'has no address of its server'],
     ['other JSON', '{"a":1}', 'is not an OpenAPI'],
     ['a program', '#!/usr/bin/env node\nconst a = { b: [', 'collet import -- node'],
   ])('not %s', async (_title, text, expected) => {

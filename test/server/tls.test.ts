@@ -215,7 +215,7 @@ describe('files that change', () => {
     write(first)
     const { port } = await serve()
     writeFileSync(files.key, second.key)
-    const complaints = () => logged.filter((line) => line.includes('the one before stays'))
+    const complaints = () => logged.filter((line) => line.includes('the previous certificate stays in use'))
     await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(1)
     expect(complaints()[0]).toMatch(/"level":"error".*is not the key of/)
     expect(await shownName(port)).toBe('first.example')

@@ -75,7 +75,7 @@ export function configSource(
       output.warn(
         isRefusal(outcome)
           ? 'The config was refused; the previous config stays in force.'
-          : 'The config could not be taken up; the previous config stays in force.',
+          : 'The config could not be applied; the previous config stays in force.',
       )
     },
   }

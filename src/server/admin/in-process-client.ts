@@ -1,38 +1,40 @@
 /**
- * Asks the admin routes of this process without a listener, as a client over HTTP would ask a server. `collet` uses it where no server
- * runs and the store is open here. Refusals are thrown, with the same words.
+ * Calls the admin routes in this process without a listener, as an HTTP client would call a server. `collet` uses it where no server
+ * runs and this process has the store open. Refusals are thrown, with the messages of the HTTP replies.
  */
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { HttpReply } from '#protocols/http-exchange'
 import { httpFault } from '#server/http/exchange'
 import { Router, type ServerRoute } from '#server/http/router'
 
-/** One request to an admin route. */
 export interface AdminRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string
   readonly body?: JsonObject
-  /** It changes nothing, though it is no GET: what it asks about does not belong into an address. */
+  /** A request that changes nothing but is not a GET, because its arguments do not belong in a URL. */
   readonly isQuestion?: true
-  /** It leaves a trace in the journal, though it is a GET. */
+  /** A GET that is recorded in the journal. */
   readonly isJournaled?: true
 }
 
-export async function callInProcess(routes: readonly ServerRoute[], asked: AdminRequest): Promise<JsonValue> {
-  const body = await replyBody(routes, asked)
+export async function callInProcess(
+  routes: readonly ServerRoute[],
+  request: AdminRequest,
+): Promise<JsonValue> {
+  const body = await replyBody(routes, request)
   return JSON.parse(body instanceof Uint8Array ? new TextDecoder().decode(body) : String(body))
 }
 
-/** For an answer that comes piece by piece, until `ended` is aborted. */
+/** Returns the chunks of a streamed reply; the stream ends when `ended` is aborted. */
 export async function streamInProcess(
   routes: readonly ServerRoute[],
-  asked: AdminRequest,
+  request: AdminRequest,
   ended: AbortSignal,
 ): Promise<AsyncIterable<string>> {
-  const body = await replyBody(routes, asked)
+  const body = await replyBody(routes, request)
   if (typeof body === 'function') return body(ended)
-  throw httpFault(404, 'There is no stream at this path.')
+  throw httpFault(404, 'This path has no stream.')
 }
 
 async function replyBody(
@@ -45,6 +47,6 @@ async function replyBody(
   if (found === undefined || principal === undefined) throw httpFault(404, 'There is nothing at this path.')
   const { route, params } = found
   const query = new URLSearchParams(search)
-  const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
-  return (await route.handle(request)).body
+  const exchange = { method, path, query, params, principal, body, headers: {}, traceId: '' }
+  return (await route.handle(exchange)).body
 }

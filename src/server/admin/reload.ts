@@ -1,6 +1,6 @@
 /**
- * Has servers read their config again (rule 29). The config itself is never part of a request. A server that runs reports what came of
- * it; where only the store is open, its servers read theirs within a second or two and log the result.
+ * Makes servers reload their config (rule 29). The config itself is never part of a request. A running server reports the result; if
+ * only the store is open, the servers on it reload within a second or two and log the result.
  */
 import { RELOAD_CONFIG } from '#admin-api/server'
 import { fault } from '#kernel/base/errors'
@@ -12,14 +12,14 @@ import type { OperatorAccess } from './access.ts'
 import { serveOperation } from './admin-route.ts'
 
 export function createReloadRoutes(
-  { readEverywhere, log }: { readEverywhere(): Promise<Reloaded>; readonly log: Logger },
+  { reloadEverywhere, log }: { reloadEverywhere(): Promise<Reloaded>; readonly log: Logger },
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, RELOAD_CONFIG, async ({ principal }) => {
-      log.info({ principal: principal.id }, 'asked to read the config again')
+      log.info({ principal: principal.id }, 'config reload requested')
       try {
-        const { applied, needRestart, refused } = await readEverywhere()
+        const { applied, needRestart, refused } = await reloadEverywhere()
         return { applied, needs_restart: needRestart, refused }
       } catch (error) {
         if (!isRefusal(error)) throw error

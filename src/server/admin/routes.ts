@@ -75,7 +75,7 @@ export function openAdmin(host: ServerHost): ServerPart {
         },
         access,
       ),
-      ...createReloadRoutes({ readEverywhere: reloads.readEverywhere, log }, access),
+      ...createReloadRoutes({ reloadEverywhere: reloads.reloadEverywhere, log }, access),
     ],
     close: () => feed.close(),
   }

@@ -142,7 +142,7 @@ export class ServedCertificate {
   #complain(reason: string): void {
     if (reason === this.#said) return
     this.#said = reason
-    this.#options.log.error({ reason }, 'the certificate was refused; the one before stays')
+    this.#options.log.error({ reason }, 'the certificate was refused; the previous certificate stays in use')
   }
 
   #warnOfEnd(): void {

@@ -7,7 +7,14 @@ import { Secret } from '#kernel/base/secret'
 import type { OpenedSource } from '#server/sources'
 import type { SourceView } from '#sources/kit/sources'
 import type { SourceOptions } from '#sources/source-types'
-import { type Look, type Probe, probeDocument, probeMcp, probeOpenTool, probeOtc } from './probe.ts'
+import {
+  type ProbeContext,
+  type ProbeResult,
+  probeDocument,
+  probeMcp,
+  probeOpenTool,
+  probeOtc,
+} from './probe.ts'
 
 /**
  * Diagnoses a source step by step, for `collet sources check` and the console: name, connection, certificate,
@@ -107,7 +114,7 @@ function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource):
 }
 
 /** Sends the first request of its protocol. */
-async function shakeHands(options: SourceOptions, url: URL, probe: Probe): Promise<string> {
+async function shakeHands(options: SourceOptions, url: URL, probe: ProbeContext): Promise<string> {
   const look = PROBES[options.type]
   if (look === undefined) return 'It answers'
   const found = await look(url.href, probe)
@@ -115,7 +122,7 @@ async function shakeHands(options: SourceOptions, url: URL, probe: Probe): Promi
   throw new Error(found.kind === 'unusable' ? found.why : `It answers, but not as ${options.type}.`)
 }
 
-const PROBES: Readonly<Record<string, (url: string, probe: Probe) => Promise<Look>>> = {
+const PROBES: Readonly<Record<string, (url: string, probe: ProbeContext) => Promise<ProbeResult>>> = {
   mcp: probeMcp,
   otc: probeOtc,
   opentool: probeOpenTool,
@@ -184,7 +191,7 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
     case 'resolve':
       return isGuarded
         ? `Allow ${host} under egress.allow in the config, if it is meant to be reached.`
-        : `Look whether ${host} is spelled right, and whether this machine can resolve names.`
+        : `ProbeResult whether ${host} is spelled right, and whether this machine can resolve names.`
     case 'connect':
       return `Start the server at ${host}, or open the way there: a firewall or another port may be between.`
     case 'tls':
@@ -194,13 +201,13 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
     case 'file':
       return 'Put the file back, or import it again from where it is now.'
     case 'handshake':
-      return 'Look whether the address is still that of this service, and whether it wants a credential: import it again with --api-key --replace.'
+      return 'ProbeResult whether the address is still that of this service, and whether it wants a credential: import it again with --api-key --replace.'
     case 'list':
       return programOf(options) === undefined
         ? 'Ask the operator of the service: it answers, but does not list its tools.'
         : 'Run the program by hand and look at what it writes: it starts, but does not list its tools.'
     case 'definitions':
-      return 'Look at the warnings of the source: collet sources --json.'
+      return 'ProbeResult at the warnings of the source: collet sources --json.'
   }
 }
 

@@ -3,8 +3,7 @@ import { readServerList } from './client-files.ts'
 import { describeServer, isOwnMcpAddress, type PlaceholderValues, readServer } from './client-servers.ts'
 import { clientFiles, clientPlace, MCP_CLIENTS } from './clients.ts'
 
-/** A placeholder. */
-const hole = (name: string): string => `\${${name}}`
+const placeholder = (name: string): string => `\${${name}}`
 
 const VALUES: PlaceholderValues = {
   home: '/home/me',
@@ -22,7 +21,7 @@ const options = (entry: object, file?: string) => {
 }
 
 describe('an entry of a client', () => {
-  it('is a program with its variables, or an address with its headers', () => {
+  it('is read as a program with its variables, or as an address with its headers', () => {
     expect(options({ command: 'npx', args: ['-y', 'a', 3], env: { A: 'b', N: 1, NO: null } })).toEqual({
       type: 'mcp',
       command: 'npx',
@@ -30,8 +29,8 @@ describe('an entry of a client', () => {
       env: { A: 'b', N: '1' },
       cwd: '/project',
     })
-    const headers = { Authorization: `Bearer ${hole('env:TOKEN')}`, Accept: 'x' }
-    expect(options({ type: 'http', url: `https://${hole('HOST')}/mcp`, headers })).toEqual({
+    const headers = { Authorization: `Bearer ${placeholder('env:TOKEN')}`, Accept: 'x' }
+    expect(options({ type: 'http', url: `https://${placeholder('HOST')}/mcp`, headers })).toEqual({
       type: 'mcp',
       url: 'https://h.example/mcp',
       headers: { Authorization: 'Bearer t-canary' },
@@ -46,27 +45,34 @@ describe('an entry of a client', () => {
     })
   })
 
-  it('has its placeholders filled in, and says which have no value', () => {
+  it('has its placeholders replaced, and names those without a value', () => {
     const filled = options({
-      command: `${hole('workspaceFolder')}/run`,
-      args: [hole('userHome'), hole('NOT_OURS'), hole('env:UNSET:-default'), hole('input:key')],
+      command: `${placeholder('workspaceFolder')}/run`,
+      args: [
+        placeholder('userHome'),
+        placeholder('NOT_OURS'),
+        placeholder('env:UNSET:-default'),
+        placeholder('input:key'),
+      ],
       envFile: '.env',
       cwd: 'sub',
     })
     expect(filled).toEqual({
       type: 'mcp',
       command: '/project/run',
-      args: ['/home/me', hole('NOT_OURS'), 'default', 'typed'],
+      args: ['/home/me', placeholder('NOT_OURS'), 'default', 'typed'],
       env: { A: '1', B: 'two' },
       cwd: '/project/sub',
     })
-    expect(options({ command: 'x', env: { A: hole('env:UNSET'), B: hole('input:other') } })).toBe(
-      `${hole('env:UNSET')}, ${hole('input:other')} have no value here; set them, or import again with --env UNSET=VALUE --env other=VALUE`,
+    expect(
+      options({ command: 'x', env: { A: placeholder('env:UNSET'), B: placeholder('input:other') } }),
+    ).toBe(
+      `${placeholder('env:UNSET')}, ${placeholder('input:other')} have no value here; set them, or import again with --env UNSET=VALUE --env other=VALUE`,
     )
     expect(options({ command: 'x', envFile: 'gone.env' })).toContain('the file /project/gone.env')
   })
 
-  it('is about its own project, else about where the user is', () => {
+  it('runs in the folder of its project, or else in the current folder', () => {
     expect(options({ command: 'x' }, '/project/.mcp.json')).toMatchObject({ cwd: '/project' })
     expect(options({ command: 'x' }, '/home/me/.cursor/mcp.json')).toMatchObject({ cwd: '/project' })
   })
@@ -88,18 +94,18 @@ describe('an entry of a client', () => {
     [{ command: { path: 'collet', args: ['mcp'] } }, 'Collet itself'],
     [{ cmd: 'collet', args: ['mcp'] }, 'Collet itself'],
     [{ command: 'npx', args: ['mcp-remote', 'http://127.0.0.1:4100/mcp'] }, 'Collet itself'],
-  ])('is left out: %j', (entry, why) => {
+  ])('is skipped: %j', (entry, why) => {
     expect(describeEntry(entry)).toEqual({ kind: 'skipped', why: expect.stringContaining(why) })
   })
 
-  it('is not taken for Collet because its script is called src/cli/main.ts', () => {
+  it('is not mistaken for Collet if its script is named src/cli/main.ts', () => {
     expect(describeEntry({ command: 'node', args: ['/x/src/cli/main.ts', 'mcp'] })).toMatchObject({
       isProgram: true,
     })
   })
 })
 
-/** How each client writes a program and an address, beside the usual members. */
+/** Members for a program and an address that only some clients use. */
 const SHAPES = [
   [
     { type: 'local', command: ['a', 'b'], environment: { X: '1' } },
@@ -132,7 +138,7 @@ const SHAPES = [
   ],
   [{ httpUrl: 'https://g.example' }, { url: 'https://g.example' }],
   [
-    { uri: 'https://g.example', headers: { A: `x ${hole(' TOKEN ')}` } },
+    { uri: 'https://g.example', headers: { A: `x ${placeholder(' TOKEN ')}` } },
     { url: 'https://g.example', headers: { A: 'x t-canary' } },
   ],
   [
@@ -149,23 +155,27 @@ const SHAPES = [
   ],
 ] as const
 
-describe('an entry in the words of its client', () => {
+describe('an entry with members that only some clients use', () => {
   it.each(SHAPES)('%j', (entry, expected) => expect(options(entry)).toMatchObject(expected))
 
-  it('has its own variables before those of its file', () => {
+  it('prefers its own variables to those of its env file', () => {
     expect(options({ command: 'x', envFile: '.env', env: { B: 'own', C: '3' } })).toMatchObject({
       env: { A: '1', B: 'own', C: '3' },
     })
   })
 
-  it('says which variables it would get, and which credentials stand in clear text', () => {
+  it('lists the variables it would get and the credentials in clear text', () => {
     const plan = describeEntry({
       command: 'x',
-      args: ['$SHELL', hole('A'), hole('workspaceFolder')],
-      env: { API_KEY: 'k-canary', TOKEN: hole('B'), LEVEL: 'debug', PASSWORD: '$CDE' },
+      args: ['$SHELL', placeholder('A'), placeholder('workspaceFolder')],
+      env: { API_KEY: 'k-canary', TOKEN: placeholder('B'), LEVEL: 'debug', PASSWORD: '$CDE' },
     })
     expect(plan).toEqual({
-      ...{ target: `x $SHELL ${hole('A')} ${hole('workspaceFolder')}`, isProgram: true, inputs: [] },
+      ...{
+        target: `x $SHELL ${placeholder('A')} ${placeholder('workspaceFolder')}`,
+        isProgram: true,
+        inputs: [],
+      },
       ...{
         variables: ['A', 'B', 'CDE'],
         sets: [
@@ -184,14 +194,24 @@ describe('an entry in the words of its client', () => {
     )
   })
 
-  it('says the same of an address by its headers, whatever else the entry holds', () => {
+  it('lists them for an address by its headers alone', () => {
     expect(
       describeEntry({
-        ...{ url: `https://${hole('HOST')}/mcp`, env: { OTHER: hole('E') }, envFile: '.env', cwd: '/x' },
-        headers: { Authorization: 'Bearer k-canary', 'X-Key': hole('input:key') },
+        ...{
+          url: `https://${placeholder('HOST')}/mcp`,
+          env: { OTHER: placeholder('E') },
+          envFile: '.env',
+          cwd: '/x',
+        },
+        headers: { Authorization: 'Bearer k-canary', 'X-Key': placeholder('input:key') },
       }),
     ).toEqual({
-      ...{ target: `https://${hole('HOST')}/mcp`, isProgram: false, variables: ['HOST'], inputs: ['key'] },
+      ...{
+        target: `https://${placeholder('HOST')}/mcp`,
+        isProgram: false,
+        variables: ['HOST'],
+        inputs: ['key'],
+      },
       ...{
         sets: [{ name: 'Authorization' }, { name: 'X-Key' }],
         clear: ['Authorization'],
@@ -205,7 +225,7 @@ describe('an entry in the words of its client', () => {
 describe('a list of servers', () => {
   const names = (text: string) => readServerList(text, 'f', '/project')?.servers.map(({ name }) => name)
 
-  it('is found wherever clients keep it', () => {
+  it('is found in the layout of each client', () => {
     expect(names('{"mcpServers":{"a":{}}}')).toEqual(['a'])
     expect(names('{ /* VS Code */ "servers": {"b": {},}, }')).toEqual(['b'])
     expect(names('{"mcp":{"servers":{"c":{}}}}')).toEqual(['c'])
@@ -219,7 +239,7 @@ describe('a list of servers', () => {
     ])
   })
 
-  it('is at the place of its client on each platform', () => {
+  it('is in the file of its client on each platform', () => {
     const files = (platform: NodeJS.Platform, variables = {}) => {
       const place = clientPlace('/project', { HOME: '/home/me', ...variables }, platform)
       return Object.values(MCP_CLIENTS).flatMap((client) =>

@@ -6,9 +6,8 @@ import {
   addressBelow,
   type FoundSource,
   type ImportType,
-  type Look,
-  lookAtDocument,
-  type Probe,
+  type ProbeContext,
+  type ProbeResult,
   probeDocument,
   probeMcp,
   probeOpenTool,
@@ -16,6 +15,7 @@ import {
   probeOtc,
   probeUsualPlaces,
   readHead,
+  recognizeDocument,
 } from './probe.ts'
 
 /**
@@ -39,7 +39,7 @@ export interface Detection {
   readonly isAway?: true
 }
 
-export interface DetectOptions extends Probe {
+export interface DetectOptions extends ProbeContext {
   /** Looks for this type alone. */
   readonly only?: ImportType | undefined
   /** Called before each step. */
@@ -59,7 +59,7 @@ export async function detectFile(file: string): Promise<Detection> {
     const why = `${file} is neither JSON nor YAML. To import a program that speaks MCP: collet import -- node ${file}`
     return { found: undefined, seen: [why] }
   }
-  const look = lookAtDocument(document, { file })
+  const look = recognizeDocument(document, { file })
   if (look.kind === 'found') return { found: look.source, seen: [] }
   const why = look.kind === 'unusable' ? look.why : `${file} is not an OpenAPI, Swagger or OpenTool document.`
   return { found: undefined, seen: [why] }
@@ -70,7 +70,7 @@ interface Step {
   readonly finds: readonly ImportType[]
   readonly text: string
   readonly url: string
-  look(url: string, probe: Probe): Promise<Look>
+  look(url: string, probe: ProbeContext): Promise<ProbeResult>
 }
 
 const UNREACHABLE = Symbol('unreachable')

@@ -13,7 +13,7 @@ import { shownAddress } from '#sources/kit/source-facts'
 
 /**
  * One probe for each kind of server or document that can be imported: it sends the first request of that protocol, or
- * reads the first members of a document. `detect.ts` tries them in turn, and `check-source.ts` uses the one of a known
+ * reads the first members of a document. `detect.ts` tries them in turn, and `check-source.ts` uses the probe for a known
  * source. Invariant: an answer is read within bounds, and parsing it never blocks the serving thread for long.
  */
 
@@ -23,45 +23,49 @@ export type ImportType = (typeof IMPORT_TYPES)[number]
 /** A source that was recognised at an address, in a file or in a command. */
 export interface FoundSource {
   readonly type: ImportType
-  /** As the configuration spells them, `type` included. */
+  /** In the spelling of the config, including `type`. */
   readonly options: JsonObject
-  /** In words: `an OTC server (oxp-1.0)`. */
+  /** For messages: `an OTC server (oxp-1.0)`. */
   readonly what: string
-  /** The name it gives itself. */
+  /** The name under which the server or document presents itself. */
   readonly name?: string
   readonly notes?: readonly string[]
 }
 
-export type Look =
+export type ProbeResult =
   | { readonly kind: 'found'; readonly source: FoundSource }
-  /** It was recognised, but cannot be imported. */
+  /** A recognised server or document that cannot be imported. */
   | { readonly kind: 'unusable'; readonly why: string }
   | { readonly kind: 'other' }
 
-const OTHER: Look = { kind: 'other' }
+const OTHER: ProbeResult = { kind: 'other' }
 
-export interface Probe {
+export interface ProbeContext {
   readonly send: typeof fetch
   readonly signal: AbortSignal
   /** The operator's key or token for that server. */
   readonly apiKey: string | undefined
 }
 
-function found(type: ImportType, options: JsonObject, facts: Omit<FoundSource, 'type' | 'options'>): Look {
+function found(
+  type: ImportType,
+  options: JsonObject,
+  facts: Omit<FoundSource, 'type' | 'options'>,
+): ProbeResult {
   return { kind: 'found', source: { type, options: { type, ...options }, ...facts } }
 }
 
-function bearer({ apiKey }: Pick<Probe, 'apiKey'>): { readonly Authorization?: string } {
+function bearer({ apiKey }: Pick<ProbeContext, 'apiKey'>): { readonly Authorization?: string } {
   return apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }
 }
 
 /** The `headers` option of a source that needs the operator's key. */
-function headersOption(probe: Probe): JsonObject {
+function headersOption(probe: ProbeContext): JsonObject {
   return probe.apiKey === undefined ? {} : { headers: { ...bearer(probe) } }
 }
 
 /** An OTC server has `GET /tools`. */
-export async function probeOtc(url: string, probe: Probe): Promise<Look> {
+export async function probeOtc(url: string, probe: ProbeContext): Promise<ProbeResult> {
   const base = withoutEnd(url, '/tools')
   const { tools, wire } = await new ToolDirectory(clientSettings(base, 'otc', probe)).refresh(probe.signal)
   // In the `uts` dialect any JSON array reads as a list of tools.
@@ -71,7 +75,7 @@ export async function probeOtc(url: string, probe: Probe): Promise<Look> {
 }
 
 /** An OpenTool server has `GET /version`, and usually describes its functions. */
-export async function probeOpenTool(url: string, probe: Probe): Promise<Look> {
+export async function probeOpenTool(url: string, probe: ProbeContext): Promise<ProbeResult> {
   const { signal, apiKey } = probe
   const base = withoutEnd(withoutEnd(url, '/load'), '/version')
   const client = new OpenToolClient(clientSettings(base, 'opentool', probe))
@@ -89,7 +93,7 @@ export async function probeOpenTool(url: string, probe: Probe): Promise<Look> {
 }
 
 /** openwop lists tools and runs, but has no operation to call a tool from outside. */
-export async function probeOpenwop(url: string, probe: Probe): Promise<Look> {
+export async function probeOpenwop(url: string, probe: ProbeContext): Promise<ProbeResult> {
   const document = await getDocument(new URL('/.well-known/openwop', url).href, probe)
   if (document === undefined || !Array.isArray(document.supportedEnvelopes)) return OTHER
   const { implementation } = document
@@ -101,30 +105,30 @@ export async function probeOpenwop(url: string, probe: Probe): Promise<Look> {
   }
 }
 
-export async function probeDocument(url: string, probe: Probe): Promise<Look> {
+export async function probeDocument(url: string, probe: ProbeContext): Promise<ProbeResult> {
   const document = await getDocument(url, probe)
-  return document === undefined ? OTHER : lookAtDocument(document, { url }, headersOption(probe))
+  return document === undefined ? OTHER : recognizeDocument(document, { url }, headersOption(probe))
 }
 
+/** Most services publish their description at one of these paths. */
 const USUAL_PLACES = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/api-docs', '/api-docs']
 
-/** Most services publish their description at one of these paths. */
-export async function probeUsualPlaces(url: string, probe: Probe): Promise<Look> {
+export async function probeUsualPlaces(url: string, probe: ProbeContext): Promise<ProbeResult> {
   for (const path of USUAL_PLACES) {
-    const look = await probeDocument(addressBelow(url, path), probe).catch(() => OTHER)
-    if (look.kind !== 'other') return look
+    const result = await probeDocument(addressBelow(url, path), probe).catch(() => OTHER)
+    if (result.kind !== 'other') return result
   }
   return OTHER
 }
 
-/** An address below a path. Its query is kept, because keys are often part of it. */
+/** The address of `path` below `url`. The query is kept, because keys are often part of it. */
 export function addressBelow(url: string, path: string): string {
   const address = new URL(url)
   address.pathname = `${address.pathname.replace(/\/+$/, '')}${path}`
   return address.href
 }
 
-async function getDocument(url: string, probe: Probe): Promise<JsonObject | undefined> {
+async function getDocument(url: string, probe: ProbeContext): Promise<JsonObject | undefined> {
   const { send, signal } = probe
   const accept = 'application/json, application/yaml;q=0.9, */*;q=0.1'
   const response = await send(url, { headers: { accept, ...bearer(probe) }, signal })
@@ -137,7 +141,7 @@ async function getDocument(url: string, probe: Probe): Promise<JsonObject | unde
   return await readHead(await response.text(), signal)
 }
 
-function clientSettings(url: string, protocol: 'otc' | 'opentool', { send, apiKey }: Probe) {
+function clientSettings(url: string, protocol: 'otc' | 'opentool', { send, apiKey }: ProbeContext) {
   const options = {
     apiKey,
     protocol,
@@ -158,16 +162,16 @@ const HEAD_WORKER = IS_SOURCE ? './head-worker.ts' : './head-worker.js'
 const MAX_HEAD_MS = 20_000
 const MAX_HEAD_MEGABYTES = 512
 /** Longer JSON, and YAML of any length, may block the serving thread for too long. */
-const MAX_JSON_HERE = 100_000
+const MAX_JSON_ON_SERVING_THREAD = 100_000
 
 /**
- * The members by which a JSON or YAML document is recognised; `undefined` for any other text, and for one that takes
- * too long or too much memory to parse. A worker thread parses it, because its author decides how hard that is.
+ * The members by which a JSON or YAML document is recognised; `undefined` for any other text, and for text that takes
+ * too long or too much memory to parse. A worker thread parses it, because a hostile document can be slow to parse.
  */
 export async function readHead(text: string, signal?: AbortSignal): Promise<JsonObject | undefined> {
-  // An HTML page is valid YAML: one long text.
+  // An HTML page is valid YAML: one long string.
   if (/^\s*</.test(text)) return undefined
-  if (text.length <= MAX_JSON_HERE) {
+  if (text.length <= MAX_JSON_ON_SERVING_THREAD) {
     const value = parseJson(text.startsWith('\uFEFF') ? text.slice(1) : text)
     if (value !== undefined) return isJsonObject(value) ? value : undefined
   }
@@ -196,11 +200,11 @@ export async function readHead(text: string, signal?: AbortSignal): Promise<Json
 }
 
 /** Recognises an OpenAPI or OpenTool document by its first members. */
-export function lookAtDocument(
+export function recognizeDocument(
   { openapi, swagger, opentool, info, server }: JsonObject,
   where: { readonly url: string } | { readonly file: string },
   headers: JsonObject = {},
-): Look {
+): ProbeResult {
   const name = isJsonObject(info) && typeof info.title === 'string' ? info.title : undefined
   const version = openapi ?? swagger
   if (version !== undefined) {
@@ -217,10 +221,10 @@ export function lookAtDocument(
   if (url === undefined)
     return {
       kind: 'unusable',
-      why: 'It is an OpenTool document that does not say where its server is (server.url). Import the address of the server; if that does not describe itself, write both into the config: { "type": "opentool", "url": …, "document": … }.',
+      why: 'This OpenTool document has no address of its server (server.url). Import the address of the server; if the server has no description of its functions, write both into the config: { "type": "opentool", "url": …, "document": … }.',
     }
   const document = 'file' in where ? where.file : where.url
-  // Only an address that the operator named is stored. One on another host stays subject to the egress rules (rule 33).
+  // Only an address that the operator named is stored. An address on another host stays subject to the egress rules (rule 33).
   const isNamed = 'file' in where || new URL(where.url).host === new URL(url).host
   return found(
     'opentool',
@@ -241,12 +245,13 @@ const INITIALIZE: JsonObject = {
   },
 }
 const MAX_CHARACTERS = 1_000_000
-const NEEDS_TOKEN = 'It wants a token of its own: add `authorization: { provider, scopes }` to its options.'
+const NEEDS_TOKEN =
+  'The server requires its own access token: add `authorization: { provider, scopes }` to its options.'
 
-/** Sends `initialize`; servers of the newest revision answer that with a JSON-RPC error. */
-export async function probeMcp(url: string, probe: Probe): Promise<Look> {
+/** Sends `initialize`; servers of the newest revision answer with a JSON-RPC error. */
+export async function probeMcp(url: string, probe: ProbeContext): Promise<ProbeResult> {
   const { send, signal } = probe
-  const foundAt = (facts: Omit<FoundSource, 'type' | 'options'>): Look =>
+  const foundAt = (facts: Omit<FoundSource, 'type' | 'options'>): ProbeResult =>
     found('mcp', { url, ...headersOption(probe) }, facts)
   const response = await send(url, {
     method: 'POST',
@@ -279,7 +284,7 @@ export async function probeMcp(url: string, probe: Probe): Promise<Look> {
   return isJsonObject(error) && typeof error.code === 'number' ? foundAt({ what: 'an MCP server' }) : OTHER
 }
 
-/** The answer to `initialize`: the whole body, or one event of a stream that may never end. */
+/** The answer to `initialize`: the body, or one event of a stream that may never end. */
 async function readAnswer({ headers, body }: Response): Promise<JsonValue | undefined> {
   if (!(headers.get('content-type') ?? '').startsWith('text/event-stream')) {
     const { bytes, isWhole } = await readStart(body, MAX_CHARACTERS)
@@ -297,7 +302,7 @@ async function readAnswer({ headers, body }: Response): Promise<JsonValue | unde
 }
 
 /** Ends the session that the probe opened; the source opens its own. */
-async function endSession(url: string, { headers }: Response, probe: Probe): Promise<void> {
+async function endSession(url: string, { headers }: Response, probe: ProbeContext): Promise<void> {
   const session = headers.get('mcp-session-id')
   if (session === null) return
   const sent = {

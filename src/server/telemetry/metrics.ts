@@ -39,11 +39,11 @@ export interface Metrics {
   requestAnswered(route: string, method: string, status: number): void
   /** Counts a call or a request that a limit refused. */
   limitRefused(name: LimitName): void
-  /** Counts calls that became ambiguous: a crash cut them, and their effect is unknown. */
-  callsCut(calls: number): void
+  /** Counts calls that a crash interrupted: their effect is unknown. */
+  callsBecameAmbiguous(calls: number): void
   /** Counts one commit group that became durable. */
   groupCommitted(rows: number, durationMs: number): void
-  /** Sets values that are read at each scrape. */
+  /** Replaces functions whose values are read at each scrape. */
   follow(values: Partial<FollowedValues>): void
   render(): Promise<Rendered>
 }
@@ -78,7 +78,7 @@ export function createMetrics(byTenant = false): Metrics {
   const commitRows = new Distribution(COMMIT_ROWS)
   const commitSeconds = new Distribution(COMMIT_SECONDS)
   let running = 0
-  let cut = 0
+  let ambiguousCalls = 0
   let followed: FollowedValues = {
     isReady: () => false,
     sources: () => [],
@@ -87,7 +87,7 @@ export function createMetrics(byTenant = false): Metrics {
   const tallies: Tallies = {
     ...{ calls, refused, commitRows, commitSeconds },
     running: () => running,
-    cut: () => cut,
+    ambiguousCalls: () => ambiguousCalls,
     requests: () => requests.entries(),
     isReady: () => followed.isReady(),
     sources: () => followed.sources(),
@@ -107,8 +107,8 @@ export function createMetrics(byTenant = false): Metrics {
       countOne(isReplay ? replayed : answered, outcome)
       if (!isReplay) seconds.add(durationMs / 1_000)
     },
-    callsCut(calls) {
-      cut += calls
+    callsBecameAmbiguous(calls) {
+      ambiguousCalls += calls
     },
     follow(values) {
       followed = { ...followed, ...values }
@@ -125,8 +125,8 @@ export function createMetrics(byTenant = false): Metrics {
     },
     async render() {
       // Loaded at the first scrape: a start is faster without it.
-      rendering ??= import('./prometheus.ts').then(({ openRegistry }) =>
-        openRegistry(tallies, (bounds) => new Distribution(bounds)),
+      rendering ??= import('./prometheus.ts').then(({ createMetricsRenderer }) =>
+        createMetricsRenderer(tallies, (bounds) => new Distribution(bounds)),
       )
       return await (await rendering)()
     },
@@ -141,12 +141,10 @@ export interface Tallies extends FollowedValues {
   readonly commitRows: Distribution
   readonly commitSeconds: Distribution
   running(): number
-  /** Calls that became ambiguous. */
-  cut(): number
+  ambiguousCalls(): number
   requests(): readonly Readonly<RequestTally>[]
 }
 
-/** Counts of one tool. */
 interface ToolTally {
   readonly labels: { readonly tool: string; readonly tenant?: string }
   /** Calls by outcome: `ok`, or the error code. */
@@ -199,7 +197,6 @@ class RequestTallies {
   }
 }
 
-/** A histogram. */
 export class Distribution {
   /** Upper bounds of the buckets. */
   readonly bounds: readonly number[]
@@ -221,7 +218,7 @@ export class Distribution {
   }
 }
 
-/** Caller-made ids are cut to this length in logs and spans. */
+/** Ids that callers choose are shortened to this length in logs and spans. */
 const MAX_ID_LENGTH = 256
 const UNKNOWN = 'unknown'
 

@@ -1,6 +1,6 @@
 /**
- * Renders metrics in the text format of Prometheus: the counts of `metrics.ts`, and what Node reports about the process.
- * Loaded at the first scrape, so that a server without a scraper pays nothing for it.
+ * Renders metrics in the text format of Prometheus: the counts of `metrics.ts` and the process statistics of Node.
+ * Loaded at the first scrape, so a server that is never scraped does not load it.
  */
 
 import { readdir } from 'node:fs/promises'
@@ -10,7 +10,6 @@ import type { Distribution, Tallies } from './metrics.ts'
 
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Rendered metrics. */
 export interface Rendered {
   readonly contentType: string
   readonly text: string
@@ -19,11 +18,14 @@ export interface Rendered {
 type NewDistribution = (bounds: readonly number[]) => Distribution
 
 /** Returns a function that renders the tallies and the metrics of the process. */
-export function openRegistry(tallies: Tallies, newDistribution: NewDistribution): () => Promise<Rendered> {
-  const ofProcess = processMetrics(newDistribution)
+export function createMetricsRenderer(
+  tallies: Tallies,
+  newDistribution: NewDistribution,
+): () => Promise<Rendered> {
+  const renderProcess = processMetrics(newDistribution)
   return async () => {
     const metrics = [
-      ...(await ofProcess()),
+      ...(await renderProcess()),
       ...callMetrics(tallies),
       ...serverMetrics(tallies),
       ...commitMetrics(tallies),
@@ -34,35 +36,35 @@ export function openRegistry(tallies: Tallies, newDistribution: NewDistribution)
   }
 }
 
-function callMetrics({ calls, running, cut, isReady }: Tallies): readonly Metric[] {
+function callMetrics({ calls, running, ambiguousCalls, isReady }: Tallies): readonly Metric[] {
   return [
     {
       name: 'collet_ready',
-      help: 'Whether new calls are accepted: 1, or 0 while the store is out of reach or the server stops.',
+      help: '1 if new calls are accepted, 0 while the store is unreachable or the server is stopping.',
       type: 'gauge',
       samples: [{ value: isReady() ? 1 : 0 }],
     },
     {
       name: 'collet_calls_ambiguous_total',
-      help: 'Calls that a dead server left running, found by this one: their effect is unknown.',
+      help: 'Calls with an unknown effect, found by this server after another server crashed while running them.',
       type: 'counter',
-      samples: [{ value: cut() }],
+      samples: [{ value: ambiguousCalls() }],
     },
     {
       name: 'collet_call_duration_seconds',
-      help: 'Time from accepting a call to its outcome, including its commit, without replays.',
+      help: 'Time from accepting a call to its outcome, commit included. Replays are not counted.',
       type: 'histogram',
       samples: [...calls.values()].flatMap(({ labels, seconds }) => histogramSamples(labels, seconds)),
     },
     {
       name: 'collet_calls_running',
-      help: 'Calls being answered now.',
+      help: 'Calls in progress.',
       type: 'gauge',
       samples: [{ value: running() }],
     },
     {
       name: 'collet_calls_total',
-      help: 'Calls answered, by tool and outcome; replays of a recorded outcome are marked.',
+      help: 'Answered calls by tool and outcome. Replays of a recorded outcome have replayed="true".',
       type: 'counter',
       samples: [...calls.values()].flatMap(({ labels, answered, replayed }) => [
         ...[...answered].map(([outcome, value]) => ({
@@ -82,13 +84,13 @@ function serverMetrics({ refused, requests }: Tallies): readonly Metric[] {
   return [
     {
       name: 'collet_limit_refusals_total',
-      help: 'Calls and requests refused by a limit, by the limit.',
+      help: 'Calls and requests that a limit refused, by limit.',
       type: 'counter',
       samples: [...refused].map(([limit, value]) => ({ labels: { limit }, value })),
     },
     {
       name: 'collet_http_requests_total',
-      help: 'HTTP requests answered, by route, method and status.',
+      help: 'Answered HTTP requests by route, method and status.',
       type: 'counter',
       samples: requests().map(({ route, method, status, count }) => ({
         labels: { route, method, status },
@@ -108,7 +110,7 @@ function commitMetrics({ commitRows, commitSeconds }: Tallies): readonly Metric[
     },
     {
       name: 'collet_store_commit_duration_seconds',
-      help: 'Time one commit group took to become durable.',
+      help: 'Time until a commit group was durable.',
       type: 'histogram',
       samples: histogramSamples({}, commitSeconds),
     },
@@ -117,41 +119,43 @@ function commitMetrics({ commitRows, commitSeconds }: Tallies): readonly Metric[
 
 function sourceMetrics({ sources }: Tallies): readonly Metric[] {
   const gauge = (name: string, help: string, measure: (source: SourceView) => number): Metric => ({
-    ...{ name, help, type: 'gauge' },
+    name,
+    help,
+    type: 'gauge',
     samples: sources().map((source) => ({
       labels: { source: source.key, type: source.type },
       value: measure(source),
     })),
   })
   return [
-    gauge('collet_source_up', 'Whether a source answers: 1, or 0 while it is down.', ({ state }) =>
+    gauge('collet_source_up', '1 if the source answers, 0 while it is down.', ({ state }) =>
       state === 'down' ? 0 : 1,
     ),
     gauge('collet_source_tools', 'Tools of a source that agents can see.', ({ tools }) => tools),
     gauge(
       'collet_source_waiting',
-      'Changed definitions that wait for an operator.',
+      'Changed tool definitions that wait for a decision of an operator.',
       ({ waiting }) => waiting,
     ),
   ]
 }
 
-/** A server without a certificate has no such metric, because 0 would mean an expired one. */
+/** A server without a certificate omits this metric, because 0 would mean an expired certificate. */
 function certificateMetrics({ certificateEndsAtMs }: Tallies): readonly Metric[] {
   const endsAtMs = certificateEndsAtMs()
   if (endsAtMs === undefined) return []
   return [
     {
       name: 'collet_tls_certificate_expiry_timestamp_seconds',
-      help: 'Expiry of the certificate of the server, in seconds since 1970.',
+      help: 'Expiry of the TLS certificate, in seconds since 1970.',
       type: 'gauge',
       samples: [{ value: Math.floor(endsAtMs / 1_000) }],
     },
   ]
 }
 
-const MICROSECONDS = 1_000_000
-const NANOSECONDS = 1_000_000_000
+const MICROSECONDS_PER_SECOND = 1_000_000
+const NANOSECONDS_PER_SECOND = 1_000_000_000
 const LAG_RESOLUTION_MS = 10
 const GC_SECONDS = [0.001, 0.01, 0.1, 1, 2, 5]
 const GC_KINDS: ReadonlyMap<unknown, string> = new Map([
@@ -187,12 +191,16 @@ export function processMetrics(newDistribution: NewDistribution): () => Promise<
 function usage(): readonly Metric[] {
   const { user, system } = process.cpuUsage()
   return [
-    counter('process_cpu_user_seconds_total', 'User CPU time spent, in seconds.', user / MICROSECONDS),
-    counter('process_cpu_system_seconds_total', 'System CPU time spent, in seconds.', system / MICROSECONDS),
+    counter('process_cpu_user_seconds_total', 'User CPU time, in seconds.', user / MICROSECONDS_PER_SECOND),
+    counter(
+      'process_cpu_system_seconds_total',
+      'System CPU time, in seconds.',
+      system / MICROSECONDS_PER_SECOND,
+    ),
     counter(
       'process_cpu_seconds_total',
-      'User and system CPU time spent, in seconds.',
-      (user + system) / MICROSECONDS,
+      'User and system CPU time, in seconds.',
+      (user + system) / MICROSECONDS_PER_SECOND,
     ),
     gauge(
       'process_start_time_seconds',
@@ -218,29 +226,29 @@ function memory(): readonly Metric[] {
   return [
     gauge('process_resident_memory_bytes', 'Resident memory, in bytes.', rss),
     gauge('nodejs_heap_size_total_bytes', 'Size of the JavaScript heap, in bytes.', heapTotal),
-    gauge('nodejs_heap_size_used_bytes', 'Used part of the JavaScript heap, in bytes.', heapUsed),
-    gauge('nodejs_external_memory_bytes', 'Memory of buffers outside of the heap, in bytes.', external),
+    gauge('nodejs_heap_size_used_bytes', 'Used JavaScript heap, in bytes.', heapUsed),
+    gauge('nodejs_external_memory_bytes', 'Memory of buffers outside the heap, in bytes.', external),
   ]
 }
 
 type EventLoopDelay = ReturnType<typeof monitorEventLoopDelay>
 
 function lagMetrics(lag: EventLoopDelay): readonly Metric[] {
-  const one = (name: string, what: string, nanoseconds: number): Metric =>
-    // NaN until the first measurement.
+  const delayGauge = (name: string, statistic: string, nanoseconds: number): Metric =>
+    // Statistics are NaN until the first measurement.
     gauge(
       `nodejs_eventloop_lag_${name}seconds`,
-      `${what} delay of the event loop.`,
-      (nanoseconds || 0) / NANOSECONDS,
+      `${statistic} delay of the event loop, in seconds.`,
+      (nanoseconds || 0) / NANOSECONDS_PER_SECOND,
     )
   return [
-    one('min_', 'Smallest', lag.min > lag.max ? 0 : lag.min),
-    one('max_', 'Largest', lag.max),
-    one('mean_', 'Mean', lag.mean),
-    one('stddev_', 'Standard deviation of the', lag.stddev),
-    one('p50_', 'Median', lag.percentile(50)),
-    one('p90_', '90th percentile of the', lag.percentile(90)),
-    one('p99_', '99th percentile of the', lag.percentile(99)),
+    delayGauge('min_', 'Smallest', lag.min > lag.max ? 0 : lag.min),
+    delayGauge('max_', 'Largest', lag.max),
+    delayGauge('mean_', 'Mean', lag.mean),
+    delayGauge('stddev_', 'Standard deviation of the', lag.stddev),
+    delayGauge('p50_', 'Median', lag.percentile(50)),
+    delayGauge('p90_', '90th percentile of the', lag.percentile(90)),
+    delayGauge('p99_', '99th percentile of the', lag.percentile(99)),
   ]
 }
 
@@ -257,7 +265,7 @@ function watchCollections(newDistribution: NewDistribution): () => Metric {
   observer.observe({ entryTypes: ['gc'] })
   return () => ({
     name: 'nodejs_gc_duration_seconds',
-    help: 'Time of garbage collections, by kind.',
+    help: 'Duration of garbage collections, by kind.',
     type: 'histogram',
     samples: [...byKind].flatMap(([kind, seconds]) => histogramSamples({ kind }, seconds)),
   })
@@ -295,7 +303,6 @@ interface Sample {
   readonly value: number
 }
 
-/** One metric with its current samples. */
 interface Metric {
   readonly name: string
   readonly help: string

@@ -13,43 +13,49 @@ import { postMessage } from './post.ts'
  * Invariant: there is a sample for each kind.
  */
 
-interface Trial {
+interface TrialContext {
   readonly fetch: typeof fetch
   readonly clock: Clock
   publicUrl(): string
   consoleUrl?(): string | undefined
 }
 
-/** Sends a sample of each kind that a receiver gets, until one is refused: the others would be refused too. */
-export async function tryWebhook(webhook: Webhook, trial: Trial): Promise<readonly WebhookTrial[]> {
+/** Sends a sample of each kind that a receiver gets, until the receiver refuses one: it would refuse the others too. */
+export async function tryWebhook(webhook: Webhook, context: TrialContext): Promise<readonly WebhookTrial[]> {
   const tried: WebhookTrial[] = []
   for (const kind of NOTICE_KINDS) {
     if (!webhook.kinds.has(kind)) continue
-    const message = { id: `msg_test_${randomUUID()}`, body: sampleOf(kind, webhook, trial) }
-    const { kind: came, text: answer } = await postMessage(webhook, message, trial)
-    tried.push({ webhook: webhook.name, event: kind, taken: came === 'taken', answer })
-    if (came !== 'taken') break
+    const message = { id: `msg_test_${randomUUID()}`, body: sampleOf(kind, webhook, context) }
+    const { kind: result, text: answer } = await postMessage(webhook, message, context)
+    tried.push({ webhook: webhook.name, event: kind, taken: result === 'taken', answer })
+    if (result !== 'taken') break
   }
   return tried
 }
 
-function sampleOf(kind: NoticeKind, webhook: Webhook, { clock, publicUrl, consoleUrl }: Trial): string {
+function sampleOf(
+  kind: NoticeKind,
+  webhook: Webhook,
+  { clock, publicUrl, consoleUrl }: TrialContext,
+): string {
   const nowMs = clock.nowMs()
   const subject = SUBJECTS[kind]
-  const happened = { type: kind, atMs: nowMs, isTest: true }
-  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject, consoleUrl?.()) })
-  const words = { store: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
-  // A link decides something; there is nothing here to decide.
+  const event = { type: kind, atMs: nowMs, isTest: true }
+  if (!('approval' in subject)) return bodyOf(webhook, { ...event, ...say(subject, consoleUrl?.()) })
+  const approvalContext = { store: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
+  // No approver, so no link: a sample has nothing to decide.
   const receiver = { approver: undefined, name: webhook.name }
   const approval = sampleApproval(nowMs)
-  return bodyOf(webhook, { ...happened, ...sayApproval(words, receiver, { subject, approval }) })
+  return bodyOf(webhook, { ...event, ...sayApproval(approvalContext, receiver, { subject, approval }) })
 }
 
 const HOUR_MS = 3_600_000
 const TOOL = 'Sample.Tool@1.0.0'
 const CALLER = { tenant: 'sample', principal: 'key:sample' }
 const BUDGET = {
-  ...{ window: { ...CALLER, lengthMs: HOUR_MS, startMs: 0 }, unit: 'calls' as const, limit: 100 },
+  window: { ...CALLER, lengthMs: HOUR_MS, startMs: 0 },
+  unit: 'calls' as const,
+  limit: 100,
 }
 
 const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
@@ -57,11 +63,18 @@ const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
   'approval.decided': { kind: 'approval.decided', approval: 'sample', as: 'granted', by: 'key:approver' },
   'approval.expired': { kind: 'approval.expired', approval: 'sample' },
   'source.added': {
-    ...{ kind: 'source.added', source: 'Sample', sourceType: 'mcp', target: 'npx sample', replaced: false },
-    ...{ changes: {}, by: 'key:sample' },
+    kind: 'source.added',
+    source: 'Sample',
+    sourceType: 'mcp',
+    target: 'npx sample',
+    replaced: false,
+    changes: {},
+    by: 'key:sample',
   },
   'pin.held': {
-    ...{ kind: 'pin.held', source: 'Sample', count: 1 },
+    kind: 'pin.held',
+    source: 'Sample',
+    count: 1,
     tools: [{ tool: 'Sample.Tool', class: 'breaking', hash: 'sample' }],
   },
   'call.ambiguous': {
@@ -75,14 +88,34 @@ const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
 function sampleApproval(nowMs: number): ApprovalRecord {
   const inputJson = JSON.stringify({ note: 'This is a test.' })
   return {
-    ...{ ...CALLER, id: 'sample', record: 'sample', attempt: 1, run: 'sample', binding: '' },
-    ...{ tool: TOOL, toolId: 'openwop:Sample.Tool', tier: 'write', definitionHash: 'sample' },
+    ...CALLER,
+    id: 'sample',
+    record: 'sample',
+    attempt: 1,
+    run: 'sample',
+    binding: '',
+    tool: TOOL,
+    toolId: 'openwop:Sample.Tool',
+    tier: 'write',
+    definitionHash: 'sample',
     subject: {
-      ...{ callId: 'sample', runId: 'sample', argsHash: '', userId: undefined, isUserProven: false },
-      ...{ summaryJson: inputJson, inputJson, hidden: 0 },
+      callId: 'sample',
+      runId: 'sample',
+      argsHash: '',
+      userId: undefined,
+      isUserProven: false,
+      summaryJson: inputJson,
+      inputJson,
+      hidden: 0,
     },
-    ...{ quorum: 1, requiredScope: 'approvals:respond', selfApproval: false, overrideBypassesQuorum: false },
-    ...{ state: 'pending', createdAtMs: nowMs, expiresAtMs: nowMs + HOUR_MS, decidedAtMs: undefined },
+    quorum: 1,
+    requiredScope: 'approvals:respond',
+    selfApproval: false,
+    overrideBypassesQuorum: false,
+    state: 'pending',
+    createdAtMs: nowMs,
+    expiresAtMs: nowMs + HOUR_MS,
+    decidedAtMs: undefined,
     decisions: [],
   }
 }
