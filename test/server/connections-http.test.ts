@@ -73,7 +73,7 @@ describe('the check of a source', () => {
   it('ends at a name that does not resolve', async () => {
     const { ok, ends, advice } = await checked({ type: 'mcp', url: 'http://nowhere.invalid/mcp' })
     expect([ok, ends[0], ends[1]]).toEqual([false, 'resolve failed', 'connect not_reached'])
-    expect(advice).toContain('nowhere.invalid is spelled right')
+    expect(advice).toContain('Check the spelling of nowhere.invalid')
   })
 
   it('ends at an untrusted certificate', async () => {

@@ -191,7 +191,7 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
     case 'resolve':
       return isGuarded
         ? `Allow ${host} under egress.allow in the config, if it is meant to be reached.`
-        : `ProbeResult whether ${host} is spelled right, and whether this machine can resolve names.`
+        : `Check the spelling of ${host}, and whether this machine can resolve names.`
     case 'connect':
       return `Start the server at ${host}, or open the way there: a firewall or another port may be between.`
     case 'tls':
@@ -201,13 +201,13 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
     case 'file':
       return 'Put the file back, or import it again from where it is now.'
     case 'handshake':
-      return 'ProbeResult whether the address is still that of this service, and whether it wants a credential: import it again with --api-key --replace.'
+      return 'Check whether the service is still at this address, and whether it requires a credential: import it again with --api-key --replace.'
     case 'list':
       return programOf(options) === undefined
         ? 'Ask the operator of the service: it answers, but does not list its tools.'
         : 'Run the program by hand and look at what it writes: it starts, but does not list its tools.'
     case 'definitions':
-      return 'ProbeResult at the warnings of the source: collet sources --json.'
+      return 'Read the warnings of the source: collet sources --json.'
   }
 }
 
