@@ -18,7 +18,7 @@ const APPROVED = 'Effect.Approved@1.0.0'
 const HELD = 'Effect.Held@1.0.0'
 const CLI = createRequire(import.meta.url).resolve('#cli/main')
 
-/** How each protocol calls a tool, and says what came of it. */
+/** How each protocol calls a tool and reports the outcome. */
 const PROTOCOLS = {
   OTC: {
     path: '/tools/call',
@@ -82,7 +82,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
   const effectsOf = (key: string) =>
     readEffects(join(folder, 'effects.log')).filter((effect) => effect.key === key)
 
-  /** Until the tool does not throw by chance: each attempt has its own yes. */
+  /** Repeats the call until the tool does not throw at random: each attempt needs its own approval. */
   async function approveAndRun(protocol: Protocol, key: string, decide: () => Promise<unknown>) {
     for (let attempt = 0; attempt < 3; attempt += 1) {
       await decide()
@@ -165,7 +165,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
     expect(wins.filter((won) => won)).toHaveLength(1)
   })
 
-  it('OWP-71: rejected → kill → stays rejected; one that waits in another process sees it', async () => {
+  it('OWP-71: rejected → kill → stays rejected; a waiting caller in another process sees it', async () => {
     const key = 'rejected'
     await call('OTC', HELD, key)
     const { id } = await newest(key)
@@ -183,7 +183,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
     expect(effectsOf(key)).toHaveLength(0)
   })
 
-  it('rule 15: the journal still fits together', async () => {
+  it('rule 15: the journal is still intact', async () => {
     expect(await checkJournal(`sqlite:${folder}/collet.db`, masterKey, folder)).toMatchObject({ ok: true })
   })
 })

@@ -4,21 +4,21 @@ import { approverKeyOf } from './approver-key.ts'
 import { addressOf, type CrashStage, pickServer } from './crash-stage.ts'
 import { exchange } from './exchange.ts'
 
-const LOOK_EVERY_MS = 10
+const CHECK_INTERVAL_MS = 10
 const REJECTED_SHARE = 0.1
-/** Said twice at once, to whichever servers there are: one of them wins. */
+/** Share of decisions that are sent twice at once, to any servers: one of them wins. */
 const TWICE_SHARE = 0.2
 
 const LIST = z.object({ approvals: z.array(z.object({ id: z.string() })) })
 
-/** Says yes, and sometimes no, to whatever waits, through whichever server listens, until told to stop. */
+/** Approves pending calls, and rejects some, through any listening server, until it is stopped. */
 export async function approveCalls(stage: CrashStage, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
     const server = pickServer(stage, Math.floor(stage.random() * stage.servers.length))
     const asked = await ask(stage, server, '?state=pending&limit=200')
     const { approvals } = asked?.status === 200 ? LIST.parse(JSON.parse(asked.text)) : { approvals: [] }
     await Promise.all(approvals.map(({ id }) => decide(stage, id)))
-    await wait(LOOK_EVERY_MS)
+    await wait(CHECK_INTERVAL_MS)
   }
 }
 

@@ -2,38 +2,38 @@ import type { Effect, EffectTool } from './effect-log.ts'
 import type { DrivenSession } from './session-history.ts'
 
 /** The protocols that carry calls; openwop has the runs and sessions that calls are in. */
-export const WAYS = ['otc', 'opentool', 'mcp'] as const
-export type Way = (typeof WAYS)[number]
+export const PROTOCOLS = ['otc', 'opentool', 'mcp'] as const
+export type CallProtocol = (typeof PROTOCOLS)[number]
 
 /** What the server answered to one call, read from the wire. */
 export interface Reply {
-  readonly way: Way
-  /** As OTC answers the same end, whatever protocol it came over. */
+  readonly protocol: CallProtocol
+  /** The status that OTC has for this outcome, whatever the protocol. */
   readonly status: number
-  /** The server says that nothing ran and the same request may come again. */
-  readonly comeAgain: boolean
+  /** The server states that nothing ran and that the same request may be repeated. */
+  readonly asksForRetry: boolean
   readonly errorCode: string | undefined
-  /** The run the server says the call is in. */
+  /** The run of the call, according to the server. */
   readonly runId: string | undefined
   readonly success: boolean
   readonly canRetry: boolean
-  /** The whole body: what must never change over one protocol, not in one byte, once it is final. */
+  /** The whole body, which must not change by one byte over the same protocol once it is final. */
   readonly body: string
   readonly value: string | undefined
 }
 
-/** A call as it is sent, each time alike. */
+/** A call, sent identically each time. */
 export interface PlannedCall {
   readonly tool: EffectTool
   /** Sent as `Collet-Run`. */
   readonly runId: string | undefined
   /** Sent as `Collet-Session`. */
   readonly session: DrivenSession | undefined
-  /** What the tool is given; absent: the call's key. */
+  /** Input of the tool; absent: the call's key. */
   readonly input?: { readonly key: string }
 }
 
-/** One request of one call, whatever became of it. Times are the driver's own, in milliseconds. */
+/** One request of one call, answered or not. Times are the driver's, in milliseconds. */
 export interface Sending {
   readonly key: string
   readonly server: number
@@ -43,24 +43,24 @@ export interface Sending {
   readonly reply: Reply | undefined
 }
 
-/** A server ended, or could not do its work for a while. */
+/** A server ended, or could not work for a while. */
 export interface Kill {
   readonly server: number
   /** Taken before the signal is sent. */
   readonly atMs: number
-  /** Of a pause, an outage or a restart: when it was over. */
+  /** End of a pause, an outage or a restart. */
   untilMs?: number
-  /** `pause`: the process lived on and may have lost its lease. `restart`: it was asked to leave. Absent: it was killed. */
+  /** `pause`: the process survived and may have lost its lease. `restart`: it was asked to stop. Absent: it was killed. */
   readonly kind?: 'pause' | 'restart'
 }
 
-/** Whether a kill, or a pause that may have cost the lease, was under way then or came later. */
+/** Whether a kill, or a pause that may have cost the lease, was in progress then or happened later. */
 export function isCutSince({ kind, atMs, untilMs }: Kill, sinceMs: number): boolean {
   return kind !== 'restart' && (untilMs ?? atMs) >= sinceMs
 }
 
-/** How a call looks after the last restart, seen once from each server. */
-export interface LastLook {
+/** State of a call after the last restart, read once from each server. */
+export interface FinalCheck {
   readonly reply: Reply
   /** From `GET /calls/{id}`; `undefined` = the server does not know the call. */
   readonly state: string | undefined
@@ -72,10 +72,10 @@ export interface CallHistory {
   readonly sendings: readonly Sending[]
   readonly kills: readonly Kill[]
   readonly effects: readonly Effect[]
-  readonly lastLooks: ReadonlyMap<string, readonly LastLook[]>
+  readonly finalChecks: ReadonlyMap<string, readonly FinalCheck[]>
 }
 
-/** The call waits for a yes, and its caller comes again. */
+/** The call waits for approval, and its caller repeats it. */
 export function isParked({ errorCode }: Reply): boolean {
   return errorCode === 'approval_required'
 }

@@ -1,21 +1,21 @@
 import { z } from 'zod'
 import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
 import { OTC_ANSWERS } from '#protocols/otc/codec-response'
-import type { PlannedCall, Reply, Way } from './call-history.ts'
+import type { CallProtocol, PlannedCall, Reply } from './call-history.ts'
 import { type Address, type Answer, exchange, type Question } from './exchange.ts'
 
 const CALL_VIEW = z.object({ state: z.string() })
 
 type SentCall = Omit<PlannedCall, 'tool'> & { readonly tool: string }
 
-/** Sends one call; `undefined` when the connection broke before a whole answer came. */
+/** Sends one call; `undefined` if the connection broke before the answer was complete. */
 export async function sendCall(
   address: Address,
   key: string,
   call: SentCall,
-  way: Way = 'otc',
+  protocol: CallProtocol = 'otc',
 ): Promise<Reply | undefined> {
-  const { path, ask, read } = WIRES[way]
+  const { path, ask, read } = WIRES[protocol]
   const { headers, body } = ask(key, call)
   const inside = {
     ...(call.runId === undefined ? {} : { 'collet-run': call.runId }),
@@ -27,7 +27,7 @@ export async function sendCall(
     headers: { ...headers, ...inside },
   }
   const answer = withoutStream(await exchange(address, path, question))
-  return answer === undefined ? undefined : { ...readHeaders(answer), way, ...readEnding(answer, read) }
+  return answer === undefined ? undefined : { ...readHeaders(answer), protocol, ...readEnding(answer, read) }
 }
 
 function readEnding(answer: Answer, read: Wire['read']): Ending {
@@ -39,8 +39,8 @@ function readEnding(answer: Answer, read: Wire['read']): Ending {
 }
 
 /**
- * An answer that takes long comes as a stream (MCP-15), which began before its end was known: what headers say of others is inside.
- * One that ended without its message broke off.
+ * A slow answer is a stream (MCP-15) that began before the outcome was known, so the facts of its headers are in its message.
+ * A stream that ended without its message was cut.
  */
 function withoutStream(answer: Answer | undefined): Answer | undefined {
   if (answer?.headers.get('content-type') !== 'text/event-stream') return answer
@@ -83,7 +83,7 @@ const OPENTOOL_ANSWER = z.object({
   result: z.unknown(),
   error: z.object({ data: z.object({ can_retry: z.boolean().optional() }).optional() }).nullable(),
 })
-/** What is no object is wrapped into one (OTS-38). */
+/** A value that is not an object is wrapped into one (OTS-38). */
 const OPENTOOL_VALUE = z.object({ result: z.string() })
 const MCP_RESULT = z.object({
   isError: z.boolean().optional(),
@@ -100,7 +100,7 @@ const MCP_ANSWER = z.object({
 })
 const META = 'io.modelcontextprotocol/'
 
-const WIRES: Readonly<Record<Way, Wire>> = {
+const WIRES: Readonly<Record<CallProtocol, Wire>> = {
   otc: {
     path: '/tools/call',
     ask: (key, { tool, input = { key } }) => ({
@@ -177,7 +177,7 @@ function readHeaders({ status, headers, text }: Answer) {
   const { status: meant, retry } = isCode(code) ? OTC_ANSWERS[code] : { status, retry: false }
   return {
     status: meant,
-    comeAgain: retry,
+    asksForRetry: retry,
     errorCode: code ?? undefined,
     runId: headers.get('collet-run') ?? undefined,
     body: text,

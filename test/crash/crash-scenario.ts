@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { approveCalls } from './approve-calls.ts'
+import { checkFinalState } from './check-final-state.ts'
 import { checkJournal, type JournalCheck } from './check-journal.ts'
 import { CRASH_PACE, type CrashStage } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
@@ -14,7 +15,6 @@ import { judgeRuns, type RunVerdict } from './judge-runs.ts'
 import { judgeSessions, type SessionVerdict } from './judge-sessions.ts'
 import { type KillPlan, killRepeatedly } from './kill-repeatedly.ts'
 import { endReadings, pollRuns } from './look-at-runs.ts'
-import { lookLast } from './look-last.ts'
 import { makeCalls } from './make-calls.ts'
 import { readStoredRuns } from './read-stored-runs.ts'
 import { finishFlows, runFlows } from './run-flows.ts'
@@ -23,7 +23,7 @@ import { crashServer, ServerProcess } from './server-process.ts'
 import { type ReadRows, sqliteRows } from './stored-rows.ts'
 import { useSessions } from './use-sessions.ts'
 
-/** How many of each call at once. */
+/** Concurrent callers of each kind. */
 export interface Callers {
   readonly calls: number
   readonly sessions: number
@@ -56,7 +56,7 @@ interface Judged {
   readonly findings: readonly Finding[]
 }
 
-/** Calls, kills, restarts, looks, and judges. Leaves no process and no file behind. */
+/** Calls, kills, restarts, checks the final state, and judges. Leaves no process and no file behind. */
 export async function runCrashScenario(options: CrashOptions): Promise<CrashResult> {
   const { writers, seed } = options
   const folder = mkdtempSync(join(tmpdir(), 'collet-crash-'))
@@ -66,7 +66,13 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     { length: writers },
     (_, index) => new ServerProcess(crashServer({ folder, masterKey, apiKey, seed: seed + index * 1_000 })),
   )
-  const stage = setStage({ servers, apiKey, ways: ['otc'], pace: CRASH_PACE, random: seededRandom(seed) })
+  const stage = setStage({
+    servers,
+    apiKey,
+    protocols: ['otc'],
+    pace: CRASH_PACE,
+    random: seededRandom(seed),
+  })
   const file = join(folder, 'collet.db')
   const scene = {
     stage,
@@ -83,7 +89,7 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
   }
 }
 
-type Cast = Pick<CrashStage, 'servers' | 'apiKey' | 'ways' | 'pace' | 'random'>
+type Cast = Pick<CrashStage, 'servers' | 'apiKey' | 'protocols' | 'pace' | 'random'>
 
 /** A stage on which nothing has happened yet. */
 export function setStage(cast: Cast): CrashStage {
@@ -102,7 +108,7 @@ export function setStage(cast: Cast): CrashStage {
   }
 }
 
-/** Where a scenario plays. */
+/** The environment of a scenario. */
 export interface Scene {
   readonly stage: CrashStage
   /** Holds the log of effects. */
@@ -111,11 +117,11 @@ export interface Scene {
   readonly store: string
   readonly rows: ReadRows
   readonly callers: Callers
-  /** Adds what was learnt of the run besides, once its servers have left. */
+  /** Adds further facts about the run, once its servers have stopped. */
   learn?(): Promise<void>
 }
 
-/** Starts the servers, calls until `disturb` says stop, looks, and judges. Leaves no server behind. */
+/** Starts the servers, calls until `disturb` ends, checks the final state, and judges. Leaves no server behind. */
 export async function play(
   { stage, folder, masterKey, store, rows, callers, learn }: Scene,
   disturb: (stop: AbortController) => Promise<void>,
@@ -134,19 +140,19 @@ export async function play(
       ...Array.from({ length: callers.flows }, () => runFlows(stage, folder, stop.signal)),
     ])
     const finished = await finishFlows(stage, folder)
-    const lastLooks = await lookLast(stage)
+    const finalChecks = await checkFinalState(stage)
     approving.abort()
     await approver
-    const polled = await pollRuns(stage, lastLooks)
+    const polled = await pollRuns(stage, finalChecks)
     const readings = await endReadings(stage, polled)
     await stopAll(stage)
     await learn?.()
     const effects = readEffects(join(folder, 'effects.log'))
     const stored = await readStoredRuns(rows)
     return {
-      verdict: judgeHistory({ ...stage, effects, lastLooks }),
+      verdict: judgeHistory({ ...stage, effects, finalChecks }),
       sessions: judgeSessions({ ...stage, effects, polled, stored }),
-      runs: judgeRuns({ polled, readings, stored, lastLooks }),
+      runs: judgeRuns({ polled, readings, stored, finalChecks }),
       approvals: judgeApprovals(await readSteps(rows)),
       flows: judgeFlows({ ...stage, finished, effects }),
       journal: await checkJournal(store, masterKey, folder),

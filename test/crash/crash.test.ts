@@ -4,13 +4,13 @@ import { findingsOf, runCrashScenario } from './crash-scenario.ts'
 
 const LIMIT_MS = sized(300_000, 3_600_000)
 const KILLS = sized(5, 40)
-/** What a run has to meet before its silence means anything, in each scenario. */
+/** Minimum numbers of events per scenario: a run without findings proves nothing below them. */
 const FLOORS = {
   ...{ kills: KILLS, effects: 25 * KILLS, acknowledged: 25 * KILLS },
   ...{ sessions: 2 * KILLS, events: 50 * KILLS, used: 2 * KILLS, flows: KILLS },
 }
 
-/** Every run makes equal choices, as with properties; the timing of processes varies. */
+/** All runs make the same random choices; the timing of processes varies. */
 const SEED = process.env.COLLET_SEED === 'random' ? Date.now() % 1_000_000 : 20_261_116
 
 describe('a server that is killed', () => {

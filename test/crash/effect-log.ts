@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs'
 
-/** The tools of the test by what may happen to them after a crash. */
+/** The tools of the test, by what may happen to their calls after a crash. */
 export const EFFECT_TOOLS = {
   'Effect.Write@1.0.0': { repeatable: false, stateful: false },
   'Effect.Idempotent@1.0.0': { repeatable: true, stateful: false },
@@ -12,19 +12,19 @@ export const EFFECT_TOOLS = {
 
 export type EffectTool = keyof typeof EFFECT_TOOLS
 
-/** One thing a tool did to the world. */
+/** One effect of a tool outside the store. */
 export interface Effect {
   readonly key: string
-  /** Made by the run itself: tells two runs of one key apart. */
+  /** Created by the run itself: distinguishes two runs of one key. */
   readonly nonce: string
 }
 
-/** The nonce of a stateful run: whose state it counted in, and how far. */
+/** The nonce of a stateful run: the session whose state it used, and its count. */
 export function counterNonce(sessionId: string, count: number): string {
   return `${sessionId}#${count}`
 }
 
-/** On disk when this returns, and outside the store: the world does not roll back with our database. */
+/** On disk when this returns, and outside the store, so that no rollback of the database undoes it. */
 export function appendEffect(file: string, effect: Effect): void {
   const descriptor = openSync(file, 'a')
   try {

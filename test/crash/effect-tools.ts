@@ -14,7 +14,7 @@ const APPROVED_FLAKY_SHARE = 0.1
 const HELD_MS = 60_000
 const COUNTER_IDLE_MS = 3_600_000
 
-/** Tools whose effects can be counted from outside; each gives back the nonce of the effect it had. */
+/** Tools whose effects can be counted from outside; each returns the nonce of its effect. */
 export function makeEffectTools(effectFile: string, random: Random) {
   const input = z.object({ key: z.string().describe('The call id, once more.') })
   const output = z.string()
@@ -56,7 +56,7 @@ export function makeEffectTools(effectFile: string, random: Random) {
     }),
     tool({
       id: 'Effect.Approved@1.0.0',
-      description: 'Has an effect that must not happen twice, nor before somebody said yes.',
+      description: 'Has an effect that must not happen twice, nor before it was approved.',
       input,
       output,
       policy: { safetyTier: 'write', replay: 'non-deterministic', approval: 'always' },
@@ -67,7 +67,7 @@ export function makeEffectTools(effectFile: string, random: Random) {
     }),
     tool({
       id: 'Effect.Held@1.0.0',
-      description: 'Has an effect that somebody said yes to, and then does not come back.',
+      description: 'Has an approved effect, and then never returns.',
       input,
       output,
       policy: { safetyTier: 'write', replay: 'non-deterministic', approval: 'always', timeoutMs: HELD_MS },
@@ -101,7 +101,7 @@ export function makeEffectTools(effectFile: string, random: Random) {
   ]
 }
 
-/** Four effects that must not happen twice, two of them at once; gives back their nonces. */
+/** Four effects that must not happen twice, two of them concurrently; returns their nonces. */
 function makeFlow(write: DefinedTool, input: z.ZodObject<{ key: z.ZodString }>) {
   return workflow({
     id: FLOW,

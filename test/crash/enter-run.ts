@@ -1,12 +1,12 @@
 import type { CrashStage } from './crash-stage.ts'
 import { followRun } from './follow-run.ts'
 
-/** Runs that take calls at a time. */
+/** Number of runs that accept calls at a time. */
 const OPEN_RUNS = 4
-/** Calls after which the oldest of them takes no more. */
+/** Number of calls after which the oldest run accepts no more. */
 const CALLS_PER_RUN = 40
 
-/** A run to put the next call or session in; the first one there brings a reader for some. */
+/** Picks the run of the next call or session; some new runs get a reader. */
 export function enterRun(stage: CrashStage): string {
   const oldest = Math.floor(stage.calls.size / CALLS_PER_RUN)
   const number = oldest + Math.floor(stage.random() * OPEN_RUNS)

@@ -1,7 +1,7 @@
 export interface Address {
   readonly url: string
   readonly apiKey: string
-  /** How long an answer may take before its asker gives up. */
+  /** Timeout of a request. */
   readonly limitMs: number
 }
 
@@ -17,10 +17,10 @@ export interface Question {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A server that stood still finds requests that did not arrive in time: it has taken none of them, and closes the connection. */
+/** After a pause a server finds requests that did not arrive in time: it accepts none of them and closes the connection. */
 const REQUEST_TIMEOUT = 408
 
-/** One request; `undefined` when the connection broke before a whole answer came. */
+/** One request; `undefined` if the connection broke before the answer was complete. */
 export async function exchange(
   { url, apiKey, limitMs }: Address,
   path: string,

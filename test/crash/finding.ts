@@ -22,12 +22,12 @@ type SessionBreach =
 type RunBreach =
   | 'sequence broken'
   | 'call not returned once'
-  | 'run tells another end'
+  | 'run ends differently'
   | 'poll and store differ'
   | 'reader missed events'
   | 'stream not ended'
 
-type FlowBreach = 'workflow not finished' | 'step not exactly once' | 'workflow tells another end'
+type FlowBreach = 'workflow not finished' | 'step not exactly once' | 'workflow ends differently'
 
 export type ApprovalBreach = 'approval used twice' | 'run without a grant'
 

@@ -4,7 +4,7 @@ export const FLOW = 'Effect.Flow@1.0.0'
 const STEPS = ['first', 'left', 'right', 'last'] as const
 export type FlowStep = (typeof STEPS)[number]
 
-/** Under which key a step's effect is noted. */
+/** The key under which a step's effect is logged. */
 export function effectKey(flow: string, step: FlowStep): string {
   return `${flow}:${step}`
 }

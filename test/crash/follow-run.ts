@@ -5,8 +5,8 @@ import type { Reading, SeenEvent } from './run-history.ts'
 import { readEvent, runPath } from './run-server.ts'
 import { between } from './seeded-random.ts'
 
-const COME_AGAIN_MS = 20
-/** With several servers a reader goes from one to another, so that not all end up at one that is never killed. */
+const RETRY_DELAY_MS = 20
+/** With several servers a reader moves from one to another, so that not all end up at a server that is never killed. */
 const MAX_STAY_MS = 2_000
 
 /** Follows a run over SSE from its first event, resuming wherever a kill cut the stream, until the server ends it. */
@@ -24,14 +24,14 @@ export async function followRun(stage: CrashStage, runId: string): Promise<Readi
     const end = await readStream(address, { runId, events, signal })
     if (end === 'ended' && stage.ended.has(runId)) return { runId, events, resumes, ended: true }
     if (end !== 'not there' && events.length > 0) resumes += 1
-    await wait(COME_AGAIN_MS)
+    await wait(RETRY_DELAY_MS)
   }
   return { runId, events, resumes, ended: false }
 }
 
 interface Following {
   readonly runId: string
-  /** Grows by each whole frame. */
+  /** Grows with each complete frame. */
   readonly events: SeenEvent[]
   readonly signal: AbortSignal
 }
@@ -59,7 +59,7 @@ async function readStream(
   }
 }
 
-/** `id`, `event` and `data` must tell the same (OWP-98). */
+/** `id`, `event` and `data` must agree (OWP-98). */
 function readFrame(frame: string): SeenEvent {
   const [, id, name, data] = /^id: (\d+)\nevent: (\S+)\ndata: (.+)$/.exec(frame) ?? []
   const event = readEvent(data ?? '')

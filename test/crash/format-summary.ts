@@ -3,7 +3,7 @@ import type { Breach } from './finding.ts'
 
 const SHOWN_FINDINGS = 10
 
-/** Every promise has its line, so a kept one is seen as 0 and not as silence. */
+/** Every promise has a line, so that a kept promise is shown as 0. */
 const PROMISES = {
   'effect twice': 'duplicate effects (must be 0)',
   'outcome changed': 'changed outcomes (must be 0)',
@@ -21,22 +21,22 @@ const PROMISES = {
   'wrong session state': 'wrong session states (must be 0)',
   'sequence broken': 'broken sequences (must be 0)',
   'call not returned once': 'calls not returned once (must be 0)',
-  'run tells another end': 'ends told otherwise in runs (must be 0)',
-  'poll and store differ': 'polls unlike the store (must be 0)',
+  'run ends differently': 'runs that end differently (must be 0)',
+  'poll and store differ': 'polls that differ from the store (must be 0)',
   'reader missed events': 'readers that missed events (must be 0)',
   'stream not ended': 'streams not ended (must be 0)',
   'approval used twice': 'approvals used twice (must be 0)',
   'run without a grant': 'runs without a grant (must be 0)',
   'workflow not finished': 'workflows not finished (must be 0)',
   'step not exactly once': 'steps not exactly once (must be 0)',
-  'workflow tells another end': 'workflows that tell another end (must be 0)',
+  'workflow ends differently': 'workflows that end differently (must be 0)',
   'tenants mixed': 'tenants mixed (must be 0)',
 } as const satisfies Record<Breach, string>
 
-/** What a line says of a scenario. */
+/** A line of the summary. */
 export type Line<Result> = readonly [label: string, read: (result: Result) => string | number]
 
-/** One column a scenario; `more` are lines of a test's own. */
+/** One column per scenario; `more` are additional lines of a test. */
 export function formatSummary<Result extends CrashResult>(
   results: readonly (readonly [name: string, result: Result])[],
   more: readonly Line<Result>[] = [],

@@ -9,13 +9,13 @@ const claimed = { type: 'call.claimed', record: 'r', attempt: 1, tool: 'Effect.A
 const breaches = (...steps: StoredStep[]) => judgeApprovals(steps).findings.map(({ breach }) => breach)
 
 describe('judgeApprovals', () => {
-  it('finds nothing in a call that was asked for, granted, and run once on its grant', () => {
+  it('finds nothing in a call that was requested, approved, and run once on its grant', () => {
     expect(judgeApprovals([parked, granted, used, claimed])).toEqual({
       ...{ asked: 1, granted: 1, rejected: 0, used: 1, findings: [] },
     })
   })
 
-  it('finds a grant that served twice', () => {
+  it('finds a grant that was used twice', () => {
     expect(breaches(parked, granted, used, claimed, used)).toEqual(['approval used twice'])
     const again = [
       { ...used, attempt: 2 },

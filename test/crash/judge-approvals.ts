@@ -23,15 +23,15 @@ export interface ApprovalVerdict {
   readonly findings: readonly Finding[]
 }
 
-/** The journal in the order of its commits, past the code that wrote it. */
+/** The journal in the order of its commits, read without the code that wrote it. */
 export async function readSteps(rows: ReadRows): Promise<readonly StoredStep[]> {
   const groups = await rows('SELECT events FROM commit_groups ORDER BY at, id')
   return groups.flatMap((row) => JOURNAL.parse(JSON.parse(GROUP_ROW.parse(row).events)))
 }
 
 /**
- * Rules 20 and 21: nothing runs without a grant of its own, and no grant serves twice. The order of the steps is not
- * asked: with clocks that differ, the journals of several processes cannot be merged in it.
+ * Rules 20 and 21: nothing runs without its own grant, and no grant is used twice. The order of the steps is not
+ * checked: the clocks of several processes may differ, so their journals cannot be merged in order.
  */
 export function judgeApprovals(steps: readonly StoredStep[]): ApprovalVerdict {
   const approvalsOf = (...types: readonly string[]) =>

@@ -9,9 +9,9 @@ const EFFECTS = effectKeys(KEY).map((key, index) => ({ key, nonce: `n${index}` }
 function reply(changes: Partial<Reply> = {}): Reply {
   const value = 'n0 n1 n2 n3'
   return {
-    way: 'otc',
+    protocol: 'otc',
     status: 200,
-    comeAgain: false,
+    asksForRetry: false,
     errorCode: undefined,
     runId: undefined,
     success: true,
@@ -30,18 +30,18 @@ function breaches(changes: Partial<FlowHistory> = {}): readonly string[] {
 }
 
 describe('the judge of workflows', () => {
-  it('finds nothing in one that is as it should be', () => {
+  it('finds nothing in a correct workflow', () => {
     expect(breaches()).toEqual([])
   })
 
-  it('finds steps that happened twice or never, other ends, changed ends, and none', () => {
+  it('finds repeated and missing steps, wrong, changed and missing outcomes', () => {
     const [first = { key: '', nonce: '' }, ...rest] = EFFECTS
     expect(breaches({ effects: [...EFFECTS, { ...first, nonce: 'again' }] })).toContain(
       'step not exactly once',
     )
     expect(breaches({ effects: rest })).toContain('step not exactly once')
     expect(breaches({ finished: new Map([[KEY, reply({ value: 'other' })]]) })).toEqual([
-      'workflow tells another end',
+      'workflow ends differently',
     ])
     expect(breaches({ flows: new Map([[KEY, reply({ body: 'other' })]]) })).toEqual(['outcome changed'])
     expect(breaches({ finished: new Map() })).toEqual(['workflow not finished'])

@@ -19,7 +19,7 @@ export interface FlowVerdict {
   readonly findings: readonly Finding[]
 }
 
-/** Rule 31: every workflow ends, every effect of every step of it happened exactly once, and it says so. */
+/** Rule 31: every workflow ends, each effect of each step happened exactly once, and the outcome contains them. */
 export function judgeFlows({ flows, finished, settled, effects }: FlowHistory): FlowVerdict {
   const byKey = Map.groupBy(effects, ({ key }) => key)
   return {
@@ -37,7 +37,7 @@ export function judgeFlows({ flows, finished, settled, effects }: FlowHistory): 
         findings.push({ breach: 'step not exactly once', key, detail: JSON.stringify(nonces) })
       }
       if (last.value !== expected) {
-        findings.push({ breach: 'workflow tells another end', key, detail: `${last.value}, not ${expected}` })
+        findings.push({ breach: 'workflow ends differently', key, detail: `${last.value}, not ${expected}` })
       }
       if (first !== undefined && first.body !== last.body) {
         findings.push({ breach: 'outcome changed', key, detail: `${first.body} became ${last.body}` })

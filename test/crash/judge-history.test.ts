@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallHistory, Kill, LastLook, Reply, Sending } from './call-history.ts'
+import type { CallHistory, FinalCheck, Kill, Reply, Sending } from './call-history.ts'
 import type { EffectTool } from './effect-log.ts'
 import type { Breach } from './finding.ts'
 import { judgeHistory } from './judge-history.ts'
@@ -13,9 +13,9 @@ function success(nonce: string): Reply {
 }
 
 const FAILURE: Reply = {
-  way: 'otc',
+  protocol: 'otc',
   status: 200,
-  comeAgain: false,
+  asksForRetry: false,
   errorCode: 'ambiguous',
   runId: undefined,
   success: false,
@@ -35,11 +35,11 @@ interface Story {
   readonly session?: DrivenSession
   readonly sendings?: readonly Sending[]
   readonly nonces?: readonly string[]
-  readonly looks?: readonly LastLook[]
+  readonly looks?: readonly FinalCheck[]
   readonly killedAtMs?: number
 }
 
-/** One call that ran once, was acknowledged, and is still there, except for what the test changes. */
+/** One call that ran once, was acknowledged and is still stored, except for what the test changes. */
 function history(story: Story): CallHistory {
   return {
     calls: new Map([
@@ -48,7 +48,7 @@ function history(story: Story): CallHistory {
     sendings: story.sendings ?? [sent(success('n1'))],
     kills: [{ server: 0, atMs: story.killedAtMs ?? 15 }],
     effects: (story.nonces ?? ['n1']).map((nonce) => ({ key: KEY, nonce })),
-    lastLooks: new Map([[KEY, story.looks ?? [{ reply: success('n1'), state: 'succeeded' }]]]),
+    finalChecks: new Map([[KEY, story.looks ?? [{ reply: success('n1'), state: 'succeeded' }]]]),
   }
 }
 
@@ -79,13 +79,13 @@ describe('judgeHistory', () => {
     expect(breaches({ nonces: ['n1', 'n2'], tool: 'Effect.Idempotent@1.0.0' })).toEqual([])
   })
 
-  it('finds an outcome that is another one after the restart', () => {
+  it('finds an outcome that differs after the restart', () => {
     const looks = [{ reply: success('n2'), state: 'succeeded' }]
     const tool = 'Effect.Idempotent@1.0.0'
     expect(breaches({ looks, tool, nonces: ['n1', 'n2'] })).toEqual(['outcome changed'])
   })
 
-  it('finds two callers who got different outcomes', () => {
+  it('finds two callers with different outcomes', () => {
     const sendings = [sent(success('n1')), sent({ ...success('n1'), body: '{"result":{}}' })]
     expect(breaches({ sendings })).toEqual(['outcome changed'])
   })
@@ -98,7 +98,7 @@ describe('judgeHistory', () => {
     expect(breaches({ looks })).toEqual(['outcome lost', 'not final'])
   })
 
-  it('finds an acknowledged outcome that is gone', () => {
+  it('finds an acknowledged outcome that was lost', () => {
     const looks = [{ reply: RELEASED, state: 'released' }]
     expect(breaches({ looks })).toEqual(['outcome lost'])
   })
@@ -150,15 +150,15 @@ describe('judgeHistory', () => {
     expect(judgeHistory({ ...story, kills: kills.slice(0, 2) }).findings).toHaveLength(1)
   })
 
-  it('does not hold the server to a released failure or to outcome_unknown', () => {
+  it('does not treat a released failure or outcome_unknown as final', () => {
     const sendings = [sent(RELEASED), sent(OUTCOME_UNKNOWN), sent(success('n1'))]
     expect(breaches({ sendings })).toEqual([])
   })
 
-  it('finds a status that no call may be answered with', () => {
+  it('finds a status that is not allowed for any call', () => {
     const refused = { ...FAILURE, status: 500 }
     expect(breaches({ sendings: [sent(refused), sent(success('n1'))] })).toEqual(['unexpected reply'])
-    const waiting = { ...FAILURE, status: 400, comeAgain: true }
+    const waiting = { ...FAILURE, status: 400, asksForRetry: true }
     expect(breaches({ sendings: [sent(waiting), sent(success('n1'))] })).toEqual([])
   })
 
@@ -174,7 +174,7 @@ describe('judgeHistory', () => {
     expect(breaches({ sendings: [sent(undefined)], looks: [lost] })).toEqual(['ambiguous in a session'])
   })
 
-  it('accepts that a call is refused once its session had to end, and not before', () => {
+  it('accepts the refusal of a call only after its session had to end', () => {
     const tool = 'Effect.Counter@1.0.0'
     const gone = { ...FAILURE, status: 400, errorCode: 'session_not_found' }
     const looks = [{ reply: gone, state: undefined }]
@@ -199,8 +199,8 @@ describe('judgeHistory', () => {
     expect(breaches({ ...refused, session: { ...session, server: 1, closeSentAtMs: 12 } })).toEqual([])
   })
 
-  it('finds an outcome that is another one over another protocol (rule 5)', () => {
-    const overMcp = { ...success('n1'), way: 'mcp', body: '{"jsonrpc":"2.0"}' } as const
+  it('finds an outcome that differs over another protocol (rule 5)', () => {
+    const overMcp = { ...success('n1'), protocol: 'mcp', body: '{"jsonrpc":"2.0"}' } as const
     expect(breaches({ sendings: [sent(success('n1')), sent(overMcp)] })).toEqual([])
     const other = { ...overMcp, value: 'n2' }
     expect(breaches({ sendings: [sent(success('n1')), sent(other)], nonces: ['n1'] })).toContain(

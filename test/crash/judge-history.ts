@@ -1,11 +1,11 @@
 import {
   type CallHistory,
+  type FinalCheck,
   isCutSince,
   isFinal,
   isParked,
   isRejected,
   type Kill,
-  type LastLook,
   type PlannedCall,
   type Reply,
   type Sending,
@@ -16,12 +16,12 @@ import { type DrivenSession, mayHaveEnded } from './session-history.ts'
 
 /** Maximum number of runs of one call, whatever interrupted it. */
 const MAX_ATTEMPTS = 3
-/** After everything that happened. */
-const LAST_LOOK_MS = Number.MAX_SAFE_INTEGER
+/** Time of the final check: later than every kill. */
+const FINAL_CHECK_MS = Number.MAX_SAFE_INTEGER
 
 export interface Verdict {
   readonly calls: number
-  /** Calls whose final outcome some caller had in hand before the last restart. */
+  /** Calls whose final outcome a caller had received before the last restart. */
   readonly acknowledged: number
   readonly sendings: number
   readonly kills: number
@@ -37,10 +37,10 @@ interface CallStory extends PlannedCall {
   readonly key: string
   readonly sendings: readonly Sending[]
   readonly effects: readonly Effect[]
-  readonly lastLooks: readonly LastLook[]
+  readonly finalChecks: readonly FinalCheck[]
 }
 
-/** Compares what a run saw with what is promised ("What we promise" in `docs/internals/durable-call.md`). */
+/** Checks the observations of a run against "What we promise" in `docs/internals/durable-call.md`. */
 export function judgeHistory(history: CallHistory): Verdict {
   const stories = collectStories(history)
   return {
@@ -69,21 +69,21 @@ function collectStories(history: CallHistory): CallStory[] {
     key,
     sendings: sendings.get(key) ?? [],
     effects: effects.get(key) ?? [],
-    lastLooks: history.lastLooks.get(key) ?? [],
+    finalChecks: history.finalChecks.get(key) ?? [],
   }))
 }
 
 /** Of a reply, in a finding. */
 const MAX_BODY_LENGTH = 300
 
-/** Only a call's own outcome, or a refusal that asks to come again, may answer a good request. */
+/** Only a call's own outcome, or a refusal that asks for a retry, may answer a valid request. */
 function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
-  const last = story.lastLooks.map(({ reply }) => ({ reply, endedAtMs: LAST_LOOK_MS }))
+  const last = story.finalChecks.map(({ reply }) => ({ reply, endedAtMs: FINAL_CHECK_MS }))
   return [...story.sendings, ...last].flatMap(({ reply, endedAtMs }) => {
-    if (reply === undefined || reply.status === 200 || reply.comeAgain) return []
+    if (reply === undefined || reply.status === 200 || reply.asksForRetry) return []
     if (story.tool === 'Effect.Approved@1.0.0' && (isParked(reply) || isRejected(reply))) return []
     if (isSessionGone(reply) && hadToEnd(story, kills, endedAtMs)) return []
-    const detail = `${reply.status} ${reply.errorCode} over ${reply.way}: ${reply.body.slice(0, MAX_BODY_LENGTH)}`
+    const detail = `${reply.status} ${reply.errorCode} over ${reply.protocol}: ${reply.body.slice(0, MAX_BODY_LENGTH)}`
     return [{ breach: 'unexpected reply', key: story.key, detail }]
   })
 }
@@ -96,7 +96,7 @@ function hadToEnd({ session }: CallStory, kills: readonly Kill[], atMs: number):
   return session !== undefined && mayHaveEnded(session, kills, atMs)
 }
 
-/** One key, at most one effect; and no success without one. */
+/** One key has at most one effect, and no success is without an effect. */
 function judgeEffects(story: CallStory): Finding[] {
   const { key, tool, effects } = story
   const nonces = new Set(effects.map((effect) => effect.nonce))
@@ -115,13 +115,15 @@ function judgeEffects(story: CallStory): Finding[] {
 function judgeOutcomes(story: CallStory): Finding[] {
   const { key } = story
   const acknowledged = finalReplies(story.sendings)
-  const seenLast = finalReplies(story.lastLooks)
-  const told = [...acknowledged, ...seenLast]
-  const [first] = told
-  const changed = told.find(
-    (reply) => !isSameEnd(reply, first) || reply.body !== told.find(({ way }) => way === reply.way)?.body,
+  const seenLast = finalReplies(story.finalChecks)
+  const finals = [...acknowledged, ...seenLast]
+  const [first] = finals
+  const changed = finals.find(
+    (reply) =>
+      !isSameEnd(reply, first) ||
+      reply.body !== finals.find(({ protocol }) => protocol === reply.protocol)?.body,
   )
-  const lost = acknowledged.length > 0 && seenLast.length < story.lastLooks.length
+  const lost = acknowledged.length > 0 && seenLast.length < story.finalChecks.length
   return [
     ...(changed === undefined || first === undefined
       ? []
@@ -143,12 +145,12 @@ function isSameEnd(reply: Reply, first: Reply | undefined): boolean {
   )
 }
 
-/** After the last restart every call is final, ambiguous, or released by its author's word. */
+/** After the last restart every call is final, ambiguous, or released because its author allows a retry. */
 function judgeState(story: CallStory, kills: readonly Kill[]): Finding[] {
-  const { key, lastLooks } = story
-  const isGone = hadToEnd(story, kills, LAST_LOOK_MS)
-  if (lastLooks.length === 0) return [{ breach: 'not final', key, detail: 'nobody looked' }]
-  return lastLooks
+  const { key, finalChecks } = story
+  const isGone = hadToEnd(story, kills, FINAL_CHECK_MS)
+  if (finalChecks.length === 0) return [{ breach: 'not final', key, detail: 'nobody looked' }]
+  return finalChecks
     .filter((look) => !isSettled(look) && !(isGone && neverRan(look)))
     .map(({ state, reply }) => ({
       breach: 'not final',
@@ -157,24 +159,24 @@ function judgeState(story: CallStory, kills: readonly Kill[]): Finding[] {
     }))
 }
 
-function isSettled({ state, reply }: LastLook): boolean {
+function isSettled({ state, reply }: FinalCheck): boolean {
   if (reply.success) return state === 'succeeded'
   if (reply.canRetry) return state === 'released' || state === 'failed'
   return isFinal(reply) && (state === 'failed' || state === 'ambiguous')
 }
 
-/** Refused with its session: it was never claimed, or its author said that nothing took effect. */
-function neverRan({ state, reply }: LastLook): boolean {
+/** Refused because its session ended: it was never claimed, or its author declared that nothing took effect. */
+function neverRan({ state, reply }: FinalCheck): boolean {
   return isSessionGone(reply) && (state === undefined || state === 'released')
 }
 
-/** Only a crash makes a call ambiguous, or lost in a session; one that may run again takes as many as it has attempts (rules 8, 9, 30). */
+/** Only a crash makes a call ambiguous, or lost in a session; for a repeatable call each attempt must have been cut (rules 8, 9, 30). */
 function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
   if (!isAmbiguous(story) && !isSessionLost(story)) return []
   const { key, tool } = story
   const { repeatable, stateful } = EFFECT_TOOLS[tool]
   if (stateful !== isSessionLost(story)) {
-    return [{ breach: 'ambiguous in a session', key, detail: story.lastLooks[0]?.reply.body ?? '' }]
+    return [{ breach: 'ambiguous in a session', key, detail: story.finalChecks[0]?.reply.body ?? '' }]
   }
   const cuts = new Set(
     story.sendings.flatMap((sending) => cutBy(sending, history.kills, story.session) ?? []),
@@ -189,8 +191,8 @@ function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
 }
 
 /**
- * What found a sending in flight. A run outlives a broken connection, so it ends with its server; a call of a session
- * runs where the session is held, wherever it was sent.
+ * The kill that interrupted a request. A run outlives a broken connection, so it ends with its server; a call of a session
+ * runs on the server that holds the session, wherever it was sent.
  */
 function cutBy(sending: Sending, kills: readonly Kill[], session?: DrivenSession): Kill | undefined {
   const next = kills.find(
@@ -203,15 +205,15 @@ function cutBy(sending: Sending, kills: readonly Kill[], session?: DrivenSession
 }
 
 function isAmbiguous(story: CallStory): boolean {
-  return story.lastLooks.some((look) => look.state === 'ambiguous')
+  return story.finalChecks.some((look) => look.state === 'ambiguous')
 }
 
 function isSessionLost(story: CallStory): boolean {
-  return story.lastLooks.some(({ reply }) => reply.errorCode === 'session_lost')
+  return story.finalChecks.some(({ reply }) => reply.errorCode === 'session_lost')
 }
 
 function replies(story: CallStory): Reply[] {
-  return [...story.sendings, ...story.lastLooks].flatMap(({ reply }) => reply ?? [])
+  return [...story.sendings, ...story.finalChecks].flatMap(({ reply }) => reply ?? [])
 }
 
 function finalReplies(looks: readonly { readonly reply: Reply | undefined }[]): Reply[] {

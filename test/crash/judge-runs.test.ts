@@ -17,9 +17,9 @@ function kept(type: keyof typeof NAMES, sequence: number, attempt = 1): StoredEv
 }
 
 const SUCCESS: Reply = {
-  way: 'otc',
+  protocol: 'otc',
   status: 200,
-  comeAgain: false,
+  asksForRetry: false,
   errorCode: undefined,
   runId: RUN,
   success: true,
@@ -43,13 +43,13 @@ function breaches(story: Story): readonly Breach[] {
     polled: new Map([[RUN, polled]]),
     readings: [{ runId: RUN, events: polled, resumes: 1, ended: true, ...story.reading }],
     stored: { events: new Map([['k', stored]]), sessions: [], journal: [] },
-    lastLooks: new Map([['call-0', [{ reply: story.reply ?? SUCCESS, state: 'succeeded' }]]]),
+    finalChecks: new Map([['call-0', [{ reply: story.reply ?? SUCCESS, state: 'succeeded' }]]]),
   })
   return findings.map(({ breach }) => breach)
 }
 
 describe('judgeRuns', () => {
-  it('finds nothing in a run that shows each call once to every reader', () => {
+  it('finds nothing in a run in which every reader sees each call once', () => {
     expect(breaches({})).toEqual([])
   })
 
@@ -64,13 +64,13 @@ describe('judgeRuns', () => {
   it('finds a call without a return, and one with two', () => {
     const twice = ['call not returned once', 'call not returned once']
     const cut = { polled: [seen('called', 0)], stored: [kept('called', 0)] }
-    expect(breaches(cut)).toEqual([...twice, 'run tells another end'])
+    expect(breaches(cut)).toEqual([...twice, 'run ends differently'])
     const polled = [seen('called', 0), seen('returned', 1), seen('returned', 2)]
     const stored = [kept('called', 0), kept('returned', 1), kept('returned', 2)]
     expect(breaches({ polled, stored })).toEqual(twice)
   })
 
-  it('accepts a second attempt, which has a pair of its own', () => {
+  it('accepts a second attempt, which has its own pair of events', () => {
     const polled = [seen('called', 0), seen('returned', 1), seen('called', 2), seen('returned', 3)]
     const stored = [kept('called', 0), kept('returned', 1), kept('called', 2, 2), kept('returned', 3, 2)]
     expect(breaches({ polled, stored })).toEqual([])
@@ -82,13 +82,13 @@ describe('judgeRuns', () => {
     const again = { ...kept('returned', 3), code: 'ambiguous' }
     const stored = [kept('called', 0), cut, kept('called', 2), again]
     expect(breaches({ polled, stored })).not.toContain('call not returned once')
-    const untold = [kept('called', 0), kept('returned', 1), kept('called', 2), kept('returned', 3)]
-    expect(breaches({ polled, stored: untold })).toContain('call not returned once')
+    const repeated = [kept('called', 0), kept('returned', 1), kept('called', 2), kept('returned', 3)]
+    expect(breaches({ polled, stored: repeated })).toContain('call not returned once')
   })
 
-  it('finds an end that differs from the answer of the caller', () => {
-    expect(breaches({ reply: { ...SUCCESS, success: false } })).toEqual(['run tells another end'])
-    expect(breaches({ reply: { ...SUCCESS, runId: 'run-1' } })).toEqual(['run tells another end'])
+  it("finds an end that differs from the caller's answer", () => {
+    expect(breaches({ reply: { ...SUCCESS, success: false } })).toEqual(['run ends differently'])
+    expect(breaches({ reply: { ...SUCCESS, runId: 'run-1' } })).toEqual(['run ends differently'])
   })
 
   it('finds a reader that missed an event, saw one twice, or saw none', () => {
@@ -99,7 +99,7 @@ describe('judgeRuns', () => {
     expect(breaches({ reading: { ended: false } })).toEqual(['stream not ended'])
   })
 
-  it('finds a poll that shows what the store does not hold', () => {
+  it('finds a poll with events that are not in the store', () => {
     const stored = [kept('called', 0)]
     expect(breaches({ stored })).toEqual([
       'call not returned once',

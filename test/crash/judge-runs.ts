@@ -1,4 +1,4 @@
-import type { LastLook } from './call-history.ts'
+import type { FinalCheck } from './call-history.ts'
 import type { Finding } from './finding.ts'
 import type { PolledRuns } from './look-at-runs.ts'
 import type { Reading, SeenEvent, StoredEvent, StoredRuns } from './run-history.ts'
@@ -8,7 +8,7 @@ export interface RunHistory {
   readonly polled: PolledRuns
   readonly readings: readonly Reading[]
   readonly stored: StoredRuns
-  readonly lastLooks: ReadonlyMap<string, readonly LastLook[]>
+  readonly finalChecks: ReadonlyMap<string, readonly FinalCheck[]>
 }
 
 export interface RunVerdict {
@@ -37,9 +37,9 @@ const WIRE_TYPES = {
   'connector.auth_expired': 'connector.auth_expired',
 } as const satisfies Record<StoredEvent['type'], string>
 
-/** Compares what runs told with what they must tell (rule 16, OWP-48 to OWP-50, OWP-98, OWP-99). */
+/** Checks the events of runs against the promises (rule 16, OWP-48 to OWP-50, OWP-98, OWP-99). */
 export function judgeRuns(history: RunHistory): RunVerdict {
-  const { polled, readings, stored, lastLooks } = history
+  const { polled, readings, stored, finalChecks } = history
   return {
     runs: polled.size,
     events: [...polled.values()].reduce((sum, events) => sum + events.length, 0),
@@ -55,7 +55,7 @@ export function judgeRuns(history: RunHistory): RunVerdict {
         ...judgeTurns(runId, events),
         ...judgeStored(runId, events, stored),
       ]),
-      ...[...lastLooks].flatMap(([key, looks]) => judgeEnd(key, looks, polled)),
+      ...[...finalChecks].flatMap(([key, looks]) => judgeEnd(key, looks, polled)),
       ...readings.flatMap((reading) => judgeReading(reading, polled, stored)),
     ],
   }
@@ -104,7 +104,7 @@ function judgeTurns(runId: string, events: readonly SeenEvent[]): Finding[] {
   })
 }
 
-/** What was polled is what the file holds; a run told by its call's record alone is not in it. */
+/** Polled events equal the stored ones; a run that exists only as its call's record has none stored. */
 function judgeStored(runId: string, events: readonly SeenEvent[], stored: StoredRuns): Finding[] {
   const kept = stored.events.get(events[0]?.runKey ?? '')
   if (kept === undefined && events.every(({ sessionId }) => sessionId === undefined)) return []
@@ -112,8 +112,8 @@ function judgeStored(runId: string, events: readonly SeenEvent[], stored: Stored
   return differs === undefined ? [] : [{ breach: 'poll and store differ', key: runId, detail: differs }]
 }
 
-/** The run of a call has the end that its caller got. */
-function judgeEnd(key: string, looks: readonly LastLook[], polled: PolledRuns): Finding[] {
+/** The run of a call ends with the outcome that its caller got. */
+function judgeEnd(key: string, looks: readonly FinalCheck[], polled: PolledRuns): Finding[] {
   const reply = looks.at(-1)?.reply
   if (reply?.runId === undefined || reply.status !== 200) return []
   const end = polled
@@ -121,9 +121,7 @@ function judgeEnd(key: string, looks: readonly LastLook[], polled: PolledRuns): 
     ?.findLast(({ callId, type }) => callId === key && type === WIRE_TYPES.returned)
   if (end?.ok === reply.success) return []
   const reported = end === undefined ? 'no end' : `ok ${end.ok}`
-  return [
-    { breach: 'run tells another end', key, detail: `${reported} in ${reply.runId}, but ${reply.body}` },
-  ]
+  return [{ breach: 'run ends differently', key, detail: `${reported} in ${reply.runId}, but ${reply.body}` }]
 }
 
 /** A reader that resumed has seen every event once and in order. */

@@ -68,7 +68,7 @@ describe('judgeSessions', () => {
     expect(breaches({})).toEqual([])
   })
 
-  it('finds a session that was never closed, or twice (OWP-41)', () => {
+  it('finds a session that was closed never or twice (OWP-41)', () => {
     expect(breaches({ events: [OPENED, ...CALL] })).toEqual(['session not closed once'])
     expect(breaches({ events: [OPENED, ...CALL, CLOSED, CLOSED] })).toContain('session not closed once')
     expect(breaches({ journal: ['session.opened'] })).toEqual(['session not closed once'])
@@ -91,7 +91,7 @@ describe('judgeSessions', () => {
     expect(breaches({ events: [OPENED, CLOSED, ...CALL] })).toEqual(outside)
   })
 
-  it('wants sessions that a kill took to have failed', () => {
+  it('requires that sessions interrupted by a kill have failed', () => {
     expect(breaches({ driven: unclosed, kills })).toEqual(['cut session not failed'])
     expect(breaches({ driven: unclosed, kills, events: [OPENED, ...CALL, FAILED] })).toEqual([])
     const lost = [OPENED, reported('called'), reported('returned', { code: 'session_lost' }), CLOSED]
@@ -106,7 +106,7 @@ describe('judgeSessions', () => {
     expect(breaches({ sentAtMs: 30, effects: [] })).toEqual([])
   })
 
-  it('finds state of another session, and a count that was given twice', () => {
+  it('finds state of another session, and a repeated count', () => {
     expect(breaches({ effects: [{ key: 'call-0', nonce: 's2#1' }] })).toEqual(['wrong session state'])
     const effect = { key: 'call-0', nonce: 's1#1' }
     expect(breaches({ effects: [effect, effect] })).toEqual(['wrong session state'])

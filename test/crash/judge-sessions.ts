@@ -11,15 +11,15 @@ export interface SessionHistory {
   readonly sendings: readonly Sending[]
   readonly kills: readonly Kill[]
   readonly effects: readonly Effect[]
-  /** From `/events/poll`, after the last restart and before the servers left. */
+  /** From `/events/poll`, after the last restart and before the servers stopped. */
   readonly polled: PolledRuns
   readonly stored: StoredRuns
 }
 
 export interface SessionVerdict {
-  /** All there ever were, with those of single calls. */
+  /** All sessions, including those of single calls. */
   readonly sessions: number
-  /** Opened by a request of their own. */
+  /** Opened explicitly by a request. */
   readonly named: number
   readonly completed: number
   readonly cancelled: number
@@ -33,12 +33,12 @@ interface SessionStory {
   readonly driven: DrivenSession | undefined
   /** All events of its run that name it. */
   readonly events: readonly StoredEvent[]
-  /** What the journal says of it, in order. */
+  /** Its events in the journal, in order. */
   readonly journaled: readonly string[]
   readonly outcome: string | undefined
 }
 
-/** Compares what became of sessions with what is promised (rule 30, OWP-40 to OWP-44). */
+/** Checks sessions against the promises (rule 30, OWP-40 to OWP-44). */
 export function judgeSessions(history: SessionHistory): SessionVerdict {
   const { sessions, kills } = history
   const stories = collectStories(history)
@@ -80,7 +80,7 @@ function collectStories({ sessions, stored }: SessionHistory): SessionStory[] {
 /** One opening and one close, in the run, in the journal, and in the session's row (OWP-41). */
 function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory): Finding[] {
   const reported = events.filter(({ type }) => type.startsWith('session.'))
-  // The run has an order of its own; the journals of several processes, whose clocks may differ, have none.
+  // Events of a run are ordered; the journals of several processes, whose clocks may differ, are not.
   const inJournal = journaled.toSorted().toReversed()
   const types = [reported.map(({ type }) => type), inJournal].map((list) => list.join(', '))
   const isOnce = types.every((list) => list === 'session.opened, session.closed')
@@ -90,7 +90,7 @@ function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory):
   return [{ breach: 'session not closed once', key: sessionId, detail }]
 }
 
-/** A restart closes what the kill left: afterwards only sessions that a caller may still use are open. */
+/** A restart closes sessions that the kill left: afterwards only sessions that a caller may still use are open. */
 function judgeRestart({ polled, sessions, kills }: SessionHistory): Finding[] {
   const usable = sessions.filter((session) => killOf(session, kills) === undefined)
   const open = new Set<string | undefined>()
@@ -103,7 +103,7 @@ function judgeRestart({ polled, sessions, kills }: SessionHistory): Finding[] {
   return [...open].map((sessionId) => ({ breach: 'session not closed once', key: `${sessionId}`, detail }))
 }
 
-/** Events of calls are between the brackets of their session (OWP-40, OWP-41). */
+/** Events of calls are between the opening and the close of their session (OWP-40, OWP-41). */
 function judgeInside({ sessionId, events }: SessionStory): Finding[] {
   const opened = events.findIndex(({ type }) => type === 'session.opened')
   const closed = events.findIndex(({ type }) => type === 'session.closed')
@@ -113,7 +113,7 @@ function judgeInside({ sessionId, events }: SessionStory): Finding[] {
   return [{ breach: 'event outside its session', key: sessionId, detail }]
 }
 
-/** What a crash took has failed: a session that was not closed yet, or one that lost a call. */
+/** A session that a crash interrupted has failed: it was not closed yet, or it lost a call. */
 function judgeOutcome(
   { sessionId, driven, events, outcome }: SessionStory,
   kills: readonly Kill[],
@@ -121,9 +121,9 @@ function judgeOutcome(
   const kill = driven === undefined ? undefined : killOf(driven, kills)
   const wasOpen = kill !== undefined && (driven?.closeSentAtMs ?? kill.atMs) >= kill.atMs
   const lostCall = events.some(({ code }) => code === 'session_lost')
-  // Opened by a request whose answer a kill took: no caller could use or close it.
-  const isUnheard = driven === undefined && !events.some(({ type }) => type === 'called')
-  if (outcome === 'failed' || !(wasOpen || lostCall || isUnheard)) return []
+  // The kill lost the answer that opened it, so no caller could use or close it.
+  const isUnused = driven === undefined && !events.some(({ type }) => type === 'called')
+  if (outcome === 'failed' || !(wasOpen || lostCall || isUnused)) return []
   return [{ breach: 'cut session not failed', key: sessionId, detail: `closed as ${outcome}` }]
 }
 
@@ -135,7 +135,7 @@ function judgeClose(session: DrivenSession, kills: readonly Kill[]): Finding[] {
   return [{ breach: 'unexpected reply', key: sessionId, detail: `closing: ${closeStatus}` }]
 }
 
-/** Stateful runs count in the state of their own session, and only as long as it is open. */
+/** Stateful runs count in the state of their own session, and only while it is open. */
 function judgeCalls({ calls, sendings, kills, effects }: SessionHistory): Finding[] {
   const sentAt = new Map<string, number>()
   for (const { key, sentAtMs } of sendings) sentAt.set(key, Math.min(sentAtMs, sentAt.get(key) ?? sentAtMs))

@@ -3,17 +3,17 @@ import type { CrashStage } from './crash-stage.ts'
 import { between } from './seeded-random.ts'
 
 const VICTIM = 0
-/** How often a server dies before it listens: recovery must survive being cut as well. */
+/** Share of kills before the server listens: recovery must survive an interruption too. */
 const EARLY_SHARE = 0.15
 const MAX_LIFE_MS = 800
 
-/** What the servers have answered for each life so far before one that is let live dies, however slow the machine is. */
+/** Average answers per life that the servers reach before the next kill, however slow the machine is. */
 const ANSWERS_OF_A_LIFE = 40
 const MAX_WAIT_MS = 20_000
 
 export interface KillPlan {
   readonly kills: number
-  /** Goes on killing until this much time has passed. */
+  /** Keeps killing until this much time has passed. */
   readonly seconds: number
 }
 

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { LastLook } from './call-history.ts'
+import type { FinalCheck } from './call-history.ts'
 import { addressOf, type CrashStage } from './crash-stage.ts'
 import type { Reading, SeenEvent } from './run-history.ts'
 import { endRun, pollRun } from './run-server.ts'
 
-const LOOKERS = 8
+const CONCURRENT_CHECKS = 8
 const STREAM_END_LIMIT_MS = 10_000
 
 export type PolledRuns = ReadonlyMap<string, readonly SeenEvent[]>
@@ -12,10 +12,10 @@ export type PolledRuns = ReadonlyMap<string, readonly SeenEvent[]>
 /** Polls every run that some reply or request named, each from one server. */
 export async function pollRuns(
   stage: CrashStage,
-  lastLooks: ReadonlyMap<string, readonly LastLook[]>,
+  finalChecks: ReadonlyMap<string, readonly FinalCheck[]>,
 ): Promise<PolledRuns> {
   const polled = new Map<string, readonly SeenEvent[]>()
-  const answered = [...lastLooks.values()].flat().flatMap(({ reply }) => reply.runId ?? [])
+  const answered = [...finalChecks.values()].flat().flatMap(({ reply }) => reply.runId ?? [])
   const runIds = new Set([...stage.runs, ...stage.sessions.map(({ runId }) => runId), ...answered]).values()
   const poll = async (server: number): Promise<void> => {
     const address = await addressOf(stage, server)
@@ -24,7 +24,9 @@ export async function pollRuns(
       if (events !== undefined) polled.set(runId, events)
     }
   }
-  await Promise.all(Array.from({ length: LOOKERS }, (_, index) => poll(index % stage.servers.length)))
+  await Promise.all(
+    Array.from({ length: CONCURRENT_CHECKS }, (_, index) => poll(index % stage.servers.length)),
+  )
   return polled
 }
 
@@ -35,7 +37,7 @@ export async function endReadings(stage: CrashStage, polled: PolledRuns): Promis
     const address = await addressOf(stage, server)
     for (const runId of stage.readings.keys()) await endRun(address, runId)
   }
-  // Where every first call was cut before its claim there is no run, and nothing to read.
+  // If every first call was cut before its claim, there is no run and nothing to read.
   const readings = Promise.all(
     [...stage.readings].flatMap(([runId, reading]) => (polled.has(runId) ? [reading] : [])),
   )

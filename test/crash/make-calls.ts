@@ -5,7 +5,7 @@ import { enterRun } from './enter-run.ts'
 
 const SHARE_IN_RUNS = 0.5
 
-/** One caller: a new call as soon as the last one has its answer, until told to stop. */
+/** One caller: makes a new call as soon as the last one is answered, until it is stopped. */
 export async function makeCalls(stage: CrashStage, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
     const tool = pickTool(stage)
@@ -24,7 +24,7 @@ function pickTool({ random }: CrashStage): EffectTool {
   return dice < 0.85 ? 'Effect.Idempotent@1.0.0' : 'Effect.Flaky@1.0.0'
 }
 
-/** With one server some calls are sent twice at once; with more, most calls reach two. */
+/** With one server some calls are sent twice at once; with more, most calls are sent to two servers. */
 function pickTargets({ servers, random }: CrashStage): readonly number[] {
   const dice = random()
   if (servers.length === 1) return dice < 0.1 ? [0, 0] : [0]

@@ -19,7 +19,7 @@ const SESSION_ROW = z.object({ id: z.string(), state: z.string(), outcome: z.str
 const GROUP_ROW = z.object({ events: z.string() })
 const JOURNAL = z.array(z.object({ type: z.string(), session: z.string().optional() }))
 
-/** Looks into the database itself, past the code that wrote it. */
+/** Reads the database directly, without the code that wrote it. */
 export async function readStoredRuns(rows: ReadRows): Promise<StoredRuns> {
   const events = await rows(
     'SELECT r.key AS run, e.sequence, e.fact FROM run_events e JOIN runs r ON r.no = e.run ORDER BY 1, 2',

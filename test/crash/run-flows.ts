@@ -13,7 +13,7 @@ const CALLS = z.object({
   calls: z.array(z.object({ record: z.string(), call_id: z.string(), state: z.string() })),
 })
 
-/** One caller of workflows: a new one as soon as the last has its outcome, until told to stop. */
+/** One caller of workflows: starts a new one as soon as the last has its outcome, until it is stopped. */
 export async function runFlows(stage: CrashStage, folder: string, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
     const key = `flow-${stage.flows.size}`
@@ -23,7 +23,7 @@ export async function runFlows(stage: CrashStage, folder: string, stop: AbortSig
   }
 }
 
-/** After the last restart: goes on with every one that has no outcome, and asks once more for those that have. */
+/** After the last restart: continues every workflow without an outcome, and asks once more for the others. */
 export async function finishFlows(stage: CrashStage, folder: string): Promise<ReadonlyMap<string, Reply>> {
   const finished = new Map<string, Reply>()
   const keys = stage.flows.keys()
@@ -45,7 +45,7 @@ interface Flow {
 
 /** Sends it again with the same key until it has an outcome; settles steps that were cut, as an operator would. */
 async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promise<Reply | undefined> {
-  const { comeAgainMs, maxSendings } = stage.pace
+  const { retryDelayMs, maxSendings } = stage.pace
   let last: Reply | undefined
   for (let sending = 0; sending < 2 * maxSendings; sending += 1) {
     const server = pickServer(stage, Math.floor(stage.random() * stage.servers.length))
@@ -56,19 +56,22 @@ async function finishFlow(stage: CrashStage, { folder, key, stop }: Flow): Promi
     last = reply ?? last
     if (reply?.errorCode === 'ambiguous') await settleSteps(stage, folder, key)
     else if (reply !== undefined && isFinal(reply)) return reply
-    await wait(comeAgainMs)
+    await wait(retryDelayMs)
   }
   throw new Error(`${key} had no outcome after ${2 * maxSendings} sendings: ${JSON.stringify(last)}`)
 }
 
-/** A failure that says it may be tried again is not final (rule 9). */
-function isFinal({ status, comeAgain, canRetry, errorCode }: Reply): boolean {
+/** A failure that allows a retry is not final (rule 9). */
+function isFinal({ status, asksForRetry, canRetry, errorCode }: Reply): boolean {
   return (
-    !comeAgain && !canRetry && errorCode !== 'outcome_unknown' && (status === 200 || errorCode !== undefined)
+    !asksForRetry &&
+    !canRetry &&
+    errorCode !== 'outcome_unknown' &&
+    (status === 200 || errorCode !== undefined)
   )
 }
 
-/** Its process is dead, so what the world shows now is all that will ever be. */
+/** Its process is dead, so the log of effects is complete. */
 async function settleSteps(stage: CrashStage, folder: string, flow: string): Promise<void> {
   const asked = await ask(stage, '?state=ambiguous&limit=1000')
   if (asked?.status !== 200) return

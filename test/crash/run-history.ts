@@ -11,7 +11,7 @@ export interface SeenEvent {
   readonly ok: boolean
 }
 
-/** What a reader that resumed after each broken connection has seen of a run. */
+/** Events of a run that a reader saw, which resumed after each broken connection. */
 export interface Reading {
   readonly runId: string
   readonly events: readonly SeenEvent[]
@@ -38,7 +38,7 @@ export interface StoredSession {
   readonly outcome: string | undefined
 }
 
-/** What the database tells after the servers have left. */
+/** Content of the database after the servers have stopped. */
 export interface StoredRuns {
   /** By run, in order. */
   readonly events: ReadonlyMap<string, readonly StoredEvent[]>

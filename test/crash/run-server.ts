@@ -23,7 +23,7 @@ export function readEvent(text: string): SeenEvent {
   return seenEvent(EVENT.parse(JSON.parse(text)))
 }
 
-/** Every event of a run, page by page; `undefined` when the server has no such run. */
+/** Every event of a run, page by page; `undefined` if the server has no such run. */
 export async function pollRun(address: Address, runId: string): Promise<readonly SeenEvent[] | undefined> {
   const events: SeenEvent[] = []
   for (;;) {

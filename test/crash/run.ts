@@ -29,7 +29,7 @@ for (const writers of [1, 2] as const) {
 }
 const { text, passed } = formatSummary(results)
 process.stdout.write(`\n${text}\n`)
-// Silence of a run that met little means nothing.
+// A run that met few events proves nothing.
 const effects = results.reduce((sum, [, { verdict }]) => sum + verdict.effects, 0)
 const isEnough = kills < 10 || effects >= 500
 if (!isEnough) process.stdout.write(`Only ${effects} effects; at least 500 are expected.\n`)

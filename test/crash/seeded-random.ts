@@ -1,4 +1,4 @@
-/** Numbers from 0 up to 1 that the seed alone decides (mulberry32), so that a failed run's choices can be repeated. */
+/** Numbers from 0 up to 1, determined by the seed alone (mulberry32), so that a failed run's choices can be repeated. */
 export type Random = () => number
 
 export function seededRandom(seed: number): Random {

@@ -11,17 +11,17 @@ const SERVER_FILE = fileURLToPath(new URL('server.ts', import.meta.url))
 
 /** The program of a server. */
 export interface Program {
-  /** What node is started with in one of its lives; port 0 in the first. */
+  /** Arguments of node for one start; port 0 for the first. */
   args(port: number, life: number): readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** Where it says what went wrong: a file, or the terminal of the driver. */
+  /** Destination of its stderr: a file, or the terminal of the driver. */
   readonly errors: number | 'inherit'
-  /** Whether it is started again when it ends before it listens, as a supervisor does while the database is away. */
+  /** Whether to restart it if it ends before it listens, as a supervisor does while the database is unavailable. */
   readonly isSupervised: boolean
 }
 
 export interface CrashServerOptions {
-  /** Store and effects live here. */
+  /** Folder of the store and the log of effects. */
   readonly folder: string
   readonly seed: number
   /** Base64 of 32 bytes. */
@@ -39,13 +39,13 @@ export function crashServer({ folder, seed, masterKey, apiKey }: CrashServerOpti
   }
 }
 
-/** One server under test: the same port and store through all its lives. */
+/** One server under test: every restart uses the same port and store. */
 export class ServerProcess {
   readonly #program: Program
   #child: ChildProcess | undefined
   #port = 0
   #lives = 0
-  /** Settled when a life listens; the same promise until then, however many lives that takes. */
+  /** Settled when the server listens; the same promise until then, however many restarts that takes. */
   #ready = pending()
   #listening = false
 
@@ -53,7 +53,7 @@ export class ServerProcess {
     this.#program = program
   }
 
-  /** The address, once the server listens: during a restart this waits for the next life. */
+  /** The address, once the server listens; waits during a restart. */
   url(): Promise<string> {
     return this.#ready.promise
   }
@@ -62,7 +62,7 @@ export class ServerProcess {
     return this.#listening
   }
 
-  /** Begins a life. */
+  /** Starts the process. */
   start(): void {
     this.#lives += 1
     const child = this.#spawn()
@@ -85,7 +85,7 @@ export class ServerProcess {
     })
   }
 
-  /** Stops the process where it stands, with everything it holds, until `resume`. */
+  /** Suspends the process, which keeps its locks and connections, until `resume`. */
   pause(): void {
     this.#child?.kill('SIGSTOP')
   }
@@ -94,12 +94,12 @@ export class ServerProcess {
     this.#child?.kill('SIGCONT')
   }
 
-  /** Kills this child, and only it, at once; resolves when it is gone. */
+  /** Kills only this child, at once; resolves when it has ended. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
   }
 
-  /** Lets the server finish and leave; does nothing when it is not running. */
+  /** Stops the server gracefully; does nothing if it is not running. */
   async stop(): Promise<void> {
     await this.#end('SIGTERM')
   }
@@ -127,12 +127,12 @@ export class ServerProcess {
     if (child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit', { signal: AbortSignal.timeout(STOP_LIMIT_MS) })
     child.kill(signal)
-    // A process that is stopped hears nothing else.
+    // A suspended process handles no other signal.
     child.kill('SIGCONT')
     await exited.catch(() => child.kill('SIGKILL'))
   }
 
-  /** Everyone who waits for the server, now or later, learns that it is broken. */
+  /** Fails every current and later wait for the server. */
   #fail(reason: string): void {
     this.#child?.kill('SIGKILL')
     this.#child = undefined

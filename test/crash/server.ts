@@ -53,6 +53,6 @@ process.once('SIGTERM', async () => {
   await server.close()
   process.exit(0)
 })
-// Ends with the driver, even if the driver had no time to say so.
+// Ends with the driver, even if the driver was killed.
 process.stdin.resume().once('end', () => process.exit(1))
 process.stdout.write(`ready ${new URL(server.url).port}\n`)

@@ -1,20 +1,20 @@
 import type { Kill } from './call-history.ts'
 
-/** A session the driver opened, and what it did to it since. Times are the driver's own, in milliseconds. */
+/** A session that the driver opened, and its later requests. Times are the driver's, in milliseconds. */
 export interface DrivenSession {
   readonly sessionId: string
   readonly runId: string
-  /** Its state lives there. */
+  /** The server that holds its state. */
   readonly server: number
   readonly openSentAtMs: number
   readonly openedAtMs: number
   closeSentAtMs: number | undefined
-  /** When the server said that it is closed. */
+  /** When the server reported the close. */
   closedAtMs: number | undefined
   closeStatus: number | undefined
 }
 
-/** The kill that took the session's state, unless it was closed before. */
+/** The kill that destroyed the session's state, unless it was closed before. */
 export function killOf(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
   return disturbanceOf(
     session,
@@ -22,14 +22,14 @@ export function killOf(session: DrivenSession, kills: readonly Kill[]): Kill | u
   )
 }
 
-/** The first thing that may have taken it: a pause may cost the lease, and a server that is asked to leave closes its sessions. */
+/** The first event that may have ended it: a pause may cost the lease, and a server that is asked to stop closes its sessions. */
 export function disturbanceOf(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
   return kills.find(
     ({ server, atMs, untilMs }) => server === session.server && (untilMs ?? atMs) >= session.openSentAtMs,
   )
 }
 
-/** Whether the driver must count on the session being gone at this time. */
+/** Whether the session may have ended by this time. */
 export function mayHaveEnded(session: DrivenSession, kills: readonly Kill[], atMs: number): boolean {
   const endedAtMs = Math.min(
     session.closeSentAtMs ?? Number.POSITIVE_INFINITY,
@@ -38,7 +38,7 @@ export function mayHaveEnded(session: DrivenSession, kills: readonly Kill[], atM
   return endedAtMs <= atMs
 }
 
-/** From when on the session must take nothing more. */
+/** The time from which the session must accept no more calls. */
 export function endOf(session: DrivenSession, kills: readonly Kill[]): number {
   return Math.min(
     session.closedAtMs ?? Number.POSITIVE_INFINITY,

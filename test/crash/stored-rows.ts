@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 
-/** The rows of a question, asked of the database itself. */
+/** Rows of a query, read directly from the database. */
 export type ReadRows = (sql: string) => Promise<readonly unknown[]>
 
 export function sqliteRows(file: string): ReadRows {

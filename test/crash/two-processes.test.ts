@@ -13,8 +13,8 @@ import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-ga
 import { sampleTool } from '../contracts/samples.ts'
 
 /**
- * Two processes on one database, one of which is cut off now and then, as a model that can be searched: the crash driver
- * kills real processes, and meets by luck what this one meets by design. Raise ROUNDS for a longer search.
+ * A searchable model of two processes on one database, one of which is sometimes cut off. The crash driver kills real
+ * processes and meets by chance the cases that this test constructs. Raise ROUNDS for a longer search.
  */
 const ROUNDS = 100
 const MAX_LENGTH = 40
@@ -72,7 +72,7 @@ const steps = fc.array(
   { minLength: 5, maxLength: MAX_LENGTH, size: 'max' },
 )
 
-/** One run of a tool, from the tool's own side. */
+/** One run of a tool, as the tool sees it. */
 interface Run {
   readonly tool: ToolName
   readonly address: string
@@ -86,11 +86,11 @@ interface Asked {
   readonly address: string
   readonly process: Process
   readonly reply: Promise<Outcome>
-  /** The final outcome that a caller had already heard when this request was made. */
-  readonly heard: Outcome | undefined
+  /** The final outcome that a caller had already received when this request was made. */
+  readonly received: Outcome | undefined
 }
 
-/** A gateway on its own connection. Cut off, it reaches the database no more, and its lock is free. */
+/** A gateway on its own connection. Once cut off, it cannot reach the database, and its lock is free. */
 class Process {
   readonly store: Store
   readonly gateway: ReturnType<typeof openTestGateway>
@@ -107,13 +107,13 @@ class Process {
     await this.store.close()
   }
 
-  /** The store, until this process is cut off: then nothing it says arrives, and it hears nothing back. */
+  /** The store, until this process is cut off: from then on no request or answer arrives. */
   #reachable(): Store {
     return new Proxy<Store>(this.store, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target)
         if (typeof value !== 'function') return value
-        // Watching reads nothing at once: a process that is cut off watches and gets no event.
+        // Watching does not read immediately: a process that is cut off watches and gets no event.
         if (name === 'watch' && this.isCut) return () => ({ want: () => {}, end: () => {} })
         return (...parameters: unknown[]): unknown =>
           this.isCut ? new Promise(() => {}) : Reflect.apply(value, target, parameters)
@@ -179,7 +179,7 @@ class World {
       await this.wait(1_000)
     }
     expect(hasEnded, 'every call that is still listened to settles').toBe(true)
-    // A call that may run again waits for a request, but not for ever.
+    // A call that may run again waits for a request, but not forever.
     this.clock.advance(2 * 3_600_000)
     await this.processes[0].store.recover(this.clock.nowMs())
   }
@@ -196,11 +196,11 @@ class World {
     const reply = process.gateway
       .call(ALICE, callRequest(`Model.${tool}`, { key: address }))
       .then(({ outcome }) => outcome)
-    this.asked.push({ address, process, reply, heard: this.final.get(address) })
-    void reply.then((outcome) => this.#hear(address, process, outcome))
+    this.asked.push({ address, process, reply, received: this.final.get(address) })
+    void reply.then((outcome) => this.#receive(address, process, outcome))
   }
 
-  #hear(address: string, process: Process, outcome: Outcome): void {
+  #receive(address: string, process: Process, outcome: Outcome): void {
     if (process.isCut || !isFinal(outcome)) return
     const final = this.final.get(address)
     if (final === undefined) this.final.set(address, outcome)
@@ -224,7 +224,7 @@ class World {
     throw new ToolError(end, { canRetry: end === 'retry' })
   }
 
-  /** The promise, at the moment it can be broken: what may have taken effect is not begun again. */
+  /** Checks the promise at the moment when it can be broken: a run that may have taken effect is not started again. */
   #check({ tool, address, begunMs }: Run): void {
     const earlier = this.runs.filter((run) => run.address === address)
     const unreleased = earlier.filter(({ ended }) => ended !== 'retry')
@@ -254,7 +254,7 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate)
 }
 
-/** What the database says in the end is what callers heard, and nothing is left running. */
+/** The final state of the database equals what callers received, and no call is left running. */
 async function checkRecords({ processes: [{ store }], final, runs }: World): Promise<void> {
   const { calls: records } = await store.list({ limit: 100 })
   expect(records.filter(({ state }) => state === 'running')).toEqual([])
@@ -284,7 +284,7 @@ afterEach(() => {
 })
 
 describe('two processes on one database, cut off at any time', () => {
-  it('rules 7, 8, 9, 17: one key, one effect; a final outcome never changes; ambiguous only after a cut', {
+  it('rules 7, 8, 9, 17: one key has one effect; a final outcome never changes; calls are ambiguous only after a cut', {
     timeout: LIMIT_MS,
   }, async () => {
     let file = 0
@@ -297,8 +297,8 @@ describe('two processes on one database, cut off at any time', () => {
           for (const step of taken) await world.take(step)
           await world.finish()
           expect(world.broken).toEqual([])
-          for (const { heard, reply, process } of world.asked) {
-            if (heard !== undefined && !process.isCut) expect(await reply).toEqual(heard)
+          for (const { received, reply, process } of world.asked) {
+            if (received !== undefined && !process.isCut) expect(await reply).toEqual(received)
           }
           await checkRecords(world)
           met.cuts += world.cuts
@@ -306,7 +306,7 @@ describe('two processes on one database, cut off at any time', () => {
           met.ambiguous += (
             await world.processes[0].store.list({ states: ['ambiguous'], limit: 100 })
           ).calls.length
-          met.replayed += world.asked.filter(({ heard }) => heard !== undefined).length
+          met.replayed += world.asked.filter(({ received }) => received !== undefined).length
         } finally {
           for (const process of world.processes) await process.cutOff()
           vi.clearAllTimers()
@@ -314,7 +314,7 @@ describe('two processes on one database, cut off at any time', () => {
       }),
       { numRuns: ROUNDS },
     )
-    // A search that meets none of it would prove nothing.
+    // A search that meets none of these cases would prove nothing.
     expect(Object.entries(met).filter(([, count]) => count < ROUNDS / 4)).toEqual([])
   })
 })

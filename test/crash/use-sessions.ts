@@ -17,9 +17,9 @@ const SHARE_CLOSED_EARLY = 0.3
 const MAX_HEAD_START_MS = 40
 /** Below the server's limit per principal. */
 const MAX_LEFT_OPEN = 20
-const COME_AGAIN_MS = 20
+const RETRY_DELAY_MS = 20
 
-/** One caller with state: opens a session, calls in it, then closes it or leaves it to the next kill. */
+/** One caller with state: opens a session, calls in it, then closes it or leaves it open for the next kill. */
 export async function useSessions(stage: CrashStage, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
     const session = await open(stage, stop)
@@ -42,7 +42,7 @@ async function open(stage: CrashStage, stop: AbortSignal): Promise<DrivenSession
   const openSentAtMs = performance.now()
   const opened = await openSession(address, COUNTER_ID, runId)
   if (opened === undefined) {
-    await wait(COME_AGAIN_MS)
+    await wait(RETRY_DELAY_MS)
     return undefined
   }
   const unclosed = { closeSentAtMs: undefined, closedAtMs: undefined, closeStatus: undefined }
@@ -51,7 +51,7 @@ async function open(stage: CrashStage, stop: AbortSignal): Promise<DrivenSession
   return session
 }
 
-/** In the server that holds the state; a retry after a kill goes to any running server. */
+/** Calls the server that holds the state; a retry after a kill goes to any running server. */
 async function callIn(stage: CrashStage, session: DrivenSession, stop: AbortSignal): Promise<void> {
   if (stop.aborted) return
   const key = planCall(stage, { tool: COUNTER, runId: undefined, session })

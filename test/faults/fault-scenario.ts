@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isFinal, WAYS } from '../crash/call-history.ts'
+import { isFinal, PROTOCOLS } from '../crash/call-history.ts'
 import { type Callers, type CrashResult, play, setStage } from '../crash/crash-scenario.ts'
 import type { CrashStage } from '../crash/crash-stage.ts'
 import { readEffects } from '../crash/effect-log.ts'
@@ -25,35 +25,35 @@ import { readStalls, watchDatabase } from './stalls.ts'
 export interface FaultOptions {
   readonly seed: number
   readonly replicas: number
-  /** All, unless some are named. */
+  /** Default: all. */
   readonly only?: readonly FaultName[]
   readonly callers: Callers
   readonly plan: FaultPlan
-  /** Hears now and then how far it is. */
-  readonly tell?: (progress: string) => void
-  /** Where the logs of the replicas are left; absent: nowhere. */
+  /** Called with the progress from time to time. */
+  readonly onProgress?: (progress: string) => void
+  /** Folder for the logs of the replicas; absent: none are kept. */
   readonly logs?: string
 }
 
 export interface FaultResult extends CrashResult {
   readonly neighbours: NeighbourVerdict
   readonly counts: ReadonlyMap<FaultName, number>
-  /** How often the machine itself let a replica or the database stand still. */
+  /** Number of times a replica or the database stalled without an injected fault. */
   readonly stalls: number
   readonly seconds: number
 }
 
 /** The lease of a writer (rule 18). */
 const LEASE_MS = 10_000
-/** The last replica's clock is wrong by this much: less than what it refuses to serve with. */
+/** Clock offset of the last replica, below the limit at which it refuses to serve. */
 const CLOCK_MS = 700
-/** Far fewer than hogs want, and enough for the replicas. */
+/** Far fewer connections than the hogs request, and enough for the replicas. */
 const MAX_CONNECTIONS = 40
 const READERS = 40
-const TELL_MS = 10_000
+const PROGRESS_INTERVAL_MS = 10_000
 const CALLS_PER_RUN = 40
 
-/** Three replicas of one database, everything that breaks, and the judges of the crash test. Leaves nothing behind. */
+/** Three replicas of one database, all faults, and the judges of the crash test. Leaves nothing behind. */
 export async function runFaultScenario(options: FaultOptions): Promise<FaultResult> {
   const startedMs = performance.now()
   const folder = mkdtempSync(join(tmpdir(), 'collet-faults-'))
@@ -81,7 +81,10 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
     }
     const replies: NeighbourReplies = new Map()
     let looked: NeighbourVerdict | undefined
-    const telling = setInterval(() => options.tell?.(progressOf(at)), TELL_MS).unref()
+    const progressTimer = setInterval(
+      () => options.onProgress?.(progressOf(at)),
+      PROGRESS_INTERVAL_MS,
+    ).unref()
     const disturb = async (stop: AbortController): Promise<void> => {
       await Promise.all([
         injectFaults(at, options.only ?? FAULT_NAMES, stop),
@@ -103,7 +106,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
     }
     const scene = { stage, folder, masterKey, store: url, rows, callers: options.callers, learn }
     const result = await play(scene, disturb).finally(() => {
-      clearInterval(telling)
+      clearInterval(progressTimer)
       left.abort()
     })
     const findings = await judgeNeighbours(replies, readEffects(join(folder, 'effects.log')), rows)
@@ -151,15 +154,15 @@ function setReplicas(options: FaultOptions, { folder, masterKey, networks }: Pla
   })
   const pace = {
     replyLimitMs: LEASE_MS,
-    comeAgainMs: 50,
+    retryDelayMs: 50,
     maxSendings: 2_000,
     readerEvery: Math.max(3, Math.ceil(calls / CALLS_PER_RUN / READERS)),
     looks: calls > 10_000 ? 1 : replicas,
   }
-  return setStage({ servers, apiKey, ways: WAYS, pace, random: seededRandom(seed) })
+  return setStage({ servers, apiKey, protocols: PROTOCOLS, pace, random: seededRandom(seed) })
 }
 
-/** Whether a disk of its own can be had, which takes bubblewrap. */
+/** Whether the database can have its own disk, which needs bubblewrap. */
 export function canHaveDisk(): boolean {
   const tried = spawnSync('bwrap', [
     '--unshare-user',

@@ -4,15 +4,15 @@ import { sized } from '../size.ts'
 import { runFaultScenario } from './fault-scenario.ts'
 import { FAULT_NAMES, type FaultName } from './faults.ts'
 
-/** Every run makes equal choices; the timing of processes varies. */
+/** All runs make the same random choices; the timing of processes varies. */
 const SEED = process.env.COLLET_SEED === 'random' ? Date.now() % 1_000_000 : 20_261_116
 const LIMIT_MS = sized(180_000, 3 * 3_600_000)
-/** They cost a lease, or several starts: more than the seconds a short run has. */
+/** Faults that cost a lease or several starts, which takes longer than a short run. */
 const SLOW: ReadonlySet<FaultName> = new Set(['replica killed', 'rolling restart', 'disk full'])
 const QUICK = FAULT_NAMES.filter((name) => !SLOW.has(name))
 
 describe('three replicas of one database', () => {
-  it('keep what docs/internals/durable-call.md promises, whatever breaks (rules 5, 7, 8, 11, 15 to 20, 30, 31)', {
+  it('keep the promises of docs/internals/durable-call.md despite all faults (rules 5, 7, 8, 11, 15 to 20, 30, 31)', {
     timeout: LIMIT_MS,
   }, async () => {
     const isLong = sized(0, 1) === 1

@@ -6,31 +6,31 @@ import { between } from '../crash/seeded-random.ts'
 import type { DatabaseProxy } from '../store/postgres-proxy.ts'
 import type { PostgresServer } from '../store/postgres-server.ts'
 
-/** How hard it is broken. */
+/** Frequency and length of the faults. */
 export interface FaultPlan {
-  /** They come evenly over this many calls. */
+  /** Number of calls over which the faults are spread evenly. */
   readonly calls: number
   readonly faults: number
-  /** How often an outage is longer than the lease. */
+  /** Share of outages that are longer than the lease. */
   readonly longShare: number
-  /** The longest of the others. */
+  /** Maximum length of the other outages. */
   readonly outageMs: number
 }
 
-/** What can be broken. */
+/** The parts that faults break. */
 export interface Breakable {
   readonly stage: CrashStage
   readonly postgres: PostgresServer
-  /** The database, past the proxies. */
+  /** The database, without a proxy in between. */
   readonly url: string
   /** One for each replica. */
   readonly networks: readonly DatabaseProxy[]
-  /** How long a replica that is not heard of keeps its claims. */
+  /** How long an unreachable replica keeps its claims. */
   readonly leaseMs: number
   readonly plan: FaultPlan
-  /** Whether the database has a disk of its own, which can be full. */
+  /** Whether the database has its own disk, which can be filled. */
   readonly hasDisk: boolean
-  /** How often each fault came. */
+  /** Number of times each fault occurred. */
   readonly counts: Map<FaultName, number>
 }
 
@@ -101,7 +101,7 @@ const FAULTS = {
       begin: () => at.postgres.order('fill'),
       async end() {
         await at.postgres.order('free')
-        // It gives up itself where not even its log has room.
+        // PostgreSQL exits if there is not even space for its log.
         await at.postgres.order('start')
       },
     })
@@ -126,7 +126,7 @@ export function isFault(name: string): name is FaultName {
   return Object.hasOwn(FAULTS, name)
 }
 
-/** One fault after another, all of them before any again, each when enough calls are done; leaves everything whole. */
+/** Injects the faults in rounds, one at a time, each after enough calls; repairs everything at the end. */
 export async function injectFaults(
   at: Breakable,
   names: readonly FaultName[],
@@ -150,14 +150,14 @@ export async function injectFaults(
   for (const replica of stage.servers) await replica.url()
 }
 
-/** Waits until so many calls were begun. Without faults for a while, every caller must get an answer. */
+/** Waits until so many calls have begun. While there are no faults, every caller must get an answer. */
 async function untilCalls({ stage, postgres }: Breakable, calls: number, signal: AbortSignal): Promise<void> {
   let [seen, sinceMs, lookedAtMs] = [stage.calls.size, performance.now(), performance.now()]
   while (stage.calls.size < calls && !signal.aborted) {
     await wait(20)
     const nowMs = performance.now()
     if (stage.calls.size !== seen) [seen, sinceMs, lookedAtMs] = [stage.calls.size, nowMs, nowMs]
-    // As a supervisor does: a database whose disk was full may give up a while after.
+    // As a supervisor does: a database whose disk was full may exit a while later.
     if (nowMs - lookedAtMs > QUIET_MS) {
       await postgres.order('start')
       lookedAtMs = performance.now()
@@ -171,7 +171,7 @@ interface Outage {
   end(): unknown
 }
 
-/** A while of it; long enough to cost replicas their leases, now and then. */
+/** Length of one outage; sometimes long enough to cost replicas their leases. */
 async function during(at: Breakable, servers: readonly number[], { begin, end }: Outage): Promise<void> {
   const { stage, leaseMs, plan } = at
   const isLong = stage.random() < plan.longShare
@@ -185,7 +185,7 @@ async function during(at: Breakable, servers: readonly number[], { begin, end }:
     await wait(ms)
   } finally {
     await end()
-    // Who came too late with its renewal learns of it by its next one.
+    // A replica whose renewal was late notices it at the next one.
     for (const kill of kills) kill.untilMs = performance.now() + leaseMs
   }
 }

@@ -3,7 +3,14 @@ import type { Reply } from '../crash/call-history.ts'
 import { judgeNeighbours } from './neighbours.ts'
 
 const TOLD: Reply = {
-  ...{ way: 'otc', status: 200, comeAgain: false, canRetry: false, errorCode: undefined, runId: undefined },
+  ...{
+    protocol: 'otc',
+    status: 200,
+    asksForRetry: false,
+    canRetry: false,
+    errorCode: undefined,
+    runId: undefined,
+  },
   ...{ success: true, body: '{}', value: 'its own' },
 }
 const OWN = { key: 'neighbour:call-1', nonce: 'its own' }
@@ -20,7 +27,7 @@ async function breaches({
 }
 
 describe('the judge of tenants', () => {
-  it('finds nothing where each tenant has its own effect under the id they share', async () => {
+  it('finds nothing if each tenant has its own effect under the shared id', async () => {
     expect(await breaches({})).toEqual([])
   })
 

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import { isFinal, type Reply } from '../crash/call-history.ts'
 import { readState, sendCall } from '../crash/call-server.ts'
-import { addressOf, type CrashStage, pickServer, pickWay } from '../crash/crash-stage.ts'
+import { addressOf, type CrashStage, pickProtocol, pickServer } from '../crash/crash-stage.ts'
 import type { Effect } from '../crash/effect-log.ts'
 import type { Address } from '../crash/exchange.ts'
 import type { Finding } from '../crash/finding.ts'
@@ -16,7 +16,7 @@ const MAX_LOOKS = 100
 /** Answers to a caller of another tenant, by the id that it shares with a call of the first tenant. */
 export type NeighbourReplies = Map<string, Reply>
 
-/** A caller in another tenant that uses the very ids of the first, as clients that count their calls do. */
+/** A caller in another tenant that uses the same ids as the first, as clients that count their calls do. */
 export async function callAsNeighbour(
   stage: CrashStage,
   replies: NeighbourReplies,
@@ -25,7 +25,7 @@ export async function callAsNeighbour(
   while (!stop.aborted) {
     const callId = [...stage.calls.keys()].at(-1)
     if (callId === undefined || replies.has(callId)) {
-      await wait(stage.pace.comeAgainMs)
+      await wait(stage.pace.retryDelayMs)
       continue
     }
     const reply = await deliver(stage, callId, stop)
@@ -37,9 +37,9 @@ async function deliver(stage: CrashStage, callId: string, stop: AbortSignal): Pr
   const call = { tool: TOOL, runId: undefined, session: undefined, input: { key: effectKeyOf(callId) } }
   for (let sending = 0; sending < stage.pace.maxSendings && !stop.aborted; sending += 1) {
     const address = await neighbourAddress(stage)
-    const reply = await sendCall(address, callId, call, pickWay(stage))
+    const reply = await sendCall(address, callId, call, pickProtocol(stage))
     if (reply !== undefined && isFinal(reply)) return reply
-    await wait(stage.pace.comeAgainMs)
+    await wait(stage.pace.retryDelayMs)
   }
   return undefined
 }
@@ -50,7 +50,7 @@ export interface NeighbourVerdict {
   readonly findings: readonly Finding[]
 }
 
-/** What the other tenant can see, while the servers are there: of the first tenant's calls and runs, nothing. */
+/** Checks, while the servers run, that the other tenant can see none of the first tenant's calls and runs. */
 export async function lookAsNeighbour(
   stage: CrashStage,
   replies: NeighbourReplies,
@@ -61,7 +61,7 @@ export async function lookAsNeighbour(
   const findings: Finding[] = []
   for (const key of calls) {
     const state = await readState(address, key)
-    // One that was cut off by the end of the calls may be its own.
+    // A call that was cut off at the end of the test may be its own.
     if (state !== undefined && state !== 'ambiguous')
       findings.push(mixed(key, `the neighbour sees it as ${state}`))
   }
@@ -73,7 +73,7 @@ export async function lookAsNeighbour(
 }
 
 const ROW = z.object({ key: z.string() })
-/** Rows that belong together and to two tenants. */
+/** Related rows that belong to different tenants. */
 const MIXED_ROWS = [
   'SELECT c.record AS key FROM calls c JOIN runs r ON r.key = c.run WHERE r.tenant <> c.tenant',
   'SELECT a.id AS key FROM approvals a JOIN calls c ON c.record = a.record WHERE a.tenant <> c.tenant',
@@ -94,7 +94,7 @@ export async function judgeNeighbours(
     const own = nonces.get(effectKeyOf(callId)) ?? []
     if (own.length > 1) findings.push({ breach: 'effect twice', key: effectKeyOf(callId), detail: TOOL })
     if (success && !own.some(({ nonce }) => nonce === value)) {
-      findings.push(mixed(callId, `the neighbour was told ${value}, which is none of its own`))
+      findings.push(mixed(callId, `the neighbour got ${value}, which is none of its own`))
     }
   }
   for (const sql of MIXED_ROWS) {

@@ -1,18 +1,18 @@
 import { isMainThread } from 'node:worker_threads'
 
 /**
- * Loaded before the server: sets its clock wrong by `FAULT_CLOCK_MS`, which is what a machine whose clock is wrong looks like
- * to the program, ends it with the driver, however that ends, and says when the machine let it stand still.
+ * Loaded before the server: shifts its clock by `FAULT_CLOCK_MS`, as on a machine whose clock is wrong; ends it with the
+ * driver, however the driver ends; and reports when the process stalled.
  */
 const offsetMs = Number(process.env.FAULT_CLOCK_MS ?? 0)
 if (offsetMs !== 0) {
   const rightMs = Date.now
   Date.now = () => rightMs() + offsetMs
 }
-// Threads have a standard input of their own, which has ended.
+// Threads have their own standard input, which has ended.
 if (isMainThread) {
   process.stdin.resume().once('end', () => process.exit(1))
-  // From the first look on: until then the server was loaded, and held nothing.
+  // Starts with the first check: until then the server was loading, and held nothing.
   let lookedAtMs = Number.POSITIVE_INFINITY
   setInterval(() => {
     const nowMs = performance.now()

@@ -12,11 +12,11 @@ const CRASH_FOLDER = fileURLToPath(new URL('../crash/', import.meta.url))
 export interface ReplicaOptions {
   readonly folder: string
   readonly config: string
-  /** Through its own way to the database. */
+  /** Its own proxied connection to the database. */
   readonly store: string
   readonly masterKey: string
   readonly seed: number
-  /** How wrong its clock is. */
+  /** Offset of its clock. */
   readonly clockMs: number
 }
 
@@ -52,7 +52,7 @@ export function makeReplica(options: ReplicaOptions, index: number): ServerProce
 
 const NEIGHBOUR = 'neighbour'
 
-/** The config that all replicas share; gives its path. */
+/** Writes the config that all replicas share; returns its path. */
 export function writeConfig(folder: string, apiKey: string): string {
   const file = join(folder, 'collet.config.ts')
   const keys = [

@@ -43,8 +43,8 @@ const named = {
 }
 const callers = { calls: 32, sessions: 6, flows: 4 }
 const plan = { calls, faults, longShare: 0.15, outageMs: 3_000 }
-const tell = (progress: string) => process.stderr.write(`${progress}\n`)
-const result = await runFaultScenario({ seed, replicas, callers, plan, tell, ...named })
+const onProgress = (progress: string) => process.stderr.write(`${progress}\n`)
+const result = await runFaultScenario({ seed, replicas, callers, plan, onProgress, ...named })
 
 const tried = named.only ?? FAULT_NAMES
 const lines: readonly Line<FaultResult>[] = [

@@ -4,14 +4,14 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 import type { Kill } from '../crash/call-history.ts'
 
-/** Half of what may pass between two renewals of a lease, and one in three renewals may fail. */
+/** Half of the maximum time between two renewals of a lease; one in three renewals may fail. */
 const SLOW_MS = 2_000
-const LOOK_EVERY_MS = 500
+const CHECK_INTERVAL_MS = 500
 const STOOD_STILL = /^stood still ([\d.]+) ([\d.]+)$/gm
 
 /**
- * A fault that the test did not inject: a busy machine lets a process or the database stand still. A lease may be lost over it, which the promise
- * names ("or lost its lease"), so the judges hear of it as of a pause. On a machine that has room there is none.
+ * A fault that the test did not inject: on a busy machine a process or the database stalls. That may cost a lease, which the promise
+ * names ("or lost its lease"), so the judges treat it as a pause. On an idle machine there is none.
  */
 export function readStalls(folder: string, replicas: number, leaseMs: number): readonly Kill[] {
   return Array.from({ length: replicas }, (_, server) => {
@@ -23,7 +23,7 @@ export function readStalls(folder: string, replicas: number, leaseMs: number): r
   }).flat()
 }
 
-/** Watches the database: queries it repeatedly, past the proxies, until stopped. Injected outages are known anyway. */
+/** Watches the database: queries it repeatedly, without a proxy, until stopped. Injected outages are known anyway. */
 export async function watchDatabase(
   url: string,
   {
@@ -51,7 +51,7 @@ export async function watchDatabase(
     if (endMs - atMs > SLOW_MS)
       for (let server = 0; server < replicas; server += 1)
         stalls.push({ server, atMs, untilMs: endMs + leaseMs, kind: 'pause' })
-    await wait(LOOK_EVERY_MS, undefined, { signal: stop }).catch(() => undefined)
+    await wait(CHECK_INTERVAL_MS, undefined, { signal: stop }).catch(() => undefined)
   }
   return stalls
 }

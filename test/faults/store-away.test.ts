@@ -8,8 +8,8 @@ import type { ServerRoute } from '#server/http/router'
 import { type RunningServer, startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 
-/** The routes of the server, the errors it logged, and what of its store is away. */
-const house = vi.hoisted(() => ({
+/** The routes of the server, the errors it logged, and the unavailable parts of its store. */
+const fixture = vi.hoisted(() => ({
   lines: [] as string[],
   routes: [] as readonly ServerRoute[],
   isAway: (_part: string): boolean => false,
@@ -21,7 +21,7 @@ vi.mock(import('#server/http/app'), async (importOriginal) => {
   return {
     ...app,
     createHttpApp(options) {
-      house.routes = options.routes
+      fixture.routes = options.routes
       return app.createHttpApp(options)
     },
   }
@@ -29,7 +29,7 @@ vi.mock(import('#server/http/app'), async (importOriginal) => {
 
 vi.mock(import('#server/telemetry/log'), async (importOriginal) => {
   const log = await importOriginal()
-  return { ...log, createLog: () => log.createLog('error', { write: (line) => house.lines.push(line) }) }
+  return { ...log, createLog: () => log.createLog('error', { write: (line) => fixture.lines.push(line) }) }
 })
 
 vi.mock(import('#store/stores'), async (importOriginal) => {
@@ -37,10 +37,10 @@ vi.mock(import('#store/stores'), async (importOriginal) => {
   return { ...stores, openStore: async (...asked) => breakable(await stores.openStore(...asked), '') }
 })
 
-/** They ask no database. */
+/** Methods that do not query the database. */
 const AT_HAND: ReadonlySet<string> = new Set(['digest', 'sign', 'obstacle', 'mayStart', 'watch', 'close'])
 
-/** The store, with every question and change failing while its part is away, as if the database could not be reached. */
+/** The store, whose reads and writes fail while their part is unavailable, as if the database could not be reached. */
 function breakable<T extends object>(store: T, part: string): T {
   return new Proxy(store, {
     get(target, name) {
@@ -48,7 +48,8 @@ function breakable<T extends object>(store: T, part: string): T {
       if (typeof value === 'object' && value !== null) return breakable(value, String(name))
       if (typeof value !== 'function' || AT_HAND.has(String(name))) return value
       return (...given: unknown[]): unknown => {
-        if (house.isAway(part)) return Promise.reject(new StoreError(house.failsAs, 'the database is away'))
+        if (fixture.isAway(part))
+          return Promise.reject(new StoreError(fixture.failsAs, 'the database is away'))
         return Reflect.apply(value, target, given)
       }
     },
@@ -73,7 +74,7 @@ const tools = ['Note.Write', 'Note.Ask', 'Note.Keep'].map((name) => ({
 const folders: string[] = []
 let server: RunningServer
 let startToken: string
-/** What parameters of paths stand for: things that are there. */
+/** Values of path parameters: ids of existing objects. */
 let known: Readonly<Record<string, string>>
 let mcpSession: string
 
@@ -96,7 +97,7 @@ beforeAll(async () => {
   await fill()
 })
 afterAll(async () => {
-  house.isAway = () => false
+  fixture.isAway = () => false
   await server.close()
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 })
@@ -131,7 +132,7 @@ const INITIALIZE = {
 }
 const OTC_CALL = { request: { tool_id: 'Note.Write', call_id: 'k-1', input: {} } }
 
-/** What is sent where a body is asked for. */
+/** Bodies of the routes that require one. */
 const BODIES: Readonly<Record<string, unknown>> = {
   'POST /v1/runs/:runId/interrupts/:nodeId': { resumeValue: { action: 'accept' } },
   'POST /v1/interrupts/:token': { resumeValue: { action: 'accept' } },
@@ -171,7 +172,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /console/session': { key: KEY },
 }
 
-/** A request as its kind of caller makes it. */
+/** Sends a request with the credential of its kind of caller. */
 async function ask(
   route: string,
   path: string,
@@ -192,7 +193,7 @@ async function ask(
   })
 }
 
-/** Answered from what the server has in its hands, with this status. */
+/** Routes that the server answers without the store, with this status. */
 const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /': 200,
   'GET /.well-known/openwop': 200,
@@ -210,27 +211,27 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /opentool': 200,
   'GET /opentool/version': 200,
   'GET /opentool/load': 200,
-  // Its state is in this process and is released; the store follows as soon as it can.
+  // Its state is in this process and is released; the store is updated later.
   'DELETE /v1/sessions/:sessionId': 204,
-  // This server has no toolsets, which its config says.
+  // The config has no toolsets.
   'POST /mcp/:toolset': 404,
   'GET /mcp/:toolset': 404,
   'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
   'GET /admin/tool-count': 200,
-  // This server has none, which its config says.
+  // The config has none.
   'POST /admin/webhooks/test': 400,
-  // There is no such tool, which the server knows by itself.
+  // There is no such tool in the catalog.
   'GET /admin/tools/:tool': 404,
   'GET /admin/tools/:tool/usage': 404,
   'POST /admin/sources/:key/refresh': 400,
   'POST /admin/sources/:key/check': 400,
   'POST /admin/sources/probe': 400,
-  // This server has no providers, which its config says.
+  // The config has no providers.
   'POST /admin/providers/:id/connect': 404,
-  // It reads a file, and this server has none.
+  // It reads a file, which this server does not have.
   'POST /admin/reload': 400,
-  // Its addresses and its limits are in its config.
+  // Addresses and limits are in the config.
   ...{ 'GET /admin/server': 200, 'GET /admin/limits': 200 },
   'GET /metrics': 403,
   // Without an issuer, OAuth requests get the advice to use a key.
@@ -241,7 +242,7 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'POST /approvals/:id/:verb': 403,
   'GET /sign-in/:code': 404,
   'POST /admin/sign-in': 200,
-  // Its files are not built here; a key of the config is known without the store, and without a cookie there is no session.
+  // The console is not built here; keys of the config need no store, and without a cookie there is no session.
   ...{ 'GET /console': 404, 'GET /console/': 404, 'GET /console/assets/:file': 404 },
   ...{ 'GET /console/:name': 404, 'GET /console/:place/:id': 404 },
   ...{ 'GET /console/session': 200, 'POST /console/session': 200, 'DELETE /console/session': 204 },
@@ -256,44 +257,44 @@ function pathOf(route: ServerRoute): string {
   return nameOf(route) === 'GET /oauth/callback' ? `${path}?state=s&code=c` : path
 }
 
-/** Says that nothing was done and when to come again, in the words of its protocol. */
-function asksToComeAgain({ status, headers }: Response, text: string): boolean {
+/** Whether the answer states, as its protocol does, that nothing was done and when to retry. */
+function asksForRetry({ status, headers }: Response, text: string): boolean {
   const isSaid =
     status === 503 || headers.get('collet-error-code') === 'not_ready' || text.includes('"not_ready"')
   return isSaid && (Number(headers.get('retry-after')) >= 1 || text.includes('retry_after_ms'))
 }
 
-it('every route of every protocol asks its caller to come again while the store is away (rule 11)', async () => {
-  house.isAway = () => true
+it('every route of every protocol asks its caller to retry while the store is unavailable (rule 11)', async () => {
+  fixture.isAway = () => true
   // Health is 503 after a write has failed.
   await ask('POST /tools/call', '/tools/call')
   const wrong: string[] = []
-  for (const route of house.routes) {
+  for (const route of fixture.routes) {
     const name = nameOf(route)
     const response = await ask(name, pathOf(route))
     const text = await response.text()
     const expected = WITHOUT_STORE[name]
-    const isRight = expected === undefined ? asksToComeAgain(response, text) : response.status === expected
+    const isRight = expected === undefined ? asksForRetry(response, text) : response.status === expected
     if (!isRight) wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`)
   }
   expect(wrong).toEqual([])
-  const names = house.routes.map(nameOf)
+  const names = fixture.routes.map(nameOf)
   expect(
     [...Object.keys(WITHOUT_STORE), ...Object.keys(BODIES)].filter((name) => !names.includes(name)),
   ).toEqual([])
   expect(
-    house.routes
+    fixture.routes
       .filter(({ body }) => body === 'json')
       .map(nameOf)
       .filter((name) => !(name in BODIES)),
   ).toEqual([])
 })
 
-it('no route invites a repetition of what may have taken effect (rule 11)', async () => {
-  house.isAway = () => true
-  house.failsAs = 'unknown'
+it('no route asks to retry a request that may have taken effect (rule 11)', async () => {
+  fixture.isAway = () => true
+  fixture.failsAs = 'unknown'
   const answers: { readonly name: string; readonly invites: boolean }[] = []
-  for (const route of house.routes) {
+  for (const route of fixture.routes) {
     const { headers, text } = await ask(nameOf(route), pathOf(route)).then(async (response) => ({
       headers: response.headers,
       text: await response.text(),
@@ -302,7 +303,7 @@ it('no route invites a repetition of what may have taken effect (rule 11)', asyn
     const invites = headers.has('retry-after') || headers.has('x-should-retry') || /retry_?after/i.test(text)
     answers.push({ name: nameOf(route), invites })
   }
-  house.failsAs = 'full'
+  fixture.failsAs = 'full'
   expect(answers.filter(({ invites }) => invites)).toEqual([])
   const owners = ['/v1/', '/mcp', '/admin/']
   expect(owners.filter((owner) => !answers.some(({ name }) => name.includes(owner)))).toEqual([])
@@ -320,20 +321,20 @@ it.each([
   ['2025-11-25', 'ping', {}],
   ['2025-11-25', 'initialize', INITIALIZE.params],
 ])('MCP-20: %s, %s is answered under its id', async (version, method, params) => {
-  house.isAway = () => true
+  fixture.isAway = () => true
   const standard = { 'mcp-protocol-version': version, 'mcp-method': method, 'mcp-name': 'Note_Write' }
   const response = await ask('POST /mcp', '/mcp', { jsonrpc: '2.0', id: 'm-1', method, params }, standard)
   expect([response.status, Number(response.headers.get('retry-after')) >= 1]).toEqual([503, true])
   expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 'm-1', error: { code: 503 } })
 })
 
-it('rule 11: an outage does not fill the log, however often clients ask', async () => {
-  house.isAway = () => true
-  house.lines.length = 0
+it('rule 11: an outage does not fill the log, however many requests arrive', async () => {
+  fixture.isAway = () => true
+  fixture.lines.length = 0
   for (let asked = 0; asked < 5; asked += 1) {
     await ask('POST /mcp', '/mcp')
     await ask('POST /mcp', '/mcp', { jsonrpc: '2.0', id: 'p', method: 'ping' })
     await ask('GET /admin/approvals', '/admin/approvals')
   }
-  expect(house.lines.length).toBeLessThan(5)
+  expect(fixture.lines.length).toBeLessThan(5)
 })

@@ -1,35 +1,35 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { isParked, type LastLook, type PlannedCall, type Reply } from './call-history.ts'
+import { type FinalCheck, isParked, type PlannedCall, type Reply } from './call-history.ts'
 import { readState, sendCall } from './call-server.ts'
-import { addressOf, type CrashStage, pickWay } from './crash-stage.ts'
+import { addressOf, type CrashStage, pickProtocol } from './crash-stage.ts'
 import type { Address } from './exchange.ts'
 
-const LOOKERS = 16
+const CONCURRENT_CHECKS = 16
 /** As often as the server runs a released call (rule 9). */
 const MAX_RELEASES = 3
 
 /** After the last restart: sends every call once more, to each server or to some, and asks for its state. */
-export async function lookLast(stage: CrashStage): Promise<Map<string, readonly LastLook[]>> {
-  const looks = new Map<string, readonly LastLook[]>()
+export async function checkFinalState(stage: CrashStage): Promise<Map<string, readonly FinalCheck[]>> {
+  const looks = new Map<string, readonly FinalCheck[]>()
   const addresses = await Promise.all(stage.servers.map((_, server) => addressOf(stage, server)))
   const calls = stage.calls.entries()
   let next = 0
   const look = async (): Promise<void> => {
     for (const [key, call] of calls) {
-      const seen: LastLook[] = []
+      const seen: FinalCheck[] = []
       next += 1
       for (const address of inOrder(addresses, call, next).slice(0, stage.pace.looks)) {
-        const reply = await sendOften(stage, address, { key, call })
+        const reply = await sendUntilSettled(stage, address, { key, call })
         seen.push({ reply, state: await readStateAgain(stage, address, key) })
       }
       looks.set(key, seen)
     }
   }
-  await Promise.all(Array.from({ length: LOOKERS }, look))
+  await Promise.all(Array.from({ length: CONCURRENT_CHECKS }, look))
   return looks
 }
 
-/** First the server that holds the session: another would only point there until the call is recorded. Else each in its turn. */
+/** The server of the session comes first: others only redirect there until the call is recorded. Otherwise each server in turn. */
 function inOrder(addresses: readonly Address[], { session }: PlannedCall, turn: number): readonly Address[] {
   const first = (session?.server ?? turn) % addresses.length
   return [...addresses.slice(first), ...addresses.slice(0, first)]
@@ -41,7 +41,7 @@ interface Look {
 }
 
 /** Inside a session a released call is sent until it has used its attempts, because no other server could. */
-async function sendOften(stage: CrashStage, address: Address, look: Look): Promise<Reply> {
+async function sendUntilSettled(stage: CrashStage, address: Address, look: Look): Promise<Reply> {
   let reply = await sendOnce(stage, address, look)
   for (let more = 1; more < MAX_RELEASES && look.call.session !== undefined && reply.canRetry; more += 1) {
     reply = await sendOnce(stage, address, look)
@@ -50,23 +50,23 @@ async function sendOften(stage: CrashStage, address: Address, look: Look): Promi
 }
 
 /**
- * Nothing is killed any more, so a connection that keeps breaking is an error. One alone may: of a hundred thousand looks on a
- * busy machine some take longer than an asker waits.
+ * Nothing is killed any more, so a connection that keeps breaking is an error. A single break is allowed: on a busy
+ * machine a few of a hundred thousand requests exceed the client's timeout.
  */
 const MAX_BREAKS = 5
 
 async function sendOnce(stage: CrashStage, address: Address, { key, call }: Look): Promise<Reply> {
-  const { comeAgainMs, maxSendings } = stage.pace
+  const { retryDelayMs, maxSendings } = stage.pace
   let [last, breaks] = ['', 0]
   for (let attempt = 0; attempt < maxSendings; attempt += 1) {
-    const reply = await sendCall(address, key, call, pickWay(stage))
+    const reply = await sendCall(address, key, call, pickProtocol(stage))
     if (reply === undefined) breaks += 1
-    if (breaks === MAX_BREAKS) throw new Error(`The connection keeps breaking at the last look at ${key}.`)
-    if (reply !== undefined && !reply.comeAgain && !isParked(reply)) return reply
+    if (breaks === MAX_BREAKS) throw new Error(`The connection keeps breaking at the final check of ${key}.`)
+    if (reply !== undefined && !reply.asksForRetry && !isParked(reply)) return reply
     last = reply?.body ?? 'the connection broke'
-    await wait(comeAgainMs)
+    await wait(retryDelayMs)
   }
-  throw new Error(`The server still asks to come again for ${key} after ${maxSendings} tries: ${last}`)
+  throw new Error(`The server still asks for a retry of ${key} after ${maxSendings} attempts: ${last}`)
 }
 
 async function readStateAgain(
@@ -79,7 +79,7 @@ async function readStateAgain(
       return await readState(address, key)
     } catch (error) {
       if (breaks === MAX_BREAKS) throw error
-      await wait(pace.comeAgainMs)
+      await wait(pace.retryDelayMs)
     }
   }
 }
