@@ -15,23 +15,23 @@ import { Random } from './random-input.ts'
 import { type Ids, readEverything } from './read-everything.ts'
 
 /**
- * Damages one column after another of rows that the contract of stores left behind, and reads everything. What cannot be
- * read is an error for the operator, never a crash, a hang or another answer (rule 14).
+ * Damages one column after another of rows that the contract tests of stores wrote, and reads everything. A row that cannot be
+ * read causes an error for the operator, never a crash, a hang or a wrong answer (rule 14).
  */
 const SEED = Number(process.env.COLLET_FUZZ_SEED ?? 20_261_116)
 const HANG_MS = 20_000
-/** Cases of the contract whose rows are damaged, and damages of each. */
+/** Number of contract cases whose rows are damaged, and of damages per case. */
 const CASES = { sqlite: sized(8, 400), postgres: sized(2, 100) }
 const DAMAGES = { sqlite: sized(10, 150), postgres: sized(6, 60) }
 const masterKey = randomBytes(32)
 
-/** A database whose rows can be changed behind the store's back. */
+/** A database whose rows can be changed without the store. */
 interface Damaged {
   open(): Promise<Store> | Store
   ask(sql: string): Promise<readonly Record<string, unknown>[]>
   /** Table and column, of tables that have rows. */
   columns(): Promise<readonly (readonly [table: string, column: string])[]>
-  /** As it was before any damage. */
+  /** Restores the undamaged state. */
   restore(): Promise<void>
 }
 
@@ -110,7 +110,7 @@ describe(`PostgreSQL, seed ${SEED}`, () => {
         for (const table of saved) await ask(`CREATE TEMP TABLE saved_${table} AS TABLE ${table}`)
         return full
       },
-      // All of them: to read everything is also to recover, which writes.
+      // All rows, because reading everything also recovers calls, which writes.
       async restore() {
         for (const table of saved) {
           await ask(`DELETE FROM ${table}`)
@@ -160,7 +160,7 @@ async function damageAll(damaged: Damaged, random: Random, times: number, name: 
     const sql = `UPDATE ${table} SET ${column} = ${value}`
     const isDone = await damaged.ask(sql).then(
       () => true,
-      // What the database itself refuses cannot be there.
+      // The database refuses some values, so they cannot be stored.
       () => false,
     )
     if (isDone) {
@@ -194,7 +194,7 @@ async function idsOf({ ask }: Damaged): Promise<Ids> {
 }
 
 interface Attempt {
-  /** Errors that are not the store's own words. */
+  /** Errors that the store did not raise itself. */
   readonly foreign: readonly string[]
   readonly outcomes: ReadonlyMap<string, string | undefined>
 }

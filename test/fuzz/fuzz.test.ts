@@ -17,9 +17,9 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const CASES = Number(process.env.COLLET_FUZZ_CASES ?? 250)
 const SEED = Number(process.env.COLLET_FUZZ_SEED ?? 20_261_116)
 const AT_ONCE = 8
-/** One request in so many goes to the next route of the table. */
+/** One in this many requests goes to the next route of the table. */
 const SHARE_OF_ROUTES = 4
-/** A server that still answers is faster than this, even on a busy machine. */
+/** A working server answers faster than this, even on a busy machine. */
 const HANG_MS = 30_000
 const HOURS_MS = 4 * 3_600_000
 /** Key of an approver of the other caller's calls. */
@@ -70,7 +70,7 @@ afterAll(async () => {
   expect(code).toBe(0)
 })
 
-/** The routes of a server that has the same protocols and ways in. */
+/** The routes of a server with the same protocols and authentication. */
 async function routesOf(): Promise<readonly Route[]> {
   const apiKeys = [{ id: 'fuzz', key: new Secret(KEY), tenant: 'default', scopes: ['*'] }]
   const settings = testSettings({ auth: { apiKeys, jwt: undefined, issuers: [ISSUER] } })
@@ -81,7 +81,7 @@ async function routesOf(): Promise<readonly Route[]> {
   return model.routes
 }
 
-/** A parked call with a link to its approval, a call, a run and a session; the fuzzer asks for them by name. */
+/** Creates a parked call with a link to its approval, a call, a run and a session, whose names the fuzzer uses. */
 async function bringToLife(): Promise<Living> {
   const ask = async (method: string, path: string, body?: unknown, key = KEY) => {
     const headers = { 'x-api-key': key, 'content-type': 'application/json', 'collet-run': 'fuzz-run' }
@@ -113,7 +113,7 @@ async function bringToLife(): Promise<Living> {
   ]
 }
 
-/** Status of the answer, read to its end; streams are left after a moment. */
+/** Status of the answer, read to its end; streams are aborted after a moment. */
 function send({ method, path, headers, body }: Sent): Promise<number> {
   return new Promise((answered, reject) => {
     const { hostname, port } = new URL(server.url)
@@ -139,9 +139,9 @@ function send({ method, path, headers, body }: Sent): Promise<number> {
 /** An unreadable body at a stream is 500 by OpenTool's own rule (OTS-56). */
 const mayBe500 = ({ path }: Sent): boolean => path.startsWith('/opentool/streamCall')
 
-describe(`anything at all, seed ${SEED}`, () => {
+describe(`arbitrary requests, seed ${SEED}`, () => {
   it.each(Object.entries(LANES))(
-    '%s answers it, and nothing breaks',
+    '%s answers every request, and the server keeps working',
     { timeout: HOURS_MS },
     async (name, lane) => {
       const random = new Random(SEED + name.length * 7_919 + name.charCodeAt(0))
@@ -149,7 +149,7 @@ describe(`anything at all, seed ${SEED}`, () => {
       const distinct = new Set<string>()
       const [statuses, asked] = [new Map<number, number>(), new Map<Route, number>()]
       const next = (): Sent => {
-        // One route after another, between requests that would do.
+        // One route after another, between valid requests with changes.
         const route = sent % SHARE_OF_ROUTES === 0 ? own[(sent / SHARE_OF_ROUTES) % own.length] : undefined
         if (route === undefined) return lane.craft(random, living)
         asked.set(route, (asked.get(route) ?? 0) + 1)
@@ -174,7 +174,7 @@ describe(`anything at all, seed ${SEED}`, () => {
       const seen = [...statuses].sort().map(([status, times]) => `${status} ${times}`)
       if (CASES >= 10_000)
         process.stdout.write(`${name}, ${sent} requests, ${own.length} routes: ${seen.join(', ')}\n`)
-      // A fuzzer that repeats itself, or is refused before the handler, tests nothing.
+      // Requests that repeat, or that are refused before the handler, test nothing.
       expect(statuses.size).toBeGreaterThan(2)
       expect(statuses.get(200) ?? 0).toBeGreaterThan(CASES / 20)
       expect(distinct.size).toBeGreaterThan(CASES * 0.5)
@@ -183,13 +183,15 @@ describe(`anything at all, seed ${SEED}`, () => {
     },
   )
 
-  it("every route of the server is some lane's", () => {
+  it('every route of the server belongs to a lane', () => {
     const lanes = new Set(routes.map(({ path }) => laneOf(path)))
     expect([...lanes].sort()).toEqual(Object.keys(LANES).sort())
     expect(routes.length).toBeGreaterThan(40)
   })
 
-  it('raw connections are answered or closed, and nothing breaks', { timeout: HOURS_MS }, async () => {
+  it('raw connections are answered or closed, and the server keeps working', {
+    timeout: HOURS_MS,
+  }, async () => {
     const random = new Random(SEED)
     let opened = 0
     const work = async (): Promise<void> => {
@@ -221,7 +223,7 @@ function rawText(random: Random): string {
   return `${lines.join(random.isLucky(0.95) ? '\r\n' : '\n')}\r\n\r\n${body}`
 }
 
-/** Until the other side closes, or has had its time to answer. */
+/** Waits until the server closes the connection, or its time to answer is over. */
 async function talkRaw(text: string): Promise<void> {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname).on('error', () => undefined)

@@ -1,6 +1,6 @@
 import { anyText, anyValue, bodyText, changed, type Random } from './random-input.ts'
 
-/** One request of a client library; what such a library refuses to send is for raw connections. */
+/** One request of a client library; raw connections send what such a library refuses to send. */
 export interface Sent {
   readonly method: string
   readonly path: string
@@ -8,7 +8,7 @@ export interface Sent {
   readonly body?: string
 }
 
-/** A route as the server has it. */
+/** A route of the server. */
 export interface Route {
   readonly method: string
   readonly path: string
@@ -16,20 +16,20 @@ export interface Route {
 
 export const KEY = 'fuzz-key-fuzz-key-fuzz-key-fuzz-key'
 
-/** What exists on the server: things that can be asked for by name. */
+/** Names of objects that exist on the server. */
 export type Living = readonly [string, ...string[]]
 
-/** Requests of one protocol: such as would do, with places changed, and some to each of its routes. */
+/** Requests of one protocol: valid ones with random changes, and some to each of its routes. */
 export interface Lane {
-  /** Which routes are asked here; a route that no lane names is the last one's. */
+  /** Which routes belong to this lane; other routes belong to the last lane. */
   owns(path: string): boolean
-  /** A request that would do, and what random places in it become. */
+  /** A valid request with random changes. */
   craft(random: Random, living: Living): Sent
 }
 
 /**
- * In order: the first that owns a route asks it, so that a new route is covered automatically. Pages come before
- * operators, who decide what the pages are about.
+ * The first lane that owns a route sends its requests, so that a new route is covered automatically. Pages come before
+ * operators, who decide the approvals that the pages show.
  */
 export const LANES: Readonly<Record<string, Lane>> = {
   pages: { owns: (path) => /^\/(?:approve|challenges|oauth)\//.test(path), craft: craftPage },
@@ -43,12 +43,12 @@ export const LANES: Readonly<Record<string, Lane>> = {
   OTC: { owns: () => true, craft: craftOtc },
 }
 
-/** Who asks a route. */
+/** The lane of a route. */
 export function laneOf(path: string): string {
   return Object.keys(LANES).find((name) => LANES[name]?.owns(path)) ?? ''
 }
 
-/** A request to one route of the table: its own method and path, with any names in it and any body. */
+/** A request to one route of the table: its method and path, with random parameters and a random body. */
 export function toRoute(random: Random, { method, path }: Route, living: Living): Sent {
   const target = path.replace(/:[A-Za-z]+/g, () =>
     random.isLucky(0.6) ? encodeURIComponent(random.one(living)) : index(random),
@@ -89,7 +89,7 @@ const MCP_METHODS = [
   ...(['subscriptions/listen', 'notifications/cancelled', 'logging/setLevel', 'prompts/get'] as const),
 ] as const
 
-/** A message of either era; the first methods are those that are served. */
+/** A message of either era; the first methods are the supported ones. */
 export function mcpMessage(random: Random) {
   const method = random.isLucky(0.7) ? random.one(['tools/call', 'tools/list']) : random.one(MCP_METHODS)
   const params = { name: random.one(['Echo_Say', 'Echo_Keep', 'x']), arguments: INPUT, _meta: CLAIM }
@@ -115,7 +115,7 @@ function craftAdmin(random: Random): Sent {
 }
 
 function craftPage(random: Random, living: Living): Sent {
-  // The link is the newest of what lives.
+  // The link is the newest existing object.
   const token = encodeURIComponent(random.isLucky(0.5) ? `${living.at(-1)}` : random.one(living))
   const path = random.one([`/approve/${token}`, `/approve/${token}/approve`, `/challenges/${token}`])
   if (random.isLucky(0.6)) return get(random, path, 'GET')
@@ -167,7 +167,7 @@ const CLAIM = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-/** Members that some route or other looks for. */
+/** Members that any route reads. */
 const NAMES = [
   ...(['principal', 'name', 'scopes', 'roles', 'tools', 'outcome', 'value', 'kind', 'reason'] as const),
   ...(['provider', 'user', 'tenant', 'key', 'type', 'url', 'options', 'tool', 'digest', 'as'] as const),
@@ -175,7 +175,7 @@ const NAMES = [
   ...(['jsonrpc', 'id', 'method', 'params', 'action', 'decision', 'payload', 'approver', 'expires'] as const),
 ] as const
 
-/** Whatever a route may look for, often with what it may want there. */
+/** Members that a route may read, often with a value of the expected kind. */
 function anyBody(random: Random, living: Living): unknown {
   if (random.isLucky(0.1)) return anyValue(random)
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** Small and good enough to look everywhere: the same numbers for the same seed (mulberry32). */
+/** A small random generator: the same numbers for the same seed (mulberry32). */
 export class Random {
   #state: number
 
@@ -69,7 +69,7 @@ const ODD_TEXTS = [
 
 const ODD_NUMBERS = [0, -1, 1.5, 1e308, -1e308, 2 ** 53, 2 ** 31, 1e-320, 4_294_967_296] as const
 
-/** Any JSON value, with a liking for what programs trip over. */
+/** Any JSON value, with a bias towards values that often break programs. */
 export function anyValue(random: Random, depth = 0): unknown {
   const kind = random.below(depth > 4 ? 5 : 8)
   if (kind === 0) return null
@@ -87,7 +87,7 @@ export function anyText(random: Random): string {
   return Array.from({ length: random.below(30) }, () => String.fromCharCode(random.below(0x3ff))).join('')
 }
 
-/** A request that would do, with some of its places changed, added, doubled or gone. */
+/** A valid request with some members changed, added, doubled or removed. */
 export function changed(random: Random, value: unknown, chance = 0.15): unknown {
   if (random.isLucky(chance)) return anyValue(random)
   if (Array.isArray(value)) {

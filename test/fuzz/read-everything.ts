@@ -5,7 +5,7 @@ interface Id {
   readonly tenant: string
 }
 
-/** Content of the database before it was damaged. */
+/** Content of the database before the damage. */
 export interface Ids {
   readonly calls: readonly Id[]
   readonly runs: readonly Id[]
@@ -13,7 +13,7 @@ export interface Ids {
   readonly approvals: readonly Id[]
   readonly challenges: readonly Id[]
   readonly consents: readonly Id[]
-  /** Sessions that callers keep, and what was asked of callers. */
+  /** Sessions of callers, and questions to callers. */
   readonly callerSessions: readonly Id[]
   readonly questions: readonly Id[]
   readonly keyedRequests: readonly Id[]
@@ -25,7 +25,7 @@ const LIMIT = 100
 const DAY_MS = 86_400_000
 const SPENT = { calls: 1, milliseconds: 1, cost: 1 }
 
-/** Every way to read what is stored, and the changes that begin by reading; what calls ended with goes to `outcomes`. */
+/** Reads everything that is stored, and makes the changes that begin with a read; outcomes of calls go to `outcomes`. */
 export function* readEverything(
   store: Store,
   ids: Ids,

@@ -11,7 +11,7 @@ import { type Replicas, startReplicas } from './stage.ts'
 const OPENED = z.object({ sessionId: z.string() })
 
 let replicas: Replicas
-/** Holds sessions, and tells the others an address where every request is read and then cut. */
+/** Holds sessions, and announces an address at which every connection is cut after the request was read. */
 let holder: RunningServer
 let wire: Server
 const cut: Socket[] = []
@@ -58,13 +58,13 @@ async function open(): Promise<string> {
 }
 
 it.each(['OTC', 'MCP'] as const)(
-  'a call whose way was cut after its request was taken has an unknown outcome, over %s',
+  'a call whose connection was cut after the request was read has an unknown outcome, over %s',
   async (way) => {
     const headers = { [SESSION_HEADER]: await open() }
     const before = cut.length
     const answer = await CALL_WAYS[way](replicas.url(0), { tool: 'List.Add', input: { text: 'a' }, headers })
     expect(cut.length).toBe(before + 1)
-    // Nothing that says "try again": the other replica may have run it.
+    // The answer does not suggest a retry: the other replica may have run the call.
     expect(answer.code).toBe('outcome_unknown')
   },
 )

@@ -11,7 +11,7 @@ import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
 import { createDatabase, query } from '../store/databases.ts'
 
 const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
-/** What runs first runs until the file `go` is there; each run leaves a line. */
+/** The first run of each tool waits for the file `go`; each run writes a line. */
 const CONFIG = `import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
@@ -44,7 +44,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it('calls of a killed replica are decided within two leases: ambiguous where they may have had effects, run again where not', async () => {
+it('calls of a killed replica are decided within two leases: ambiguous if they may have had effects, else run again', async () => {
   const [holder, other] = servers
   if (holder === undefined || other === undefined) throw new Error('two were started')
   const opened = await fetch(`${holder.url}/v1/sessions`, {
@@ -67,7 +67,7 @@ it('calls of a killed replica are decided within two leases: ambiguous where the
   const killedMs = performance.now()
   await holder.stop('SIGKILL')
   writeFileSync(join(folder, 'go'), '')
-  // The call did not get there, so it may be repeated; whether the holder is gone is not known yet.
+  // The call did not reach the holder, so it may be repeated; whether the holder has ended is not known yet.
   expect((await add('quick')).code).toBe('not_ready')
   const [write, read, lost] = await Promise.all([
     ask(other, 'Kit.Write', 'write'),
@@ -84,7 +84,7 @@ it('calls of a killed replica are decided within two leases: ambiguous where the
     'session_not_found',
     expect.stringContaining('the server that held its state is gone'),
   ])
-  // Rule 8 and rule 30: what may have had effects ran once, and nothing is left to look as if it ran.
+  // Rule 8 and rule 30: a call that may have had effects ran once, and no call is left as running.
   expect(runs().toSorted()).toEqual(['in session', 'quick', 'read', 'read', 'write'])
   expect(await query(database, "SELECT record FROM calls WHERE state = 'running'")).toEqual([])
   const metrics = await (await fetch(`${other.url}/metrics`)).text()

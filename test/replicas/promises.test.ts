@@ -10,7 +10,7 @@ import { type Replicas, startReplicas } from './stage.ts'
 
 let replicas: Replicas
 const ran: string[] = []
-/** Called when a run of this name begins; it goes on when the promise says so. */
+/** Called when a run of this name begins; the run continues when the promise resolves. */
 const gates = new Map<string, { begun(): void; readonly free: Promise<void> }>()
 
 const named = z.object({ name: z.string().describe('A name.') })
@@ -56,7 +56,7 @@ afterAll(async () => {
 
 const as = (who: keyof typeof KEYS) => ({ authorization: `Bearer ${KEYS[who]}` })
 
-/** A run that waits until it is let go. */
+/** A run that waits until it is released. */
 function gate(name: string): { readonly begun: Promise<void>; free(): void } {
   const begun = Promise.withResolvers<void>()
   const free = Promise.withResolvers<void>()
@@ -102,7 +102,7 @@ describe('three replicas', () => {
     },
   )
 
-  it('run a keyed call once, though all of them get it in the same moment', async () => {
+  it('run a keyed call once, even if all of them get it at the same moment', async () => {
     const asked = write('at once', { key: 'at-once' })
     const answers = await Promise.all([0, 1, 2, 0, 1, 2].map((at) => CALL_WAYS.OTC(replicas.url(at), asked)))
     for (const answer of answers) expect(answer).toMatchObject({ code: 'ok', value: 'at once is done' })
@@ -131,7 +131,7 @@ describe('three replicas', () => {
     expect(third).toEqual(one)
   })
 
-  it('a reader on one replica gets at once what another writes', async () => {
+  it('a reader on one replica gets at once the events that another writes', async () => {
     const headers = { ...as('alice'), [RUN_HEADER]: 'followed' }
     await CALL_WAYS.OTC(replicas.url(0), write('first', { headers }))
     const waiting = ask(replicas.url(1), '/v1/runs/followed/events/poll?lastSequence=1&timeout=10')
@@ -140,7 +140,7 @@ describe('three replicas', () => {
     expect(next.sequence).toBe(2)
   })
 
-  it('an approval is asked for on one, given on another and used on a third', async () => {
+  it('an approval is requested on one, granted on another and used on a third', async () => {
     const call = (url: string) =>
       ask(url, '/tools/call', {
         method: 'POST',
@@ -169,7 +169,7 @@ describe('three replicas', () => {
     expect([rated.get('ok')?.length, rated.get('rate_limited')?.length]).toEqual([3, 9])
   })
 
-  it('a key that one made opens all, and one that was revoked on another none, within a second or two', async () => {
+  it('a key created on one works on all, and a key revoked on another on none, within a second or two', async () => {
     const operator = { authorization: `Bearer ${readFileSync(tokenOf(0), 'utf8').trim()}` }
     const body = JSON.stringify({ principal: 'new', scopes: [], tenant: 'acme' })
     const made = await ask(replicas.url(0), '/admin/keys', { method: 'POST', body, headers: operator })

@@ -26,7 +26,7 @@ const WITHIN = { timeout: 10_000 }
 let upstream: RunningServer
 const servers: RunningServer[] = []
 const folders: string[] = []
-/** What every server finds in its config file. */
+/** The config of every server. */
 let written: Partial<Settings> = {}
 
 beforeAll(async () => {
@@ -76,8 +76,8 @@ const call = async (at: number, tool: string, key = KEY) => {
 }
 const everywhere = (tool: string, key?: string) => Promise.all([0, 1, 2].map((at) => call(at, tool, key)))
 
-describe('what is changed at one replica', () => {
-  it('is read again at all of them: limits', async () => {
+describe('a change on one replica', () => {
+  it('is reloaded by all of them: limits', async () => {
     expect(await everywhere('Kit.Do')).toEqual(['ok', 'ok', 'ok'])
     const none = { ...UNLIMITED, rate: { perMs: 1e-12, burst: 0 } }
     written = { limits: { ...NO_LIMITS, perPrincipal: none } }

@@ -13,10 +13,10 @@ import { createDatabase } from '../store/databases.ts'
 const SOURCES = fileURLToPath(new URL('../../src/index.ts', import.meta.url))
 const KEY = randomBytes(32).toString('base64url')
 const LIMIT_MS = 180_000
-/** How often the proxy of the documents checks the health of each server. */
+/** Health check interval of the proxy in the documentation. */
 const HEALTH_INTERVAL_MS = 500
 
-/** Each run of a tool leaves a line. `Slow.Write` runs until the file `finish` is there. */
+/** Each run of a tool writes a line. `Slow.Write` runs until the file `finish` exists. */
 const configWith = (server: string) => `import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
@@ -98,7 +98,7 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** Passes each request on once, to one of the healthy servers in turn; it learns about health by asking, now and then. */
+/** Forwards each request once, to the healthy servers in turn; it polls their health. */
 class RoundRobin {
   readonly #healthy = new Set<number>()
   readonly #agent = new Agent({ keepAlive: true })
@@ -150,7 +150,7 @@ class RoundRobin {
 }
 
 it(
-  'three replicas restarted one after another refuse no call, and run each one once',
+  'three replicas restarted one after another refuse no call, and run each call once',
   async () => {
     writeFileSync(join(folder, 'collet.config.ts'), configWith(''))
     const store = await createDatabase('rolling')
@@ -198,7 +198,7 @@ it(
 )
 
 it(
-  'SIGTERM turns /health to 503 at once, and calls are taken until server.drainMs is over',
+  'SIGTERM turns /health to 503 at once, and calls are accepted until server.drainMs is over',
   async () => {
     writeFileSync(join(folder, 'collet.config.ts'), configWith('drainMs: 4_000'))
     const server = await start(['--port', '0'])
@@ -227,7 +227,7 @@ it(
 )
 
 it(
-  'Ctrl-C stops a server without that wait',
+  'Ctrl-C stops a server without draining',
   async () => {
     writeFileSync(join(folder, 'collet.config.ts'), configWith('drainMs: 60_000'))
     const server = await start(['--port', '0'])

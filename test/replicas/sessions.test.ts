@@ -9,7 +9,7 @@ const OPENED = z.object({ sessionId: z.string(), runId: z.string() })
 let replicas: Replicas
 const begun: Record<string, () => void> = {}
 
-/** A list that its session keeps; each server notes what it does. */
+/** A list in the state of a session; each server logs its actions. */
 const toolsOf = (server: number) => [
   {
     id: 'List.Add@1.0.0',
@@ -78,7 +78,7 @@ describe('a session of three replicas', () => {
     expect(late.code).toBe('session_not_found')
   })
 
-  it('is one call for one key, on whichever replica it is repeated', async () => {
+  it('runs one call per key, whichever replica gets the repetition', async () => {
     const { sessionId } = await open(replicas.url(0))
     const asked = { tool: 'List.Add', input: { text: 'once' }, key: 'once', ...inSession(sessionId) }
     const answers = await Promise.all([0, 1, 2, 1].map((index) => CALL_WAYS.OTC(replicas.url(index), asked)))
@@ -87,7 +87,7 @@ describe('a session of three replicas', () => {
     expect(other.code).toBe('key_conflict')
   })
 
-  it('takes calls as others understood them: an argument that is null is none on OpenTool', async () => {
+  it('accepts forwarded calls as the first replica parsed them: OpenTool drops a null argument', async () => {
     const { sessionId } = await open(replicas.url(0))
     const input = { text: 'null', other: null }
     const answer = await CALL_WAYS.OpenTool(replicas.url(1), {
@@ -98,7 +98,7 @@ describe('a session of three replicas', () => {
     expect(answer.code).toBe('ok')
   })
 
-  it('a call that another replica passed on is cancelled on a third', async () => {
+  it('a call that another replica forwarded is cancelled on a third', async () => {
     const { sessionId } = await open(replicas.url(0), 'openwop:List.Wait')
     const started = new Promise<void>((resolve) => {
       begun.cancelled = resolve

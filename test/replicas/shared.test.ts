@@ -27,7 +27,7 @@ const GREETING: OfferedTool = {
   binding: {},
 }
 
-/** A source that offers what the test says, to every replica. */
+/** A source whose tools the test defines, for every replica. */
 let offered = GREETING
 const announce = new Set<() => void>()
 const openGreeter = (key: string): Source => ({
@@ -75,7 +75,7 @@ afterAll(async () => {
 
 const TOOLS = z.object({ tools: z.array(z.object({ id: z.string(), description: z.string() })) })
 
-/** What each of them says of its tools. */
+/** The tools that each replica lists. */
 function toolsOfAll(): Promise<readonly string[]> {
   return Promise.all(
     [0, 1, 2].map(async (at) => {
@@ -105,7 +105,7 @@ async function admin(at: number, method: string, path: string, body?: object) {
 const SOON = { timeout: 10_000, interval: 50 }
 
 describe('three replicas', () => {
-  it('a source that is added on one is served by all, and gone from all when another removes it', async () => {
+  it('a source that is added on one is served by all, and removed from all when another removes it', async () => {
     const has = async () => (await toolsOfAll()).map((tools) => tools.includes('Clock'))
     await admin(0, 'POST', 'sources', { key: 'Wall', options: { type: 'otc', url: upstream.url } })
     await expect.poll(has, SOON).toEqual([true, true, true])
@@ -126,7 +126,7 @@ describe('three replicas', () => {
     await expect.poll(louder, SOON).toEqual([true, true, true])
   })
 
-  it('a reader of a stream on one gets, once and in order, what all of them write at the same time', async () => {
+  it('a reader of a stream on one gets, once and in order, the events that all write concurrently', async () => {
     const headers = { [RUN_HEADER]: 'streamed' }
     const write = (at: number) => CALL_WAYS.OTC(replicas.url(at), { tool: 'Kit.Write', input: {}, headers })
     await write(0)
@@ -146,7 +146,7 @@ describe('three replicas', () => {
     rest.leave()
   })
 
-  it('MCP-70…74, MCP-79: a question that one asks is answered on another, in a session and without', async () => {
+  it('MCP-70…74, MCP-79: a question from one is answered on another, with and without a session', async () => {
     const call = { method: 'tools/call', params: { name: 'Ask_Name' } }
     const [FORM, ANN] = [{ elicitation: {} }, { action: 'accept', content: { name: 'Ann' } }]
     const session = await openSession(replicas.url(0), '2025-11-25', FORM)
@@ -165,8 +165,8 @@ describe('three replicas', () => {
   })
 })
 
-describe('two replicas behind a load balancer that takes turns', () => {
-  it('rule 20, rule 24: a person consents through both, and both use the token, and a secret that one was given', async () => {
+describe('two replicas behind a round-robin load balancer', () => {
+  it('rule 20, rule 24: a person consents through both, and both use the token and a secret that was set on one', async () => {
     const replicaUrls: string[] = []
     const balancer = await startBalancer(replicaUrls)
     onTestFinished(() => {
@@ -207,7 +207,7 @@ describe('two replicas behind a load balancer that takes turns', () => {
   })
 })
 
-/** Every request goes to the next of them. */
+/** Sends each request to the next replica. */
 async function startBalancer(urls: readonly string[]): Promise<Server> {
   let turn = 0
   const balancer = createServer((incoming, outgoing) => {

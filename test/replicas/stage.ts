@@ -9,19 +9,19 @@ import { testSettings } from '../test-settings.ts'
 
 const GRACE_MS = 200
 
-/** Servers in this process on one PostgreSQL, as a load balancer sees them. */
+/** Servers in this process on one PostgreSQL database, as behind a load balancer. */
 export interface Replicas {
   readonly servers: readonly RunningServer[]
-  /** Of one of them. */
+  /** URL of one server. */
   url(index: number): string
-  /** Of each in turn. */
+  /** URL of each server in turn. */
   next(): string
-  /** One more, or a server of another configuration, on the same database. */
+  /** Starts another server on the same database, possibly with another configuration. */
   start(changes?: Partial<Settings>): Promise<RunningServer>
   close(): Promise<void>
 }
 
-/** Which server of a stage a tool runs in: each has tools of its own. */
+/** Index of the server that a tool runs in: each server has its own tools. */
 export type ToolsOf = (server: number) => readonly object[]
 
 /** Three servers with the same configuration; `toolsOf` makes the tools of each. */

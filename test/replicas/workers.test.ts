@@ -37,7 +37,7 @@ let folder: string
 let server: ServerProcess
 const known = getCACertificates('default')
 
-/** Puts another certificate in place, and trusts it here. */
+/** Replaces the certificate, and trusts the new one here. */
 function certify(name: string): void {
   const { cert, key } = makeSelfSigned(name, Date.now(), { address: [127, 0, 0, 1] })
   setDefaultCACertificates([...getCACertificates('default'), cert])
@@ -60,7 +60,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** On a connection of its own, so that the next one goes to the next worker. */
+/** Uses a new connection, so that the next one goes to the next worker. */
 async function call(tool: string): Promise<{ success: boolean; value: unknown }> {
   const response = await fetch(`${server.url}/tools/call`, {
     method: 'POST',
@@ -71,7 +71,7 @@ async function call(tool: string): Promise<{ success: boolean; value: unknown }>
   return ANSWER.parse(await response.json()).result
 }
 
-/** The processes that answer; asks until there are so many. */
+/** The processes that answer; sends requests until there are this many. */
 async function processes(count: number): Promise<ReadonlySet<number>> {
   const found = new Set<number>()
   const untilMs = performance.now() + 20_000
@@ -82,7 +82,7 @@ async function processes(count: number): Promise<ReadonlySet<number>> {
   return found
 }
 
-/** In the certificate that a new connection is shown. */
+/** Name in the certificate of a new connection. */
 async function shownName(): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port: Number(new URL(server.url).port) })
   await once(socket, 'secureConnect')
@@ -107,14 +107,14 @@ describe('collet serve --workers 2', () => {
     expect(statuses).toEqual([200, 200, 200, 200])
   })
 
-  it('shows the metrics of both, whichever is asked', async () => {
+  it('shows the metrics of both, whichever answers', async () => {
     const text = await (await fetch(`${server.url}/metrics`, { headers: { connection: 'close' } })).text()
     for (const worker of [1, 2])
       expect(text).toMatch(new RegExp(`^process_cpu_seconds_total\\{worker="${worker}"\\}`, 'm'))
     expect(text.match(/^# TYPE process_cpu_seconds_total /gm)).toHaveLength(1)
   })
 
-  it('reads config and certificate again in both at SIGHUP', async () => {
+  it('reloads config and certificate in both on SIGHUP', async () => {
     certify('second.example')
     writeFileSync(
       join(folder, 'collet.config.ts'),
@@ -130,7 +130,7 @@ describe('collet serve --workers 2', () => {
     expect((await call('Process.Work')).value).toBe('done')
   })
 
-  it('starts a worker again that was killed, and goes on meanwhile', async () => {
+  it('restarts a killed worker, and serves meanwhile', async () => {
     const [victim = 0, other = 0] = await processes(2)
     process.kill(victim, 'SIGKILL')
     const now = await processes(2)
@@ -139,7 +139,7 @@ describe('collet serve --workers 2', () => {
     expect(server.output()).toMatch(/Worker [12] ended with exit code/)
   })
 
-  it('lets calls finish when it is asked to stop, and takes its start token away', async () => {
+  it('lets calls finish when it is asked to stop, and deletes its start token', async () => {
     const pids = await processes(2)
     const [, file = ''] = /Start token +(\S+)/.exec(server.output()) ?? []
     rmSync(join(folder, 'begun'))

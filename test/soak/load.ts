@@ -2,10 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import { API_KEY } from './soak-project.ts'
 
-/** One thing that clients do, over one protocol. Throws when the answer is not what it must be. */
+/** One action of a client over one protocol. Throws if the answer is wrong. */
 type Act = (at: Client, turn: number) => Promise<void>
 
-/** What a client saw. */
+/** Observations of a client. */
 export interface Seen {
   readonly act: string
   readonly ms: number
@@ -18,10 +18,10 @@ const CLAIM = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-/** One server, asked by many. */
+/** One server with many clients. */
 export class Client {
   readonly #url: string
-  /** Ids of tools that came from sources. */
+  /** Ids of imported tools. */
   readonly #imported: string[] = []
 
   constructor(url: string) {
@@ -69,7 +69,7 @@ export class Client {
     if (!answer.includes('"success":true')) throw new Error(`${tool}: ${answer.slice(0, 300)}`)
   }
 
-  /** Tools of sources, once they are there. */
+  /** Tools of sources, once they are served. */
   async imported(): Promise<readonly string[]> {
     for (let tries = 0; this.#imported.length === 0 && tries < 100; tries += 1) {
       const list = TOOLS.parse(JSON.parse(await this.expect(200, 'GET', '/tools')))
@@ -182,13 +182,13 @@ function modern(name?: string): Record<string, string> {
   }
 }
 
-/** Kept of texts that were opened last (`MAX_BYTES` in `store/journal.ts`), and some more. */
+/** Slightly more than the cache of decrypted texts keeps (`MAX_BYTES` in `store/journal.ts`). */
 const OPENED_BYTES = 1.2 * 16 * 1_048_576
 const LONG_TEXT = 'x'.repeat(500_000)
 
 /**
- * Fills the one cache that the load fills slowly: it would take most of an hour and look like a leak. Long texts fill it at once,
- * and make room for short ones from then on.
+ * Fills the one cache that the load fills slowly: that would take most of an hour and look like a leak. Long texts fill it at
+ * once, and are evicted by short ones from then on.
  */
 export async function fillCaches(at: Client): Promise<void> {
   const ids = Array.from({ length: Math.ceil(OPENED_BYTES / LONG_TEXT.length) }, (_, index) => `fill${index}`)
@@ -196,7 +196,7 @@ export async function fillCaches(at: Client): Promise<void> {
   for (const id of [...ids, ...ids]) await at.call('Soak.Keep', id, LONG_TEXT)
 }
 
-/** Acts at a steady rate until told to stop; what takes long does not hold up the others. */
+/** Acts at a steady rate until it is stopped; a slow action does not delay the others. */
 export async function keepActing(
   at: Client,
   {
@@ -219,7 +219,7 @@ export async function keepActing(
       })
       .finally(() => under.delete(one))
     under.add(one)
-    // A machine that cannot keep up is asked less, not more.
+    // A machine that cannot keep up gets fewer requests.
     if (under.size > perSecond) await Promise.race(under)
     await wait(Math.max(0, startedMs + ((turn + 1) * 1_000) / perSecond - performance.now()))
   }

@@ -56,7 +56,7 @@ async function soak(inside: string, store: string): Promise<SoakVerdict> {
     await fillCaches(client)
     const stop = new AbortController()
     const acting = keepActing(client, { perSecond, stop: stop.signal, seen }).finally(() => stop.abort())
-    // Looked at below, once the watching is over.
+    // Checked below, after the measurements.
     acting.catch(() => undefined)
     const lengthMs = minutes * 60_000
     const everyMs = lengthMs / (countPeriods(lengthMs) * SAMPLES_A_PERIOD)

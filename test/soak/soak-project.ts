@@ -8,11 +8,11 @@ import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
 const ROOT = resolve(import.meta.dirname, '../..')
 export const API_KEY = 'soak-key-soak-key-soak-key-soak-key'
 
-/** A server with tools of its own and three sources, all of them one other server. */
+/** A server with its own tools and three sources, which are all the same second server. */
 export interface SoakProject {
   readonly server: ServerProcess
   readonly upstream: ServerProcess
-  /** What is left of the watched one's memory once all garbage is collected. */
+  /** Live memory of the watched server, after a garbage collection. */
   living(): Promise<Living>
   stop(): Promise<void>
 }
@@ -23,7 +23,7 @@ export interface Living {
   readonly buffers: number
 }
 
-/** Starts both; `store` is the store of the one that is watched. */
+/** Starts both; `store` is the store of the watched server. */
 export async function startProject(folder: string, store: string): Promise<SoakProject> {
   const upstream = await startIn(join(folder, 'upstream'), 'memory:', '')
   const { host } = new URL(upstream.url)

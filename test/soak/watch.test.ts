@@ -6,11 +6,11 @@ const MB = 1_048_576
 const MINUTES = 30
 const A_MINUTE = 8
 
-/** Half an hour of a server, with what it has at each minute. */
+/** Half an hour of a server: its state at each minute. */
 function run(at: (minute: number) => { livingMb?: number; besideMb?: number; p99Ms?: number }) {
   const moments = Array.from({ length: MINUTES * A_MINUTE }, (_, index) => {
     const atMs = (index * 60_000) / A_MINUTE
-    // Chance, but the same one each time.
+    // Random, but the same in every run.
     const { livingMb = 70, besideMb = 150, p99Ms = 10 } = at(atMs / 60_000)
     const sample: Sample = {
       atMs,
@@ -34,24 +34,24 @@ function run(at: (minute: number) => { livingMb?: number; besideMb?: number; p99
 }
 
 describe('the judge of a soak', () => {
-  it('is content with a server that stays as it is, by some chance, and warms up for five minutes', () => {
+  it('passes a server that stays constant within noise after a warm-up of five minutes', () => {
     expect(run((minute) => ({ livingMb: 60 + 2 * Math.min(5, minute) })).problems).toEqual([])
   })
 
-  it('sees a leak of 0.2 MB a minute', () => {
+  it('detects a leak of 0.2 MB per minute', () => {
     const { problems, slopesMb } = run((minute) => ({ livingMb: 70 + 0.2 * minute }))
     expect(problems).toEqual([expect.stringMatching(/^what lives grew by [45]\.\d MB$/)])
     expect(slopesMb.livingMb).toBeCloseTo(0.2, 1)
   })
 
-  it('sees memory beside the heap, and latency', () => {
+  it('detects growth outside the heap, and of the latency', () => {
     expect(run((minute) => ({ besideMb: 150 + minute, p99Ms: 10 * 2 ** (minute / 10) })).problems).toEqual([
       expect.stringContaining('memory beside the heap grew by'),
       expect.stringContaining('p99 went from'),
     ])
   })
 
-  it('is not content where nothing was seen of what lives', () => {
+  it('fails a run without measurements of live memory', () => {
     expect(run(() => ({ livingMb: Number.NaN })).problems).toEqual(['what lives grew by NaN MB'])
   })
 })

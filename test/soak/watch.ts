@@ -5,26 +5,26 @@ import type { Living } from './soak-project.ts'
 export interface Sample {
   readonly atMs: number
   readonly rssMb: number
-  /** What the heap has taken from the system, used or not. */
+  /** Heap memory reserved from the system, used or not. */
   readonly takenMb: number
-  /** Where all garbage was collected just before. */
+  /** Only set if all garbage was collected just before. */
   readonly living: Living | undefined
   readonly files: number
   readonly handles: number
 }
 
 const MB = 1_048_576
-/** A run is looked at by the minute; a short one in so many equal periods. */
+/** A run is divided into minutes; a short one into this many equal periods. */
 const MIN_PERIODS = 6
-/** So much of the run is the warming up. */
+/** Share of the run that is the warm-up. */
 const WARMING_UP = 1 / 6
-/** What may be chance, over a whole run, of what lives: four periods of the same server lie within one megabyte. */
+/** Random variation of live memory over a whole run: four periods of the same server lie within one megabyte. */
 const LIVING_MB = 3
 /** Memory outside of the heap, which the allocator and the system share. */
 const BESIDE_MB = 10
 const BESIDE_SHARE = 0.1
 const MAX_SLOWER = 2
-/** Below this a change of the p99 is the machine's, not ours. */
+/** A smaller change of the p99 is caused by the machine. */
 const FLOOR_MS = 20
 
 export async function takeSample(at: Client, living?: Living): Promise<Sample> {
@@ -52,19 +52,19 @@ interface Period {
   /** After a collection. */
   readonly heapMb: number
   readonly buffersMb: number
-  /** Both together: what a cache keeps moves from the one to the other. */
+  /** Heap and external memory together: the content of a cache moves from one to the other. */
   readonly livingMb: number
   readonly takenMb: number
   readonly rssMb: number
-  /** Resident memory without what the heap has taken. */
+  /** Resident memory without the heap. */
   readonly besideMb: number
   readonly files: number
   readonly handles: number
 }
 
 /**
- * What must not grow: what lives, and what the system gives the process beside the heap. How much the heap takes for what is not
- * collected yet is V8's own affair: it goes up and down by a hundred megabytes, and resident memory with it.
+ * Live memory, and the memory of the process outside the heap, must not grow. The size of uncollected garbage is up to
+ * V8: it varies by a hundred megabytes, and resident memory with it.
  */
 const MEMORY = { livingMb: 'what lives', besideMb: 'memory beside the heap' } as const
 const MEMORIES = ['livingMb', 'besideMb'] as const
@@ -72,17 +72,17 @@ type Memory = (typeof MEMORIES)[number]
 
 export interface SoakVerdict {
   readonly periods: readonly Period[]
-  /** Per minute, after the warming up. */
+  /** Per minute, after the warm-up. */
   readonly slopesMb: Readonly<Record<Memory | 'rssMb', number>>
   readonly problems: readonly string[]
 }
 
-/** In how many periods a run is looked at. */
+/** Number of periods of a run. */
 export function countPeriods(lengthMs: number): number {
   return Math.max(MIN_PERIODS, Math.round(lengthMs / 60_000))
 }
 
-/** Whether memory, handles and latency stay as they are, but for a cache beside the heap that fills up to its size. */
+/** Whether memory, handles and latency stay constant, except for a cache outside the heap that fills up to its size. */
 export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cacheMb: number): SoakVerdict {
   const [startMs, endMs] = [samples[0]?.atMs ?? 0, samples.at(-1)?.atMs ?? 0]
   const count = countPeriods(endMs - startMs)
@@ -104,10 +104,10 @@ export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cac
     const growth = slopeOf(name) * warm.length
     const allowed =
       name === 'livingMb' ? LIVING_MB : Math.max(BESIDE_MB, first.besideMb * BESIDE_SHARE) + cacheMb
-    // What is not a number was not seen, and is no success.
+    // NaN means that nothing was measured, which is not a success.
     return growth <= allowed ? [] : [`${MEMORY[name]} grew by ${growth.toFixed(1)} MB`]
   })
-  // The later half of the minutes against the earlier one: a single minute may be the machine's.
+  // Compares the later half of the minutes with the earlier one: a single minute may be distorted by the machine.
   const p99s = warm.map(({ p99Ms }) => p99Ms)
   const [before, after] = [median(p99s.slice(0, p99s.length / 2)), median(p99s.slice(p99s.length / 2))]
   return {
@@ -156,7 +156,7 @@ function periodOf(samples: readonly Sample[], latencies: readonly number[]): Per
   }
 }
 
-/** By least squares, per step. */
+/** Slope per step, by least squares. */
 function slope(values: readonly number[]): number {
   const [middle, mean] = [
     (values.length - 1) / 2,
@@ -169,7 +169,7 @@ function slope(values: readonly number[]): number {
 /** Of a column. */
 const WIDTH = 11
 
-/** One row a period. */
+/** One row per period. */
 export function describeSoak(
   name: string,
   { periods, slopesMb: { livingMb, besideMb, rssMb }, problems }: SoakVerdict,
