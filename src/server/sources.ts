@@ -160,14 +160,24 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   }
 }
 
-/** A source that also closes its connections. */
+/** A source that also closes its connections. The given source stays as it is. */
 function closingWith(source: Source, close: () => Promise<void>): Source {
-  const inner = source.close.bind(source)
-  source.close = async () => {
-    await inner()
-    await close()
-  }
-  return source
+  return overrideSource(source, {
+    async close() {
+      await source.close()
+      await close()
+    },
+  })
+}
+
+/** A view of a source in which some members are replaced; all others are those of the source itself. */
+function overrideSource(source: Source, changes: Partial<Source>): Source {
+  return new Proxy(source, {
+    get(target, name) {
+      const value: unknown = Reflect.get(Object.hasOwn(changes, name) ? changes : target, name)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
 }
 
 /** Written by a newer version, or by hand. */
@@ -305,15 +315,15 @@ function hostOf(text: string): readonly string[] {
 export function redactSource(source: Source, options: SourceOptions): Source {
   const cleaner = cleanerFor(secretsIn(options))
   if (cleaner === undefined) return source
-  const inner = source.invoke.bind(source)
-  source.invoke = async (invocation) => {
-    try {
-      return cleaner.output(await inner(invocation))
-    } catch (error) {
-      throw cleaner.thrown(error)
-    }
-  }
-  return source
+  return overrideSource(source, {
+    async invoke(invocation) {
+      try {
+        return cleaner.output(await source.invoke(invocation))
+      } catch (error) {
+        throw cleaner.thrown(error)
+      }
+    },
+  })
 }
 
 /**
