@@ -42,7 +42,7 @@ async function park(key: string): Promise<string> {
 }
 
 describe('approvals of a gateway in this process', () => {
-  it('rule 20: list, show, approve; deciding runs nothing, the repetition runs once', async () => {
+  it('rule 20: are listed, shown and granted; a decision runs nothing, the repeated call runs once', async () => {
     const id = await park('yes')
     const [listed] = await gateway.approvals.list(boss, { state: 'pending', limit: 1 })
     expect(listed).toMatchObject({ id, principal: 'key:agent', tool: 'Bank.Pay@1.0.0', input: { amount: 5 } })
@@ -56,13 +56,13 @@ describe('approvals of a gateway in this process', () => {
     await expect(gateway.approvals.reject(boss, id)).rejects.toThrow('already been decided')
   })
 
-  it('a no is final', async () => {
+  it('a denial is final', async () => {
     const id = await park('no')
     expect((await gateway.approvals.reject(boss, id, { reason: 'too much' })).state).toBe('rejected')
     expect(await call('no')).toMatchObject({ ok: false, error: { code: 'approval_rejected' } })
   })
 
-  it('rules 2, 3, 29: only an approver with the scope, of the tenant, who did not call', async () => {
+  it('rules 2, 3, 29: are decided only by an approver with the scope, in the tenant, who is not the caller', async () => {
     const id = await park('refused')
     const { approvals } = gateway
     await expect(approvals.approve(ANONYMOUS, id)).rejects.toMatchObject({ code: 'unauthenticated' })

@@ -19,27 +19,27 @@ function make(...parts: readonly string[]): string {
   return dirname(file)
 }
 
-it('is the launcher, seen from where the person is, in a checkout', () => {
+it('is the launcher in a checkout, relative to the current folder', () => {
   const root = make('checkout', 'collet')
   expect(ownCommand(root, root)).toBe('./collet')
   expect(ownCommand(join(root, 'examples'), root)).toBe('../collet')
   expect(ownCommand('/elsewhere/far/from/it', root)).toBe(join(root, 'collet'))
 })
 
-it('is npx where a project has the package, also in a folder of the project and when it is linked to a checkout', () => {
+it('is npx if the project has the package, also in a subfolder and if it is linked to a checkout', () => {
   const root = make('checkout', 'collet')
   make('project', 'node_modules', '.bin', 'collet')
   for (const place of ['project', 'project/tools'])
     expect(ownCommand(join(folder, place), root)).toBe('npx collet')
 })
 
-it('is collet where that is installed for all projects', () => {
+it('is collet if the package is installed globally', () => {
   make('bin', 'collet')
   const root = make('lib', 'node_modules', 'collet', 'package.json')
   expect(ownCommand(folder, root)).toBe('collet')
 })
 
-it('is the file itself where nothing shorter would run, and never fetches a package', () => {
+it('is the path of the file otherwise, and never downloads a package', () => {
   const root = make('odd place', 'package.json')
   expect(ownCommand(folder, root)).toBe(`node "${join(root, 'bin/collet.js')}"`)
 })

@@ -29,7 +29,7 @@ const WEBHOOK: NonNullable<Settings['webhooks']>[number] = {
   ...{ approver: undefined, events: ['approval.requested'], target: 'team', kinds: new Set() },
 }
 
-/** One change of each section, and the name that a person has for it. */
+/** One change of each section, and the name under which it is reported. */
 const CHANGES: readonly (readonly [name: string, isLive: boolean, changes: Partial<Settings>])[] = [
   ['auth.apiKeys', true, { auth: { ...before.auth, apiKeys: [key('one')] } }],
   ['auth.roles', true, { auth: { ...before.auth, roles: new Map([['viewer', { scopes: ['a:b'] }]]) } }],
@@ -88,7 +88,7 @@ function onlyChanged(from: object, to: object): object {
   return Object.fromEntries(Object.entries(to).filter(([name, value]) => Reflect.get(from, name) !== value))
 }
 
-describe('settings that were read again', () => {
+describe('reloaded settings', () => {
   it.each(CHANGES)('%s: is live %s', (name, isLive, changes) => {
     const after = { ...before, ...changes }
     const { applied, needRestart } = compareSettings(before, after)
@@ -100,7 +100,7 @@ describe('settings that were read again', () => {
     expect(compareSettings(merged, after).needRestart).toEqual(isLive ? [] : [name])
   })
 
-  it('are all taken up in one reload, as far as they may change while calls run', () => {
+  it('are all applied in one reload if they may change while calls run', () => {
     const live = CHANGES.filter(([, isLive]) => isLive)
     const [auth, limits] = [{ ...before.auth }, { ...before.limits }]
     let after: Settings = before
@@ -123,7 +123,7 @@ describe('settings that were read again', () => {
     expect(Object.keys(before).filter((name) => !compared.has(name) && !given.includes(name))).toEqual([])
   })
 
-  it('are the same when a person would say so: secrets by their text, functions by theirs', () => {
+  it('are equal if secrets and functions have equal text', () => {
     const once = {
       ...before,
       auth: { ...before.auth, apiKeys: [key('x')] },
@@ -138,42 +138,42 @@ describe('settings that were read again', () => {
   })
 })
 
-describe('a wish to read the config again', () => {
+describe('a requested config reload', () => {
   beforeEach(() => vi.useFakeTimers())
   afterEach(() => vi.useRealTimers())
 
   const nothing: Reloaded = { applied: [], needRestart: [], refused: [] }
   const keys: Reloaded = { ...nothing, applied: ['auth.apiKeys'] }
 
-  /** A server on a store with that many wishes so far, and what comes of each reading; the last stays. */
-  function stage(epoch: number, outcomes: readonly (Reloaded | Error)[]) {
-    const world = { epoch, heard: [] as (Reloaded | Error)[], applied: 0, read: async () => before }
+  /** A server on a store with `epoch` earlier requests. Each reload has the next outcome; the last outcome repeats. */
+  function createFixture(epoch: number, outcomes: readonly (Reloaded | Error)[]) {
+    const fixture = { epoch, reported: [] as (Reloaded | Error)[], applied: 0, read: async () => before }
     const reloads = new Reloads({
-      config: { read: () => world.read(), onRead: (outcome) => world.heard.push(outcome) },
-      store: { reloads: { epoch: () => world.epoch, ask: async () => ++world.epoch } },
+      config: { read: () => fixture.read(), onRead: (outcome) => fixture.reported.push(outcome) },
+      store: { reloads: { epoch: () => fixture.epoch, ask: async () => ++fixture.epoch } },
       apply: async () => {
-        const outcome = outcomes[Math.min(world.applied, outcomes.length - 1)] ?? nothing
-        world.applied += 1
+        const outcome = outcomes[Math.min(fixture.applied, outcomes.length - 1)] ?? nothing
+        fixture.applied += 1
         if (outcome instanceof Error) throw outcome
         return outcome
       },
       log: SILENT_LOGGER,
     })
-    return Object.assign(world, { reloads })
+    return Object.assign(fixture, { reloads })
   }
 
-  it('is not lost when the store fails: it is tried again until it is judged, and told once', async () => {
+  it('is retried after a failure of the store until it has a result, which is reported once', async () => {
     const away = new Error('the store is away')
-    const world = stage(0, [away, away, keys])
-    world.epoch = 1
+    const fixture = createFixture(0, [away, away, keys])
+    fixture.epoch = 1
     await vi.advanceTimersByTimeAsync(5_000)
-    expect(world.heard).toEqual([away, keys])
-    expect(world.applied).toBe(3)
-    world.reloads.close()
+    expect(fixture.reported).toEqual([away, keys])
+    expect(fixture.applied).toBe(3)
+    fixture.reloads.close()
   })
 
-  it('is logged with the name of whoever asked over HTTP', async () => {
-    const { reloads } = stage(0, [keys])
+  it('is logged with the principal that requested it over HTTP', async () => {
+    const { reloads } = createFixture(0, [keys])
     const lines: unknown[] = []
     const log = { ...SILENT_LOGGER, info: (...line: unknown[]) => lines.push(line) }
     const routes = createReloadRoutes(
@@ -185,49 +185,49 @@ describe('a wish to read the config again', () => {
     reloads.close()
   })
 
-  it('is done with when the config is refused', async () => {
+  it('is not repeated after the config was refused', async () => {
     const wrong = new ConfigError([{ severity: 'error', where: 'limits', message: 'is wrong.' }])
-    const world = stage(0, [wrong])
-    world.epoch = 1
+    const fixture = createFixture(0, [wrong])
+    fixture.epoch = 1
     await vi.advanceTimersByTimeAsync(5_000)
-    expect(world.heard).toEqual([wrong])
-    world.reloads.close()
+    expect(fixture.reported).toEqual([wrong])
+    fixture.reloads.close()
   })
 
   it.each([
-    ['is heard if it came while the server started', keys, [keys]],
-    ['of long ago is not worth a word', nothing, []],
-  ])('%s', async (_name, outcome, heard) => {
-    const world = stage(7, [outcome])
+    ['is reported if it arrived while the server started', keys, [keys]],
+    ['that changes nothing at the start is not reported', nothing, []],
+  ])('%s', async (_name, outcome, reported) => {
+    const fixture = createFixture(7, [outcome])
     await vi.advanceTimersByTimeAsync(5_000)
-    expect([world.applied, world.heard]).toEqual([1, heard])
-    world.epoch = 8
+    expect([fixture.applied, fixture.reported]).toEqual([1, reported])
+    fixture.epoch = 8
     await vi.advanceTimersByTimeAsync(5_000)
-    expect([world.applied, world.heard]).toEqual([2, [...heard, outcome]])
-    world.reloads.close()
+    expect([fixture.applied, fixture.reported]).toEqual([2, [...reported, outcome]])
+    fixture.reloads.close()
   })
 
-  it('does not wait forever for a config that does, and the next one is followed', async () => {
-    const world = stage(0, [keys])
-    world.read = () => new Promise(() => {})
-    const hanging = world.reloads.reloadHere().catch((error: unknown) => error)
+  it('times out if the config never loads, and the next reload succeeds', async () => {
+    const fixture = createFixture(0, [keys])
+    fixture.read = () => new Promise(() => {})
+    const hanging = fixture.reloads.reloadHere().catch((error: unknown) => error)
     await vi.advanceTimersByTimeAsync(31_000)
-    world.read = async () => before
-    expect(await world.reloads.reloadHere()).toEqual(keys)
-    expect(world.heard).toEqual([await hanging, keys])
-    expect(String(world.heard[0])).toContain('not read within 30 seconds')
-    world.reloads.close()
+    fixture.read = async () => before
+    expect(await fixture.reloads.reloadHere()).toEqual(keys)
+    expect(fixture.reported).toEqual([await hanging, keys])
+    expect(String(fixture.reported[0])).toContain('not read within 30 seconds')
+    fixture.reloads.close()
   })
 
-  it('is given up when the server closes, and nothing is taken up after', async () => {
-    const world = stage(0, [keys])
+  it('is abandoned when the server closes, and nothing is applied afterwards', async () => {
+    const fixture = createFixture(0, [keys])
     const late = Promise.withResolvers<Settings>()
-    world.read = () => late.promise
-    const asked = [world.reloads.reloadHere(), world.reloads.reloadHere()]
+    fixture.read = () => late.promise
+    const requested = [fixture.reloads.reloadHere(), fixture.reloads.reloadHere()]
     await vi.advanceTimersByTimeAsync(1)
-    world.reloads.close()
+    fixture.reloads.close()
     late.resolve(before)
-    for (const each of asked) await expect(each).rejects.toThrow('stops')
-    expect(world.applied).toBe(0)
+    for (const each of requested) await expect(each).rejects.toThrow('stops')
+    expect(fixture.applied).toBe(0)
   })
 })

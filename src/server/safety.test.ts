@@ -35,7 +35,7 @@ const PUBLIC = ['0.0.0.0', '::', '192.168.0.10', '203.0.113.7', 'tools.example.c
 
 describe('checkExposure', () => {
   it.each(PUBLIC)(
-    'OTC-97, rule 28: refuses to listen on %s without credentials, and says what to do',
+    'OTC-97, rule 28: refuses to listen on %s without credentials, and names the remedy',
     (host) => {
       expect(() => checkExposure(settingsOf(host, OPEN), false)).toThrow(StartRefused)
       expect(() => checkExposure(settingsOf(host, OPEN), false)).toThrow(
@@ -44,22 +44,22 @@ describe('checkExposure', () => {
     },
   )
 
-  it.each(PUBLIC)('OTC-97: warns when told to serve anybody on %s', (host) => {
+  it.each(PUBLIC)('OTC-97: warns if anonymous callers are allowed on %s', (host) => {
     expect(checkExposure(settingsOf(host, OPEN), true)).toEqual([
       expect.objectContaining({ text: expect.stringContaining(`reach ${host} can call`) }),
     ])
   })
 
-  it.each(LOOPBACK)('OTC-97: %s without credentials is nobody else’s business', (host) => {
+  it.each(LOOPBACK)('OTC-97: allows %s without credentials', (host) => {
     expect(checkExposure(settingsOf(host, OPEN), false)).toEqual([])
   })
 
-  it('OTC-97, MCP-12: a key or a JWT secret is enough to serve others', () => {
+  it('OTC-97, MCP-12: a key or a JWT secret is enough to serve other machines', () => {
     expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong)), false)).toEqual([])
     expect(checkExposure(settingsOf('0.0.0.0', BY_JWT(strong)), false)).toEqual([])
   })
 
-  it('OTC-97: so is an issuer, or the word that keys of the store are required', () => {
+  it('OTC-97: an issuer or `auth.required` is enough to serve other machines', () => {
     expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, required: true }), false)).toEqual([])
     const claims = { tenant: undefined, scopes: undefined, roles: undefined }
     const issuer = {
@@ -73,7 +73,7 @@ describe('checkExposure', () => {
     expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, issuers: [issuer] }), false)).toEqual([])
   })
 
-  it('OWP-57: names entries of an allow-list that no tool has', () => {
+  it('OWP-57: names allow-list entries that match no tool', () => {
     const apiKeys = BY_KEY(strong).apiKeys.map((entry) => ({
       ...entry,
       tools: ['openwop:Mail.Send', 'openwop:Gone'],
@@ -88,14 +88,14 @@ describe('checkExposure', () => {
   })
 
   it.each([BY_KEY('k-alice'), BY_JWT('test-secret')])(
-    'OTC-103: a weak credential is a warning on loopback and refused elsewhere, whatever else is allowed',
+    'OTC-103: a weak credential is a warning on loopback and refused elsewhere, also with `allowAnonymous`',
     (auth) => {
       expect(checkExposure(settingsOf('127.0.0.1', auth), false)).toHaveLength(1)
       expect(() => checkExposure(settingsOf('0.0.0.0', auth), true)).toThrow(StartRefused)
     },
   )
 
-  it('names tools nobody can reach', () => {
+  it('names tools that no caller can reach', () => {
     const scoped = sampleTool('Mail.Send@1.0.0', () => null, { policy: { scopes: ['mail:send'] } })
     expect(checkExposure(settingsOf('127.0.0.1', OPEN, [scoped]), false)).toEqual([
       expect.objectContaining({ text: expect.stringContaining('Mail.Send@1.0.0') }),
@@ -103,19 +103,19 @@ describe('checkExposure', () => {
     expect(checkExposure(settingsOf('127.0.0.1', BY_KEY(strong), [scoped]), false)).toEqual([])
   })
 
-  it('has nothing to say about tools that ask for an approval: it can be given', () => {
+  it('does not warn about tools that require an approval', () => {
     const asking = sampleTool('Mail.Send@1.0.0', () => null, { policy: { approval: 'always' } })
     expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong), [asking]), false)).toEqual([])
   })
 })
 
 describe('startServer', () => {
-  it('OTC-97: opens nothing when it refuses, no port, no store and no start token', async () => {
+  it('OTC-97: opens no port, store or start token if it refuses to start', async () => {
     await expect(startServer(settingsOf('0.0.0.0', OPEN))).rejects.toThrow(StartRefused)
     expect(readdirSync(dataFolder)).toEqual([])
   })
 
-  it('OTC-97: a key in the store is enough to serve others, and one that was revoked keeps everybody out', async () => {
+  it('OTC-97: a key in the store is enough to serve other machines; once it is revoked no caller is accepted', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-keyed-'))
     const url = `sqlite:${join(folder, 'collet.db')}`
     const settings = { ...settingsOf('0.0.0.0', OPEN), dataFolder: folder, masterKey: undefined, store: url }
@@ -144,7 +144,7 @@ describe('startServer', () => {
     }
   })
 
-  it('OTC-97: carries the warning to whoever started it', async () => {
+  it('OTC-97: returns the warning to its caller', async () => {
     const server = await startServer(settingsOf('0.0.0.0', OPEN), { allowAnonymous: true, graceMs: 0 })
     try {
       expect(server.warnings).toEqual([expect.stringContaining('Anybody')])

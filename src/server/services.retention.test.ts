@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** What each step of a purge gives; the last one again and again. */
+/** The result of each purge step; the last result repeats. */
 function start(...answers: readonly (boolean | Error)[]) {
   const store = openMemoryStore()
   const asked: { readonly nowMs: number; readonly policy: unknown }[] = []
@@ -31,8 +31,8 @@ function start(...answers: readonly (boolean | Error)[]) {
   return { retention: startRetention(store, KEPT, { clock, log }), asked, errors, clock }
 }
 
-describe('forgetting in the background', () => {
-  it('rule 13: looks once a minute with the time of then, and goes on at once while there is more', async () => {
+describe('the purge in the background', () => {
+  it('rule 13: runs once a minute with the current time, and continues at once while rows remain', async () => {
     const { asked, clock } = start(true, true, false)
     expect(asked).toEqual([])
     clock.advance(MINUTE_MS)
@@ -43,13 +43,13 @@ describe('forgetting in the background', () => {
     expect(asked).toHaveLength(4)
   })
 
-  it('goes on after a failure, which it tells', async () => {
+  it('continues after a failure, which it logs', async () => {
     const { asked, errors } = start(new Error('disk'), false)
     await vi.advanceTimersByTimeAsync(2 * MINUTE_MS + 10)
     expect([asked.length, errors]).toEqual([2, ['retention failed and is retried in a minute']])
   })
 
-  it('ends when it is stopped', async () => {
+  it('ends when stopped', async () => {
     const { retention, asked } = start(true)
     retention.close()
     await vi.advanceTimersByTimeAsync(10 * MINUTE_MS)

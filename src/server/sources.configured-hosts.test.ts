@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { Secret } from '#kernel/base/secret'
 import { configuredHosts } from './sources.ts'
 
-it('rule 33: names the hosts the operator wrote down, with their ports, and no other', () => {
+it('rule 33: lists only hosts in the config of the operator, with their ports', () => {
   const issuer = {
     issuer: 'https://login.example.com',
     jwksUri: 'http://127.0.0.1:9000/keys',

@@ -18,8 +18,8 @@ const MCP = MCP_OPTIONS.parse({
 
 const INVOCATION = { nativeName: 'say', binding: {}, input: {}, context: contextFor() }
 
-describe('credentials that a source was configured with', () => {
-  it('OWP-58: are cut out of what its upstream answers, wherever they stand', async () => {
+describe('credentials in the options of a source', () => {
+  it('OWP-58: are removed from answers of its upstream, at any place', async () => {
     const said: JsonValue = {
       header: 'Authorization: Bearer canary-bearer',
       bare: ['canary-bearer'],
@@ -33,7 +33,7 @@ describe('credentials that a source was configured with', () => {
     expect(await nothing.invoke(INVOCATION)).toBe(undefined)
   })
 
-  it('OWP-58: are cut out of its failures, which stay what they are', async () => {
+  it('OWP-58: are removed from the text of its errors, which keep their other members', async () => {
     const error = fault('upstream_failed', 'canary-key-1 is not known.', {
       ...{ developerMessage: 'canary-mail too', canRetry: true, retryAfterMs: 5, errorNumber: 7 },
       cause: new Error('canary-key-1'),
@@ -53,7 +53,7 @@ describe('credentials that a source was configured with', () => {
     })
   })
 
-  it('OWP-58: a source without any is left as it is', () => {
+  it('OWP-58: a source without credentials is not wrapped', () => {
     const source = sampleSource({})
     const { invoke } = source
     const plain = OTC_OPTIONS.parse({ type: 'otc', url: 'https://other.example' })

@@ -36,7 +36,7 @@ function open({
 }
 
 describe('BrowserSessions', () => {
-  it('keeps everything in a cookie that only browsers read, and tells nothing of what is in it', async () => {
+  it('keeps its state in an HttpOnly cookie whose content is sealed', async () => {
     const { signIn, find } = open()
     const { set, cookie, session } = signIn()
     expect(set).toMatch(/^collet_session_7300=key\.[\w-]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax$/)
@@ -45,12 +45,12 @@ describe('BrowserSessions', () => {
     expect((await find(cookie))?.credential.reveal()).toBe('k-ann')
   })
 
-  it('is for this host and for encrypted connections alone where browsers come by https', () => {
+  it('is limited to this host and to encrypted connections if the public URL is https', () => {
     const { set } = open({ url: 'https://tools.example.com/collet' }).signIn()
     expect(set).toMatch(/^__Host-collet_session_443=.+; Path=\/; .*SameSite=Lax; Secure$/)
   })
 
-  it('knows no forged, cut, changed, foreign or second cookie', async () => {
+  it('rejects forged, truncated, changed, foreign and duplicate cookies', async () => {
     const { signIn, find } = open()
     const { cookie } = signIn()
     const [name = '', value = ''] = cookie.split('=')
@@ -68,7 +68,7 @@ describe('BrowserSessions', () => {
       ...[cookie.replace('7300', '7301'), cookie.replace('collet', 'Collet'), `x${cookie}`],
     ]
     for (const each of tries) expect([each, await find(each)]).toEqual([each, undefined])
-    // Of several lengths: the last character of some has bits that say nothing.
+    // Several lengths are tried: at some of them the last character has unused bits.
     for (const each of [
       cookie,
       signIn('key', new Secret('k-an')).cookie,
@@ -93,7 +93,7 @@ describe('BrowserSessions', () => {
     expect(await find(long.cookie)).toBeUndefined()
   })
 
-  it('ends when somebody signs out, for every copy and every server on the store', async () => {
+  it('ends at sign-out, for every copy and every server on the store', async () => {
     const clock = new FakeClock()
     const [here, there] = [open({ clock }), open({ clock })]
     const { cookie, session } = here.signIn()
@@ -104,7 +104,7 @@ describe('BrowserSessions', () => {
     expect(await there.find(other.cookie)).toBeDefined()
   })
 
-  it("rule 29: the operator's is worth nothing to a server with another start token", async () => {
+  it("rule 29: the operator's session is invalid on a server with another start token", async () => {
     const here = open()
     const { cookie } = here.signIn('operator', here.startToken.token)
     expect((await here.find(cookie))?.credential).toBe(here.startToken.token)
@@ -112,7 +112,7 @@ describe('BrowserSessions', () => {
     expect(await open({ startToken: here.startToken }).find(cookie)).toBeDefined()
   })
 
-  it('counts for data only with its own token in the header, from a page of ours, without a credential beside it', async () => {
+  it('gives access to data only with its token in the header, from our own origin and without another credential', async () => {
     const { sessions, signIn } = open()
     const { cookie, csrf } = signIn()
     const present = async (headers: Record<string, string>) =>
@@ -142,7 +142,7 @@ describe('BrowserSessions', () => {
     expect(await present({ cookie, 'collet-csrf': csrf, authorization: 'Bearer mine' })).toBe('Bearer mine')
   })
 
-  it('takes a request for the operator only with the cookie, its own token and no credential beside it', async () => {
+  it('accepts a request as the operator only with the cookie, its token and no other credential', async () => {
     const { sessions, signIn, startToken } = open()
     const { cookie, csrf } = signIn('operator', startToken.token)
     const headers = { cookie, 'collet-csrf': csrf }
@@ -161,7 +161,7 @@ describe('BrowserSessions', () => {
     for (const sent of others) expect([sent, await sessions.isOperator(sent)]).toEqual([sent, false])
   })
 
-  it('says when a credential is too long for a browser', () => {
+  it('reports a credential that is too long for a cookie', () => {
     const { sessions } = open()
     const opened = (length: number) =>
       sessions.open({ kind: 'token', credential: new Secret('x'.repeat(length)) })

@@ -32,7 +32,7 @@ const encrypted = generateKeyPairSync('ec', {
 const derCertificate = Buffer.from(own.cert.replaceAll(/-----[^-]+-----|\s/g, ''), 'base64')
 
 describe('a certificate and its key', () => {
-  it('are read with the moment when they end', async () => {
+  it('are read with their expiry', async () => {
     const read = await readCertifiedKey(files(`comment\n${own.cert}`, own.key))
     expect(Math.abs(read.expiresAtMs - (now + 30 * DAY_MS))).toBeLessThan(2_000)
     const chained = await readCertifiedKey(files(own.cert + other.cert, own.key))
@@ -40,21 +40,26 @@ describe('a certificate and its key', () => {
   })
 
   it.each([
-    ['a key of another', own.cert, other.key, /key\.pem is not the key of .*cert\.pem/],
-    ['paths that are mixed up', own.key, own.cert, /server\.tls\.cert: .* holds a key .*mixed up/],
-    ['a certificate for a key', own.cert, own.cert, /server\.tls\.key: .* holds a certificate .*mixed up/],
+    ['the key of another certificate', own.cert, other.key, /key\.pem is not the key of .*cert\.pem/],
+    ['swapped paths', own.key, own.cert, /server\.tls\.cert: .* holds a key .*mixed up/],
+    [
+      'a certificate in place of a key',
+      own.cert,
+      own.cert,
+      /server\.tls\.key: .* holds a certificate .*mixed up/,
+    ],
     ['an encrypted key', own.cert, encrypted, /is encrypted.*openssl pkey -in .*key\.pem -out/],
-    ['the own certificate last', other.cert + own.cert, own.key, /must come first/],
+    ['the server certificate last', other.cert + own.cert, own.key, /must come first/],
     ['DER', derCertificate, own.key, /no certificate in PEM.*openssl x509 -inform der/],
     ['an empty file', '', own.key, /no certificate in PEM/],
     ['half of a key', own.cert, own.key.slice(0, 120), /key that cannot be read/],
     ['half of a certificate', own.cert.slice(0, 200), own.key, /no certificate in PEM/],
-    ['garbage between the lines', own.cert.replace(/\nMII/, '\nAAA'), own.key, /cannot be read, number 1/],
-  ])('are refused with what to do: %s', async (_what, cert, key, words) => {
-    await expect(readCertifiedKey(files(cert, key))).rejects.toThrow(words)
+    ['a damaged line', own.cert.replace(/\nMII/, '\nAAA'), own.key, /cannot be read, number 1/],
+  ])('are refused with a remedy: %s', async (_title, cert, key, message) => {
+    await expect(readCertifiedKey(files(cert, key))).rejects.toThrow(message)
   })
 
-  it('are refused where the files are not what was meant', async () => {
+  it('are refused if a file is missing or is a folder', async () => {
     const there = files(own.cert, own.key)
     const nowhere = join(folder, 'nowhere.pem')
     await expect(readCertifiedKey({ ...there, cert: nowhere })).rejects.toThrow(
@@ -64,7 +69,7 @@ describe('a certificate and its key', () => {
     await expect(readCertifiedKey({ ...there, key: join(folder, 'live') })).rejects.toThrow(/is a folder/)
   })
 
-  it('are examined for the doctor: their end, and who can read the key', async () => {
+  it('are checked for the doctor: expiry, and who can read the key', async () => {
     const levels = async (atMs: number) =>
       (await examineCertificate(files(own.cert, own.key), atMs)).map(({ level, message }) => [level, message])
     expect(await levels(now)).toEqual([['ok', expect.stringContaining('is good until')]])

@@ -5,7 +5,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'
 
 describe('openTrace', () => {
-  it('goes on with a valid traceparent under a span of its own', () => {
+  it('continues a valid traceparent with a new span', () => {
     const trace = openTrace(`00-${TRACE}-${SPAN}-01`, false)
     expect(trace).toMatchObject({ traceId: TRACE, parentSpanId: SPAN, isSampled: true })
     expect(trace.spanId).toMatch(/^[0-9a-f]{16}$/)
@@ -17,7 +17,7 @@ describe('openTrace', () => {
     expect(openTrace(`00-${TRACE}-${SPAN}-00`, true).isSampled).toBe(false)
   })
 
-  it('takes the known part of a later version', () => {
+  it('reads the known part of a later version', () => {
     expect(openTrace(`cc-${TRACE}-${SPAN}-01-what-follows`, false).traceId).toBe(TRACE)
   })
 
@@ -31,14 +31,14 @@ describe('openTrace', () => {
     `ff-${TRACE}-${SPAN}-01`,
     `00-${TRACE}-${SPAN}-01-extra`,
     `00-${TRACE}-${SPAN}-01, 00-${TRACE}-${SPAN}-01`,
-  ])('starts a trace for %s', (traceparent) => {
+  ])('starts a new trace for %s', (traceparent) => {
     const trace = openTrace(traceparent, true)
     expect(trace.traceId).toMatch(/^[0-9a-f]{32}$/)
     expect(trace.traceId).not.toBe(TRACE)
     expect(trace).toMatchObject({ parentSpanId: undefined, isSampled: true })
   })
 
-  it('never gives an id twice', () => {
+  it('never uses an id twice', () => {
     const ids = Array.from({ length: 5_000 }, () => openTrace(undefined, false)).flatMap((trace) => [
       trace.traceId,
       trace.spanId,

@@ -42,7 +42,7 @@ describe('HostGuard on loopback (rule 28)', () => {
     expect(passes(door(), host)).toBe(false)
   })
 
-  it('leaves the port out of Host on port 80', () => {
+  it('accepts Host without a port on port 80', () => {
     expect(passes(door({ port: 80 }), 'localhost')).toBe(true)
   })
 
@@ -64,7 +64,7 @@ describe('HostGuard on loopback (rule 28)', () => {
     expect(passes(door(), '127.0.0.1:4100', origin)).toBe(false)
   })
 
-  it('takes a configured Origin and names it for CORS, and no other', () => {
+  it('accepts only a configured Origin, and returns it for CORS', () => {
     const open = door({ allowedOrigins: ['https://app.test'] })
     expect(passes(open, 'localhost:4100', 'https://app.test')).toBe(true)
     expect(passes(open, 'localhost:4100', 'https://app.test.evil')).toBe(false)
@@ -87,7 +87,7 @@ describe('HostGuard with a public URL (rule 28)', () => {
     expect(passes(published, host)).toBe(false)
   })
 
-  it('knows its own Origin by the public URL', () => {
+  it('derives its own Origin from the public URL', () => {
     expect(passes(published, 'tools.example.com', 'https://tools.example.com')).toBe(true)
     expect(passes(published, 'tools.example.com', 'https://example.com')).toBe(false)
   })
@@ -97,7 +97,7 @@ describe('HostGuard on every address (rule 28)', () => {
   const wide = door({ host: '0.0.0.0' })
 
   it.each(['10.1.2.3:4100', '10.1.2.3:8080', '[2001:db8::1]:4100', 'localhost:8080', '127.0.0.1:4100'])(
-    'takes what nobody can rebind: Host %s',
+    'accepts Host %s, which DNS rebinding cannot produce',
     (host) => {
       expect(passes(wide, host)).toBe(true)
     },
@@ -111,21 +111,21 @@ describe('HostGuard on every address (rule 28)', () => {
     },
   )
 
-  it('takes only the Origin that equals its Host', () => {
+  it('accepts only the Origin that equals its Host', () => {
     expect(passes(wide, '10.1.2.3:4100', 'http://10.1.2.3:4100')).toBe(true)
     expect(passes(wide, '10.1.2.3:4100', 'http://6.6.6.6')).toBe(false)
     expect(passes(wide, '10.1.2.3:4100', 'http://localhost:3000')).toBe(false)
   })
 })
 
-describe('HostGuard of a server that is published over https', () => {
+describe('HostGuard with a public URL of https', () => {
   const published = door({ publicUrl: 'https://tools.example', host: '0.0.0.0' })
 
   it.each(['tools.example', 'tools.example:443'])('takes its own origin for Host %s', (host) => {
     expect(passes(published, host, 'https://tools.example')).toBe(true)
   })
 
-  // An attacker on the network can serve pages of the name without encryption.
+  // An attacker on the network can serve pages under this name over plain http.
   it.each([
     'http://tools.example',
     'http://tools.example:443',

@@ -18,7 +18,7 @@ describe('listenError', () => {
     ['EACCES', /Port 4100 may not be used.*--port/],
     ['EADDRNOTAVAIL', /"127\.0\.0\.1" is not an address of this machine.*--host/],
     [undefined, /Cannot listen on 127\.0\.0\.1, port 4100/],
-  ])('says what to do about %s', (code, text) => {
+  ])('names the remedy for %s', (code, text) => {
     expect(explanationOf(code)).toMatch(text)
   })
 })

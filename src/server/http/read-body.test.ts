@@ -14,7 +14,7 @@ const messageOf = (bytes: Buffer): string => {
 }
 
 describe('parseJsonBody', () => {
-  it('OTC-66: gives back any JSON value', () => {
+  it('OTC-66: returns any JSON value', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6, stringUnit: 'grapheme' }), (value) => {
         const text = JSON.stringify(value)
@@ -23,7 +23,7 @@ describe('parseJsonBody', () => {
     )
   })
 
-  it('OTC-66: answers garbage with request_invalid and nothing else', () => {
+  it('OTC-66: rejects garbage with request_invalid and no other error', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
         try {
@@ -35,7 +35,7 @@ describe('parseJsonBody', () => {
     )
   })
 
-  it('OTC-66: answers any cut of a body with request_invalid, and does not repeat it', () => {
+  it('OTC-66: rejects any truncated body with request_invalid, without quoting it', () => {
     const text = '{"request":{"secret":"s3cr3t","list":[1,2,{"a":null}]}}'
     for (let length = 1; length < text.length; length += 1) {
       const message = messageOf(Buffer.from(text.slice(0, length)))
@@ -50,11 +50,11 @@ describe('parseJsonBody', () => {
     ['{"x/y~z":1e999}', '/x~1y~0z'],
     ['["\\ud800"]', '/0'],
     ['{"a":{"\\udc00k":1}}', '/a'],
-  ])('refuses %s and says where', (text, index) => {
+  ])('refuses %s and names its place', (text, index) => {
     expect(messageOf(Buffer.from(text))).toContain(`at ${index}, `)
   })
 
-  it('takes surrogates in pairs, escaped or not', () => {
+  it('accepts surrogate pairs, escaped or not', () => {
     expect(parse('["\\ud83d\\ude00","😀"]')).toEqual(['😀', '😀'])
   })
 
@@ -66,7 +66,7 @@ describe('parseJsonBody', () => {
     expect(messageOf(Buffer.from('{"__proto__":{"a":1e400}}'))).toContain('at /__proto__/a, ')
   })
 
-  it('takes 100 levels and refuses 101, however deep it goes', () => {
+  it('accepts 100 levels and refuses 101 or more', () => {
     expect(parse(`${'['.repeat(100)}${']'.repeat(100)}`)).toBeInstanceOf(Array)
     expect(messageOf(Buffer.from(`${'['.repeat(101)}${']'.repeat(101)}`))).toMatch(/100 levels/)
     expect(messageOf(Buffer.from(`${'{"a":'.repeat(500_000)}1${'}'.repeat(500_000)}`))).toMatch(/100 levels/)
@@ -79,7 +79,7 @@ describe('parseJsonBody', () => {
     expect(messageOf(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]))).toMatch(/UTF-8/)
   })
 
-  it('takes the last of members with one name', () => {
+  it('keeps the last of several members with one name', () => {
     expect(parse('{"a":1,"a":2}')).toEqual({ a: 2 })
   })
 })

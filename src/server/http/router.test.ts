@@ -22,11 +22,11 @@ describe('Router', () => {
     ['/approve/sign-in/yes', '/approve/:token/:verb', { token: 'sign-in', verb: 'yes' }],
     ['/calls/latest', '/calls/latest', {}],
     ['/calls/1', '/calls/:id', { id: '1' }],
-  ])('takes the most specific route for %s', (path, pattern, params) => {
+  ])('finds the most specific route for %s', (path, pattern, params) => {
     expect(router.find('GET', path)).toMatchObject({ route: { path: pattern }, params })
   })
 
-  it('answers HEAD wherever it answers GET, and knows what a path allows', () => {
+  it('finds HEAD for every GET route, and lists the methods of a path', () => {
     expect(router.find('HEAD', '/calls/1')?.route.path).toBe('/calls/:id')
     expect(router.find('DELETE', '/approve/t/sign-in')?.route.path).toBe('/approve/:token/:verb')
     expect(router.find('POST', '/calls/1')).toBeUndefined()
@@ -36,14 +36,14 @@ describe('Router', () => {
   it.each([
     ['/calls/:id', '/calls/:record'],
     ['/calls', '/calls'],
-  ])('refuses %s beside %s: one of them would never be asked', (one, other) => {
+  ])('refuses %s beside %s, because one of them would never match', (one, other) => {
     expect(() => new Router([route('GET', one), route('GET', other)])).toThrow(`Two routes take GET ${other}`)
   })
 })
 
 describe('RoutePath', () => {
   it.each(['/tools/', '//tools', '/Tools', '/%74ools', '/tools/x', ''])(
-    'does not take %j for /tools',
+    'does not match %j with /tools',
     (path) => {
       expect(new RoutePath('/tools').match(path)).toBeUndefined()
     },
@@ -61,7 +61,7 @@ describe('RoutePath', () => {
     '/c%61lls/a/settle',
     '/calls/%ff/settle',
     '/calls/a/settle/',
-  ])('does not take %s', (path) => {
+  ])('does not match %s', (path) => {
     expect(new RoutePath('/calls/:id/settle').match(path)).toBeUndefined()
   })
 })

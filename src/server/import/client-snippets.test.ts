@@ -17,7 +17,7 @@ const bearer = (key: string) => ({ headers: { Authorization: `Bearer ${key}` } }
 
 type Target = typeof EVERYTHING
 
-/** What each client's file must hold, without a key and with one. */
+/** The expected content of each client's file, without a key and with one. */
 const FILES: Readonly<Record<string, (target: Target, isKeyed: boolean) => JsonObject>> = {
   'claude-code': ({ url, name }, isKeyed) => ({
     mcpServers: { [name]: { type: 'http', url, ...(isKeyed ? bearer(hole(KEY)) : {}) } },
@@ -77,8 +77,8 @@ function snippet(client: string, target: Target, isKeyed: boolean, isOwnMachine 
   return found
 }
 
-describe('what is pasted into a client', () => {
-  it('is known for every client', () => {
+describe('a snippet for a client', () => {
+  it('exists for every client', () => {
     expect([...PROGRAM_CLIENTS, ...FILE_CLIENTS].sort()).toEqual(Object.keys(MCP_CLIENTS).sort())
   })
 
@@ -89,7 +89,7 @@ describe('what is pasted into a client', () => {
   })
 
   it.each(CASES)(
-    '$client, $name, with a key: $isKeyed, is known as Collet itself',
+    '$client, $name, with a key: $isKeyed, is recognised as Collet itself',
     ({ client, url, name, isKeyed }) => {
       const { kind, text } = snippet(client, { url, name }, isKeyed)
       const [server] = readServerList(text, `x.${kind}`, '/project')?.servers ?? []
@@ -114,14 +114,14 @@ describe('what is pasted into a client', () => {
     expect(text.includes(KEY)).toBe(isKeyed)
   })
 
-  it.each(PROGRAM_CLIENTS)('%s is told the command where it can start the server', (client) => {
+  it.each(PROGRAM_CLIENTS)('%s gets the command if it can start the server', (client) => {
     expect(snippet(client, EVERYTHING, false)).toMatchObject({
       kind: 'terminal',
       text: `${commandOnPages()} connect ${client} --write`,
     })
   })
 
-  it('is an address only where the client takes one that is elsewhere', () => {
+  it('is an address only if the client accepts remote addresses', () => {
     const far = { url: 'https://tools.example/mcp', name: 'collet' }
     expect(snippet('claude', far, true, false)).toMatchObject({ text: far.url, command: null })
     expect(
@@ -141,7 +141,7 @@ describe('what is pasted into a client', () => {
         }
   })
 
-  it('is a link for clients that take one, which holds the same entry', () => {
+  it('is a link with the same entry for clients that accept links', () => {
     for (const { client, url, name, isKeyed } of CASES) {
       const { link, text } = snippet(client, { url, name }, isKeyed)
       if (link === null) continue
@@ -193,8 +193,8 @@ extensions:
     type: builtin
 `
 
-describe('a file of settings', () => {
-  it('gets an entry and loses it again, and all comments stay', () => {
+describe('a settings file', () => {
+  it('keeps all comments when an entry is added and removed', () => {
     const entry = { url: BASE }
     const toml = withEntry(TOML, 'c.toml', { path: ['mcp_servers', 'collet'], entry }) ?? ''
     expect(toml).toBe(`${TOML}\n[mcp_servers.collet]\nurl = "${BASE}"\n`)
@@ -232,11 +232,11 @@ describe('a file of settings', () => {
       '{\n  "s": {\n    "a": 1,\n  },\n}',
     ],
     ['{\r\n\t"s": {\r\n\t\t"a": "x,y"\r\n\t}\r\n}', 'a', '{\r\n\t"s": {\r\n\t}\r\n}'],
-  ])('of JSON %j loses %s and nothing else', (before, name, after) => {
+  ])('of JSON %j loses only the member %s', (before, name, after) => {
     expect(withoutEntry(before, 'x.json', ['s', name])).toBe(after)
   })
 
-  it('is left alone where an edit would say something else', () => {
+  it('is not changed if the edit would change its meaning', () => {
     expect(
       withEntry('mcp_servers = { a = { url = "x" } }', 'c.toml', {
         path: ['mcp_servers', 'b'],

@@ -19,7 +19,7 @@ const GOOSE = {
   ...{ enabled: true, type: 'stdio', name: 'collet', description: 'Tools of Collet', timeout: 300 },
   ...{ cmd: '/bin/node', args: ['collet.js', 'mcp'] },
 }
-/** What each client's file says to start Collet, without a key and with one. */
+/** The entry that starts Collet in each client's file, without a key and with one. */
 const ENTRIES: Readonly<Record<string, readonly JsonObject[]>> = {
   claude: plain(GAP),
   'claude-code': plain(BRACED),
@@ -73,7 +73,7 @@ describe('the clients', () => {
   })
 
   it.each(Object.entries(ENTRIES))(
-    '%s starts Collet by this entry, without a key and with one',
+    '%s starts Collet with this entry, without a key and with one',
     (name, wanted) => {
       const client = mcpClient(name) ?? expect.fail(name)
       const made = [false, true].map((isKeyed) => programEntry(client, PROGRAM, { name: 'collet', isKeyed }))
@@ -81,7 +81,7 @@ describe('the clients', () => {
     },
   )
 
-  it.each(Object.entries(FILES))('%s has its list of servers in this file', (name, wanted) => {
+  it.each(Object.entries(FILES))('%s keeps its list of servers in this file', (name, wanted) => {
     const client = mcpClient(name) ?? expect.fail(name)
     const made = (['linux', 'darwin', 'win32'] as const).map((platform) =>
       writtenFile(client, clientPlace('/project', { HOME: '/home', APPDATA: '/roaming' }, platform)),

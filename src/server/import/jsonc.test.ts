@@ -13,7 +13,7 @@ const COMMENTED = `{
 `
 
 describe('JSON with comments', () => {
-  it('is read as if they were not there, and texts keep what looks like one', () => {
+  it('is parsed without them, and strings keep text that looks like a comment', () => {
     expect(parseJsonc(COMMENTED)).toEqual({
       theme: 'dark',
       mcpServers: { files: { command: 'npx', args: ['-y', 'a//b', '/*c*/'] } },
@@ -22,12 +22,12 @@ describe('JSON with comments', () => {
     expect(parseJsonc('{"a": 1 /* open')).toBeUndefined()
   })
 
-  it('keeps a member named __proto__, and takes endless nesting for unreadable', () => {
+  it('keeps a member named __proto__, and rejects very deep nesting', () => {
     expect(Object.keys(parseJsonc('{"__proto__":{"a":1}}') ?? {})).toEqual(['__proto__'])
     expect(parseJsonc('['.repeat(1_000_000))).toBeUndefined()
   })
 
-  it('gets a new member beside the others, and everything else stays', () => {
+  it('gets a new member beside the others and is otherwise unchanged', () => {
     const text = setJsoncMember(COMMENTED, ['mcpServers', 'collet'], { url: 'http://x/mcp' }) ?? ''
     expect(text).toBe(
       COMMENTED.replace('"/*c*/"] }', '"/*c*/"] },\n    "collet": {\n      "url": "http://x/mcp"\n    }'),
@@ -35,20 +35,20 @@ describe('JSON with comments', () => {
     expect(parseJsonc(text)).toMatchObject({ mcpServers: { collet: { url: 'http://x/mcp' } } })
   })
 
-  it('changes a member that is there, and makes the objects on the way', () => {
+  it('has an existing member replaced, and missing parent objects created', () => {
     expect(setJsoncMember('{"a":{"b":1}}', ['a', 'b'], 2)).toBe('{"a":{"b":2}}')
     expect(setJsoncMember('{}', ['a', 'b'], 1)).toBe('{\n  "a": {\n    "b": 1\n  }\n}')
     expect(setJsoncMember('{"a":{ // empty\n}}', ['a', 'b'], 1)).toBe('{"a":{\n    "b": 1 // empty\n}}')
     expect(setJsoncMember('{\r\n\t"a": 1\r\n}', ['b'], {})).toBe('{\r\n\t"a": 1,\r\n\t"b": {}\r\n}')
   })
 
-  it('is left alone where the member has no place', () => {
+  it('is not changed if it is invalid or a parent of the member is not an object', () => {
     expect(setJsoncMember('[]', ['a'], 1)).toBeUndefined()
     expect(setJsoncMember('{"a":', ['a'], 1)).toBeUndefined()
     expect(setJsoncMember('{"a":"{}"}', ['a', 'b'], 1)).toBeUndefined()
   })
 
-  it('sets one member of any object and no other', () => {
+  it('has exactly one member of any object changed', () => {
     const path = fc.array(fc.constantFrom('a', 'b', 'c"'), { minLength: 1, maxLength: 3 })
     const spaces = fc.constantFrom(0, 2, '\t')
     fc.assert(
@@ -68,7 +68,7 @@ describe('JSON with comments', () => {
   })
 })
 
-/** The slow and plain way; `undefined` where something is in the way. */
+/** The expected result, computed on the parsed value; `undefined` if a parent is not an object. */
 function withMember(value: JsonValue | undefined, [name, ...rest]: readonly string[]): JsonValue | undefined {
   if (name === undefined) return 'set'
   if (value !== undefined && !isJsonObject(value)) return undefined

@@ -33,7 +33,7 @@ since = 2026-01-31 10:00:00Z
 const plain = (text: string) => JSON.parse(JSON.stringify(parseToml(text)?.root ?? null))
 
 describe('TOML', () => {
-  it('is read with every kind of value that configuration files have', () => {
+  it('is parsed with every kind of value', () => {
     expect(plain(CODEX)).toEqual({
       model: 'gpt-5',
       'odd key': 'C:\\temp',
@@ -55,7 +55,7 @@ describe('TOML', () => {
     expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false)
   })
 
-  it('knows where each table begins and ends, comments of the next one left out', () => {
+  it('has the start and end of each table, without the comments of the next table', () => {
     const tables = parseToml('[a]\nb = 1 # one\n\n# about c\n[c]\nd = 2\n')?.tables ?? []
     expect(tables.map(({ path, start, end }) => [path, start, end])).toEqual([
       [['a'], 0, 16],
@@ -75,14 +75,14 @@ describe('TOML', () => {
     'a = "\\q"',
     '[a]\n[a]',
     'a = {}\n[a.b]',
-  ])('does not read %j', (text) => expect(parseToml(text)).toBeUndefined())
+  ])('rejects %j', (text) => expect(parseToml(text)).toBeUndefined())
 
-  it('ends for a deep or long text', () => {
+  it('is parsed in bounded time if it is deep or long', () => {
     expect(parseToml(`a = ${'['.repeat(100_000)}`)).toBeUndefined()
     expect(parseToml(`a = """${'\\"'.repeat(100_000)}`)).toBeUndefined()
   })
 
-  it('is written as it is read', () => {
+  it('is written in a form that parses to the same value', () => {
     const table = { url: 'http://127.0.0.1:4100/mcp', args: ['a "b"', '\u0001'], env: { 'X Y': 'z' } }
     const text = renderTomlTable(['mcp_servers', 'my server'], table)
     expect(text).toContain('[mcp_servers."my server"]\nurl = "http://127.0.0.1:4100/mcp"\n')

@@ -35,7 +35,7 @@ interface Ends {
   readonly clock: FakeClock
 }
 
-/** Both ends of a hop in one process: what is passed on arrives at `here`. */
+/** Both ends of a hop in one process: forwarded calls arrive at `here`. */
 async function openEnds(here: Partial<RunningGateway['here']>, heartbeatMs?: number): Promise<Ends> {
   const clock = new FakeClock()
   const store = openMemoryStore()
@@ -54,7 +54,7 @@ async function openEnds(here: Partial<RunningGateway['here']>, heartbeatMs?: num
   return { hop, listener, holder: { writer: store.writer, address: listener.url }, key, clock }
 }
 
-/** What a stranger gets: the status, or `cut`. */
+/** The reply to an unknown peer: the status, or `cut` if the connection was closed. */
 async function send({ listener }: Ends, authorization: string, body: Uint8Array): Promise<number | 'cut'> {
   try {
     const headers = { authorization }
@@ -70,8 +70,8 @@ async function send({ listener }: Ends, authorization: string, body: Uint8Array)
   }
 }
 
-describe('a call that is passed on', () => {
-  it('arrives as it was, with the credentials of its caller, as its principal', async () => {
+describe('a forwarded call', () => {
+  it('arrives unchanged, with the credentials and the principal of its caller', async () => {
     let got: { principal: unknown; request: CallRequest } | undefined
     const { hop, holder } = await openEnds({
       async call(principal, request) {
@@ -105,7 +105,7 @@ describe('a call that is passed on', () => {
     expect([tokens.get('github')?.reveal(), secrets.get('pin')?.reveal()]).toEqual(['token', '1234'])
   })
 
-  it('has its progress, its questions and its leaving with it', async () => {
+  it('forwards progress, questions and cancellation', async () => {
     const { hop, holder } = await openEnds({
       async call(_principal, request) {
         request.onProgress?.({ done: 1, total: 2, message: 'half' })
@@ -136,7 +136,7 @@ describe('a call that is passed on', () => {
     expect(reply.callId).toBe('{"action":"accept","content":{"yes":true}}')
   })
 
-  it('lasts longer than a silence is allowed to, because the other replica says that it lives', async () => {
+  it('may outlast the silence limit, because the other replica sends heartbeats', async () => {
     const heartbeatMs = 100
     const { hop, holder } = await openEnds(
       {
@@ -150,7 +150,7 @@ describe('a call that is passed on', () => {
     expect(await hop.call(holder, ALICE, callRequest('List.Add'))).toEqual(REPLY)
   })
 
-  it('is given up when the other replica is silent', async () => {
+  it('fails if the other replica is silent', async () => {
     const { hop, holder } = await openEnds({}, 20)
     const mute = createServer().listen(0, '127.0.0.1')
     await once(mute, 'listening')
@@ -164,14 +164,14 @@ describe('a call that is passed on', () => {
     await expect(asked).rejects.toMatchObject({ name: 'HopError', mayHaveArrived: true })
   })
 
-  it('is cut when nothing is asked in it', async () => {
+  it('is closed if its body contains no request', async () => {
     const ends = await openEnds({})
     const { key, clock, holder } = ends
     const ticket = newTicket(holder.writer, clock.nowMs())
     expect(await send(ends, writeTicket(createSecretKey(key), ticket), new Uint8Array(3))).toBe('cut')
   })
 
-  it('is told what the other replica refused, in its words', async () => {
+  it('returns the refusal of the other replica with its message', async () => {
     const { hop, holder } = await openEnds({
       closeSession: () => Promise.reject(fault('not_ready', 'Not now.', { retryAfterMs: 700 })),
     })
@@ -182,7 +182,7 @@ describe('a call that is passed on', () => {
     })
   })
 
-  it('that did not get there is known not to have begun; one that was cut is not', async () => {
+  it('is known not to have begun if it did not arrive, but not if its connection broke', async () => {
     const { hop, holder } = await openEnds({ call: () => new Promise(() => undefined) })
     const refused = hop.call({ ...holder, address: 'http://127.0.0.1:1' }, ALICE, callRequest('List.Add'))
     await expect(refused).rejects.toMatchObject({ name: 'HopError', mayHaveArrived: false })
@@ -203,7 +203,7 @@ describe('a call that is passed on', () => {
 describe('the listener for other replicas', () => {
   const first = JSON.stringify({ kind: 'close', principal: ALICE, sessionId: 'ses_1' })
 
-  it('takes a ticket once, in its time, made for it and with the key', async () => {
+  it('accepts a ticket once, while it is valid, for this listener and with the key', async () => {
     let closed = 0
     const ends = await openEnds({
       closeSession: async () => {
@@ -227,7 +227,7 @@ describe('the listener for other replicas', () => {
     for (const header of ['', 'Bearer x', 'Collet a b c d', `Collet ${writer} ${nowMs} n `])
       expect(await send(ends, header, new Uint8Array())).toBe(404)
     expect(closed).toBe(1)
-    // A ticket is remembered for longer than it is good.
+    // A used ticket is remembered for longer than it is valid.
     ends.clock.advance(29_000)
     expect(await tryTicket(good)).toBe(404)
     ends.clock.advance(40_000)
@@ -235,7 +235,7 @@ describe('the listener for other replicas', () => {
     expect(closed).toBe(1)
   })
 
-  it('does nothing for a body that was changed, moved from another ticket, or sent back', async () => {
+  it('ignores a body that was changed, taken from another ticket or reflected', async () => {
     let closed = 0
     const ends = await openEnds({
       closeSession: async () => {
@@ -266,7 +266,7 @@ describe('the listener for other replicas', () => {
     expect(closed).toBe(0)
   })
 
-  it('reads frames in whatever pieces they come', () => {
+  it('reads frames from chunks of any size', () => {
     const key = createSecretKey(randomBytes(32))
     const ticket = newTicket('w', 1)
     const writer = new FrameWriter(key, ticket, 'there')
@@ -281,7 +281,7 @@ describe('the listener for other replicas', () => {
   })
 })
 
-/** A wire to a port of this machine that can be cut. */
+/** A proxy to a local port whose connections can be broken. */
 async function openWire(port: string): Promise<{ url: string; carried: Promise<void>; cut(): void }> {
   const sockets: Socket[] = []
   const { promise: carried, resolve } = Promise.withResolvers<void>()

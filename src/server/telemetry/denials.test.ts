@@ -24,7 +24,7 @@ function open() {
 }
 
 describe('createDenialLog', () => {
-  it('OWP-62: writes the first refusal at once, and its repetitions as one line a minute later', async () => {
+  it('OWP-62: writes the first refusal at once and its repetitions as one line after a minute', async () => {
     const { log, written } = open()
     for (let time = 0; time < 1_000; time += 1) log.note(who('ann'), about('openwop:A'))
     await vi.advanceTimersByTimeAsync(1)
@@ -38,7 +38,7 @@ describe('createDenialLog', () => {
     expect(await written()).toHaveLength(3)
   })
 
-  it('OWP-22: commits as often for what is hidden as for what is not there', async () => {
+  it('OWP-22: commits as often for hidden tools as for missing ones', async () => {
     const commitsFor = async (facts: () => ReturnType<typeof about> | undefined) => {
       const { log, store } = open()
       const start = Date.now()
@@ -59,7 +59,7 @@ describe('createDenialLog', () => {
     expect(await commitsFor(() => undefined)).toEqual(hidden)
   })
 
-  it('a flood of different refusals fills no disk, and hides nobody else’s', async () => {
+  it('bounds a flood of different refusals and still writes those of other principals', async () => {
     const { log, written } = open()
     for (let index = 0; index < 5_000; index += 1) log.note(who('ann'), about(`openwop:T${index}`))
     log.note(who('bob'), about('openwop:B'))
@@ -69,21 +69,21 @@ describe('createDenialLog', () => {
     expect(await written()).toContain('* 4979')
   })
 
-  it('a flood of principals is bounded too', async () => {
+  it('bounds a flood of principals', async () => {
     const { log, written } = open()
     for (let index = 0; index < 5_000; index += 1) log.note(who(`p${index}`), about('openwop:A'))
     await vi.advanceTimersByTimeAsync(60_001)
     expect(await written()).toHaveLength(200)
   })
 
-  it('writes what is counted when it closes', async () => {
+  it('writes pending counts when it closes', async () => {
     const { log, written } = open()
     for (let time = 0; time < 3; time += 1) log.note(who('ann'), about('openwop:A'))
     await log.close()
     expect(await written()).toEqual(['openwop:A 1', 'openwop:A 2'])
   })
 
-  it('a store that cannot write stops nobody', async () => {
+  it('lets requests continue if the store cannot write', async () => {
     const { store, log } = open()
     vi.spyOn(store.audit, 'recordDenials').mockImplementation(() => {
       throw new StoreError('full', 'the disk is full')

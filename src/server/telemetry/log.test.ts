@@ -23,7 +23,7 @@ describe('createLog', () => {
     })
   })
 
-  it('OTC-103: blanks credentials and call contents by field name, at any depth', () => {
+  it('OTC-103: redacts credentials and call contents by field name, at any depth', () => {
     const fields = {
       authorization: 'Bearer s3cr3t',
       'X-API-Key': 's3cr3t',
@@ -53,13 +53,13 @@ describe('createLog', () => {
     expect(line).not.toContain('s3cr3t')
   })
 
-  it('survives a circle', () => {
+  it('writes a line for fields with a circular reference', () => {
     const circle: Record<string, unknown> = {}
     circle.self = circle
     expect(lines('info', (log) => log.info({ circle }))).toHaveLength(1)
   })
 
-  it('writes nothing below its level, and nothing at all when silent', () => {
+  it('writes nothing below its level, and nothing if silent', () => {
     expect(lines('warn', (log) => log.info({}))).toEqual([])
     expect(lines('silent', (log) => log.error({}))).toEqual([])
   })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createMetrics } from './metrics.ts'
 
 describe('createMetrics', () => {
-  it('counts calls by tool and outcome, and replays apart', async () => {
+  it('counts calls by tool and outcome, and replays separately', async () => {
     const metrics = createMetrics()
     const call = { tool: 'A.B@1.0.0', tenant: 'acme', outcome: 'ok', durationMs: 4, isReplay: false }
     metrics.callEnded(call)
@@ -21,7 +21,7 @@ describe('createMetrics', () => {
     expect(text).toContain('collet_call_duration_seconds_count{tool="A.B@1.0.0"} 3\n')
   })
 
-  it('counts for each tenant where that is asked for, and beyond a thousand together', async () => {
+  it('counts by tenant if enabled, and tenants beyond a thousand together', async () => {
     const metrics = createMetrics(true)
     const call = { tool: 'A.B@1.0.0', outcome: 'ok', durationMs: 4, isReplay: false }
     for (let nth = 0; nth < 1_003; nth += 1) metrics.callEnded({ ...call, tenant: `team-${nth}` })
@@ -36,7 +36,7 @@ describe('createMetrics', () => {
     expect(text.match(/^collet_calls_total/gm)).toHaveLength(1_001)
   })
 
-  it('gives the same numbers twice, and zero to start with', async () => {
+  it('renders the same numbers twice, and zero at the start', async () => {
     const metrics = createMetrics()
     metrics.callStarted()
     metrics.requestAnswered('/tools', 'GET', 200)
@@ -49,7 +49,7 @@ describe('createMetrics', () => {
     expect((await metrics.render()).text).toContain('collet_calls_running 0\n')
   })
 
-  it('tells of commit groups and of the process', async () => {
+  it('renders commit groups and process metrics', async () => {
     const metrics = createMetrics()
     metrics.groupCommitted(32, 0.3)
     const { text } = await metrics.render()

@@ -25,7 +25,7 @@ describe('lines for a terminal', () => {
     expect(plain.call({ ...call, outcome: 'approval_required' })).toContain('… Mail.Send')
   })
 
-  it('have colours only if asked for, and no control characters from outside', () => {
+  it('have colours only if enabled, and no control characters of callers or tools', () => {
     const coloured = terminalLines({ isColored: true, now })
     expect(coloured.call(call)).toContain('\u001b[32m✓')
     for (const line of [
@@ -35,7 +35,7 @@ describe('lines for a terminal', () => {
       expect(line).not.toContain('\u001b')
   })
 
-  it('show an error with where it came from, also one that is only a text', () => {
+  it('show an error with its stack, also a thrown string', () => {
     const lines = plain.line('error', { err: new TypeError('broken'), tool: 'A.B@1.0.0' }, 'a tool threw')
     expect(lines).toMatch(/^03:04:05 error a tool threw tool=A\.B@1\.0\.0\n {9}TypeError: broken\n {11}at /)
     expect(plain.line('error', { err: 'oops' }, 'a tool threw')).toBe(
@@ -43,14 +43,14 @@ describe('lines for a terminal', () => {
     )
   })
 
-  it('say once what a tool threw, though its caller is told too', () => {
+  it('show the text of a thrown error once, although the reply repeats it', () => {
     plain.line('error', { err: new TypeError('broken') }, 'a tool threw')
     const failed = { ...call, outcome: 'tool_failed', message: 'It failed: TypeError: broken (a.ts:1)' }
     expect(plain.call(failed)).not.toContain('broken')
     expect(plain.call(failed)).toContain('broken')
   })
 
-  it('blank credentials as JSON lines do, and tell calls only at info', () => {
+  it('redact credentials as JSON lines do, and show calls only at level info', () => {
     const written: string[] = []
     const stream = { write: (line: string) => void written.push(line) }
     const log = createLog('info', stream, { format: 'pretty', isColored: true })

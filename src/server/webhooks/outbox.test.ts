@@ -35,7 +35,7 @@ interface Sent {
 type ReceiverAnswer = number | Error | Response | 'hang'
 
 interface Stage {
-  /** Those that this process knows; by default the webhook alone. */
+  /** Webhooks in the config of this process; by default only `webhook`. */
   readonly webhooks?: readonly Webhook[]
   readonly canSignIn?: boolean
   readonly consoleUrl?: string
@@ -74,7 +74,7 @@ async function stage(answers: readonly ReceiverAnswer[], webhook = OPS, more: St
 }
 
 describe('webhooks of approvals', () => {
-  it('tell of a question once, signed over id, time and body, without anything secret', async () => {
+  it('send a pending approval once, signed over id, time and body, without secrets', async () => {
     const { sent, webhooks, clock } = await stage([204])
     expect(await webhooks.deliver()).toBe(1)
     expect(await webhooks.deliver()).toBe(0)
@@ -94,7 +94,7 @@ describe('webhooks of approvals', () => {
     await webhooks.close()
   })
 
-  it('try again after a refusal and a broken connection, later each time', async () => {
+  it('retry after a refusal and a broken connection, with growing delays', async () => {
     const { sent, webhooks, clock } = await stage([500, new Error('reset'), 200])
     await webhooks.deliver()
     expect(await webhooks.deliver()).toBe(0)
@@ -111,7 +111,7 @@ describe('webhooks of approvals', () => {
     await webhooks.close()
   })
 
-  it('go on after a restart', async () => {
+  it('continue after a restart', async () => {
     const { sent, webhooks, clock, open } = await stage([503])
     await webhooks.deliver()
     await webhooks.close()
@@ -122,7 +122,7 @@ describe('webhooks of approvals', () => {
     await next.close()
   })
 
-  it('leave what is for a receiver they do not know to a replica that does', async () => {
+  it('leave messages for an unknown receiver to a replica that knows it', async () => {
     const known: Webhook[] = [{ ...OPS, target: 'other' }]
     const { sent, webhooks, open } = await stage([204], OPS, { webhooks: known })
     expect([await webhooks.deliver(), sent.length]).toEqual([0, 0])
@@ -132,7 +132,7 @@ describe('webhooks of approvals', () => {
     for (const each of [webhooks, reloaded]) await each.close()
   })
 
-  it('stop when the question is answered or out of time', async () => {
+  it('stop when the approval is decided or expired', async () => {
     const answered = await stage([500])
     await answered.webhooks.deliver()
     await answered.store.approvals.decide(yesOf('key:bob', { atMs: 2_500 }))
@@ -146,7 +146,7 @@ describe('webhooks of approvals', () => {
     for (const { webhooks } of [answered, late]) await webhooks.close()
   })
 
-  it('rule 23: carry a link only for the approver they are for, and none that could not decide', async () => {
+  it('rule 23: contain a link only for their approver, and none for an approver who may not decide', async () => {
     const webhook = { ...OPS, approver: 'carol@example.com' }
     const { sent, store, webhooks } = await stage([204], webhook)
     await webhooks.deliver()
@@ -160,7 +160,7 @@ describe('webhooks of approvals', () => {
       expect('link' in JSON.parse(quorum.sent[0]?.body ?? '{}').data).toBe(canSignIn)
       await quorum.webhooks.close()
     }
-    // The call is of key:alice: a fixed approver of that name gets no link to it.
+    // The caller is key:alice, so a fixed approver of that name gets no link.
     const own = await stage([204], { ...OPS, approver: 'alice' })
     await own.webhooks.deliver()
     expect('link' in JSON.parse(own.sent[0]?.body ?? '{}').data).toBe(false)
@@ -168,7 +168,7 @@ describe('webhooks of approvals', () => {
   })
 
   it.each(['slack', 'teams'] as const)(
-    'are a message with a button in %s, where a caller can mention no user',
+    'are messages with a button in %s, in which a caller cannot mention users',
     async (format) => {
       const summaryJson = JSON.stringify({ note: '<!channel> [pay](https://evil.example) & more' })
       const chat = { ...OPS, format, secret: undefined, approver: 'ops@example.com' }
@@ -186,7 +186,7 @@ describe('webhooks of approvals', () => {
     },
   )
 
-  it('hold the whole input up to a bound, and say how large it is beyond', async () => {
+  it('contain the full input up to a limit, and its size beyond that', async () => {
     for (const length of [1_000, 100_000]) {
       const inputJson = JSON.stringify({ script: 'x'.repeat(length) })
       const { subject } = sampleParking().approval
@@ -198,7 +198,7 @@ describe('webhooks of approvals', () => {
     }
   })
 
-  it('give up at once when the receiver says that it is gone, and after a day otherwise', async () => {
+  it('are dropped at once if the receiver answers 410, otherwise after a day', async () => {
     const gone = await stage([410])
     await gone.webhooks.deliver()
     gone.clock.advance(DAY_MS)
@@ -215,7 +215,7 @@ describe('webhooks of approvals', () => {
     for (const { webhooks } of [gone, away]) await webhooks.close()
   })
 
-  it('wait as long as a receiver asks for', async () => {
+  it('wait as long as Retry-After of the receiver requires', async () => {
     const busy = new Response(null, { status: 429, headers: { 'retry-after': '60' } })
     const { sent, webhooks, clock } = await stage([busy, 200])
     await webhooks.deliver()
@@ -227,7 +227,7 @@ describe('webhooks of approvals', () => {
     await webhooks.close()
   })
 
-  it('are not held up by a receiver that hangs, nor lost with the process that waits for it', async () => {
+  it('are not delayed by a receiver that hangs, nor lost if the waiting process stops', async () => {
     const other = { ...OPS, target: 'other', url: 'https://other.example/' }
     const { sent, webhooks, store, clock, open } = await stage(['hang', 204], OPS, { webhooks: [OPS, other] })
     store.notices.listen([OPS, other])
@@ -251,7 +251,7 @@ describe('webhooks of approvals', () => {
   })
 })
 
-describe('webhooks of everything else', () => {
+describe('webhooks of other notices', () => {
   const ALL: Webhook = { ...OPS, events: ['*'], kinds: new Set(NOTICE_KINDS) }
 
   async function sendAll(format: Webhook['format'], more: Stage = {}) {
@@ -272,7 +272,7 @@ describe('webhooks of everything else', () => {
     return { sent, nowMs: clock.nowMs() }
   }
 
-  it('say what happened and to whom, and nothing that a caller sent', async () => {
+  it('name the event and its subject, without content from callers', async () => {
     const { sent } = await sendAll('json')
     const bodies = new Map(sent.map(({ body }) => [JSON.parse(body).type, JSON.parse(body).data]))
     expect([...bodies.keys()].sort()).toEqual(['approval.decided', 'budget.100', 'budget.80', 'pin.held'])
@@ -292,7 +292,7 @@ describe('webhooks of everything else', () => {
     expect(sent.every(({ headers }) => headers.get('webhook-signature')?.startsWith('v1,'))).toBe(true)
   })
 
-  it('lead to the place of the console that shows it, where there is one', async () => {
+  it('link to the page of the console that shows the event, if there is one', async () => {
     const consoleUrl = 'https://tools.example/console'
     const { sent } = await sendAll('json', { consoleUrl })
     const urls = sent.map(({ body }) => JSON.parse(body)).map(({ type, data }) => [type, data.url])
