@@ -14,7 +14,7 @@ import { sampleDiscovery, sampleSource } from '../samples/sources.ts'
 import { type Answer, key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 /**
- * Operations whose answers are checked elsewhere: streams, what needs a config file (`reload.test.ts`), the start token, or an
+ * Operations whose answers are checked elsewhere: streams, operations that need a config file (`reload.test.ts`), the start token, or an
  * ambiguous call (`admin-routes.test.ts`).
  */
 const ELSEWHERE: readonly string[] = [
@@ -82,7 +82,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** Asks with a key that may do everything, and compares a good answer with what its operation declares. */
+/** Sends a request with an unrestricted key, and compares a successful answer with the declaration of its operation. */
 async function ask(route: string, id = '', body?: object): Promise<Answer['json']> {
   const [method = '', path = ''] = route.split(' ')
   const [template = '', query = ''] = path.split('?')

@@ -37,7 +37,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Asks as the operator; gives the answer and what the document says against it. */
+/** Sends a request as the operator; returns the answer and its deviations from the document. */
 async function ask(method: string, route: string, path = route, body?: unknown) {
   const reply = await fetch(`${server.url}${path}`, {
     method,
@@ -53,7 +53,7 @@ async function ask(method: string, route: string, path = route, body?: unknown) 
 }
 
 describe('the admin API in /admin/openapi.json', () => {
-  it('has every route of the server, and no other', () => {
+  it('has exactly the routes of the server', () => {
     const documented = Object.entries(check.document.paths)
       .filter(([path]) => path.startsWith('/admin/'))
       .flatMap(([path, item]) => Object.keys(item).flatMap((method) => nameOf(method, path)))
@@ -63,7 +63,7 @@ describe('the admin API in /admin/openapi.json', () => {
     expect(documented.toSorted()).toEqual(served.toSorted())
   })
 
-  it('is apart from the document of the protocol', async () => {
+  it('is separate from the document of the protocol', async () => {
     const protocol: Document = JSON.parse(await (await fetch(`${server.url}/openapi.json`)).text())
     expect(Object.keys(protocol.paths).filter((path) => path.startsWith('/admin'))).toEqual([])
     expect(Object.keys(check.document.paths).every((path) => path.startsWith('/admin/'))).toBe(true)
@@ -88,7 +88,7 @@ describe('the admin API in /admin/openapi.json', () => {
     ).toEqual([])
   })
 
-  it('names only what it has', () => {
+  it('references only definitions that it contains', () => {
     const text = JSON.stringify(check.document)
     const named = [...text.matchAll(/"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [kind, name])
     const unknown = named.filter(([kind = '', name = '']) => {
@@ -98,7 +98,7 @@ describe('the admin API in /admin/openapi.json', () => {
     expect(unknown).toEqual([])
   })
 
-  it('describes what lists answer', async () => {
+  it('describes the answers of lists', async () => {
     const lists = [
       ...[
         'calls',
@@ -119,7 +119,7 @@ describe('the admin API in /admin/openapi.json', () => {
     expect(answers.flatMap(({ findings }) => findings)).toEqual([])
   })
 
-  it('describes what is made, shown and ended', async () => {
+  it('describes the answers of create, show and delete operations', async () => {
     await fetch(`${server.url}/tools/call`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -133,20 +133,20 @@ const SETTLE = '/admin/calls/r1/settle'
 const GOOD = { as: 'not-run', why: 'looked into the mailbox' }
 
 describe('settling (rule 12)', () => {
-  it('rule 29: takes the start token, and records who and why', async () => {
+  it('rule 29: accepts the start token, and records the actor and the reason', async () => {
     const { ask, calls } = await start()
     const { status, body } = await ask(SETTLE, START_TOKEN, GOOD)
     expect([status, body]).toEqual([200, { record: 'r1', settled_as: 'not-run' }])
     expect(calls.settled[0]).toMatchObject({ record: 'r1', ...GOOD, who: 'operator', valueJson: undefined })
   })
 
-  it('takes a principal with the scope calls:settle', async () => {
+  it('accepts a principal with the scope calls:settle', async () => {
     const { ask, calls } = await start()
     expect((await ask(SETTLE, 'k-settler', GOOD)).status).toBe(200)
     expect(calls.settled[0]?.who).toBe('key:settler')
   })
 
-  it('rule 29: being on loopback without a credential is not enough', async () => {
+  it('rule 29: refuses a request from loopback without a credential', async () => {
     const { ask, calls } = await start({ apiKeys: [], jwt: undefined })
     for (const credential of [undefined, 'guess']) {
       const { status, body } = await ask(SETTLE, credential, GOOD)
@@ -207,7 +207,7 @@ describe('settling (rule 12)', () => {
 })
 
 describe('showing one call', () => {
-  it('gives input and outcome to the scope calls:read, and says who looked', async () => {
+  it('shows input and outcome to the scope calls:read, and records the reader', async () => {
     const { ask, calls } = await start()
     const { status, body } = await ask('/admin/calls/r1', 'k-reader')
     expect(status).toBe(200)
@@ -221,7 +221,7 @@ describe('showing one call', () => {
     expect(calls.looks).toMatchObject([{ record: 'r1', by: 'key:reader' }])
   })
 
-  it('gives the rest to the scope admin:calls, which leaves no trace', async () => {
+  it('shows everything else to the scope admin:calls, and records no reader', async () => {
     const { ask, calls } = await start()
     const { body } = await ask('/admin/calls/r1', 'k-lister')
     expect(body.call).toMatchObject({ record: 'r1', contents: 'hidden' })
@@ -297,7 +297,7 @@ describe('listing', () => {
 })
 
 describe('the start token', () => {
-  it('rule 29: opens no other route', async () => {
+  it('rule 29: is refused on every other route', async () => {
     const { ask } = await start()
     expect((await ask('/tools', START_TOKEN)).status).toBe(401)
   })

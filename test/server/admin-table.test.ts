@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sampleTool } from '../contracts/samples.ts'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
-/** What holds for every route of operators, the next one too: the table is what the server serves. */
+/** Rules for every operator route, including future ones: the tests read the server's own route table. */
 const ONLY_BETA = { policy: { tenants: ['beta'] } }
 let server: PrincipalsServer
 let routes: readonly { readonly method: string; readonly path: string }[]
@@ -32,9 +32,9 @@ beforeAll(async () => {
     },
     'sqlite',
   )
-  // The description of the routes is the same for everyone and holds no data.
+  // The description of the routes is equal for all callers and contains no data.
   routes = server.routes.filter(({ path }) => path.startsWith('/admin/') && path !== '/admin/openapi.json')
-  // Something of beta's that others must not see.
+  // Data of beta that other tenants must not see.
   for (const name of ['Beta.Only', 'Both.Do'])
     await server.ask('/tools/call', {
       method: 'POST',
@@ -47,7 +47,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** What callers without a scope may ask for, and their answer: tools that they may call, and accounts of their own. */
+/** Routes that answer callers without a scope, with the status: tools that they may call, and their own accounts. */
 const FOR_CALLERS: readonly string[] = [
   'GET /admin/providers 200',
   'GET /admin/server 200',
@@ -61,7 +61,7 @@ const startToken = () => readFileSync(server.startTokenFile, 'utf8').trim()
 const pathOf = (path: string) => path.replaceAll(/:\w+/g, 'x')
 
 describe('every route of operators', () => {
-  it('answers so that no cache keeps it, whatever the answer is', async () => {
+  it('forbids caching, whatever the status of its answer', async () => {
     expect(routes.length).toBeGreaterThan(45)
     for (const { method, path } of routes) {
       if (path.endsWith('/events')) continue
@@ -72,7 +72,7 @@ describe('every route of operators', () => {
           ...(credential === undefined ? {} : { key: credential }),
           ...(body === undefined ? {} : { body }),
         })
-        // The list of tools is asked for again and again, so a browser may keep it, and has to ask whether it still holds.
+        // The list of tools is requested often, so a browser may cache it but must revalidate it.
         const wanted = headers.etag === undefined ? 'no-store' : 'private, no-cache'
         expect([method, path, headers['cache-control']]).toEqual([method, path, wanted])
         expect(headers.etag === undefined || path === '/admin/tools').toBe(true)
@@ -80,7 +80,7 @@ describe('every route of operators', () => {
     }
   })
 
-  it('refuses a key without scopes, except where callers learn about their own', async () => {
+  it('refuses a key without scopes, except on routes about the caller’s own data', async () => {
     const answers = []
     for (const { method, path } of routes) {
       const given = path.endsWith('/link') ? { approver: 'key:caller', power: 'decide' } : {}
@@ -94,7 +94,7 @@ describe('every route of operators', () => {
     expect(answers.toSorted()).toEqual(FOR_CALLERS.toSorted())
   })
 
-  it('refuses NUL in any member of a body as a mistake of the sender, and never blames the store', async () => {
+  it('refuses NUL in any member of a body as a client error, never as a store error', async () => {
     const posts = routes.filter(({ method }) => method === 'POST')
     const nul = 'a\0b'
     const bodies = [
@@ -113,7 +113,7 @@ describe('every route of operators', () => {
       }
   })
 
-  it('gives a key of one tenant that names another in the query its own or nothing', async () => {
+  it('gives a key that names another tenant in the query only data of its own tenant', async () => {
     for (const { method, path } of routes) {
       if (method !== 'GET' || path.endsWith('/events')) continue
       const plain = await server.ask(pathOf(path), { key: 'k-ann' })
@@ -122,7 +122,7 @@ describe('every route of operators', () => {
       expect(asked.text, path).not.toMatch(/key:ben|"tenant":"beta"|Beta\.Only/)
       if (asked.status === 200) expect([path, plain.status]).toEqual([path, 200])
     }
-    // The same requests of beta's own key do show it, so there was something to see.
+    // Beta's own key does see it with the same requests, so the data exists.
     const own = await server.ask('/admin/usage?tenant=acme', { key: 'k-ben' })
     expect(own.text).toContain('key:ben')
     expect((await server.ask('/admin/calls/stats', { key: 'k-ben' })).text).not.toBe(
@@ -145,7 +145,7 @@ it('a tenant’s auditors do not learn the names of other tenants’ tools from 
   expect(await denials('k-ann')).not.toContain('Beta.')
 })
 
-it('a toolset with only another tenant’s tools answers as one that does not exist, and no hint names it', async () => {
+it('a toolset with only another tenant’s tools answers like an unknown one, and no hint names it', async () => {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   const ask = async (name: string, credential: string) =>
     await server.ask(`/mcp/${name}`, {
@@ -160,7 +160,7 @@ it('a toolset with only another tenant’s tools answers as one that does not ex
   expect((await ask('betas', 'k-ben')).status).not.toBe(404)
 })
 
-it('toolsets are shown to a viewer of one tenant without what they include and exclude', async () => {
+it('toolsets are shown to a viewer of one tenant without their include and exclude patterns', async () => {
   const listed = await server.ask('/admin/toolsets', { key: 'k-ann' })
   for (const toolset of listed.json.toolsets)
     expect([toolset.name, toolset.include, toolset.exclude]).toEqual([toolset.name, null, null])

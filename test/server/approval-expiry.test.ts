@@ -6,7 +6,7 @@ import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 
-describe('a question without an answer', () => {
+describe('an approval that is not decided in time', () => {
   let server: ApprovalServer
   beforeAll(async () => {
     server = await startApprovalServer({ approvals: { ...DEFAULT_APPROVAL_RULES, expiresAfterMs: 400 } })
@@ -42,7 +42,7 @@ describe('a question without an answer', () => {
   })
 })
 
-describe('a token that only shows', () => {
+describe('a read-only token', () => {
   it('OWP-67: resolves nothing: 403', async () => {
     const server = await startApprovalServer()
     const { id } = await server.park('inspect')
@@ -57,7 +57,7 @@ describe('a token that only shows', () => {
     await server.close()
   })
 
-  it('rule 23: a caller who may decide about others makes no link to its own call', async () => {
+  it('rule 23: a caller who may approve calls of others cannot create a link to its own call', async () => {
     const server = await startApprovalServer()
     const body = { request: { tool_id: 'Bank.Pay@1.0.0', call_id: 'own', input: {} } }
     const { json } = await server.ask('/tools/call', { as: 'eve', body })
@@ -70,7 +70,7 @@ describe('a token that only shows', () => {
 })
 
 describe('a server without credentials', () => {
-  it('rule 29: lets only the start token decide, on loopback too', async () => {
+  it('rule 29: accepts decisions only with the start token, on loopback too', async () => {
     const tool = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })
     const server = await startServer(testSettings({ tools: [tool] }), { graceMs: 0 })
     const call = () =>

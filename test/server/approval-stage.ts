@@ -51,7 +51,7 @@ export interface Asking {
   readonly headers?: Record<string, string>
 }
 
-/** A server with one tool that needs a yes, and one of a tier that no link may decide. */
+/** A server with one tool that needs approval, and one of a tier that no link may decide. */
 export async function startApprovalServer(
   changes: Partial<Settings> = {},
   settingsOf: typeof testSettings = testSettings,
@@ -67,7 +67,7 @@ export async function startApprovalServer(
     tools: [pay, shell],
     auth: AUTH,
     approvals: DEFAULT_APPROVAL_RULES,
-    // Whether it is built in this checkout decides nothing here: start links then lead to the pages of approvals.
+    // Off, so that start links lead to the approval pages whether or not the console is built in this checkout.
     console: { enabled: false },
     ...changes,
   })

@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const end of ending.splice(0).toReversed()) await end()
 })
 
-/** What a client that starts `collet mcp` has: two streams, and the person who reads the text of a result. */
+/** A client that starts `collet mcp` has only two streams and a user who reads the text of a result. */
 describe('approvals of collet mcp', () => {
   const ran: unknown[] = []
   const pay = sampleTool('Bank.Pay@1.0.0', (input) => ran.push(input), { policy: { approval: 'always' } })
@@ -59,7 +59,7 @@ describe('approvals of collet mcp', () => {
     return { pay: () => ask(PAY), end }
   }
 
-  /** Opens an address of the text as the person who may read the start token. */
+  /** Opens an address in the text as the user who can read the start token. */
   async function decide(dataFolder: string, text: string): Promise<string> {
     const address = new URL(ADDRESS.exec(text)?.[0] ?? '')
     const token = readFileSync(pagesTokenFileIn(dataFolder, address.origin), 'utf8').trim()
@@ -71,7 +71,7 @@ describe('approvals of collet mcp', () => {
     const { url } = (await made.json()) as { readonly url: string }
     const entered = await fetch(url, { redirect: 'manual' })
     const cookie = entered.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
-    // The cookie alone opens nothing: the address that the link leads to carries the session's own token.
+    // The cookie alone gives no access: the address after the redirect carries the token of the session.
     const place = new URL(entered.headers.get('location') ?? '', address)
     address.searchParams.set('session', place.searchParams.get('session') ?? '')
     const page = await (await fetch(address, { headers: { cookie } })).text()
@@ -83,7 +83,7 @@ describe('approvals of collet mcp', () => {
     return await done.text()
   }
 
-  it('have an address that decides, and the model gets the advice to call again with the same arguments', async () => {
+  it('have an address to decide at, and the model is advised to call again with the same arguments', async () => {
     const settings = openProject()
     const client = await startClient(settings)
     const text = await client.pay()
@@ -108,14 +108,14 @@ describe('approvals of collet mcp', () => {
     ending.splice(ending.indexOf(first.end), 1)
     await expect(fetch(here)).rejects.toThrow()
     expect(() => readFileSync(token)).toThrow()
-    // What waited at the first is decided at the second.
+    // An approval that waits at the first is decided at the second.
     expect(await decide(settings.dataFolder, other)).toContain('You approved this call')
     const before = ran.length
     await second.pay()
     expect(ran.length).toBe(before + 1)
   })
 
-  it('open no port for a client that never has to wait', async () => {
+  it('open no port for a client whose calls need no approval', async () => {
     const settings = openProject()
     await startClient(settings)
     expect(readdirSync(settings.dataFolder).filter((name) => name.startsWith('pages-token'))).toEqual([])

@@ -32,7 +32,7 @@ describe.each([
     return { ...parked, node: requested.nodeId as string, requested }
   }
 
-  it('rule 6: OTC answers 400 with where to look and the call id, then runs once after a yes', async () => {
+  it('rule 6: OTC answers 400 with the approval’s address and the call id, then runs once after approval', async () => {
     const before = server.ran.length
     const first = await server.pay('otc-1')
     expect([first.status, first.headers.get('collet-error-code')]).toEqual([400, 'approval_required'])
@@ -51,7 +51,7 @@ describe.each([
     expect(server.ran.length).toBe(before + 1)
   })
 
-  it('approvals:read sees who decided, when and why, without the input and without deciding', async () => {
+  it('approvals:read shows who decided, when and why, without the input, and cannot decide', async () => {
     const first = await server.pay('read-1')
     const { id } = first.json.missing_requirements.approval
     const path = `/admin/approvals/${id}`
@@ -82,7 +82,7 @@ describe.each([
     expect((await server.ask(path, { as: 'stranger' })).status).toBe(404)
   })
 
-  it('OpenTool gives the same data, without a key too, and runs after a yes', async () => {
+  it('OpenTool answers with equal data, without a key too, and runs after approval', async () => {
     const call = () =>
       server.ask('/opentool/call', {
         as: 'alice',
@@ -100,7 +100,7 @@ describe.each([
     expect([done.json.error, done.headers.get('collet-call-id')]).toEqual([null, data.call_id])
   })
 
-  it('OWP-64, OWP-65, OWP-72: openwop has events of the question, the decisions and the end, without content', async () => {
+  it('OWP-64, OWP-65, OWP-72: openwop has events of the request, the decisions and the end, without content', async () => {
     const { runId, node, requested } = await parkIn('wop-1')
     expect(requested).toMatchObject({
       type: 'interrupt.requested',
@@ -183,7 +183,7 @@ describe.each([
     expect(JSON.stringify(json)).not.toContain('key:alice')
   })
 
-  it('C7, C8: takes all three vocabularies, and refuses everything else with INVALID_RESUME_VALUE', async () => {
+  it('C7, C8: accepts all three vocabularies, and refuses everything else with INVALID_RESUME_VALUE', async () => {
     const words = [{ action: 'accept' }, { decision: 'granted' }, { decision: 'approved' }]
     for (const [index, resumeValue] of words.entries()) {
       const { runId, node } = await parkIn(`yes-${index}`)
@@ -279,9 +279,9 @@ function plain({ status, headers, text }: { status: number; headers: Headers; te
   return { status, headers: Object.fromEntries(headers), text }
 }
 
-describe('whom a call is for', () => {
-  it('T-27: approvers read whether the user is proven or only the caller’s word, and a yes is for one of them', async () => {
-    // A second key of the same principal, which may say for whom it acts.
+describe('the user of a call', () => {
+  it('OTC/T-27: approvers see whether the user is proven or only asserted by the caller, and approve exactly that', async () => {
+    // A second key of the same principal, which may assert users.
     const vouching = { id: 'alice', key: new Secret(VOUCHING), tenant: 'acme', scopes: ['users:assert'] }
     const auth = { ...AUTH, apiKeys: [...AUTH.apiKeys, vouching] }
     const server = await startApprovalServer({ auth })
@@ -311,7 +311,7 @@ describe('whom a call is for', () => {
       }
       expect(await pageOf(claimed)).toContain('<dt>User (claimed, not proven)</dt><dd>president</dd>')
       expect(await pageOf(asserted)).toContain('<dt>User</dt><dd>president</dd>')
-      // A yes to the caller's word is none to a proven user.
+      // Approval for an asserted user does not cover a proven one.
       await server.ask(`/admin/approvals/${claimed}/approve`, { as: 'bob', body: {} })
       expect((await pay('claimed', VOUCHING)).headers.get('collet-error-code')).toBe('key_conflict')
       expect((await pay('claimed', KEYS.alice)).json.result).toMatchObject({ success: true })
@@ -321,7 +321,7 @@ describe('whom a call is for', () => {
   })
 })
 
-describe('a question that was forged in the database', () => {
+describe('an approval that was forged in the database', () => {
   it('is refused, and reported to the operator in the audit stream without its content', async () => {
     const server = await startApprovalServer({}, sqliteSettings)
     try {

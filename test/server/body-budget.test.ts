@@ -39,7 +39,7 @@ describe('request bodies in flight', () => {
     expect((await metrics.render()).text).toContain('collet_limit_refusals_total{limit="body_bytes"} 1')
   })
 
-  it('count as they arrive: who announces much and sends little takes little', async () => {
+  it('count as they arrive: a large announced length with few bytes sent uses little of the budget', async () => {
     const { url, port } = await startApp({ maxBodyBytes: 100_000 })
     const sockets = await Promise.all(
       Array.from({ length: 10 }, async () => {
@@ -53,7 +53,7 @@ describe('request bodies in flight', () => {
     )
     expect((await post(url, '/tools/call', 90_000)).status).toBe(200)
     for (const socket of sockets) socket.destroy()
-    // A body that never comes to its end gives back what it held.
+    // A body that is never completed returns its share of the budget.
     for (let time = 0; time < 20; time += 1) {
       expect((await post(url, '/tools/call', 99_000)).status).toBe(200)
     }
@@ -71,7 +71,7 @@ describe('request bodies of several callers', () => {
     jwt: undefined,
   }
 
-  /** Sends most of a body and then nothing. */
+  /** Sends most of a body, then stalls. */
   async function startBody(port: number, key: string, bytes: number) {
     const socket = connect(port, '127.0.0.1').on('error', () => undefined)
     await once(socket, 'connect')
@@ -86,7 +86,7 @@ describe('request bodies of several callers', () => {
     return (await fetch(`${url}/tools/call`, { method: 'POST', headers, body })).status
   }
 
-  it('one key that holds all it can leaves room for others, of its tenant and of others', async () => {
+  it('one key at its limit leaves budget for other keys, of its tenant and of others', async () => {
     const metrics = createMetrics()
     const settings = { bodyLimitBytes: 10_000 }
     const { url, port } = await startApp({ auth: KEYS, settings, maxBodyBytes: 600_000, metrics })
@@ -106,7 +106,7 @@ describe('request bodies of several callers', () => {
     await expect.poll(() => call(url, 'k-greedy', 9_900)).toBe(200)
   })
 
-  it('one that does not go on is ended', async () => {
+  it('a stalled body is aborted', async () => {
     const { port } = await startApp({ auth: KEYS, timeouts: { bodyLookMs: 200 } })
     const stalled = await startBody(port, 'k-greedy', 50_000)
     const [answer] = await once(stalled, 'data')
@@ -114,7 +114,7 @@ describe('request bodies of several callers', () => {
     stalled.destroy()
   })
 
-  it('one that arrives slowly and steadily comes to its end', async () => {
+  it('a body that arrives slowly but steadily is completed', async () => {
     const { port } = await startApp({ auth: KEYS, timeouts: { bodyLookMs: 300 } })
     const slow = connect(port, '127.0.0.1')
     await once(slow, 'connect')
@@ -135,7 +135,7 @@ describe('request bodies of several callers', () => {
 })
 
 describe('connections', () => {
-  it('are bounded: one too many is closed at once, and there is room again when one leaves', async () => {
+  it('are bounded: an excess connection is closed at once, and a closed one makes room for another', async () => {
     const { port } = await startApp({ settings: { maxConnections: 2 } })
     const open = async () => {
       const socket = connect(port, '127.0.0.1').on('error', () => undefined)

@@ -42,7 +42,7 @@ async function listed(changes: Parameters<typeof startPrincipalsServer>[0] = {})
 }
 
 describe('GET /admin/sources', () => {
-  it('names entries of clients that reach a source without the server, and no value of them', async () => {
+  it('names client entries that bypass the server to reach a source, without their values', async () => {
     const json = await listed()
     expect(json.around).toEqual([
       {
@@ -53,7 +53,7 @@ describe('GET /admin/sources', () => {
     expect(JSON.stringify(json)).not.toContain('canary')
   })
 
-  it('reads no files of clients for a server that is published', async () => {
+  it('reads no client files on a published server', async () => {
     const publicUrl = 'https://tools.example'
     const { server: usual } = (await startAndStop()).settings
     expect((await listed({ server: { ...usual, publicUrl } })).around).toEqual([])

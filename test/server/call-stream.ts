@@ -7,10 +7,10 @@ export interface CallStream {
   readonly changes: readonly ChangedCall[]
   readonly left: readonly string[]
   readonly ready: { readonly missed: boolean } | undefined
-  /** Why the server ended it. */
+  /** The server's reason for ending the stream. */
   readonly end: { readonly code: string; readonly message: string } | undefined
   readonly isOver: boolean
-  /** Signs of life of a quiet stream. The server checks the credential before each. */
+  /** Keep-alive comments of an idle stream. The server checks the credential before each. */
   readonly keepAlives: number
   /** For `Last-Event-ID`. */
   readonly lastId: string | undefined

@@ -82,14 +82,14 @@ function startTokenOf({ startTokenFile }: RunningServer): string {
   return `Bearer ${readFileSync(startTokenFile, 'utf8').trim()}`
 }
 
-/** Each call as the stream showed it last: a look can fall between two changes of a call, which are then sent one by one. */
+/** The latest change of each call: when a poll falls between two changes of a call, they are sent separately. */
 const latestOf = ({ changes }: CallStream) => [
   ...new Map(changes.map((change) => [change.record, change])).values(),
 ]
 
 const toolsOf = (stream: CallStream): readonly string[] => latestOf(stream).map(({ tool }) => tool)
 
-/** Resolves when the stream has sent the end of this many calls, so that its cursor is behind all their changes. */
+/** Resolves when the stream has sent the end of this many calls, so that its cursor is past all their changes. */
 async function untilEnded(stream: CallStream, calls: number): Promise<void> {
   await vi.waitFor(() => expect(endedTools(stream)).toHaveLength(calls), PATIENCE)
 }
@@ -128,7 +128,7 @@ describe('GET /admin/calls/events', () => {
     ])
   })
 
-  it('is bounded by the tenant of its reader; the operator sees all', async () => {
+  it('is limited to the tenant of its reader; the operator sees all tenants', async () => {
     const own = await follow(server.url, { 'x-api-key': WATCH, query: 'tenant=other' })
     const all = await follow(server.url, { authorization: startTokenOf(server) })
     await call(server.url, 'Mail.Read', 't-1', BOB)
@@ -139,7 +139,7 @@ describe('GET /admin/calls/events', () => {
     expect(latestOf(own).map(({ tenant }) => tenant)).toEqual(['acme'])
   })
 
-  it('is for those who may list calls', async () => {
+  it('requires permission to list calls', async () => {
     expect((await follow(server.url, {})).status).toBe(401)
     expect((await follow(server.url, { 'x-api-key': ANN })).status).toBe(403)
     const head = await fetch(`${server.url}/admin/calls/events`, {
@@ -175,10 +175,10 @@ describe('GET /admin/calls/events', () => {
     expect(failed.left).toEqual([])
   })
 
-  it('goes on after the last event that arrived, and says when it cannot', async () => {
+  it('resumes after the last received event, and reports when it cannot', async () => {
     const first = await follow(server.url, { 'x-api-key': WATCH })
     await call(server.url, 'Mail.Read', 'l-1', ANN)
-    // Calls of the stories before this one may still arrive.
+    // Calls of earlier tests may still arrive.
     await vi.waitFor(() => expect(endedTools(first)).toContain('Mail.Read@1.0.0'), PATIENCE)
     await first.close()
     await call(server.url, 'Mail.Send', 'l-2', ANN)
@@ -186,7 +186,7 @@ describe('GET /admin/calls/events', () => {
     const next = await follow(server.url, { 'x-api-key': WATCH, 'last-event-id': first.lastId ?? '' })
     await untilEnded(next, 2)
     expect(next.ready).toEqual({ missed: false })
-    // In the order in which it happened.
+    // In the order of the changes.
     expect(toolsOf(next)).toEqual(['Mail.Send@1.0.0', 'Bank.Fail@1.0.0'])
     for (const odd of ['nonsense', '99999.1-1', '1.99-5', '-1', '1.1-1.'.repeat(300)]) {
       const lost = await follow(server.url, { 'x-api-key': WATCH, 'last-event-id': odd })
@@ -194,7 +194,7 @@ describe('GET /admin/calls/events', () => {
     }
   })
 
-  it('ends when the credential does', async () => {
+  it('ends when the credential is revoked', async () => {
     const ask = async (method: string, path: string, body?: object) =>
       await fetch(`${server.url}${path}`, {
         method,
@@ -260,7 +260,7 @@ describe('GET /admin/calls/stats', () => {
     expect((await stats('since=2020-01-01T00:00:00Z&until=2021-01-01T00:00:00Z')).buckets).toEqual([])
     expect(await stats('since=2022-01-01T00:00:00Z&until=2021-01-01T00:00:00Z')).toHaveProperty('message')
     expect(await stats('buckets=0')).toHaveProperty('message')
-    // Buckets begin at round times, whenever the span does: a call stays in its bucket.
+    // Buckets begin at round times, independent of the span's start, so a call stays in its bucket.
     for (const ago of [61_000, 67_001, 73_500, 3_500_000]) {
       const { bucket_ms: bucketMs = 0, buckets = [] } = await stats(
         `since=${new Date(Date.now() - ago).toISOString()}`,
@@ -277,7 +277,7 @@ describe('GET /admin/calls/stats', () => {
 describe('the feed of calls', () => {
   const signal = new AbortController().signal
 
-  it('looks at the store once for all of its readers, and not at all for none', async () => {
+  it('polls the store once for all of its readers, and not at all without readers', async () => {
     const store = openSqliteStore({ path: ':memory:', masterKey: Buffer.alloc(32, 7) })
     let looks = 0
     const counted = {
@@ -298,7 +298,7 @@ describe('the feed of calls', () => {
     const taken = Promise.all(readers.map((reader) => reader.take(5_000, signal)))
     await vi.advanceTimersByTimeAsync(300)
     const pages = await taken
-    // Two commits, and one change to tell: the call as it is now.
+    // Two commits, but one change to send: the current state of the call.
     for (const { changed } of pages)
       expect(changed).toMatchObject([
         { call: { record: 'r', state: 'succeeded' }, events: ['call.claimed', 'call.succeeded'] },
@@ -331,7 +331,7 @@ describe('calls of several servers', () => {
       await untilEnded(first, 3)
       await first.close()
       await Promise.all([0, 1, 2].map((n) => call(replicas.url(n), 'Bank.Fail', `q-${n}`, ANN)))
-      // A writer that the cursor does not know yet.
+      // A writer that is not in the cursor yet.
       const late = await replicas.start()
       await call(late.url, 'Mail.Read', 'q-3', ANN)
       const next = await follow(replicas.url(1), { 'x-api-key': WATCH, 'last-event-id': first.lastId ?? '' })

@@ -84,8 +84,8 @@ async function admin({ url, startTokenFile }: RunningServer, method: string, pat
   return await response.json()
 }
 
-describe('a program that is another one than was listed', () => {
-  it('rule 32: is seen by a refresh, which starts it anew, and calls then meet the same program', async () => {
+describe('a program that changed after it was listed', () => {
+  it('rule 32: is noticed by a refresh, which restarts it, and later calls use that process', async () => {
     const { server, change, calls } = await start()
     const before = await call(server, 'search')
     expect(before.success).toBe(true)
@@ -105,9 +105,9 @@ describe('a program that is another one than was listed', () => {
     expect(after.value).not.toEqual(before.value)
   }, 30_000)
 
-  it('rule 32: gets no call before it was compared with the pin, and what it offers then waits for a decision', async () => {
+  it('rule 32: gets no call before its tools are compared with the pins, and changed tools wait for a decision', async () => {
     const { server, change, calls } = await start()
-    // The first process for calls is started after the change; the one that was listed still lives.
+    // The first process for calls starts after the change; the process that listed the tools is still alive.
     change(POISON)
     const refused = await call(server, 'send')
     expect(refused).toMatchObject({ success: false, error: { can_retry: true } })
@@ -119,7 +119,7 @@ describe('a program that is another one than was listed', () => {
       .toBe(2)
   }, 30_000)
 
-  it('other words are no reason to refuse, and tools that only read are called as they were accepted', async () => {
+  it('a changed description blocks no tool, and read-only tools are called as accepted', async () => {
     const { server, change, calls } = await start({ tools: { search: { safetyTier: 'read' } } })
     change(tool('search', 'Finds mail, and more.', { minLength: 3 }), tool('send', 'Sends mail at once.'))
     expect((await call(server, 'send')).success).toBe(true)

@@ -38,7 +38,7 @@ async function open() {
 }
 
 describe('a tool whose scope no caller can hold', () => {
-  it('shows it in the list, in the filter, in a call and in the counts', async () => {
+  it('is reported in the list, in the filter, in a call and in the counts', async () => {
     const { server, run } = await open()
     expect(server.counts()).toMatchObject({ tools: 3, closed: 1 })
     const listed = await run('tools', '--needs', 'scope')
@@ -54,8 +54,8 @@ describe('a tool whose scope no caller can hold', () => {
   })
 })
 
-describe('a tool that needs a provider which the config does not have', () => {
-  it('is named at the start and, with the lines to write, on the page of its challenge', async () => {
+describe('a tool that needs a provider missing from the config', () => {
+  it('is reported at the start and, with the config lines to add, on the page of its challenge', async () => {
     const { server, run } = await open()
     expect(server.warnings.join()).toContain(
       'Git.Hub needs github, and the config has no oauth.providers.github',

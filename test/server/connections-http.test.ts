@@ -70,13 +70,13 @@ describe('the check of a source', () => {
   }
   const answering = (listener: RequestListener) => listen(createHttp(listener))
 
-  it('ends at a name that does not resolve', async () => {
+  it('stops at a name that does not resolve', async () => {
     const { ok, ends, advice } = await checked({ type: 'mcp', url: 'http://nowhere.invalid/mcp' })
     expect([ok, ends[0], ends[1]]).toEqual([false, 'resolve failed', 'connect not_reached'])
     expect(advice).toContain('Check the spelling of nowhere.invalid')
   })
 
-  it('ends at an untrusted certificate', async () => {
+  it('stops at an untrusted certificate', async () => {
     const { cert, key } = makeSelfSigned('127.0.0.1', Date.now())
     const port = await listen(createHttps({ cert, key }, (_request, response) => response.end()))
     const { ends, says, advice } = await checked({ type: 'mcp', url: `https://127.0.0.1:${port}/mcp` })
@@ -88,7 +88,7 @@ describe('the check of a source', () => {
     expect(advice).toContain('Renew the certificate')
   })
 
-  it('ends at a handshake in another language, and never shows the credential it tried', async () => {
+  it('stops at a handshake in another protocol, and never shows the credential that it sent', async () => {
     const port = await answering((_request, response) => response.end('<h1>hello</h1>'))
     const headers = { Authorization: 'Bearer the-very-secret' }
     const found = await checked({ type: 'mcp', url: `http://127.0.0.1:${port}/mcp?key=hidden`, headers })
@@ -96,14 +96,14 @@ describe('the check of a source', () => {
     expect(JSON.stringify(found)).not.toContain('the-very-secret')
   })
 
-  it('ends at a program that is not there, or that does not list its tools', async () => {
+  it('stops at a missing program, or one that does not list its tools', async () => {
     const absent = await checked({ type: 'mcp', command: 'no-such-program-anywhere' })
     expect(absent.ends).toEqual(['program failed', 'list not_reached', 'definitions not_reached'])
     const mute = await checked({ type: 'mcp', command: process.execPath, args: ['-e', 'process.exit(3)'] })
     expect(mute.ends).toEqual(['program done', 'list failed', 'definitions not_reached'])
   })
 
-  it('goes to the end where everything works; sources are shown without what may be a secret', async () => {
+  it('completes where everything works; sources are shown without possible secrets', async () => {
     const program = new URL('../cli/small-mcp-server.mjs', import.meta.url).pathname
     const { ask } = await start({
       sources: new Map([
@@ -130,7 +130,7 @@ describe('the check of a source', () => {
   })
 })
 
-describe('a look before a source is added', () => {
+describe('probing a source before it is added', () => {
   it('streams each line of the program, and ends it when its reader disconnects', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-probe-'))
     closing.push(() => rmSync(folder, { recursive: true }))
@@ -150,7 +150,7 @@ describe('a look before a source is added', () => {
     await expect.poll(() => isAlive(pid), { timeout: 20_000 }).toBe(false)
   })
 
-  it('is in the journal before anything runs, and runs a program that ends well once', async () => {
+  it('is recorded in the journal before anything runs, and runs a successful program once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-probe-'))
     closing.push(() => rmSync(folder, { recursive: true }))
     const file = join(folder, 'runs')
@@ -197,7 +197,7 @@ describe('a look before a source is added', () => {
     expect(message.endsWith(words), message).toBe(true)
   })
 
-  it('finds what a document is, and refuses what is no target', async () => {
+  it('detects the kind of a document, and refuses invalid targets', async () => {
     const document = { openapi: '3.1.0', info: { title: 'Greetings', version: '1' }, paths: {} }
     const port = await listen(
       createHttp((_request, response) =>
@@ -257,7 +257,7 @@ describe('providers', () => {
       },
     })
 
-  it('are listed with what their tools need, and each caller sees its own connections', async () => {
+  it('are listed with the scopes their tools need, and each caller sees its own connections', async () => {
     const { ask } = await begin()
     const token = {
       principal: 'key:boss',
@@ -276,7 +276,7 @@ describe('providers', () => {
     expect((await listed(KEYS.far)).providers[0].connections).toEqual([])
   })
 
-  it('are connected for oneself; for others it takes a scope, and never beyond the own tenant', async () => {
+  it('are connected by callers for themselves; for others only with a scope, and only in their own tenant', async () => {
     const { ask } = await begin()
     const connect = (as: string | undefined, body: object, id = 'mail') =>
       ask('POST', `/admin/providers/${id}/connect`, { ...(as === undefined ? {} : { as }), body })

@@ -19,14 +19,14 @@ describe('a word of a command', () => {
     expect(seen).toBe(`${word}|`)
   })
 
-  it('is as it was written where nothing in it means anything', () => {
+  it('is not quoted where it has no special characters', () => {
     for (const plain of ['Gmail.Send', 'key:ann', '30m', 'a=b', '--for', 'ann@example.com'])
       expect(quoted(plain)).toBe(plain)
     expect(quoted('=ls')).toBe("'=ls'")
     expect(quoted('Gmail.*')).toBe("'Gmail.*'")
   })
 
-  it('is cut out of a program to import as the server cuts it', () => {
+  it('is split from an imported command line as the server splits it', () => {
     expect(importCommand('https://example.com/mcp?a=1&b=2')).toBe(
       "collet import 'https://example.com/mcp?a=1&b=2'",
     )

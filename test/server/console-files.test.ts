@@ -39,7 +39,7 @@ async function start(changes: Partial<Settings> = {}, consoleFolder = folder): P
   return server
 }
 
-/** The target goes out as it is written, which `fetch` would tidy up. */
+/** Sends the target unchanged; `fetch` would normalise it. */
 async function rawGet({ url }: RunningServer, target: string, ...headers: readonly string[]) {
   const { port, host } = new URL(url)
   const text = request([`GET ${target} HTTP/1.1`, `Host: ${host}`, 'Connection: close', ...headers])
@@ -91,7 +91,7 @@ describe('the files of the console', () => {
     }
   })
 
-  it('hashed files are kept for ever, others are asked for again, and each says what it is', async () => {
+  it('hashed files are cached forever, others are revalidated, and each has its content type', async () => {
     const headersOf = async (path: string) => {
       const { status, headers } = await get(`/console/${path}`)
       return [status, headers.get('content-type'), headers.get('cache-control')]
@@ -103,7 +103,7 @@ describe('the files of the console', () => {
     expect(await headersOf('theme.js')).toEqual([200, 'text/javascript; charset=utf-8', 'no-cache'])
   })
 
-  it('are compressed for those who take it', async () => {
+  it('are compressed for clients that accept it', async () => {
     const ask = (accepted: string, path = '/console/assets/main-1a2b.js') =>
       rawGet(server, path, `Accept-Encoding: ${accepted}`)
     for (const accepted of ['gzip', 'br, gzip', 'GZIP;q=0.5', 'deflate , gzip ; q=1']) {
@@ -130,7 +130,7 @@ describe('the files of the console', () => {
     ).toBeUndefined()
   })
 
-  it('no path leads anywhere else', async () => {
+  it('no path leads out of the folder', async () => {
     const paths = [
       ...[
         '/console/../secret.txt',
@@ -161,11 +161,11 @@ describe('the files of the console', () => {
     for (const path of paths) {
       const { status, bytes } = await rawGet(server, path)
       const text = bytes.toString()
-      // A trailing slash leads to the same path without it.
+      // A trailing slash redirects to the path without it.
       if (path.endsWith('/')) expect([path, status]).toEqual([path, 308])
       if (status === 308) continue
       expect([path, text.includes('outside'), text.includes('root:')]).toEqual([path, false, false])
-      // A place that the page does not know is for the page to say.
+      // The page itself reports an unknown address below /console.
       expect([path, status === 200 ? text.includes('<base href="/console/">') : status >= 400]).toEqual([
         path,
         true,
@@ -183,7 +183,7 @@ describe('the files of the console', () => {
     expect([head.status, await head.text()]).toEqual([200, ''])
   })
 
-  it('an unknown address: a page for people, a sentence for programs', async () => {
+  it('an unknown address: an HTML page for browsers, a sentence for programs', async () => {
     for (const path of ['/a/b/c/d', '/calls/rec-1/more', '/none.txt', '/assets/none.js']) {
       const response = await get(`/console${path}`, HTML)
       expect([path, response.status, response.headers.get('cache-control')]).toEqual([path, 404, 'no-store'])
@@ -195,7 +195,7 @@ describe('the files of the console', () => {
     expect([posted.status, await posted.json()]).toEqual([404, { message: 'There is nothing at this path.' }])
   })
 
-  it('people who open the address are led there, programs get the addresses', async () => {
+  it('browsers that open the root are redirected to the console, programs get the addresses', async () => {
     const led = await get('/', HTML)
     expect([led.status, led.headers.get('location'), led.headers.get('vary')]).toEqual([
       303,
@@ -219,7 +219,7 @@ describe('the files of the console', () => {
   })
 })
 
-it('works below a path of a proxy', async () => {
+it('works below a path prefix of a proxy', async () => {
   const { server: settings } = testSettings({ dataFolder: root })
   const server = await start({ server: { ...settings, publicUrl: 'http://127.0.0.1:7300/tools&co/' } })
   expect(await (await fetch(`${server.url}/console/calls`)).text()).toContain(
@@ -241,7 +241,7 @@ it('a copy that was built without the console reports it, and finds the console 
   expect((await fetch(server.url, { headers: HTML, redirect: 'manual' })).status).toBe(303)
 })
 
-it('is not there where it is turned off', async () => {
+it('is not served where it is turned off', async () => {
   const server = await start({ console: { enabled: false } })
   expect((await fetch(`${server.url}/console`)).status).toBe(404)
   const page = await fetch(server.url, { headers: HTML, redirect: 'manual' })

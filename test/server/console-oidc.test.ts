@@ -26,7 +26,7 @@ afterEach(async () => {
 
 type Issuer = NonNullable<Settings['auth']['issuers']>[number]
 
-/** A server whose people sign in at a real provider, which issues opaque access tokens unless the request names a resource. */
+/** A server whose users sign in at a real provider, which issues opaque access tokens unless the request names a resource. */
 async function start(
   given: AuthorizationServerOptions = {},
   { audience = 'collet', scopes = [] as string[], roles = undefined as readonly string[] | undefined } = {},
@@ -60,11 +60,11 @@ async function start(
   return { provider, server }
 }
 
-/** What a page makes and keeps before it leaves. */
-const WAY = 'a'.repeat(40)
+/** The value that a page creates and keeps before it leaves for the provider. */
+const PAGE_NONCE = 'a'.repeat(40)
 
 async function signIn(browser: Browser, server: RunningServer, to = '/console') {
-  const query = `way=${WAY}&to=${encodeURIComponent(to)}`
+  const query = `way=${PAGE_NONCE}&to=${encodeURIComponent(to)}`
   const page = await browser.visit(`${server.url}/console/sign-in?${query}`, { login: 'ann' })
   const [url = '', fragment = ''] = page.url.split('#')
   const brought = new URLSearchParams(fragment)
@@ -83,20 +83,20 @@ async function statuses(browser: Browser, server: RunningServer, csrf: string) {
   return [list.status, keys.status]
 }
 
-it('signs in with the ID token where access tokens are opaque, as the principal that auth.issuers says', async () => {
+it('signs in with the ID token where access tokens are opaque, as the principal from auth.issuers', async () => {
   const { provider, server } = await start({ claims: { groups: ['keeper'] } }, { roles: ['groups'] })
   const browser = new Browser()
   expect((await sessionOf(browser, server)).server.signIn.oidc).toBe(new URL(provider.issuer).host)
   const arrived = await signIn(browser, server, '/console/calls?status=error')
   expect([arrived.status, arrived.url]).toEqual([200, `${server.url}/console/calls?status=error`])
-  expect(arrived.way).toBe(WAY)
+  expect(arrived.way).toBe(PAGE_NONCE)
   expect((await sessionOf(browser, server)).principal).toBe(null)
   const { principal, csrf, expiresAt } = await sessionOf(browser, server, arrived.token)
   expect(principal).toEqual({
     ...{ id: `jwt:${provider.issuer}#ann`, name: 'ann', tenant: 'default', isOperator: false },
     scopes: ['admin:keys'],
   })
-  // As long as the token, which is ten minutes.
+  // As long as the token is valid: ten minutes.
   expect(Date.parse(expiresAt)).toBeLessThanOrEqual(Date.now() + 600_000)
   expect(await statuses(browser, server, csrf)).toEqual([200, 200])
   const departed = browser.visited.find((url) => url.startsWith(`${provider.issuer}/auth?`)) ?? ''
@@ -107,7 +107,7 @@ it('signs in with the ID token where access tokens are opaque, as the principal 
   ])
 })
 
-it('prefers an access token that callers could send, with its scopes', async () => {
+it('prefers an access token that is valid for API calls, with its scopes', async () => {
   const resource = { uri: RESOURCE, scope: 'admin:keys' }
   const { server } = await start({ resource }, { audience: RESOURCE, scopes: ['admin:keys'] })
   const browser = new Browser()
@@ -117,7 +117,7 @@ it('prefers an access token that callers could send, with its scopes', async () 
   expect(await statuses(browser, server, csrf)).toEqual([200, 200])
 })
 
-it('says what to change when auth.issuers takes neither token, and when the token is too long for a browser', async () => {
+it('explains what to change when auth.issuers accepts neither token, or the token is too long for a browser', async () => {
   const wrong = await start({}, { audience: 'another' })
   const refused = await signIn(new Browser(), wrong.server)
   expect(refused.status).toBe(403)
@@ -130,7 +130,7 @@ it('says what to change when auth.issuers takes neither token, and when the toke
   expect([tooLong.status, tooLong.text.includes('too long to be kept by a browser')]).toEqual([502, true])
 })
 
-it('a return that began elsewhere, again, or not at all signs no user in, and redirects to no other site', async () => {
+it('a return that was started elsewhere, repeated or never started signs no user in, and redirects to no other site', async () => {
   const { server } = await start()
   const [ann, eve] = [new Browser(), new Browser()]
   let callback = ''
@@ -139,7 +139,7 @@ it('a return that began elsewhere, again, or not at all signs no user in, and re
     callback = url
     return true
   }
-  await eve.visit(`${server.url}/console/sign-in?way=${WAY}`, { login: 'eve', stopsAt })
+  await eve.visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}`, { login: 'eve', stopsAt })
   expect(callback).toContain('code=')
   const tries = [
     await ann.get(callback),
@@ -150,7 +150,7 @@ it('a return that began elsewhere, again, or not at all signs no user in, and re
   for (const { status, headers } of tries)
     expect([status, headers.getSetCookie().join().includes('collet_session')]).toEqual([400, false])
   const again = new Browser()
-  await again.visit(`${server.url}/console/sign-in?way=${WAY}`, { login: 'eve', stopsAt })
+  await again.visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}`, { login: 'eve', stopsAt })
   expect((await again.get(callback)).status).toBe(303)
   expect((await again.get(callback)).headers.getSetCookie().join()).not.toContain('collet_session_')
   for (const to of [
@@ -166,7 +166,7 @@ it('a return that began elsewhere, again, or not at all signs no user in, and re
 
 const portOf = ({ url }: RunningServer) => new URL(url).port
 
-it('is begun by a page alone, which knows its way again: a browser that only follows an address stays out', async () => {
+it('can only be started by a page, which recognises its own return: following an address does not sign in', async () => {
   const { server } = await start()
   const browser = new Browser()
   for (const way of ['', '?way=', '?way=short', `?way=${encodeURIComponent('<'.repeat(30))}`]) {
@@ -176,7 +176,7 @@ it('is begun by a page alone, which knows its way again: a browser that only fol
   expect(browser.cookiesOf(server.url).size).toBe(0)
 })
 
-it('two tabs, and two servers on one host, sign in beside each other, and nothing of the way stays in the browser', async () => {
+it('two tabs, and two servers on one host, sign in independently, and leave no sign-in state in the browser', async () => {
   const [first, second] = [await start(), await start()]
   const browser = new Browser()
   const callbacks: string[] = []
@@ -186,11 +186,11 @@ it('two tabs, and two servers on one host, sign in beside each other, and nothin
     return true
   }
   const leave = async ({ server }: typeof first, to: string) =>
-    await browser.visit(`${server.url}/console/sign-in?way=${WAY}&to=${to}`, { login: 'ann', stopsAt })
+    await browser.visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}&to=${to}`, { login: 'ann', stopsAt })
   await leave(first, '/console/calls')
   await leave(first, '/console/settings')
   await leave(second, '/console/approvals')
-  // A real browser has one jar for all ports of a host, so their number is in each name.
+  // A real browser shares cookies between all ports of a host, so each cookie name contains the port.
   for (const { server } of [first, second])
     for (const name of browser.cookiesOf(server.url).keys()) expect(name).toContain(`-${portOf(server)}-`)
   const arrived = []
@@ -201,17 +201,17 @@ it('two tabs, and two servers on one host, sign in beside each other, and nothin
     expect([...browser.cookiesOf(server.url).keys()]).toEqual([`collet_session_${portOf(server)}`])
 })
 
-it('a browser that begins again and again keeps a few ways open, the last of which still leads in', async () => {
+it('a browser that starts many sign-ins keeps a few pending, and the last one still succeeds', async () => {
   const { server } = await start()
   const browser = new Browser()
-  for (let nth = 0; nth < 12; nth += 1) await browser.get(`${server.url}/console/sign-in?way=${WAY}`)
+  for (let nth = 0; nth < 12; nth += 1) await browser.get(`${server.url}/console/sign-in?way=${PAGE_NONCE}`)
   expect(browser.cookiesOf(server.url).size).toBe(5)
   expect((await signIn(browser, server)).url).toBe(`${server.url}/console`)
 })
 
-it('an identity provider that is away, or that says no, is said so', async () => {
+it('an identity provider that is unreachable or refuses is reported as such', async () => {
   const { provider, server } = await start()
-  const denied = await new Browser().visit(`${server.url}/console/sign-in?way=${WAY}`, {
+  const denied = await new Browser().visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}`, {
     login: 'ann',
     denies: true,
   })
@@ -223,11 +223,11 @@ it('an identity provider that is away, or that says no, is said so', async () =>
   }
   const fresh = await start()
   fresh.provider.intercept = provider.intercept
-  const away = await new Browser().get(`${fresh.server.url}/console/sign-in?way=${WAY}`)
+  const away = await new Browser().get(`${fresh.server.url}/console/sign-in?way=${PAGE_NONCE}`)
   expect([away.status, away.text.includes('did not answer as expected')]).toEqual([502, true])
 })
 
-it('docs/recipes/single-sign-on.md: with its config people sign in, and their groups say what they may do', async () => {
+it('docs/recipes/single-sign-on.md: with its config users sign in, and their groups determine their permissions', async () => {
   const [block] = readBlocks('docs/recipes/single-sign-on.md').filter(({ language }) => language === 'json')
   for (const [group, may] of [
     ['platform', [200, 200]],

@@ -67,7 +67,7 @@ class Browser {
     return { status: response.status, headers: response.headers, set, text, json }
   }
 
-  /** Signs in with a key, or opens a start link, and learns its token as the page does. */
+  /** Signs in with a key, or opens a start link, and reads its token as the page does. */
   async signIn(way: { readonly key: string } | { readonly link: string }) {
     const answer =
       'key' in way
@@ -121,7 +121,7 @@ describe('signing in to the console of a server with keys', () => {
     })
   })
 
-  it('a key signs in, and the browser may do what the key may, on protocols and for operators alike', async () => {
+  it('a key signs in, and the browser has the permissions of the key, on protocols and operator routes', async () => {
     const ann = new Browser(server.url)
     expect(await ann.statuses()).toEqual([401, 401])
     const { status, json, set } = await ann.signIn({ key: ` ${KEY} ` })
@@ -145,7 +145,7 @@ describe('signing in to the console of a server with keys', () => {
     expect(called.json.result).toMatchObject({ success: true })
   })
 
-  it('the cookie alone opens no data, nor does it from another site', async () => {
+  it('the cookie alone gives no access to data, from this site or another', async () => {
     const ann = new Browser(server.url)
     await ann.signIn({ key: KEY })
     for (const site of ['cross-site', 'same-site', 'none'])
@@ -164,7 +164,7 @@ describe('signing in to the console of a server with keys', () => {
     expect(await ann.statuses()).toEqual([401, 401])
   })
 
-  it('refuses wrong keys, and what is no key', async () => {
+  it('refuses wrong keys and malformed ones', async () => {
     const eve = new Browser(server.url)
     const wrong = await eve.ask('/console/session', { body: { key: 'guess' } })
     expect([wrong.status, wrong.set]).toEqual([401, null])
@@ -222,7 +222,7 @@ describe('signing in to the console of a server with keys', () => {
       303,
       '/console/approvals/abc-1',
     ])
-    // A link that is opened while signed in is used up: it lets no other browser in.
+    // A link that is opened while signed in is used up: no other browser can sign in with it.
     const next = await new Browser(server.url).ask(link.json.url.slice(server.url.length))
     expect([next.status, next.set]).toEqual([410, null])
     const token = new Browser(server.url)
@@ -232,7 +232,7 @@ describe('signing in to the console of a server with keys', () => {
   })
 })
 
-describe('another program on this host, which browsers send the cookie to', () => {
+describe('another program on this host, which also receives the cookie', () => {
   let server: RunningServer
   beforeAll(async () => {
     server = await start({ auth: AUTH }, sqliteSettings)
@@ -240,7 +240,7 @@ describe('another program on this host, which browsers send the cookie to', () =
   afterAll(closeAll)
 
   it.each(['key', 'operator'] as const)(
-    'gets nothing by the cookie of a session of kind %s',
+    'gets no access with the cookie of a session of kind %s',
     async (kind) => {
       const link = async () => {
         const headers = { authorization: `Bearer ${startTokenOf(server)}` }
@@ -254,7 +254,7 @@ describe('another program on this host, which browsers send the cookie to', () =
       thief.cookie = person.cookie
       const told = await thief.ask('/console/session')
       expect(told.json).toMatchObject({ principal: null, csrf: null, expiresAt: null })
-      // The description of the routes is the same for everyone and holds no data.
+      // The description of the routes is equal for all callers and contains no data.
       const admin = server.routes.filter(
         ({ path }) => path.startsWith('/admin/') && path !== '/admin/openapi.json',
       )
@@ -268,7 +268,7 @@ describe('another program on this host, which browsers send the cookie to', () =
       for (const path of ['/console', '/console/calls', '/approvals', '/approvals/x', '/sign-in/x', '/'])
         expect((await thief.ask(path)).text).not.toContain(person.csrf)
       expect((await thief.ask('/console/session', { method: 'DELETE' })).status).toBe(403)
-      // A token made up from the other kind does not fit either.
+      // A token derived from the other kind is refused too.
       thief.csrf = person.csrf.replace(/^\w+/, kind === 'key' ? 'operator' : 'key')
       expect((await thief.ask('/admin/keys')).status).toBe(401)
     },
@@ -278,7 +278,7 @@ describe('another program on this host, which browsers send the cookie to', () =
 describe('a server without keys', () => {
   afterEach(closeAll)
 
-  it('lets every visitor look and call, and asks for a sign-in to manage', async () => {
+  it('lets every visitor read and call tools, and requires a sign-in to manage', async () => {
     const server = await start()
     const browser = new Browser(server.url)
     expect((await browser.ask('/console/session')).json).toMatchObject({
@@ -316,7 +316,7 @@ describe('a server without keys', () => {
     }
   })
 
-  it('where others reach it there are no links, and no start token signs a browser in', async () => {
+  it('has no sign-in links where other machines can reach it, and no start token signs a browser in', async () => {
     const { server } = testSettings()
     const published = { ...server, publicUrl: 'https://tools.example.com' }
     const reached = await start({ auth: AUTH, server: published })
@@ -330,7 +330,7 @@ describe('a server without keys', () => {
     expect(set).toMatch(/^__Host-collet_session_443=.*; Secure$/)
   })
 
-  it('without a console there are no sessions of it', async () => {
+  it('has no console sessions when the console is off', async () => {
     const server = await start({ console: { enabled: false } })
     const browser = new Browser(server.url)
     for (const path of ['/console', '/console/session', '/console/catalog'])
@@ -338,13 +338,13 @@ describe('a server without keys', () => {
   })
 })
 
-it('replicas on one PostgreSQL share sessions, and their end', async () => {
+it('replicas on one PostgreSQL share sessions and sign-outs', async () => {
   const { server } = testSettings()
   const shared = {
     auth: AUTH,
     store: await createDatabase('console_sessions'),
     masterKey: randomBytes(32),
-    // What browsers see of all of them: the name of the cookie has its port.
+    // The address that browsers see for all replicas: its port is in the cookie name.
     server: { ...server, publicUrl: 'http://127.0.0.1:7300' },
   }
   try {
@@ -362,7 +362,7 @@ it('replicas on one PostgreSQL share sessions, and their end', async () => {
       [401, 401],
       [401, 401],
     ])
-    // Each has a start token of its own.
+    // Each replica has its own start token.
     const operator = new Browser(one.url)
     await operator.signIn({ link: one.signInUrl ?? '' })
     expect((await operator.ask('/admin/keys')).status).toBe(200)

@@ -12,7 +12,7 @@ import { key, TOOLS } from './principals-server.ts'
 
 const SHARED = 'canary-shared-secret-0123456789abcdef'
 
-/** Every way a credential can go right or wrong, and every place where it must not be found afterwards. */
+/** Sends credentials of every kind, valid and invalid, and searches every place where none may be found afterwards. */
 describe('a credential', () => {
   it('OTC-103, OTS-49, OWP-24: is in no answer, log line, metric, journal, audit line or file', async () => {
     const lines: string[] = []

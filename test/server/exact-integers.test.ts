@@ -93,7 +93,7 @@ it.each([
   '9007199254740991',
   '-9007199254740992',
   '10000000000000000000',
-  // What programs with doubles print for one of them.
+  // The spelling that programs with doubles print for one of them.
   '32428471466945070',
   '0.12345678901234567890',
   '1.5e300',

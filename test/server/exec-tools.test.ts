@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), 'collet-exec-'))
 const ran: string[] = []
 let held = Promise.withResolvers<void>()
 
-/** A shell, in code of this server and behind an upstream. */
+/** A shell tool, served in-process and from an upstream. */
 function shell(id: string, where: string) {
   return tool({
     id,
@@ -172,7 +172,7 @@ describe('OWP-31: a tool of tier exec is catalogued as a host extension', () => 
   })
 
   it.each(IDS)(
-    '%s waits for a person: nothing runs, and the call is not run again',
+    '%s waits for approval: nothing runs, and the call is not repeated',
     async (_what, toolId, name) => {
       const before = ran.length
       for (const tool_id of [toolId, name, toolId]) {
@@ -184,7 +184,7 @@ describe('OWP-31: a tool of tier exec is catalogued as a host extension', () => 
   )
 })
 
-describe('a tool of tier exec is held to the rules of commands', () => {
+describe('a tool of tier exec follows the rules of commands', () => {
   it.each(IDS)('rule 23: a link shows a call of %s and does not decide it', async (_what, _toolId, name) => {
     const { id } = (await call(server, 'link', name)).json.missing_requirements.approval
     const made = await operate(`${id}/link`, { approver: 'carol' })
@@ -208,7 +208,7 @@ describe('a tool of tier exec is held to the rules of commands', () => {
         timeout: 10_000,
       })
       expect(ran.slice(before).join()).toContain(runs === 0 ? '' : '1 claimed')
-      // The disk as a crash would leave it now.
+      // A copy of the disk as a crash at this moment would leave it.
       const crashed = `crashed-${name}`
       cpSync(join(folder, 'near'), join(folder, crashed), { recursive: true })
       const next = await serveNear(crashed)

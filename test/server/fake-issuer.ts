@@ -1,12 +1,12 @@
 import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, SignJWT } from 'jose'
 
-/** An OpenID Connect issuer without a socket: its documents, its keys, and how often it was asked. */
+/** An OpenID Connect issuer without a socket: its documents, its keys, and a count of its requests. */
 export class FakeIssuer {
   readonly url: string
   readonly asked: string[] = []
-  /** Members that take the place of those of the discovery document. */
+  /** Members that replace those of the discovery document. */
   discovery: object = {}
-  /** What its key set says besides its own keys. */
+  /** Additional entries of its key set. */
   foreignKeys: unknown[] = []
   answer: ((url: string) => Response | Promise<Response>) | undefined
   readonly #pairs = new Map<string, { readonly pair: GenerateKeyPairResult; readonly alg: string }>()
@@ -38,7 +38,7 @@ export class FakeIssuer {
       .sign(found.pair.privateKey)
   }
 
-  /** To be handed in where the server would ask the network. */
+  /** Replaces the server's `fetch`. */
   readonly fetch: typeof fetch = async (input) => {
     const url = String(input)
     this.asked.push(url)

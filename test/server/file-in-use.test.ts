@@ -26,7 +26,7 @@ afterAll(async () => {
   rmSync(settings.dataFolder, { recursive: true })
 })
 
-it('says at the start that another server has written to the SQLite file, while that lives', async () => {
+it('warns at the start while another live server writes to the SQLite file', async () => {
   const about = ({ warnings }: RunningServer) => warnings.filter((text) => text.includes('this SQLite file'))
   const first = await start()
   expect(about(first)).toEqual([])

@@ -37,7 +37,7 @@ function keyed(): Partial<Settings> {
   return { auth: { apiKeys, jwt: undefined } }
 }
 
-/** What proxies, tunnels and cloud load balancers add to the requests that they pass on. */
+/** Headers that proxies, tunnels and cloud load balancers add to forwarded requests. */
 const PROXY_HEADERS = [
   ['forwarded', 'for=203.0.113.9'],
   ['via', '1.1 Caddy'],
@@ -81,7 +81,7 @@ async function callThrough(server: RunningServer, headers: Record<string, string
   return await ask(`${server.url}/tools/call`, { method: 'POST', headers: all, body: CALL })
 }
 
-describe('a request that a proxy passed on', () => {
+describe('a request that a proxy forwarded', () => {
   it('is refused by a server without credentials, whatever the proxy adds', async () => {
     const server = await start()
     expect((await callThrough(server, {})).status).toBe(200)
@@ -92,14 +92,14 @@ describe('a request that a proxy passed on', () => {
     }
   })
 
-  it('is not mistaken for one that a client on this machine sent, with the headers that clients send', async () => {
+  it('is distinguished from a local client’s request with its usual headers', async () => {
     const server = await start()
     const names = ['user-agent', 'x-request-id', 'traceparent', 'x-amzn-trace-id', 'proxy-connection']
     const headers = Object.fromEntries(names.map((name) => [name, 'a']))
     expect((await callThrough(server, { ...headers, 'x-user': 'ann', port: '1' })).status).toBe(200)
   })
 
-  it('is refused on every route of such a server', async () => {
+  it('is refused on every route of a server without credentials', async () => {
     const server = await start()
     const answers = await Promise.all(
       server.routes.map(async ({ method, path }) => {
@@ -112,7 +112,7 @@ describe('a request that a proxy passed on', () => {
     expect(answers.filter(([, , status]) => status !== 403)).toEqual([])
   })
 
-  it('does not sign a browser in there, by link or by start token', async () => {
+  it('does not sign a browser in on a server without credentials, by link or by start token', async () => {
     const server = await start()
     const headers = { 'x-forwarded-for': '203.0.113.9', 'content-type': 'application/json' }
     const link = await ask(server.signInUrl ?? '', { headers })
@@ -121,18 +121,18 @@ describe('a request that a proxy passed on', () => {
     const body = JSON.stringify({ key })
     const session = await ask(`${server.url}/console/session`, { method: 'POST', headers, body })
     expect([session.status, session.headers['set-cookie']]).toEqual([403, undefined])
-    // The refused request did not use the link up.
+    // The refused request did not consume the link.
     expect((await ask(server.signInUrl ?? '', {})).status).toBe(303)
   })
 
-  it('is taken by a server with credentials, which asks for one', async () => {
+  it('is accepted by a server with credentials, which requires one', async () => {
     const server = await start(keyed())
     expect((await callThrough(server, { via: '1.1 Caddy' })).status).toBe(401)
     const headers = { via: '1.1 Caddy', authorization: `Bearer ${KEY}` }
     expect((await callThrough(server, headers)).status).toBe(200)
   })
 
-  it('is taken where anonymous callers are allowed, and then no link signs browsers in', async () => {
+  it('is accepted where anonymous callers are allowed, and then no link signs browsers in', async () => {
     const server = await start({}, { allowAnonymous: true })
     expect((await callThrough(server, { 'x-forwarded-for': '203.0.113.9' })).status).toBe(200)
     expect(server.signInUrl).toBeUndefined()
@@ -148,41 +148,41 @@ describe('a public address without credentials', () => {
     server: { ...testSettings().server, publicUrl },
   })
 
-  it('is worth a warning at the start', async () => {
+  it('causes a warning at the start', async () => {
     const { warnings } = await start(at('https://tools.example.com'))
     expect(warnings).toEqual([
       expect.stringMatching(/https:\/\/tools\.example\.com.*no credentials.*refuse.*collet keys create/s),
     ])
   })
 
-  it('is not, with a key or on this machine', async () => {
+  it('causes no warning with a key or on loopback', async () => {
     expect((await start({ ...at('https://tools.example.com'), ...keyed() })).warnings).toEqual([])
     expect((await start(at('http://127.0.0.1:4100'))).warnings).toEqual([])
   })
 })
 
-/** The addresses that a proxy listens on with these lines: of Caddy its `bind` lines, of nginx its `listen` lines. */
+/** The addresses that a proxy config listens on: from `bind` lines of Caddy and `listen` lines of nginx. */
 function listensOn(block: string): readonly string[] {
   const sites = [...block.matchAll(/^(?:https?:\/\/\S+|\{\$\w+\}) \{$/gm)]
   if (sites.length > 0) return [...block.matchAll(/^\tbind (.+)$/gm)].map(([, address = '']) => address)
   return [...block.matchAll(/^\s*listen ([^;]+);$/gm)].map(([, address = '']) => address)
 }
 
-describe('the proxies that the documents show for one machine', () => {
+describe('the proxies in the documentation for one machine', () => {
   const blocks = readBlocks('docs/operations.md').filter(({ text }) =>
     /reverse_proxy|proxy_pass http:\/\//.test(text),
   )
 
-  it('listen on this machine alone', () => {
+  it('listen on loopback only', () => {
     expect(blocks.map(({ text }) => listensOn(text))).toEqual([['127.0.0.1'], ['127.0.0.1:4100']])
   })
 
-  it('say in each request that it came through a proxy', () => {
+  it('mark each request as forwarded', () => {
     const nginx = blocks.find(({ language }) => language === 'nginx')
     expect(nginx?.text).toContain('proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;')
   })
 
-  it('a block that listens everywhere is noticed', () => {
+  it('a block that listens on all interfaces is detected', () => {
     const everywhere = readFileSync(join(ROOT, 'deploy/Caddyfile'), 'utf8')
     expect(listensOn(everywhere)).toEqual([])
     expect(listensOn('  listen 4100;\n')).toEqual(['4100'])
@@ -190,7 +190,7 @@ describe('the proxies that the documents show for one machine', () => {
 })
 
 describe('a store on PostgreSQL', () => {
-  it('without TLS is worth a warning at the start, unless it is on this machine', async () => {
+  it('causes a warning at the start without TLS, unless it is on this machine', async () => {
     const url = await createDatabase('plain_text')
     const masterKey = randomBytes(32)
     expect((await start({ store: elsewhere(url), masterKey })).warnings).toEqual([

@@ -20,8 +20,8 @@ beforeAll(async () => {
         key('ended', ['*'], { expiresAtMs: 1 }),
         key('auditor', ['audit:read']),
         // One principal for each request, because repeated denials of one principal are recorded once.
-        ...WAYS.map((_way, index) => key(`way-${index}`, [])),
-        // Two keys of one principal, of which one sees less.
+        ...REQUESTS.map((_way, index) => key(`way-${index}`, [])),
+        // Two keys of one principal, one of them with fewer tools.
         { ...key('wide', ['mail:send']), id: 'twin' },
         { ...key('slim', []), id: 'twin' },
       ],
@@ -39,8 +39,8 @@ const CLAIM = {
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-/** Every way to name one tool, on every protocol. */
-const WAYS: readonly [string, (name: string, credential: string) => Promise<Answer>][] = [
+/** Every request that names a tool, on every protocol. */
+const REQUESTS: readonly [string, (name: string, credential: string) => Promise<Answer>][] = [
   [
     'OTC call',
     (name, credential) => {
@@ -80,7 +80,7 @@ const WAYS: readonly [string, (name: string, credential: string) => Promise<Answ
   ],
 ]
 
-/** Names of equal length, so that an answer that repeats its name is equal after taking it out. */
+/** Both names have equal length, so answers that repeat the name are equal once it is removed. */
 const withoutName = (answer: Answer, name: string): object => {
   const form = (text: string) => text.replaceAll(name, '?').replaceAll(name.replace('.', '_'), '?')
   const whole = wholeOf({ ...answer, text: form(answer.text) })
@@ -88,17 +88,20 @@ const withoutName = (answer: Answer, name: string): object => {
 }
 
 describe('a tool that a principal may not call', () => {
-  it.each(WAYS)('OWP-22, OWP-57, rule 2: looks like none, to the byte, by %s', async (_title, ask) => {
-    const hidden = ['Mail.Send', 'Note.Keep']
-    for (const credential of ['k-narrow', 'k-listed']) {
-      for (const name of hidden) {
-        const unknown = name.replace('.', '.X').slice(0, name.length)
-        const [hiddenAnswer, unknownAnswer] = [await ask(name, credential), await ask(unknown, credential)]
-        expect(withoutName(hiddenAnswer, name)).toEqual(withoutName(unknownAnswer, unknown))
-        expect(hiddenAnswer.headers['www-authenticate']).toBeUndefined()
+  it.each(REQUESTS)(
+    'OWP-22, OWP-57, rule 2: gets the answer of an unknown tool, byte for byte, by %s',
+    async (_title, ask) => {
+      const hidden = ['Mail.Send', 'Note.Keep']
+      for (const credential of ['k-narrow', 'k-listed']) {
+        for (const name of hidden) {
+          const unknown = name.replace('.', '.X').slice(0, name.length)
+          const [hiddenAnswer, unknownAnswer] = [await ask(name, credential), await ask(unknown, credential)]
+          expect(withoutName(hiddenAnswer, name)).toEqual(withoutName(unknownAnswer, unknown))
+          expect(hiddenAnswer.headers['www-authenticate']).toBeUndefined()
+        }
       }
-    }
-  })
+    },
+  )
 
   it('OWP-21, OWP-57: is in no list and no document', async () => {
     for (const path of ['/tools', '/v1/tools', '/opentool/load']) {
@@ -110,13 +113,13 @@ describe('a tool that a principal may not call', () => {
     }
   })
 
-  it('OWP-60, OWP-61: a role opens what its scopes cover, and an undefined role opens nothing', async () => {
+  it('OWP-60, OWP-61: a role grants its scopes, and an undefined role grants nothing', async () => {
     const { text } = await server.ask('/v1/tools', { key: 'k-viewer' })
     expect(text).toMatch(/Files.Read/)
     expect(text).not.toMatch(/Mail|Note/)
   })
 
-  it('OWP-12: a key past its end is like any wrong key', async () => {
+  it('OWP-12: an expired key is refused like a wrong key', async () => {
     const answer = await server.ask('/v1/tools', { key: 'k-ended' })
     expect(wholeOf(answer)).toEqual(wholeOf(await server.ask('/v1/tools', { key: 'k-wrong' })))
     expect(answer.status).toBe(401)
@@ -144,7 +147,7 @@ describe('a tool that a principal may not call', () => {
     await one.stop()
   })
 
-  it('rule 30a, OWP-62: is audited, opaque and coalesced, where its caller cannot look', async () => {
+  it('rule 30a, OWP-62: is audited, opaque and coalesced, where its caller cannot read', async () => {
     for (let time = 0; time < 5; time += 1) {
       await server.ask('/v1/tools/openwop:Files.Read', { key: 'k-narrow' })
       await server.ask('/v1/tools/openwop:Nobody.Knows', { key: 'k-narrow' })
@@ -177,8 +180,8 @@ describe('a tool that a principal may not call', () => {
     expect((await server.ask('/admin/audit')).status).toBe(401)
   })
 
-  it.each(WAYS.map(([title, ask], index) => [title, ask, `k-way-${index}`] as const))(
-    'rule 30a: is audited however it was asked for: %s',
+  it.each(REQUESTS.map(([title, ask], index) => [title, ask, `k-way-${index}`] as const))(
+    'rule 30a: is audited for every kind of request: %s',
     async (_title, ask, credential) => {
       const one = await server.ask('/admin/audit?limit=1000', { key: 'k-auditor' })
       const last = Math.max(0, ...one.json.events.map(({ no }: { no: number }) => no))
@@ -217,14 +220,14 @@ describe('a tool that a principal may not call', () => {
     }
   })
 
-  it('OWP-55: is not invoked, and no capability promises an event of the refusal', async () => {
+  it('OWP-55: is not invoked, and no capability announces an event of the refusal', async () => {
     const body = { $schema: 'urn:oxp:1.0', request: { tool_id: 'Mail.Send', call_id: 'not-run', input: {} } }
     await server.ask('/tools/call', { method: 'POST', key: 'k-narrow', body })
     expect((await server.ask('/calls/not-run', { key: 'k-narrow' })).status).toBe(404)
     expect((await server.ask('/.well-known/openwop')).json.toolHooks?.perToolAuthorization).toBeUndefined()
   })
 
-  it('OWP-34: a descriptor names exactly the scopes that the gate asks for', async () => {
+  it('OWP-34: a descriptor names exactly the scopes that the gate requires', async () => {
     const { json } = await server.ask('/v1/tools', { key: 'k-root' })
     for (const { toolId, auth } of json) {
       const scopes: string[] = auth?.scopes ?? []

@@ -17,7 +17,7 @@ describe('authentication', () => {
     expect(seen).toEqual([])
   })
 
-  it('OTC-99: a key opens the route as its principal', async () => {
+  it('OTC-99: a key authenticates as its principal', async () => {
     const { url } = await startApp({ auth: WITH_KEY })
     const response = await fetch(`${url}/tools`, { headers: { 'OXP-API-Key': KEY } })
     expect(await response.json()).toMatchObject({ principal: 'key:alice' })
@@ -32,7 +32,7 @@ describe('authentication', () => {
     }
   })
 
-  it('T-12: a bad credential is reported before bad JSON, and unknown paths reveal nothing about credentials', async () => {
+  it('OTC/T-12: a bad credential is reported before bad JSON, and unknown paths reveal nothing about credentials', async () => {
     const { url } = await startApp({ auth: WITH_KEY })
     expect((await fetch(`${url}/tools/call`, { method: 'POST', headers: json, body: '{' })).status).toBe(401)
     expect((await fetch(`${url}/nothing`)).status).toBe(404)
@@ -79,7 +79,7 @@ describe('host guard', () => {
     expect(response.headers.get('vary')).toBeNull()
   })
 
-  it('lets a configured Origin ask and call', async () => {
+  it('accepts preflights and calls from a configured Origin', async () => {
     const { url } = await startApp({ settings: { allowedOrigins: ['https://app.test'] }, auth: WITH_KEY })
     const origin = 'https://app.test'
     const preflight = await fetch(`${url}/tools/call`, {
@@ -106,7 +106,7 @@ describe('host guard', () => {
     expect((await fetch(`${url}/tools/call`, { method: 'OPTIONS', headers: foreign })).status).toBe(403)
   })
 
-  it('OTC-114: asks the operator’s hook about every visitor', async () => {
+  it('OTC-114: passes every request to the operator’s hook', async () => {
     const routes: string[] = []
     const { url } = await startApp({
       admit({ address, route }) {

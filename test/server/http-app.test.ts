@@ -9,7 +9,7 @@ afterEach(stopApps)
 const json = { 'content-type': 'application/json' }
 
 describe('routes', () => {
-  it('gives a route the path, parameters, query and body of a request', async () => {
+  it('passes the path, parameters, query and body of a request to the route', async () => {
     const { url } = await startApp()
     const response = await fetch(`${url}/calls/a%2Fb?x=1&y=%20`, {
       method: 'DELETE',
@@ -26,7 +26,7 @@ describe('routes', () => {
     })
   })
 
-  it('takes a parameter of any length a call id can have', async () => {
+  it('accepts a parameter of any length that a call id can have', async () => {
     const { url } = await startApp()
     const id = '😀'.repeat(128)
     expect(await (await fetch(`${url}/calls/${encodeURIComponent(id)}`)).json()).toMatchObject({
@@ -35,7 +35,7 @@ describe('routes', () => {
   })
 
   it.each(['/nothing', '/nothing/', '/tools//', '//tools', '/%74ools', '/TOOLS', '/tools/call/x', '/'])(
-    'T-26: %s is 404',
+    'OTC/T-26: %s is 404',
     async (path) => {
       const { url, seen } = await startApp()
       const response = await ask(`${url}${path}`, {})
@@ -84,7 +84,7 @@ describe('routes', () => {
     ['GET', '/tools/call', 'POST'],
     ['PATCH', '/calls/x', 'DELETE, GET, HEAD'],
     ['PROPFIND', '/tools', 'GET, HEAD'],
-  ])('T-26: %s %s is 405 and allows %s', async (method, path, allow) => {
+  ])('OTC/T-26: %s %s is 405 and allows %s', async (method, path, allow) => {
     const { url } = await startApp()
     const response = await ask(`${url}${path}`, { method })
     expect(response.status).toBe(405)
@@ -106,7 +106,7 @@ describe('routes', () => {
     expect(Number(head.headers.get('content-length'))).toBe((await get.text()).length + 1)
   })
 
-  it('sends bytes, empty replies and 304 as they are', async () => {
+  it('sends bytes, empty replies and 304 unchanged', async () => {
     const replies = {
       '/bytes': {
         status: 200,
@@ -128,7 +128,7 @@ describe('routes', () => {
     ])
   })
 
-  it('sends a reply although a header value cannot be sent as it is', async () => {
+  it('sends a reply although a header value contains invalid characters', async () => {
     const { url } = await startApp({
       routes: [openRoute('/echo', () => jsonReply(200, {}, { 'collet-call-id': 'ключ' }))],
     })
@@ -147,7 +147,7 @@ describe('bodies', () => {
   })
 
   it.each([{}, json, { 'content-type': 'text/plain' }])(
-    'an empty body is no body, with %j',
+    'treats an empty body as absent, with %j',
     async (headers) => {
       const { url } = await startApp()
       const response = await ask(`${url}/tools/call`, { method: 'POST', headers, body: '' })
@@ -206,7 +206,7 @@ describe('bodies', () => {
     },
   )
 
-  it('does not read the body of a route that takes none', async () => {
+  it('does not read the body on a route without one', async () => {
     const { url } = await startApp()
     const response = await ask(`${url}/health`, {
       headers: { 'content-type': 'text/plain' },
@@ -217,7 +217,7 @@ describe('bodies', () => {
 })
 
 describe('faults', () => {
-  it('T-26: an unexpected fault is 400, leaks nothing and is logged with its stack', async () => {
+  it('OTC/T-26: an unexpected fault is 400, leaks nothing and is logged with its stack', async () => {
     const { url, logged } = await startApp({
       routes: [
         openRoute('/x', () => {
@@ -261,7 +261,7 @@ describe('faults', () => {
     expect(logged[0]).toContain('s3cr3t')
   })
 
-  it('rule 11: a store that is away does not fill the log, however many ask', async () => {
+  it('rule 11: an unavailable store does not fill the log, whatever the number of requests', async () => {
     const { url, logged } = await startApp({
       routes: [
         openRoute('/x', () => {
@@ -288,7 +288,7 @@ describe('faults', () => {
     ])
   })
 
-  it('answers although the protocol cannot even refuse', async () => {
+  it('answers even when rendering the refusal fails', async () => {
     const fail = (): never => {
       throw new Error('worse')
     }
@@ -303,7 +303,7 @@ describe('faults', () => {
 })
 
 describe('replies that cannot be sent', () => {
-  it('drops the connection, logs why and serves on', async () => {
+  it('drops the connection, logs the reason and keeps serving', async () => {
     const { url, logged } = await startApp({
       routes: [
         openRoute('/x', () => jsonReply(200, {}, { 'not a name': 'x' })),
@@ -319,7 +319,7 @@ describe('replies that cannot be sent', () => {
 describe('traces and logs', () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
-  it('goes on with the caller’s traceparent and answers with its own span', async () => {
+  it('continues the caller’s traceparent and answers with its own span', async () => {
     const { url } = await startApp()
     const response = await fetch(`${url}/tools`, { headers: { traceparent } })
     expect(await response.json()).toMatchObject({ traceId: '0af7651916cd43dd8448eb211c80319c' })
@@ -328,7 +328,7 @@ describe('traces and logs', () => {
     )
   })
 
-  it('starts a trace otherwise, for refusals too', async () => {
+  it('starts a trace when none is sent, for refusals too', async () => {
     const { url } = await startApp({ auth: WITH_KEY })
     expect((await fetch(`${url}/tools`)).headers.get('traceparent')).toMatch(
       /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/,
@@ -350,7 +350,7 @@ describe('traces and logs', () => {
     expect(logged[0]).not.toMatch(/my-call-id|s3cr3t|k-alice/)
   })
 
-  it('logs nothing per request at info, unless asked to', async () => {
+  it('logs nothing per request at info, unless configured', async () => {
     const quiet = await startApp({ logLevel: 'info' })
     await fetch(`${quiet.url}/tools`)
     expect(quiet.logged).toEqual([])
@@ -361,7 +361,7 @@ describe('traces and logs', () => {
 })
 
 describe('listen', () => {
-  it('says which port is busy and what to do', async () => {
+  it('reports which port is busy and what to do', async () => {
     const { port } = await startApp()
     await expect(startApp({ settings: { port } })).rejects.toThrow(new RegExp(`Port ${port} .*--port`))
   })

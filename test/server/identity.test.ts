@@ -58,8 +58,8 @@ function namedUser(userId: string | undefined): Record<string, string> {
   return userId === undefined ? {} : { 'collet-user': userId }
 }
 
-/** One question over every protocol that can name a user. */
-const WAYS: Record<string, (credential: string, userId?: string, name?: string) => Promise<unknown>> = {
+/** One call over every protocol that can name a user. */
+const PROTOCOLS: Record<string, (credential: string, userId?: string, name?: string) => Promise<unknown>> = {
   OTC: async (credential, userId, name = 'Am') => {
     const request = { tool_id: `Who.${name}`, context: userId === undefined ? {} : { user_id: userId } }
     return (await server.ask('/tools/call', { method: 'POST', key: credential, body: { request } })).json
@@ -98,27 +98,28 @@ const WAYS: Record<string, (credential: string, userId?: string, name?: string) 
   },
 }
 
-describe.each(Object.keys(WAYS))('a user named over %s (T-27)', (way) => {
-  const ask = (credential: string, userId?: string, name?: string) => WAYS[way]?.(credential, userId, name)
+describe.each(Object.keys(PROTOCOLS))('a user named over %s (OTC/T-27)', (protocolName) => {
+  const ask = (credential: string, userId?: string, name?: string) =>
+    PROTOCOLS[protocolName]?.(credential, userId, name)
 
-  it('is proven by the own token, and by a credential that may assert users', async () => {
+  it('is proven by the user’s own token, and by a credential that may assert users', async () => {
     expect(await ask(ann, 'ann')).toMatchObject({ userId: 'ann', claimedUserId: 'ann' })
     expect(await ask('k-portal', 'bob')).toMatchObject({ userId: 'bob', claimedUserId: 'bob' })
   })
 
-  it('is otherwise the word of the caller', async () => {
+  it('is otherwise only asserted by the caller', async () => {
     expect(await ask(ann, 'bob')).toMatchObject({ userId: null, claimedUserId: 'bob' })
     expect(await ask('k-agent', 'ann')).toMatchObject({ userId: null, claimedUserId: 'ann' })
   })
 
-  it('is the subject of the own token where the call names no one', async () => {
+  it('is the subject of the token where the call names no user', async () => {
     for (const name of ['Am', 'Needs'])
       expect(await ask(ann, undefined, name)).toMatchObject({ userId: 'ann', claimedUserId: 'ann' })
     expect(await ask('k-agent')).toMatchObject({ userId: null, claimedUserId: null })
   })
 })
 
-it('a session over openwop has the subject of the own token as its user (T-27)', async () => {
+it('a session over openwop has the subject of the token as its user (OTC/T-27)', async () => {
   const body = { toolId: 'openwop:Who.Stays' }
   const open = (key: string) => server.ask('/v1/sessions', { method: 'POST', key, body })
   expect((await open(ann)).status).toBe(201)
@@ -140,17 +141,17 @@ describe('context.user_info (C-26)', () => {
     expect((await say(null)).json.result.value.userInfo).toBeNull()
   })
 
-  it('is no book', async () => {
+  it('is limited in size', async () => {
     expect((await say({ text: 'x'.repeat(16_384) })).status).toBe(400)
   })
 })
 
-describe('what a caller sees of its calls', () => {
+describe('a caller’s view of its calls', () => {
   const TRACE = '0af7651916cd43dd8448eb211c80319c'
   const otc = (request: object, credential: string) =>
     server.ask('/tools/call', { method: 'POST', key: credential, body: { request } })
 
-  it('one call says its run, trace, protocol and user', async () => {
+  it('one call shows its run, trace, protocol and user', async () => {
     const request = { tool_id: 'Who.Am', call_id: 'seen-1', trace_id: TRACE, context: { user_id: 'ann' } }
     const made = await otc(request, 'k-agent')
     const { json } = await server.ask('/calls/seen-1', { key: 'k-agent' })
@@ -165,7 +166,7 @@ describe('what a caller sees of its calls', () => {
     expect(events.json.events[0].payload).toMatchObject({ callId: 'seen-1', traceId: TRACE })
   })
 
-  it('a trace id that is one becomes the trace of the request; a traceparent counts more', async () => {
+  it('a valid trace id becomes the trace of the request; a traceparent takes precedence', async () => {
     const traceOf = async (headers: Record<string, string>, traceId: string) => {
       const body = { request: { tool_id: 'Who.Am', trace_id: traceId } }
       const answer = await server.ask('/tools/call', { method: 'POST', key: 'k-agent', headers, body })
@@ -178,7 +179,7 @@ describe('what a caller sees of its calls', () => {
     expect(await traceOf({ traceparent: `00-${other}-00f067aa0ba902b7-01` }, TRACE)).toBe(other)
   })
 
-  it('lists the own calls, newest first, page by page, and no calls of others', async () => {
+  it('lists the caller’s own calls, newest first, page by page', async () => {
     for (const name of ['a', 'b', 'c', 'd', 'e']) {
       await otc({ tool_id: 'Who.Am', call_id: `listed-${name}` }, ann)
       await otc({ tool_id: 'Who.Am', call_id: `other-${name}` }, 'k-portal')
@@ -199,7 +200,7 @@ describe('what a caller sees of its calls', () => {
     expect(seen.some((id) => id.startsWith('other-'))).toBe(false)
   })
 
-  it('a cursor that is none, and a limit that is none, are refused; another caller can do nothing with one', async () => {
+  it('an invalid cursor or limit is refused; a cursor is useless to another caller', async () => {
     for (const query of ['cursor=x', 'limit=0', 'limit=201', 'limit=ten'])
       expect((await server.ask(`/calls?${query}`, { key: ann })).status, query).toBe(400)
     const { json } = await server.ask('/calls?limit=1', { key: ann })

@@ -44,14 +44,14 @@ async function sourceOf({ url }: RunningServer, { dataFolder }: Settings) {
   return JSON.parse(io.stdout)[0]
 }
 
-/** What the doctor says about a source that is configured like this, on the store of a server. */
+/** The doctor's findings about one source with this configuration, on the store of a server. */
 async function examine(settings: Settings, source: object) {
   const said = { type: 'command', isolation: 'none', commands: COMMANDS }
   const checks = await diagnose(settings, { Fs: { ...said, ...source } })
   return checks.filter(({ level }) => level !== 'ok')
 }
 
-/** All that the doctor says about sources. */
+/** All findings of the doctor about sources. */
 async function diagnose({ dataFolder, masterKey }: Settings, sources: object) {
   const key = masterKey === undefined ? undefined : Buffer.from(masterKey).toString('base64')
   const store = `sqlite:${join(dataFolder, 'collet.db')}`
@@ -66,7 +66,7 @@ async function diagnose({ dataFolder, masterKey }: Settings, sources: object) {
   return checks.filter(({ subject }) => subject === 'source')
 }
 
-describe('what an operator says about a tool that is not there', () => {
+describe('an operator’s override for a tool that does not exist', () => {
   it.each([
     [
       'an approval',
@@ -126,7 +126,7 @@ describe('what an operator says about a tool that is not there', () => {
     })
   })
 
-  it('gives no warning where it is right, or about a tool that is left out', async () => {
+  it('causes no warning where it matches, or about an excluded tool', async () => {
     const { server, settings } = await start({
       tools: { 'write-file': { approval: 'always' }, 'delete-file': { approval: 'always' } },
       exclude: ['delete*'],
@@ -138,7 +138,7 @@ describe('what an operator says about a tool that is not there', () => {
     ])
   })
 
-  it('keeps them back for terms and predicates under approvals too', async () => {
+  it('blocks them for terms and predicates under approvals too', async () => {
     const approvals = (name: string, when?: () => boolean) => ({
       ...DEFAULT_APPROVAL_RULES,
       perTool: new Map([[name, { quorum: 2 }]]),
@@ -155,7 +155,7 @@ describe('what an operator says about a tool that is not there', () => {
     expect(await toolsOf(right.server)).toHaveLength(3)
   })
 
-  it('is a question to the doctor where nothing is pinned', async () => {
+  it('cannot be judged by the doctor where nothing is pinned', async () => {
     const { server, settings } = await start({ include: ['reed*'] })
     await server.close()
     expect(await examine(settings, { include: ['reed*'] })).toMatchObject([
@@ -167,7 +167,7 @@ describe('what an operator says about a tool that is not there', () => {
     expect(await examine(settings, {})).toEqual([])
   })
 
-  it('is seen by the doctor in a source of the store too, which then has no ✓', async () => {
+  it('is found by the doctor in a stored source too, which then has no ✓', async () => {
     const { server, settings } = await start({})
     await server.close()
     const { dataFolder, masterKey } = settings
@@ -189,7 +189,7 @@ describe('what an operator says about a tool that is not there', () => {
     ])
   })
 
-  it('is seen by the doctor, by what is pinned', async () => {
+  it('is found by the doctor from the pins', async () => {
     const { server, settings } = await start({})
     await server.close()
     expect(await examine(settings, { tools: { 'wirte-file': { approval: 'always' } } })).toMatchObject([

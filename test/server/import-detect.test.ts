@@ -67,7 +67,7 @@ const OPENAPI = JSON.stringify({
   paths: {},
 })
 
-describe('what an address is', () => {
+describe('detecting the kind of an address', () => {
   it('an OTC server, also by its list', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     const { found, steps } = await detect(url)
@@ -80,7 +80,7 @@ describe('what an address is', () => {
     expect((await detect(`${url}/tools`)).found?.options).toEqual({ type: 'otc', url })
   })
 
-  it('an OpenTool server, by its path or when nothing else is looked for', async () => {
+  it('an OpenTool server, by its path or when only OpenTool is requested', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     expect((await detect(`${url}/opentool`)).found).toMatchObject({
       type: 'opentool',
@@ -90,7 +90,7 @@ describe('what an address is', () => {
     expect((await detect(url, { only: 'opentool' })).found?.options).toEqual({ type: 'opentool', url })
   })
 
-  it('a server that wants a key, with the key', async () => {
+  it('a server that requires a key, with the key', async () => {
     const key = { id: 'us', key: new Secret('k-us'), tenant: 'default', scopes: [] }
     const { url } = await startUpstream({ auth: { apiKeys: [key], jwt: undefined } })
     const { found, seen } = await detect(url, { only: 'otc' })
@@ -150,12 +150,12 @@ describe('what an address is', () => {
     expect(seen.at(-1)).toContain('is an openwop host (other)')
   })
 
-  it('nothing: a page', async () => {
+  it('a web page is no known kind', async () => {
     const url = await serve((_, response) => response.setHeader('content-type', 'text/html').end('<p>hi'))
     expect((await detect(url)).found).toBeUndefined()
   })
 
-  it('rule 33: the host that was typed may be local, but leads to no other one', async () => {
+  it('rule 33: the entered host may be local, but redirects to no other host', async () => {
     let hits = 0
     const inner = await serve((_, response) => {
       hits += 1
@@ -174,7 +174,7 @@ describe('what an address is', () => {
   })
 })
 
-describe('what a file is', () => {
+describe('detecting the kind of a file', () => {
   function fileOf(text: string): string {
     const folder = mkdtempSync(join(tmpdir(), 'collet-import-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -194,7 +194,7 @@ describe('what a file is', () => {
     expect((await detectFile(fileOf(text))).found?.type).toBe(type)
   })
 
-  it('rule 33: an OpenTool document opens the way to its own host only', () => {
+  it('rule 33: an OpenTool document allows requests to its own host only', () => {
     const document = { opentool: '1.1.0', server: { url: 'http://127.0.0.1:80' } }
     const optionsAt = (index: { url: string } | { file: string }) => {
       const look = recognizeDocument(document, index)
@@ -243,7 +243,7 @@ describe('the key of an import', () => {
   })
 })
 
-it('shows an address without user, password and query while it looks, and asks places below it with its query', async () => {
+it('shows an address without user, password and query, and requests the paths below it with its query', async () => {
   const asked: string[] = []
   const url = await serve((request, response) => {
     asked.push(request.url ?? '')
@@ -258,7 +258,7 @@ it('shows an address without user, password and query while it looks, and asks p
   expect(asked).toContain('/files/openapi.json?key=canary-query')
 })
 
-it('shows no user and password of an address that it cannot ask', async () => {
+it('shows no user and password of an unreachable address', async () => {
   const url = await serveTexts({})
   const { seen, steps } = await detect(url.replace('//', '//ann:canary@'))
   expect(seen.length).toBeGreaterThan(0)

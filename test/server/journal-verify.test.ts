@@ -45,7 +45,7 @@ const call = (server: PrincipalsServer, callId: string) =>
   })
 
 describe('POST /admin/journal/verify', () => {
-  it.each(['memory', 'sqlite'] as const)('says what it checked, and remembers it (%s)', async (store) => {
+  it.each(['memory', 'sqlite'] as const)('reports and stores the result of the check (%s)', async (store) => {
     const server = await open(store)
     await call(server, 'c-1')
     expect((await server.ask('/admin/journal', { key: 'k-auditor' })).json.last).toBe(null)
@@ -58,7 +58,7 @@ describe('POST /admin/journal/verify', () => {
     expect(json).toMatchObject({ last: { ok: true }, chains: 1, checking: false })
   })
 
-  it('names what was changed in the file of the database', async () => {
+  it('names the entries that were changed in the database file', async () => {
     const server = await open()
     await call(server, 'c-1')
     const path = server.settings.store.replace(/^sqlite:/, '')
@@ -72,7 +72,7 @@ describe('POST /admin/journal/verify', () => {
     })
   })
 
-  it('is for those who may read the audit log of the whole server', async () => {
+  it('requires permission to read the audit log of all tenants', async () => {
     const server = await open('memory')
     for (const who of ['clerk', 'elsewhere']) {
       const refused = await verify(server, who)
@@ -82,7 +82,7 @@ describe('POST /admin/journal/verify', () => {
     expect((await server.ask('/admin/journal', { key: 'k-clerk' })).status).toBe(403)
   })
 
-  it('runs beside calls, one at a time, and ends when its client disconnects', async () => {
+  it('runs concurrently with calls, one check at a time, and ends when its client disconnects', async () => {
     const server = await open()
     const writes = sized(300, 20_000)
     for (let at = 0; at < writes; at += 50)
@@ -101,11 +101,11 @@ describe('POST /admin/journal/verify', () => {
   })
 })
 
-describe('a check in pieces', () => {
+describe('a check in batches', () => {
   const database = useDatabase('journal_pieces')
   const watch = { signal: new AbortController().signal, onGroups: () => undefined }
 
-  it('finds on PostgreSQL what a check at once finds, while others commit', async () => {
+  it('finds on PostgreSQL the same as a single check, during concurrent commits', async () => {
     const store = await database.open()
     await store.probe()
     const add = (name: string) =>

@@ -98,11 +98,11 @@ async function listed(server = gateway): Promise<readonly string[]> {
 }
 
 describe('an OTC source that keeps its ids', () => {
-  it('lists every version under the id it has there', async () => {
+  it('lists every version under its upstream id', async () => {
     expect(await listed()).toEqual(['Clock.Now@3.0.0', 'Own.Say@2.0.0', 'SMS.Send@0.1.2', 'SMS.Send@0.2.0'])
   })
 
-  it('runs the version that a client of the other server asks for', async () => {
+  it('runs the version that a client of the upstream requests', async () => {
     for (const url of [first.url, gateway.url]) {
       const client = connect(url)
       const said = await Promise.all(
@@ -112,7 +112,7 @@ describe('an OTC source that keeps its ids', () => {
     }
   })
 
-  it('says of a clash which source has which tool, and serves the tool that was there first', async () => {
+  it('reports the sources of clashing tools, and serves the earlier tool', async () => {
     const texts = JSON.stringify(await sources())
     expect(texts).toContain('already belongs to \\"Clock.Now@3.0.0\\", a tool of the source \\"First\\"')
     expect(texts).toContain('left out of the source \\"Second\\"')
@@ -136,7 +136,7 @@ describe('an OTC source that keeps its ids', () => {
     })
   })
 
-  it('follows what the operator wrote about all versions and about one', async () => {
+  it('applies the operator’s overrides for all versions and for one', async () => {
     expect(await admin('/tools/SMS.Send@0.2.0')).toMatchObject({
       tool: { policy: { tier: 'read', cost: 1 } },
     })
@@ -191,7 +191,7 @@ describe('an OTC source that keeps its ids', () => {
     expect(texts.includes('The approval rule for \\"SMS.Sned\\"')).toBe(!isServed)
   })
 
-  it('counts an approval rule as about its tools where no other source can have them', () => {
+  it('applies an approval rule to its tools where no other source can have them', () => {
     const keeping = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url, ids: 'keep' })
     const plain = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url })
     const rules = new Map(['SMS.Sned', 'Plain.Send', 'Own.Say'].map((name) => [name, {}]))

@@ -57,14 +57,14 @@ describe('/admin/keys', () => {
     expect((await drop('/admin/principals/strong?tenant=acme')).status).toBe(200)
   })
 
-  it('T-28: a wrong key beside the start token is a bad credential', async () => {
+  it('OTC/T-28: a wrong key beside the start token is a bad credential', async () => {
     const ask = (apiKey: string) =>
       server.ask('/admin/keys', { key: startToken, headers: { 'x-api-key': apiKey } })
     expect((await ask('k-wrong')).status).toBe(401)
     expect((await ask('k-plain')).status).toBe(200)
   })
 
-  it('OWP-63: makes a key that works, is shown once and is not in the store', async () => {
+  it('OWP-63: creates a key that works, is shown once and is not in the store', async () => {
     const made = await make({ principal: 'ann', tenant: 'acme', scopes: ['mail:send'], label: 'laptop' })
     expect(made.status).toBe(201)
     expect(made.headers['cache-control']).toBe('no-store')
@@ -109,7 +109,7 @@ describe('/admin/keys', () => {
     await expect.poll(() => statusOf(json.key), { interval: 20, timeout: 30_000 }).toBe(401)
   })
 
-  it('rule 3: rotating gives the same principal another key, and the old one ends at the requested time', async () => {
+  it('rule 3: rotation creates another key of the principal, and the old key expires at the requested time', async () => {
     const first = (await make({ principal: 'carl', tenant: 'acme', scopes: ['mail:send'] })).json
     const second = (await rotate('carl', { tenant: 'acme' })).json
     expect([await statusOf(first.key), await statusOf(second.key)]).toEqual([200, 200])
@@ -122,7 +122,7 @@ describe('/admin/keys', () => {
     expect([await statusOf(second.key), await statusOf(third.key)]).toEqual([401, 200])
   })
 
-  it('rule 3: an ended principal never comes back, not by rotation, not anew, not by the configuration', async () => {
+  it('rule 3: an ended principal cannot be restored by rotation, by a new key or by the configuration', async () => {
     const { json } = await make({ principal: 'dora', tenant: 'acme' })
     expect((await make({ principal: 'dora', tenant: 'acme' })).json.message).toMatch(/already/)
     expect((await drop('/admin/principals/dora?tenant=acme')).status).toBe(200)
@@ -141,7 +141,7 @@ describe('/admin/keys', () => {
     await expect(startServer({ ...settings, auth })).rejects.toThrow(/names are never used again/)
   })
 
-  it('a grant cannot exceed the grants of its giver', async () => {
+  it('a grant cannot exceed the grants of its creator', async () => {
     const cases: [object, string, number][] = [
       [{ principal: 'e1', scopes: ['mail:send'] }, 'k-root', 201],
       [{ principal: 'e2', scopes: ['mail:*'] }, 'k-root', 201],
@@ -171,7 +171,7 @@ describe('/admin/keys', () => {
     expect((await make({ principal: 'plain', tenant: 'elsewhere' })).status).toBe(201)
   })
 
-  it('OWP-62: an attempt to give on more than one holds is audited', async () => {
+  it('OWP-62: an attempt to grant more than the caller’s own permissions is audited', async () => {
     await make({ principal: 'e9', scopes: ['*'] }, 'k-root')
     const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
     await expect
@@ -187,7 +187,7 @@ describe('/admin/keys', () => {
       .toContainEqual(expect.objectContaining({ resource: 'admin:secrets', allowed: false }))
   })
 
-  it('shows key managers which principal with a key was refused', async () => {
+  it('shows key managers which principal was refused', async () => {
     const { json } = await make({ principal: 'nosy', scopes: [] })
     await expect.poll(async () => (await server.ask('/admin/secrets', { key: json.key })).status).toBe(403)
     const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
@@ -196,7 +196,7 @@ describe('/admin/keys', () => {
       .toContainEqual(expect.objectContaining({ principal_id: 'key:nosy', resource: 'admin:secrets' }))
   })
 
-  it('shows them keys of the config too, and finds every principal by name; others see only opaque names', async () => {
+  it('shows key managers the configured keys too, and finds every principal by name; others see only opaque names', async () => {
     await server.ask('/admin/secrets', { key: 'k-plain' })
     const read = async (query: string, credential = startToken) =>
       (await server.ask(`/admin/audit?limit=1000&${query}`, { key: credential })).json.events
@@ -241,7 +241,7 @@ describe('/admin/keys', () => {
     expect([status, json.message]).toEqual([400, expect.stringMatching(message)])
   })
 
-  it('rule 29: needs a credential of its own, and a start token opens nothing else', async () => {
+  it('rule 29: requires a credential, and the start token is refused elsewhere', async () => {
     expect((await server.ask('/admin/keys')).status).toBe(401)
     expect((await server.ask('/admin/keys', { key: 'k-plain' })).status).toBe(403)
     expect(await statusOf(startToken)).toBe(401)
@@ -249,7 +249,7 @@ describe('/admin/keys', () => {
 })
 
 describe('a key of the store over OpenTool', () => {
-  it('OTS-47, OTS-48, OTS-49: opens it, exactly as written; anything else is 401 before the body is read', async () => {
+  it('OTS-47, OTS-48, OTS-49: is accepted exactly as written; anything else is 401 before the body is read', async () => {
     const { json } = await make({ principal: 'opt', tenant: 'acme' })
     const wrong = [json.key.toUpperCase(), json.key.slice(0, -1), `${json.key} `.repeat(2)]
     expect((await server.ask('/opentool/version', { key: json.key })).status).toBe(200)
@@ -267,7 +267,7 @@ describe('a key of the store over OpenTool', () => {
 })
 
 describe('a credential sent twice', () => {
-  /** Raw, because clients join or drop what they are given twice. */
+  /** Over a raw socket, because HTTP clients join or drop repeated headers. */
   function sendRaw(...headers: string[]): Promise<string> {
     const { port } = new URL(server.url)
     return new Promise((resolve, reject) => {
@@ -299,13 +299,13 @@ describe('a credential sent twice', () => {
     expect(await sendRaw(...headers)).toBe('HTTP/1.1 401 Unauthorized')
   })
 
-  it('one is enough', async () => {
+  it('a single credential is accepted', async () => {
     expect(await sendRaw('X-API-Key: k-root')).toBe('HTTP/1.1 200 OK')
   })
 })
 
 describe('a server without configured credentials', () => {
-  it('rule 28, OWP-12: needs one from the first key on, and also after the last was revoked', async () => {
+  it('rule 28, OWP-12: requires a credential once a key was created, even after the last is revoked', async () => {
     const open = await startPrincipalsServer({}, 'sqlite')
     try {
       const token = readFileSync(open.startTokenFile, 'utf8').trim()
@@ -329,7 +329,7 @@ describe('a server without configured credentials', () => {
   })
 
   it.each(['/admin/secrets', '/admin/approvals', '/admin/calls', '/admin/audit'])(
-    'rule 26: the first key opens %s, also when nobody asked for anything else before',
+    'rule 26: the first key is accepted on %s, even as the very first request',
     async (path) => {
       const open = await startPrincipalsServer({}, 'sqlite')
       try {
@@ -344,7 +344,7 @@ describe('a server without configured credentials', () => {
     },
   )
 
-  it('auth.required closes it before there is any key', async () => {
+  it('refuses anonymous callers with auth.required before there is any key', async () => {
     const closed = await startPrincipalsServer({ auth: { apiKeys: [], jwt: undefined, required: true } })
     expect((await closed.ask('/v1/tools')).status).toBe(401)
     await closed.stop()

@@ -5,7 +5,7 @@ import { createLog } from '#server/telemetry/log'
 import { sqliteSettings } from '../test-settings.ts'
 import { TOOLS } from './principals-server.ts'
 
-/** What callers name things is theirs: the log has the record, which leads to it for those who may see it. */
+/** Ids chosen by callers may be private: the log has the record id, which operators with permission can look up. */
 const CALLS = {
   OTC: ['/tools/call', { request: { tool_id: 'Open.Say', call_id: 'canary-1', input: {} } }],
   'OTC with a run': [
@@ -16,7 +16,7 @@ const CALLS = {
 } as const
 
 it.each(Object.entries(CALLS))(
-  '%s: the log at level debug has no id that the caller made',
+  '%s: the log at level debug has no id that the caller chose',
   async (_, [path, body]) => {
     const lines: string[] = []
     const settings = sqliteSettings({ tools: TOOLS })
@@ -36,7 +36,7 @@ it.each(Object.entries(CALLS))(
     const token = readFileSync(server.startTokenFile, 'utf8').trim()
     const listed = await fetch(`${server.url}/admin/calls`, { headers: { authorization: `Bearer ${token}` } })
     const { calls }: { calls: { record: string }[] } = JSON.parse(await listed.text())
-    // The line leads to the call for those who may see it.
+    // Operators with permission find the call by the record id of the line.
     expect(calls.map(({ record }) => record)).toEqual([JSON.parse(requests[0] ?? '{}').record])
   },
 )

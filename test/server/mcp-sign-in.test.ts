@@ -7,7 +7,7 @@ import { freePort } from '../sources/everything-server.ts'
 import { testSettings } from '../test-settings.ts'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
-/** The package has no types; by a name that the compiler does not look up it needs none. */
+/** The package has no types; a name of type `string` keeps the compiler from resolving it. */
 const PACKAGE: string = 'oidc-provider'
 const { default: Provider }: { readonly default: ProviderClass } = await import(PACKAGE)
 
@@ -15,7 +15,7 @@ type ProviderClass = new (issuer: string, configuration: object) => { callback()
 
 const CALLBACK = 'http://127.0.0.1:9/callback'
 
-/** A provider that registers clients, asks people to sign in, and gives no token without a scope. */
+/** A provider that registers clients, requires users to sign in, and issues no token without a scope. */
 async function startProvider(): Promise<{ readonly issuer: string; readonly http: Server }> {
   const http = createServer()
   await new Promise<void>((done) => http.listen(0, '127.0.0.1', done))
@@ -41,7 +41,7 @@ async function startProvider(): Promise<{ readonly issuer: string; readonly http
   return { issuer, http }
 }
 
-/** A person at a browser: follows redirects, signs in and consents; gives the address that leads back to the client. */
+/** Acts as a user's browser: follows redirects, signs in and consents; returns the client's callback address. */
 async function signIn(start: URL): Promise<URL> {
   const jar = new Map<string, string>()
   let url = start
@@ -70,8 +70,8 @@ async function signIn(start: URL): Promise<URL> {
   throw new Error('the sign-in does not end')
 }
 
-/** What a ready-made client keeps; it names no scope of its own. */
-class Keeper implements OAuthClientProvider {
+/** The state of an SDK client, which names no scope itself. */
+class StoredClient implements OAuthClientProvider {
   readonly redirectUrl = CALLBACK
   readonly clientMetadata = {
     ...{ client_name: 'Tests', redirect_uris: [CALLBACK], token_endpoint_auth_method: 'none' },
@@ -129,7 +129,7 @@ afterAll(async () => {
 })
 
 describe('a client that signs in by itself', () => {
-  it('MCP-91: learns the scopes from the challenge and from the document', async () => {
+  it('MCP-91: reads the scopes from the challenge and from the document', async () => {
     const { status, headers } = await server.ask('/mcp', { method: 'POST', body: {} })
     expect([status, headers['www-authenticate']]).toEqual([
       401,
@@ -154,7 +154,7 @@ describe('a client that signs in by itself', () => {
   })
 
   it('MCP-90: registers, signs in with the published scopes, and calls a tool', async () => {
-    const keeper = new Keeper()
+    const keeper = new StoredClient()
     const serverUrl = new URL(`${server.url}/mcp`)
     const first = new StreamableHTTPClientTransport(serverUrl, { authProvider: keeper })
     await expect(new Client({ name: 't', version: '1' }).connect(first)).rejects.toThrow('Unauthorized')
@@ -173,7 +173,7 @@ describe('a client that signs in by itself', () => {
   })
 })
 
-describe('OAuth requests to a server that takes keys', () => {
+describe('OAuth requests to a server with keys', () => {
   it.each([
     ['GET', '/.well-known/oauth-authorization-server', 404],
     ['POST', '/register', 400],
@@ -192,10 +192,10 @@ describe('OAuth requests to a server that takes keys', () => {
     ])
   })
 
-  it('the text is what a client shows to its user', async () => {
+  it('the error text is what a client shows to its user', async () => {
     const keyed = await startPrincipalsServer({ auth: { apiKeys: [key('root', ['*'])], jwt: undefined } })
     closing.push(() => keyed.stop())
-    const authProvider = new Keeper()
+    const authProvider = new StoredClient()
     const transport = new StreamableHTTPClientTransport(new URL(`${keyed.url}/mcp`), { authProvider })
     const connecting = new Client({ name: 't', version: '1' }).connect(transport)
     await expect(connecting).rejects.toThrow('This server takes API keys, not OAuth')

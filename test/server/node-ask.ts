@@ -1,6 +1,6 @@
 import { request as httpRequest } from 'node:http'
 
-/** A request that `fetch` cannot make: a GET with a body, or a Host of our choice. */
+/** Sends a request that `fetch` cannot make: a GET with a body, or with a custom Host. */
 export function ask(
   url: string,
   options: { method?: string; headers?: Record<string, string>; body?: string | Buffer },

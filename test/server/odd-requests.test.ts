@@ -7,7 +7,7 @@ afterEach(stopApps)
 const CALL = 'POST /tools/call HTTP/1.1'
 const JSON_TYPE = 'Content-Type: application/json'
 
-/** One reply to bytes after which the server, or we, close the connection. */
+/** The reply to bytes after which either side closes the connection. */
 async function replyTo(port: number, bytes: string | Buffer, half = false) {
   const replies = readReplies(await sendRaw(port, bytes, half))
   expect(replies).toHaveLength(1)
@@ -18,7 +18,7 @@ async function replyTo(port: number, bytes: string | Buffer, half = false) {
   }
 }
 
-describe('bytes that are no request', () => {
+describe('bytes that are not an HTTP request', () => {
   it.each([
     ['garbage', 'not http at all\r\n\r\n'],
     ['HTTP/2 preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
@@ -43,14 +43,14 @@ describe('bytes that are no request', () => {
     expect(reply.status).toBe(431)
   })
 
-  it('takes no Host for a broken request', async () => {
+  it('treats a missing Host as a malformed request', async () => {
     const { port } = await startApp()
     expect((await replyTo(port, request(['GET /tools HTTP/1.1', 'Connection: close']))).status).toBe(400)
     expect((await replyTo(port, request(['GET /tools HTTP/1.0']))).status).toBe(400)
   })
 })
 
-describe('requests of other kinds', () => {
+describe('unusual requests', () => {
   it('answers HTTP/1.0 and closes', async () => {
     const { port } = await startApp()
     const reply = await replyTo(port, request(['GET /tools HTTP/1.0', `Host: 127.0.0.1:${port}`]))
@@ -70,7 +70,7 @@ describe('requests of other kinds', () => {
     expect(seen).toEqual([])
   })
 
-  it('rule 28: does not take a target with another authority', async () => {
+  it('rule 28: refuses a target with another authority', async () => {
     const { port, seen } = await startApp()
     const lines = ['GET http://evil.test/tools HTTP/1.1', `Host: 127.0.0.1:${port}`, 'Connection: close']
     expect((await replyTo(port, request(lines))).status).toBe(404)
@@ -98,7 +98,7 @@ describe('requests of other kinds', () => {
     expect(seen[0]?.headers['set-cookie']).toBeUndefined()
   })
 
-  it('reads a body in chunks, and an empty one as none', async () => {
+  it('reads a chunked body, and treats an empty one as absent', async () => {
     const { port, seen } = await startApp()
     const lines = [
       CALL,
@@ -154,7 +154,7 @@ describe('requests of other kinds', () => {
   })
 })
 
-describe('bodies that end wrongly', () => {
+describe('bodies with a wrong end', () => {
   it('OTC-66: answers a body shorter than its length with 400, and runs nothing', async () => {
     const { port, seen } = await startApp()
     const lines = [CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, 'Content-Length: 100']
@@ -164,7 +164,7 @@ describe('bodies that end wrongly', () => {
     expect(seen).toEqual([])
   })
 
-  it('answers the request before bytes beyond its length, and those with 400', async () => {
+  it('answers a request, then the bytes beyond its length with 400', async () => {
     const held = heldRoute()
     const { port } = await startApp({ routes: [held.route] })
     const lines = ['POST /held HTTP/1.1', `Host: 127.0.0.1:${port}`, JSON_TYPE, 'Content-Length: 2']
@@ -183,7 +183,7 @@ describe('bodies that end wrongly', () => {
     expect(seen).toEqual([])
   })
 
-  it('T-19: lets a request finish whose client has left', async () => {
+  it('OTC/T-19: finishes a request whose client disconnected', async () => {
     const held = heldRoute()
     const { port, app, logged } = await startApp({ routes: [held.route] })
     const socket = await open(port)
@@ -196,7 +196,7 @@ describe('bodies that end wrongly', () => {
     expect(logged).toEqual([])
   })
 
-  it('forgets a client that leaves in the middle of its body', async () => {
+  it('discards a request whose client disconnects in the middle of its body', async () => {
     const { port, url, seen } = await startApp()
     const socket = await open(port)
     socket.write(request([CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, 'Content-Length: 100'], '{'))
@@ -209,12 +209,12 @@ describe('bodies that end wrongly', () => {
 describe('slow clients', () => {
   const timeouts = { headersMs: 100, requestMs: 200, closeMs: 1_000 }
 
-  it('answers headers that do not come with 408 and closes', async () => {
+  it('answers missing headers with 408 and closes', async () => {
     const { port } = await startApp({ timeouts })
     expect((await replyTo(port, 'POST /tools/call HTTP/1.1\r\nHost: ')).status).toBe(408)
   })
 
-  it('answers a body that does not come with 408 and closes, and runs nothing', async () => {
+  it('answers a missing body with 408 and closes, and runs nothing', async () => {
     const { port, seen } = await startApp({ timeouts })
     const lines = [CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, 'Content-Length: 100']
     expect((await replyTo(port, request(lines, '{'))).status).toBe(408)
@@ -243,7 +243,7 @@ describe('slow clients', () => {
 describe('large bodies', () => {
   const tenMegabytes = `"${'a'.repeat(10_000_000)}"`
 
-  it('T-26: answers 10 MB with 413 before it is all sent, and the client sees it', async () => {
+  it('OTC/T-26: answers 10 MB with 413 before all of it is sent, and the client receives the reply', async () => {
     const { url, seen } = await startApp()
     const headers = { 'content-type': 'application/json' }
     for (let round = 0; round < 3; round += 1) {
@@ -254,13 +254,13 @@ describe('large bodies', () => {
     expect(seen).toEqual([])
   })
 
-  it('T-26: refuses an announced length at once, before a byte of it comes', async () => {
+  it('OTC/T-26: refuses an announced length at once, before any byte of the body arrives', async () => {
     const { port } = await startApp()
     const lines = [CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, 'Content-Length: 10000000']
     expect((await replyTo(port, request(lines))).status).toBe(413)
   })
 
-  it('T-26: lets a client that only reads after it has sent everything see the 413', async () => {
+  it('OTC/T-26: delivers the 413 to a client that reads only after sending everything', async () => {
     const { port } = await startApp({ settings: { bodyLimitBytes: 1_000 } })
     const socket = await open(port)
     const lines = [CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, `Content-Length: ${tenMegabytes.length}`]
@@ -270,7 +270,7 @@ describe('large bodies', () => {
     expect(readReplies(await received(socket)).map((reply) => reply.status)).toEqual([413])
   })
 
-  it('T-26: stops at the limit when no length is announced', async () => {
+  it('OTC/T-26: stops at the limit when no length is announced', async () => {
     const { port } = await startApp({ settings: { bodyLimitBytes: 1_000 } })
     const socket = await open(port)
     const text = received(socket)
@@ -281,7 +281,7 @@ describe('large bodies', () => {
     expect(replies[0]?.headers.get('connection')).toBe('close')
   })
 
-  it('takes a body of exactly the limit', async () => {
+  it('accepts a body of exactly the limit', async () => {
     const { url } = await startApp({ settings: { bodyLimitBytes: 5 } })
     const send = (body: string) =>
       fetch(`${url}/tools/call`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
@@ -301,7 +301,7 @@ describe('large bodies', () => {
 })
 
 describe('close', () => {
-  it('lets a running request finish, takes no new connection, and closes idle ones', async () => {
+  it('lets a running request finish, accepts no new connection, and closes idle ones', async () => {
     const held = heldRoute()
     const { port, app, url } = await startApp({ routes: [held.route] })
     const idle = await open(port)
@@ -321,12 +321,12 @@ describe('close', () => {
     await closed
   })
 
-  it('answers a request that was on its way in the route’s own shape', async () => {
+  it('answers a request that is already arriving, in the shape of its route', async () => {
     const { port, app } = await startApp()
     const socket = await open(port)
     const text = received(socket)
     socket.write(`GET /health HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n`)
-    // The first line is in once a later connection has been answered.
+    // The server has read the first line once it has answered a later connection.
     await sendRaw(port, request(['GET /health HTTP/1.0', `Host: 127.0.0.1:${port}`]))
     const closed = app.close()
     socket.write('\r\n')
@@ -336,7 +336,7 @@ describe('close', () => {
     await closed
   })
 
-  it('cuts what does not finish in time', async () => {
+  it('aborts requests that do not finish in time', async () => {
     const held = heldRoute()
     const { app, url } = await startApp({ routes: [held.route], timeouts: { closeMs: 50 } })
     const response = fetch(`${url}/held`, {

@@ -42,7 +42,7 @@ function authenticator(changes: Partial<Settings['auth']> = {}, fetcher: typeof 
 }
 
 describe('tokens of an OpenID Connect issuer', () => {
-  it.each(['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])('takes %s, found by discovery', async (alg) => {
+  it.each(['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])('accepts %s, found by discovery', async (alg) => {
     await idp.addKey('k2', alg)
     const check = authenticator()
     const token = await idp.sign({ ...valid, scope: 'mail:send mail:read' }, { kid: 'k2', typ: 'at+jwt' })
@@ -56,7 +56,7 @@ describe('tokens of an OpenID Connect issuer', () => {
     expect(idp.asked).toHaveLength(2)
   })
 
-  it('OWP-23, OWP-60, OWP-61: maps claims to tenant, scopes and roles, and gives nothing for an unknown role', async () => {
+  it('OWP-23, OWP-60, OWP-61: maps claims to tenant, scopes and roles, and grants nothing for an unknown role', async () => {
     const claims = { tenant: ['https://acme.test/org'], scopes: ['scp'], roles: ['realm_access', 'roles'] }
     const roles = new Map([['viewer', { scopes: ['fs:*:read'] }]])
     const check = authenticator({ issuers: [issuerSettings({ claims })], roles })
@@ -74,7 +74,7 @@ describe('tokens of an OpenID Connect issuer', () => {
     })
   })
 
-  it('rule 3: a token without the tenant that was asked for, or with none that can be one, is refused', async () => {
+  it('rule 3: a token without the required tenant claim, or with an invalid tenant, is refused', async () => {
     const check = authenticator({
       issuers: [issuerSettings({ claims: { tenant: ['org'], scopes: undefined, roles: undefined } })],
     })
@@ -83,7 +83,7 @@ describe('tokens of an OpenID Connect issuer', () => {
     }
   })
 
-  it('rule 3: the tenant `default`, whose credentials look after the server, is named only where the operator said so', async () => {
+  it('rule 3: a token may name the tenant `default`, which manages the server, only where the operator allows it', async () => {
     const issuerWith = (more: object) =>
       authenticator({
         issuers: [
@@ -95,12 +95,12 @@ describe('tokens of an OpenID Connect issuer', () => {
     expect((await issuerWith({ allowDefaultTenant: true })(token)).tenant).toBe('default')
   })
 
-  it('drops wildcards that a token brings: those are for the operator to give', async () => {
+  it('drops wildcards from a token: only the operator can grant them', async () => {
     const { scopes } = await authenticator()(await idp.sign({ ...valid, scope: '* mail:* mail:read' }))
     expect(scopes).toEqual(['mail:read'])
   })
 
-  it('rule 3: tokens without a subject share the principal that decides nothing', async () => {
+  it('rule 3: tokens without a subject share a principal that cannot decide approvals', async () => {
     const { sub: _sub, ...nobody } = valid
     const principal = await authenticator()(await idp.sign({ ...nobody, scope: 'admin:keys' }))
     expect(principal).toEqual({ id: 'anonymous', tenant: 'acme', scopes: [] })
@@ -121,7 +121,7 @@ describe('tokens of an OpenID Connect issuer', () => {
     await expect(authenticator()(await idp.sign({ ...valid, ...claims }))).rejects.toMatchObject(refused)
   })
 
-  it('T-15: forgives a minute of skew', async () => {
+  it('OTC/T-15: tolerates a minute of clock skew', async () => {
     const check = authenticator()
     expect(await check(await idp.sign({ ...valid, exp: NOW - 59, nbf: NOW + 59 }))).toMatchObject({
       tenant: 'acme',
@@ -183,13 +183,13 @@ describe('tokens of an OpenID Connect issuer', () => {
     await expect(authenticator()(await idp.sign(valid, { typ }))).rejects.toMatchObject(refused)
   })
 
-  it('refuses a giant token before it reads any of it', async () => {
+  it('refuses an oversized token before parsing it', async () => {
     const token = await idp.sign({ ...valid, more: 'x'.repeat(20_000) })
     await expect(authenticator()(token)).rejects.toThrow(/longer than/)
     expect(idp.asked).toEqual([])
   })
 
-  it('the holder of the shared secret cannot speak for the issuer', async () => {
+  it('the holder of the shared secret cannot issue tokens as the issuer', async () => {
     const jwt = { secret: new Secret(SECRET), audiences: ['collet'], maxLifetimeSeconds: 900, tenant: 'acme' }
     const check = authenticator({ jwt })
     const mint = (iss: string) =>
@@ -200,7 +200,7 @@ describe('tokens of an OpenID Connect issuer', () => {
     expect(await check(await mint('https://own.test'))).toMatchObject({ id: 'jwt:https://own.test#ann' })
   })
 
-  it('two issuers with the same kid do not stand in for each other', async () => {
+  it('two issuers with the same kid are kept apart', async () => {
     const other = new FakeIssuer('https://other.test')
     await other.addKey('k1')
     const fetcher: typeof fetch = (input) => (String(input).startsWith(other.url) ? other : idp).fetch(input)
@@ -217,7 +217,7 @@ describe('tokens of an OpenID Connect issuer', () => {
 })
 
 describe('the keys of an issuer', () => {
-  it('a new key is found by asking once more, and a flood of unknown kids asks once in a while', async () => {
+  it('a new key is found by one more request, and requests for a flood of unknown kids are rate-limited', async () => {
     const check = authenticator()
     await check(await idp.sign(valid))
     clock.advance(MINUTE_MS)
@@ -232,7 +232,7 @@ describe('the keys of an issuer', () => {
     expect(idp.asked).toHaveLength(4)
   })
 
-  it('a key that was taken back counts no longer than it is remembered', async () => {
+  it('a withdrawn key is accepted only until the cache expires', async () => {
     await idp.addKey('k2')
     const check = authenticator()
     const token = await idp.sign({ ...valid, exp: NOW + 3_600 }, { kid: 'k2' })
@@ -251,7 +251,7 @@ describe('the keys of an issuer', () => {
       .toBe('refused')
   })
 
-  it('known keys are used while the issuer is down, but not for ever', async () => {
+  it('cached keys are used while the issuer is down, for a limited time', async () => {
     const check = authenticator()
     const long = { ...valid, exp: NOW + 86_400 }
     await check(await idp.sign(long))
@@ -309,7 +309,7 @@ describe('the keys of an issuer', () => {
   })
 
   it.each([{ use: 'enc' }, { key_ops: ['encrypt'] }, { key_ops: 'verify' }])(
-    'a key with %j checks no signature',
+    'a key with %j verifies no signature',
     async (purpose) => {
       const rogue = new FakeIssuer()
       await rogue.addKey('k9')

@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
-/** The package has no types; by a name that the compiler does not look up it needs none. */
+/** The package has no types; a name of type `string` keeps the compiler from resolving it. */
 const PACKAGE: string = 'oidc-provider'
 const { default: Provider }: { readonly default: ProviderClass } = await import(PACKAGE)
 
@@ -15,7 +15,7 @@ type ProviderClass = new (
 
 const RESOURCE = 'https://tools.example.com'
 
-/** A real OpenID Connect provider on loopback that gives JWT access tokens for our resource. */
+/** A real OpenID Connect provider on loopback that issues JWT access tokens for the server's resource. */
 async function startProvider(): Promise<{ readonly issuer: string; readonly http: Server }> {
   const http = createServer()
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
@@ -93,7 +93,7 @@ async function fetchToken(scope: string, resource = RESOURCE): Promise<string> {
 }
 
 describe('a real OpenID Connect provider', () => {
-  it('OWP-21: its token opens what its scopes open, over every protocol', async () => {
+  it('OWP-21: its token grants its scopes, over every protocol', async () => {
     const token = await fetchToken('mail:send')
     const list = await server.ask('/v1/tools', { key: token })
     expect(list.status).toBe(200)
@@ -111,7 +111,7 @@ describe('a real OpenID Connect provider', () => {
     })
   })
 
-  it('OWP-12: a token for another resource, a cut one and one that was touched are 401', async () => {
+  it('OWP-12: a token that is for another resource, truncated or modified is 401', async () => {
     const token = await fetchToken('mail:send')
     const [header = '', payload = '', signature = ''] = token.split('.')
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString())
@@ -128,7 +128,7 @@ describe('a real OpenID Connect provider', () => {
     }
   })
 
-  it('MCP-90, MCP-91, MCP-92: /mcp takes tokens for this server only, and says of others that they are none', async () => {
+  it('MCP-90, MCP-91, MCP-92: /mcp accepts tokens for this server only, and reports others as invalid', async () => {
     const _meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientCapabilities': {},
@@ -154,7 +154,7 @@ describe('a real OpenID Connect provider', () => {
     expect(await refused.json()).toMatchObject({ error: { code: 401 } })
   })
 
-  it('OWP-13: a 401 of every protocol says where to learn who gives tokens', async () => {
+  it('OWP-13: a 401 of every protocol names the document that lists the issuers', async () => {
     const positions: [string, string, string][] = [
       ['GET', '/v1/tools', '/v1'],
       ['GET', '/tools', '/tools'],
@@ -193,7 +193,7 @@ describe('a real OpenID Connect provider', () => {
     expect([answer.status, answer.headers['www-authenticate']]).toEqual([404, undefined])
   })
 
-  it('without issuers there is no such document, and the challenge is plain', async () => {
+  it('without issuers the document does not exist, and the challenge does not name it', async () => {
     const plain = await startPrincipalsServer({ auth: { apiKeys: [key('root', [])], jwt: undefined } })
     expect((await plain.ask('/.well-known/oauth-protected-resource')).status).toBe(404)
     expect((await plain.ask('/v1/tools')).headers['www-authenticate']).toBe('Bearer')
@@ -202,7 +202,7 @@ describe('a real OpenID Connect provider', () => {
 })
 
 describe('roles in the openwop discovery document', () => {
-  it('OWP-60, C4: are supported where there are some, and the open document names none of them', async () => {
+  it('OWP-60, C4: are supported where some are configured, and the public document names none of them', async () => {
     const roles = new Map([['viewer', { scopes: ['tools:fs:read'] }]])
     const withRoles = await startPrincipalsServer({ auth: { apiKeys: [], jwt: undefined, roles } })
     expect((await withRoles.ask('/.well-known/openwop')).json.authorization).toEqual({

@@ -8,7 +8,7 @@ import { askOtc, OTHER, openStage, type Stage } from '../oauth/oauth-stage.ts'
 const OPEN = { auth: { apiKeys: [], jwt: undefined } }
 const VALUE = 'sms-key-8c1f-0123456789'
 
-/** A command in the folder of the stage, whose config has no credential either. */
+/** Runs a command in the folder of the stage, whose config has no credential either. */
 async function collet(stage: Stage, argv: readonly string[], stdin = '') {
   const io = new FakeIo(REAL_SERVICES, { stdin: chunks(stdin), workingFolder: stage.settings.dataFolder })
   const code = await io.run(...argv)
@@ -28,7 +28,7 @@ async function openServer(): Promise<Stage> {
 
 describe('a server without keys, on this machine (rule 28)', () => {
   it.each([undefined, 'user_123'])(
-    'asks its person for consent, and the same call runs; user %s',
+    'asks the local user for consent, and the repeated call runs; user %s',
     async (userId) => {
       const stage = await openServer()
       const asked = { callId: 'c1', ...(userId === undefined ? {} : { userId }) }
@@ -41,13 +41,13 @@ describe('a server without keys, on this machine (rule 28)', () => {
       expect(await stage.status(challenge.check_url)).toBe('completed')
       expect((await stage.call(asked)).value).toBe('mail')
       expect(stage.given.at(-1)?.userId).toBe(userId)
-      // Rule 24: neither gets what the other was given.
+      // Rule 24: neither gets the credential of the other.
       const other = userId === undefined ? { userId: 'user_123' } : {}
       expect((await stage.call(other)).status).toBe(400)
     },
   )
 
-  it('lends its caller what "collet secrets set" stored without --principal', async () => {
+  it('gives its caller the secret that "collet secrets set" stored without --principal', async () => {
     const stage = await openServer()
     const at = ['--store', stage.settings.store, '--principal', ANONYMOUS.id]
     expect((await collet(stage, ['secrets', 'set', 'API_KEY', ...at], VALUE)).code).toBe(0)
@@ -55,7 +55,7 @@ describe('a server without keys, on this machine (rule 28)', () => {
     expect(stage.given.at(-1)?.token).toBe(VALUE)
   })
 
-  it('refuses a key of another server, and ignores a token that was meant for others (OTC-98)', async () => {
+  it('refuses a key of another server, and ignores a token for another server (OTC-98)', async () => {
     const stage = await openServer()
     const foreign = `clt_${'a'.repeat(24)}_${'b'.repeat(43)}`
     const ask = (headers: Record<string, string>) => fetch(`${stage.url}/tools`, { headers })
@@ -70,7 +70,7 @@ describe('a server without keys, on this machine (rule 28)', () => {
 })
 
 describe('the first key of a server that had none', () => {
-  it('ends the calls without one; what they stored is kept for the operator, and reaches no caller', async () => {
+  it('ends anonymous calls; their stored secrets are kept for the operator, and reach no caller', async () => {
     const stage = await openServer()
     const at = ['--store', stage.settings.store]
     await collet(stage, ['secrets', 'set', 'API_KEY', '--principal', ANONYMOUS.id, ...at], VALUE)
@@ -93,7 +93,7 @@ describe('the first key of a server that had none', () => {
 })
 
 describe('a secret of a tenant', () => {
-  it('is for its callers that have none of their own, in calls for no user, and for no other tenant', async () => {
+  it('is used by its callers without their own secret, in calls without a user, and by no other tenant', async () => {
     const stage = await openStage()
     stages.push(stage)
     const at = ['--store', stage.settings.store]

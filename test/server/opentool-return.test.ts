@@ -6,7 +6,7 @@ import { expect, it, vi } from 'vitest'
 import { tool } from '#kernel/tool/define'
 import { serve } from '#server/create-gateway'
 
-it('OTS-38: the return name of an OpenTool server is kept when its functions are served again', async () => {
+it('OTS-38: the return name of an OpenTool server is kept when its functions are re-exported', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-return-'))
   const shared = { server: { port: 0 }, log: { level: 'silent' as const } }
   const add = tool({
@@ -43,7 +43,7 @@ it('OTS-38: the return name of an OpenTool server is kept when its functions are
   }
 })
 
-it('OTS-10: a function without a return value stays one when it is served again, and what it answers is kept', async () => {
+it('OTS-10: a function without a return value stays one when it is re-exported, and its answer is kept', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-return-'))
   const upstream = createServer((request, response) => {
     let body = ''

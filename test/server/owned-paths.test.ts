@@ -16,7 +16,7 @@ const inside: ServerRoute = {
 }
 const routes = [inside, openRoute('/outside', () => jsonReply(200, { ok: true }))]
 
-describe('OTS-48: a part of the server that needs a credential everywhere', () => {
+describe('OTS-48: a path prefix that requires a credential everywhere', () => {
   it.each([
     ['GET', '/inside', 404],
     ['GET', '/inside/unknown', 404],
@@ -50,7 +50,7 @@ describe('OTS-48: a part of the server that needs a credential everywhere', () =
     expect((await fetch(`${url}/outside`, { method: 'POST' })).status).toBe(405)
   })
 
-  it('needs none where the owning route is open', async () => {
+  it('requires no credential where the owning route is open', async () => {
     const open: ServerRoute = { ...inside, access: 'open' }
     const { url } = await startApp({ routes: [open], auth: WITH_KEY })
     const response = await fetch(`${url}/inside/unknown`)
@@ -67,7 +67,7 @@ describe('OTS-48: a part of the server that needs a credential everywhere', () =
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET'])
   })
 
-  it('lets a configured origin ask first, as browsers do', async () => {
+  it('answers preflights of a configured origin', async () => {
     const origin = 'https://app.example.com'
     const { url } = await startApp({ routes, auth: WITH_KEY, settings: { allowedOrigins: [origin] } })
     const response = await fetch(`${url}/inside/known`, {

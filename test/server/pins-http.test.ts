@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 describe('/admin/pins', () => {
-  it('rule 32: shows what waits and what it changes, and takes decisions about exactly that', async () => {
+  it('rule 32: shows pending changes with their differences, and accepts decisions about exactly those', async () => {
     const store = await openStore(server.settings.store, { ...server.settings, mode: 'operator' })
     const pins = new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
     await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
@@ -69,7 +69,7 @@ describe('/admin/pins', () => {
     expect((await ask('/accept', {})).status).toBe(400)
   })
 
-  it('rule 32: accepts all of a source as they were looked at, and nothing when one changed since', async () => {
+  it('rule 32: accepts all reviewed changes of a source, and none when one changed since the review', async () => {
     const store = await openStore(server.settings.store, { ...server.settings, mode: 'operator' })
     const pins = new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
     const source = sampleSource({ key: 'notes' })

@@ -91,7 +91,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** All of an answer but what differs between any two: the clock, the trace and ids the server makes. */
+/** An answer without the parts that differ each time: the clock, the trace and ids created by the server. */
 export function wholeOf({ status, headers, text }: Answer): object {
   const { date: _date, traceparent: _trace, 'collet-call-id': callId = '', ...others } = headers
   return { status, headers: others, text: callId === '' ? text : text.replaceAll(callId, '') }

@@ -9,7 +9,7 @@ import { longestTurn } from '../longest-turn.ts'
 import { servicesTo } from '../sources/upstream.ts'
 
 const MIB = 1_048_576
-/** Of processor time of the serving thread. */
+/** Limit of processor time of the serving thread. */
 const MAX_TURN_MS = 100
 
 /** Valid YAML that takes seconds for each half megabyte. */
@@ -23,8 +23,8 @@ function fileOf(text: string): string {
   return file
 }
 
-describe('a look at a document that is slow to parse', () => {
-  it('of 2 MB does not hold the serving thread, and ends when the reader leaves', async () => {
+describe('probing a document that is slow to parse', () => {
+  it('does not block the serving thread with 2 MB, and ends when the client disconnects', async () => {
     const text = slowYaml(2 * MIB)
     const turn = await longestTurn(() =>
       expect(readHead(text, AbortSignal.timeout(1_500))).rejects.toMatchObject({ name: 'TimeoutError' }),
@@ -32,7 +32,7 @@ describe('a look at a document that is slow to parse', () => {
     expect(turn).toBeLessThan(MAX_TURN_MS)
   })
 
-  it('in a file does not hold the serving thread either, and says what it is', async () => {
+  it('does not block the serving thread with a file either, and detects its kind', async () => {
     const file = fileOf(slowYaml(MIB / 8))
     let what: string | undefined
     const turn = await longestTurn(async () => {
@@ -43,7 +43,7 @@ describe('a look at a document that is slow to parse', () => {
 })
 
 describe('JSON that takes far more memory than its text', () => {
-  it('is not parsed by a look: the process would end with the thread', async () => {
+  it('is not parsed by a probe: running out of memory in the thread would end the process', async () => {
     expect(await readHead(`{"openapi":"3.0.0","x":[${'{},'.repeat(20 * MIB)}1]}`)).toBeUndefined()
   })
 
@@ -64,7 +64,7 @@ describe('JSON that takes far more memory than its text', () => {
   })
 })
 
-it('what a document says of itself is read from JSON and YAML of any size, and from no page or text', async () => {
+it('the self-description of a document is read from JSON and YAML of any size, but not from pages or text', async () => {
   const head = { openapi: '3.1.0', info: { title: 'Sample' }, server: { url: 'https://a.example' } }
   const large = { ...head, filler: 'x'.repeat(200_000) }
   expect(await readHead(JSON.stringify(head))).toEqual(head)
@@ -76,7 +76,7 @@ it('what a document says of itself is read from JSON and YAML of any size, and f
     expect(await readHead(text)).toBeUndefined()
 })
 
-it('parts that YAML names again and again are counted before they are written out', async () => {
+it('repeated YAML aliases are counted before they are expanded', async () => {
   const names = Array.from({ length: 450 }, (_, nth) => `  /p${nth}: { get: { description: *a } }`).join('\n')
   const text = `openapi: 3.0.0\ninfo: { title: T, version: '1' }\nx-a: &a "${'x'.repeat(MIB)}"\npaths:\n${names}\n`
   const options = SOURCE_OPTIONS.parse({ type: 'openapi', file: fileOf(text), baseUrl: 'https://a.example' })

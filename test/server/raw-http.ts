@@ -6,7 +6,7 @@ export interface RawReply {
   readonly body: string
 }
 
-/** Opens a socket, writes the bytes as they are and resolves with everything received until the server closes. */
+/** Opens a socket, writes the bytes unchanged and resolves with everything received until the server closes. */
 export async function sendRaw(port: number, bytes: string | Buffer, half = false): Promise<string> {
   const socket = await open(port)
   if (half) socket.end(bytes)

@@ -26,7 +26,7 @@ afterAll(() => server.stop())
 const audit = async () => (await server.ask('/admin/audit', { key: startToken })).json.events
 
 describe('a request that is refused for its credential', () => {
-  it('is in the audit stream by the kind of credential, without the credential', async () => {
+  it('is in the audit stream with the kind of credential, without the credential', async () => {
     const wrong: readonly (readonly [string, string, Record<string, string>])[] = [
       ['/v1/tools', 'bearer key at /v1', { authorization: 'Bearer k-wrong' }],
       ['/v1/tools', 'x-api-key at /v1', { 'x-api-key': 'k-wrong' }],

@@ -77,7 +77,7 @@ describe('requests that are rejected', () => {
     rmSync(settings.dataFolder, { recursive: true })
   })
 
-  it('are listed by caller, tool and cause with the message that the caller got', async () => {
+  it('are listed by caller, tool and cause with the message that the caller received', async () => {
     const [invalid] = await rowsOf('code=input_invalid')
     expect(invalid).toEqual({
       ...{ tenant: 'acme', principal: 'key:ann', tool: 'Mail.Read@1.0.0' },
@@ -96,7 +96,7 @@ describe('requests that are rejected', () => {
       expect(new Set((await rowsOf(query)).map(({ tenant }) => tenant))).toEqual(new Set(['acme']))
   })
 
-  it('are in the statistics beside the calls, and alone when asked for alone', async () => {
+  it('are in the statistics with the calls, and alone when only they are requested', async () => {
     const all = await ask('/admin/calls/stats')
     expect(all).toMatchObject({
       states: { succeeded: 3 },

@@ -47,7 +47,7 @@ afterEach(async () => {
   }
 })
 
-/** A server whose config is what `change` last said. */
+/** A server whose config is set by `change`. */
 async function start(given: Partial<Settings> = {}) {
   let settings = testSettings({ auth: AUTH, ...given })
   const { dataFolder } = settings
@@ -93,7 +93,7 @@ const call = (url: string, tool: string, key = KEY) =>
   post(url, '/tools/call', key, { request: { call_id: randomUUID(), tool_id: tool, input: {} } })
 
 describe('POST /admin/reload', () => {
-  it('is for the start token and admin:reload of the whole server, and answers what came of it', async () => {
+  it('requires the start token or a server-wide admin:reload, and answers with the result', async () => {
     const { server, change, heard } = await start()
     change({
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 5_000 },
@@ -137,8 +137,8 @@ describe('POST /admin/reload', () => {
   })
 })
 
-describe('what a reload changes', () => {
-  it('the policy of a source: at once, for tools that are known, and calls under way go on', async () => {
+describe('the effects of a reload', () => {
+  it('the policy of a source: at once for known tools, and running calls continue', async () => {
     const gate = Promise.withResolvers<void>()
     const begun = Promise.withResolvers<void>()
     const tool = (id: string, run: () => unknown) => ({
@@ -192,7 +192,7 @@ describe('what a reload changes', () => {
     expect(await names()).toEqual([])
   })
 
-  it('what issuers said is kept, unless something of auth changed', async () => {
+  it('cached keys of issuers are kept, unless auth changed', async () => {
     const asked: string[] = []
     const listener = createServer(async ({ url = '' }, response) => {
       asked.push(url)
@@ -214,7 +214,7 @@ describe('what a reload changes', () => {
     }
     const auth = { ...AUTH, issuers: [issuer] }
     const { server, change } = await start({ auth })
-    // Another token each time: those that were good are remembered.
+    // Another token each time, because verified tokens are cached.
     const callWithToken = async () => {
       const exp = Math.floor(Date.now() / 1_000) + 300
       return (await call(server.url, 'No.Tool', await idp.sign({ sub: randomUUID(), aud: 'collet', exp })))
@@ -252,7 +252,7 @@ describe('what a reload changes', () => {
     expect((await call(server.url, 'Kit.Do')).code).toBe('budget_exceeded')
   })
 
-  it('approval terms and roles: the next call is under the new ones', async () => {
+  it('approval terms and roles: the new ones apply from the next call on', async () => {
     const tools = requireTools([
       {
         ...{ id: 'Pay.Out@1.0.0', description: 'Pays.', input: {}, output: z.string(), run: () => 'paid' },
@@ -275,7 +275,7 @@ describe('what a reload changes', () => {
     expect((await call(server.url, 'Pay.Out', `p${KEY}`)).json).toMatchObject({ result: { value: 'paid' } })
   })
 
-  it('limits: a lower rate counts from the next call on', async () => {
+  it('limits: a lower rate applies from the next call on', async () => {
     const { server, change } = await start({ tools: KIT })
     expect((await call(server.url, 'Kit.Do')).json.result.success).toBe(true)
     change({
@@ -286,7 +286,7 @@ describe('what a reload changes', () => {
     expect((await call(server.url, 'Kit.Do')).code).toBe('rate_limited')
   })
 
-  it('the size of results: a larger one is kept from the next call on', async () => {
+  it('the size of results: larger ones are kept from the next call on', async () => {
     const { calls } = testSettings()
     const { server, change } = await start({ tools: KIT, calls: { ...calls, maxResultBytes: 1_000 } })
     const large = async () => (await call(server.url, 'Kit.Large')).json.result

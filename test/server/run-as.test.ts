@@ -116,7 +116,7 @@ describe('the operator runs a tool from the console of a server with keys', () =
     expect([by, JSON.stringify(journal).includes('operator')]).toEqual([null, false])
   })
 
-  it('with what that caller may see, and never with its credentials (rule 24)', async () => {
+  it('with the tools visible to that caller, and never with its credentials (rule 24)', async () => {
     const server = await start(AUTH)
     const operator = await operatorOf(server)
     const run = (caller: string, tool: string) =>
@@ -139,7 +139,7 @@ describe('the operator runs a tool from the console of a server with keys', () =
     expect(refused.text).toContain('the credentials of key:ann are used only for its own calls')
   })
 
-  it("waits for approval as that caller's call does, and the caller does not resume it by asking the same", async () => {
+  it("waits for approval like that caller's call, and an equal call of the caller does not resume it", async () => {
     const server = await start(AUTH)
     const headers = { ...(await operatorOf(server)), ...runAs('default/key:ann') }
     const unkeyed = { request: { tool_id: 'Kit.Ask', input: {} } }
@@ -182,7 +182,7 @@ describe('the operator runs a tool from the console of a server with keys', () =
     expect(text).toContain('no such caller')
   })
 
-  it('refuses the header from all others, and on every other route from the operator too', async () => {
+  it('refuses the header from all other callers, and from the operator on every other route', async () => {
     const server = await start(AUTH)
     const operator = await operatorOf(server)
     const { cookie = '', 'collet-csrf': csrf = '' } = operator
@@ -204,7 +204,7 @@ describe('the operator runs a tool from the console of a server with keys', () =
       const url = `${server.url}${path.replaceAll(/:\w+/g, 'x')}`
       const send = (headers: Headers) =>
         ask(url, headers, { method, ...(method === 'POST' ? { body: callOf('Kit.Look', 'c') } : {}) })
-      // What needs no credential has no caller to replace, and pages for people know none.
+      // Routes without credentials have no caller to replace, and neither do HTML pages.
       const plain = await send({})
       if (![401, 403].includes(plain.status) || plain.text.startsWith('<!doctype')) continue
       guarded += 1
@@ -225,7 +225,7 @@ describe('the operator runs a tool from the console of a server with keys', () =
 })
 
 describe('the operator runs a tool from the console of a server without keys', () => {
-  it('as the person at this machine, with its vault; the record says that it was the operator', async () => {
+  it('as the local user, with its vault; the record names the operator', async () => {
     const server = await start(OPEN)
     const operator = await operatorOf(server)
     await ask(`${server.url}/admin/secrets`, operator, {
@@ -238,7 +238,7 @@ describe('the operator runs a tool from the console of a server without keys', (
     expect(await recordOf(server, 'agent')).toMatchObject({ principal: 'anonymous', by: null })
   })
 
-  it('which has no caller to run as', async () => {
+  it('and is refused a caller to run as, because there are none', async () => {
     const server = await start(OPEN)
     const headers = { ...(await operatorOf(server)), ...runAs('default/key:ann') }
     const { text } = await ask(`${server.url}/tools/call`, headers, { body: callOf('Kit.Look', 'c') })

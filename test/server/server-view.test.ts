@@ -22,7 +22,7 @@ async function open(changes: Partial<Settings> = {}): Promise<PrincipalsServer> 
 const TARGET = { url: 'http://127.0.0.1:4100/mcp', name: 'collet', isKeyed: false, isOwnMachine: true }
 
 describe('GET /admin/server', () => {
-  it('is open where callers need no credential, and has addresses and snippets', async () => {
+  it('is public where callers need no credential, and has addresses and snippets', async () => {
     const server = await open()
     const { status, json } = await server.ask('/admin/server')
     expect(status).toBe(200)
@@ -35,7 +35,7 @@ describe('GET /admin/server', () => {
     expect((await server.ask('/admin/limits')).status).toBe(401)
   })
 
-  it('asks for a key where callers need one, and names toolsets that are open to its holder only', async () => {
+  it('requires a key where callers need one, and names only toolsets that the key may use', async () => {
     const toolsets: NonNullable<Settings['toolsets']> = new Map([
       ['mail', { include: ['Mail.*'], exclude: [] }],
       ['notes', { include: ['Note.*'], exclude: [] }],
@@ -53,7 +53,7 @@ describe('GET /admin/server', () => {
     expect(JSON.stringify(other.json)).not.toContain('notes')
   })
 
-  it('shows code that the tests of the documents run', () => {
+  it('shows snippets that the documentation tests run', () => {
     const documents = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
     const code = clientSnippets(TARGET).filter(({ kind }) => kind === 'code')
     expect(code.map(({ name }) => name)).toEqual(['ai-sdk', 'langchain'])
@@ -63,7 +63,7 @@ describe('GET /admin/server', () => {
     for (const { kind, text } of clientSnippets(TARGET)) if (kind === 'json') JSON.parse(text)
   })
 
-  it('gives a program that starts servers an address where it cannot start this one', () => {
+  it('gives clients that start servers an address where they cannot start this one', () => {
     const far = { ...TARGET, url: 'https://tools.example/mcp', isOwnMachine: false }
     expect(clientSnippets(far).find(({ name }) => name === 'claude')).toMatchObject({
       text: 'https://tools.example/mcp',
@@ -73,7 +73,7 @@ describe('GET /admin/server', () => {
 })
 
 describe('GET /admin/server/beginning', () => {
-  it('shows the own calls, and which of them an agent made', async () => {
+  it('shows the caller’s own calls, and which of them an agent made', async () => {
     const server = await open()
     const beginning = async () => (await server.ask('/admin/server/beginning')).json
     expect(await beginning()).toEqual({ has_calls: false, agent_call: null })
@@ -98,7 +98,7 @@ describe('GET /admin/server/beginning', () => {
   })
 })
 
-it('GET /admin/limits has what the config limits, and how much of it is used now', async () => {
+it('GET /admin/limits has the configured limits and their current use', async () => {
   const limits = {
     ...NO_LIMITS,
     perPrincipal: { rate: { perMs: 60 / 60_000, burst: 10 }, concurrent: 4 },

@@ -12,14 +12,14 @@ import { createDatabase, query } from '../store/databases.ts'
 import { startProxy } from '../store/postgres-proxy.ts'
 import { egressTo, sqliteSettings, testSettings } from '../test-settings.ts'
 
-/** Every place in the options of a source, or in what is looked at, where people put credentials. */
+/** Every place in the options of a source, or in a probed target, where users put credentials. */
 const KINDS = ['argument', 'password', 'variable', 'header', 'query', 'path', 'word', 'program'] as const
 const CANARY = Object.fromEntries(KINDS.map((kind) => [kind, `canary-${kind}-${'x'.repeat(6)}`])) as Record<
   (typeof KINDS)[number],
   string
 >
 
-/** A service that says no to everything but its description. */
+/** A service that refuses every request except for its description. */
 async function startService(): Promise<string> {
   const service = createServer((request, response) => {
     const isDescription = request.url?.includes('/openapi.json') === true
@@ -51,8 +51,8 @@ async function ask({ url, startTokenFile }: RunningServer, path: string, body: o
   return `${response.status} ${await response.text()}`
 }
 
-/** Adds, changes, looks at and removes sources of every kind, with a credential in every place. */
-async function live(server: RunningServer, service: string): Promise<void> {
+/** Adds, changes, probes and removes sources of every kind, with a credential in every place. */
+async function exerciseSources(server: RunningServer, service: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'collet-canary-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const { command, args } = faulty('none', [join(folder, 'starts')])
@@ -97,7 +97,7 @@ async function live(server: RunningServer, service: string): Promise<void> {
     await ask(server, `sources/${key}/refresh`, {})
     await ask(server, `sources/${key}/set`, { changes: { policy: { approval: 'always' } } })
   }
-  // A changed program makes its definitions wait.
+  // Definitions of a changed program wait for a decision.
   const changed = { ...sources.Program, args: [...args, '--other', ...secretArgs] }
   expect(await ask(server, 'sources', { key: 'Program', options: changed, replace: true })).toMatch(/^201 /)
 }
@@ -125,7 +125,7 @@ it('credentials of sources are in no table, log, write-ahead log or backup of SQ
   const lines: string[] = []
   const server = await start(settings, lines)
   onTestFinished(() => server.close())
-  await live(server, await startService())
+  await exerciseSources(server, await startService())
   const files = Object.fromEntries(
     readdirSync(settings.dataFolder, { withFileTypes: true })
       .flatMap((entry) => (entry.isFile() ? [entry.name] : []))
@@ -138,7 +138,7 @@ it('credentials of sources are in no table, log, write-ahead log or backup of SQ
   expect(lines.length).toBeGreaterThan(20)
 })
 
-it('credentials of sources are in no table and log of PostgreSQL, and never on their way there', async () => {
+it('credentials of sources are in no table, log or network traffic of PostgreSQL', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-canary-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const url = await createDatabase('source_canary')
@@ -150,7 +150,7 @@ it('credentials of sources are in no table and log of PostgreSQL, and never on t
   const settings = testSettings({ dataFolder: folder, store: proxy.url, masterKey: Buffer.alloc(32, 7) })
   const server = await start(settings, lines)
   onTestFinished(() => server.close())
-  await live(server, await startService())
+  await exerciseSources(server, await startService())
   const tables = await query<{ name: string }>(
     url,
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'",

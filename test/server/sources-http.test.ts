@@ -7,7 +7,7 @@ import { type RunningServer, startServer } from '#server/start-server'
 import type { OfferedTool, Source } from '#sources/kit/source'
 import { sqliteSettings } from '../test-settings.ts'
 
-/** An upstream whose tools and health the test decides. */
+/** An upstream whose tools and health the test controls. */
 class Upstream {
   offered: OfferedTool[] = [greeting('Says hello.')]
   isUp = true
@@ -101,7 +101,7 @@ async function admin({ url, startTokenFile }: RunningServer, method: string, pat
 }
 
 describe('sources on a server', () => {
-  it('rule 27: tools of a source are called durably, and the upstream gets a key of ours', async () => {
+  it('rule 27: tools of a source are called durably, and the upstream gets an idempotency key from the server', async () => {
     const server = await start(new Upstream())
     expect((await list(server)).map(({ id }) => id)).toEqual(['Greeter.say_hello@1.0.0'])
     const first = await call(server, 'call-7')
@@ -147,7 +147,7 @@ describe('sources on a server', () => {
     expect(await call(server)).toMatchObject({ success: false })
   })
 
-  it("rule 29: sources are an operator's business", async () => {
+  it('rule 29: only operators can see and change sources', async () => {
     const server = await start(new Upstream())
     const response = await fetch(`${server.url}/admin/sources`)
     expect(response.status).toBe(401)
@@ -161,7 +161,7 @@ describe('sources on a server', () => {
     expect((await admin(server, 'POST', 'sources/Nobody/refresh', {})).status).toBe(400)
   })
 
-  it('a source can get a new credential, and cannot become another upstream by it', async () => {
+  it('a change of credential cannot change the upstream of a source', async () => {
     const server = await start(new Upstream())
     const options = { type: 'otc', url: 'http://127.0.0.1:9', apiKey: 'k-1' }
     await admin(server, 'POST', 'sources', { key: 'Other', options })

@@ -20,9 +20,9 @@ export interface TestApp {
   readonly url: string
   readonly port: number
   readonly app: HttpApp
-  /** Everything the route was asked, in order. */
+  /** Every request to the route, in order. */
   readonly seen: HttpRequest[]
-  /** Lines the server logged. */
+  /** Log lines of the server. */
   readonly logged: string[]
 }
 
@@ -63,7 +63,7 @@ export async function stopApps(): Promise<void> {
   await Promise.all(running.splice(0).map((app) => app.close()))
 }
 
-/** A small protocol: says what it was asked, and refuses with its code. */
+/** A small protocol: answers with the request, and refuses with the error code. */
 export function echoRoutes(seen: HttpRequest[] = []): readonly ServerRoute[] {
   const handle = (request: HttpRequest) => {
     seen.push(request)
@@ -92,12 +92,12 @@ export function echoRoutes(seen: HttpRequest[] = []): readonly ServerRoute[] {
 export const refuseWithCode: ServerRoute['refuse'] = (_request, error, status) =>
   jsonReply(status, { message: error.message, code: error.code })
 
-/** A GET route that answers with whatever the test gives. */
+/** A GET route whose handler comes from the test. */
 export function openRoute(path: string, handle: ServerRoute['handle'], refuse = refuseWithCode): ServerRoute {
   return { method: 'GET', path, access: 'open', body: 'never', handle, refuse }
 }
 
-/** A route whose replies wait until the test lets them go. */
+/** A route whose replies wait until the test releases them. */
 export function heldRoute(): { route: ServerRoute; release: () => void; entered: Promise<void> } {
   const gate = Promise.withResolvers<void>()
   const entered = Promise.withResolvers<void>()

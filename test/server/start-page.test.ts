@@ -37,7 +37,7 @@ it('names the variable of the key where one is needed, and no principal with a k
   expect(page).not.toMatch(/canary|ann\b/)
 })
 
-it('says what /mcp is for to a person who opens it, and refuses a program as the protocol has it', async () => {
+it('explains /mcp to a browser that opens it, and refuses a program as the protocol requires', async () => {
   const { url } = await open()
   const page = await fetch(`${url}/mcp`, { headers: { accept: 'text/html,*/*;q=0.8' } })
   expect([page.status, page.headers.get('allow')]).toEqual([405, 'POST'])

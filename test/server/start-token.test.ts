@@ -30,7 +30,7 @@ describe('the start token of a running server', () => {
     expect(await askWithToken(server)).toBe(200)
   })
 
-  it('rule 29: stands beside that of another server on the same data folder, and outlives it', async () => {
+  it('rule 29: coexists with the token of another server on the same data folder, and outlives it', async () => {
     const second = await startServer(settings, { graceMs: 0 })
     expect(await Promise.all([server, second].map(askWithToken))).toEqual([200, 200])
     await second.close()

@@ -21,7 +21,7 @@ async function ask(url: string): Promise<IncomingMessage> {
 }
 
 describe('streamed replies', () => {
-  it('leave piece by piece, each as it is made', async () => {
+  it('are sent chunk by chunk, each as soon as it is produced', async () => {
     const gate = Promise.withResolvers<void>()
     const { url } = await startApp({
       routes: [
@@ -56,7 +56,7 @@ describe('streamed replies', () => {
     expect([response.status, await response.text(), opened]).toEqual([200, '', false])
   })
 
-  it('ask for no further piece while the reader does not read', async () => {
+  it('request no further chunk while the reader does not read', async () => {
     let made = 0
     const left = Promise.withResolvers<void>()
     const { port } = await startApp({
@@ -79,7 +79,7 @@ describe('streamed replies', () => {
       before = made
       return still
     }
-    // Sockets hold some pieces of their own: wait until two looks in a row see no new one.
+    // Sockets buffer some chunks: wait until two checks in a row see no new one.
     await expect.poll(isStill, { interval: 100 }).toBe(true)
     expect(made).toBeLessThan(200)
     socket.destroy()
@@ -103,7 +103,7 @@ describe('streamed replies', () => {
     await left.promise
   })
 
-  it('break off when the stream throws, so that half does not look whole, and log it', async () => {
+  it('abort and log when the stream throws, so that a partial reply does not look complete', async () => {
     const { url, logged } = await startApp({
       routes: [
         streaming(async function* () {
@@ -119,7 +119,7 @@ describe('streamed replies', () => {
     await expect.poll(() => logged.join()).toContain('the source broke')
   })
 
-  it('end when the reader takes nothing for too long', async () => {
+  it('end when the reader reads nothing for too long', async () => {
     const done = Promise.withResolvers<void>()
     const server = createServer((_request, response: ServerResponse) => {
       const endless: ReplyStream = async function* (ended) {

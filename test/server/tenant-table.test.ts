@@ -4,11 +4,11 @@ import { type BudgetRule, NO_LIMIT } from '#stages/limits/budgets'
 import { sampleTool } from '../contracts/samples.ts'
 import { type Asking, key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
-/** A key of one tenant that names another tenant, or something that belongs to it: on every route that takes such a name. */
+/** A key of one tenant names another tenant, or something that belongs to it, on every route with a name parameter. */
 let server: PrincipalsServer
-/** What tenant beta has, by the parameter of a path that names it. */
+/** Resources of tenant beta, by the path parameter that names them. */
 let betas: Readonly<Record<'record' | 'id' | 'ref' | 'keyId' | 'principal', string>>
-/** What ann was shown on each route while beta had nothing. */
+/** Ann's answer of each route while beta had nothing. */
 let seenBefore: Readonly<Record<string, unknown>>
 
 const EVERY_DAY: BudgetRule = {
@@ -37,7 +37,7 @@ beforeAll(async () => {
   )
   seenBefore = await seenByAnn()
   for (const tool of ['Both.Do', 'Both.Ask', 'Both.Missing']) await call(tool, 'k-ben')
-  // Rejections are written together, a little later.
+  // Rejections are written in batches, after a short delay.
   await vi.waitFor(async () => {
     const { json } = await server.ask('/admin/calls/rejected', { key: 'k-ben' })
     expect(json.rejected.length).toBe(1)
@@ -61,8 +61,8 @@ async function ofBeta(): Promise<unknown> {
   return answers.map(({ json }) => json)
 }
 
-/** Two requests are of two moments. */
-const withoutMoments = (text: string) => text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'moment')
+/** Timestamps differ between two requests. */
+const withoutTimestamps = (text: string) => text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'moment')
 
 const adminRoutes = () => server.routes.filter(({ path }) => path.startsWith('/admin/'))
 
@@ -76,42 +76,42 @@ async function seenByAnn(): Promise<Readonly<Record<string, unknown>>> {
   const seen: Record<string, unknown> = {}
   for (const path of reading()) {
     const { status, text } = await server.ask(path, { key: 'k-ann' })
-    seen[path] = [status, withoutMoments(text)]
+    seen[path] = [status, withoutTimestamps(text)]
   }
   return seen
 }
 
 describe('a key of one tenant', () => {
-  it('gets the same answer with ?tenant= of another as without, on every route that reads', async () => {
+  it('gets equal answers with and without ?tenant= of another tenant, on every route that reads', async () => {
     expect(reading().length).toBeGreaterThan(15)
     for (const path of reading()) {
       const plain = await server.ask(path, { key: 'k-ann' })
       const named = await server.ask(`${path}?tenant=beta`, { key: 'k-ann' })
       if (named.status === 200)
-        expect([path, withoutMoments(named.text)]).toEqual([path, withoutMoments(plain.text)])
+        expect([path, withoutTimestamps(named.text)]).toEqual([path, withoutTimestamps(plain.text)])
       else expect([path, [400, 401, 403, 404].includes(named.status)]).toEqual([path, true])
     }
   })
 
-  it('is shown nothing more on any route because another tenant has calls, keys, secrets and approvals', async () => {
+  it('gets unchanged answers on every route after another tenant has calls, keys, secrets and approvals', async () => {
     const seen = await seenByAnn()
     expect(seen).toEqual(seenBefore)
-    // Nor of its keys in the config, which were there before.
+    // Keys in the config, which existed before, are not shown either.
     expect(JSON.stringify(seen)).not.toMatch(/\b(?:beta|ben)\b/)
   })
 
   it.each(['/admin/usage', '/admin/budgets', '/admin/calls', '/admin/calls/stats', '/admin/calls/rejected'])(
-    'and there was something to see: the operator gets another answer from %s for beta than for acme',
+    'the operator gets different answers from %s for beta and acme, so the data exists',
     async (path) => {
       const [acme, beta] = await Promise.all(
         ['acme', 'beta'].map((tenant) => server.ask(`${path}?tenant=${tenant}`, { key: startToken() })),
       )
       expect([acme?.status, beta?.status]).toEqual([200, 200])
-      expect(withoutMoments(beta?.text ?? '')).not.toBe(withoutMoments(acme?.text ?? ''))
+      expect(withoutTimestamps(beta?.text ?? '')).not.toBe(withoutTimestamps(acme?.text ?? ''))
     },
   )
 
-  it('gets the answer of an unknown name for what is of another tenant, and changes nothing there', async () => {
+  it('gets the answer for an unknown name for resources of another tenant, and changes nothing there', async () => {
     const before = await ofBeta()
     const taking = adminRoutes().filter(({ path }) =>
       /:(record|ref|keyId|principal)\b|approvals\/:id/.test(path),
@@ -154,7 +154,7 @@ describe('a key of one tenant', () => {
     const { status } = await server.ask(path, { ...asking, key: 'k-ann' })
     expect([400, 403]).toContain(status)
     expect(await ofBeta()).toEqual(before)
-    // The operator may, so it is the tenant that was refused.
+    // The operator may, so the refusal is because of the tenant.
     expect((await server.ask(path, { ...asking, key: startToken() })).status).toBeLessThan(300)
   })
 })

@@ -18,7 +18,7 @@ const made = (id: string, tenants?: readonly string[]) => ({
 const stateful = { ...made('Ledger.Note@1.0.0', ['acme']), session: { open: () => ({}) } }
 const tools = requireTools([made('Open.Say@1.0.0'), made('Ledger.Book@1.0.0', ['acme']), stateful])
 
-/** What lists say of their own address must not differ. */
+/** A fixed address, because lists contain the address of the server. */
 const SERVER = {
   host: '127.0.0.1',
   port: 0,
@@ -73,7 +73,7 @@ const opentool = (name: string) => ({
   body: { jsonrpc: '2.0', method: name, params: {}, id: 1 },
 })
 
-/** Everything that answers with tools. */
+/** Every request that answers with tools. */
 const LISTS: readonly (readonly [string, object])[] = [
   ['/tools', {}],
   ['/v1/tools', {}],
@@ -90,7 +90,7 @@ describe('a tool that belongs to a tenant', () => {
     }
   })
 
-  it('is in no list of others, whose lists and ETags are those of a server without it', async () => {
+  it('is in no list of other tenants, whose lists and ETags equal those of a server without it', async () => {
     const without = await startPrincipalsServer({
       tools: requireTools([made('Open.Say@1.0.0')]),
       server: SERVER,
@@ -112,7 +112,7 @@ describe('a tool that belongs to a tenant', () => {
     }
   })
 
-  it('is unknown to others in words, status and suggestions, however it is asked for', async () => {
+  it('is unknown to other tenants in message, status and suggestions, on every protocol', async () => {
     const shown = async (path: string, asking: object, name: string) => {
       const { status, text } = await server.ask(path, { ...asking, key: 'k-theirs' })
       return [status, text.replaceAll(name, 'X').replaceAll(/[0-9a-f-]{36}/g, 'ID')]
@@ -126,14 +126,14 @@ describe('a tool that belongs to a tenant', () => {
     await same((name) => [`/v1/tools/${name}`, {}], 'openwop:Ledger.Book', 'openwop:Lodger.Bock')
     const session = (toolId: string) => ({ method: 'POST', body: { toolId } })
     await same((name) => ['/v1/sessions', session(name)], 'openwop:Ledger.Note', 'openwop:Lodger.Nate')
-    // A near miss is not told about either.
+    // A misspelled name gets no suggestion either.
     expect((await server.ask('/tools/call', { ...otc('Ledger.Bok'), key: 'k-theirs' })).text).not.toContain(
       'Book',
     )
     expect((await server.ask('/tools/call', { ...otc('Ledger.Bok'), key: 'k-ours' })).text).toContain('Book')
   })
 
-  it('is called by its own', async () => {
+  it('is called by callers of its tenant', async () => {
     expect(
       (await server.ask('/tools/call', { ...otc('Ledger.Book'), key: 'k-ours' })).json.result.value,
     ).toBe('done')
@@ -153,7 +153,7 @@ describe('a tool that belongs to a tenant', () => {
     expect((await make('k-ours', 'c', 'openwop:Ledger.Book')).status).toBe(201)
   })
 
-  it('is not what the public document promises', async () => {
+  it('is not reflected in the public document', async () => {
     const { json } = await server.ask('/.well-known/openwop')
     // The only tool with state is a tenant's own.
     expect(json.toolCatalog).not.toHaveProperty('sessionLifecycle')
@@ -168,7 +168,7 @@ describe('a tool that belongs to a tenant', () => {
 })
 
 describe('a source that belongs to tenants', () => {
-  it('gives its tools to their callers alone, and a single tool to fewer of them', async () => {
+  it('offers its tools to callers of those tenants only, and a single tool to fewer of them', async () => {
     const document = {
       openapi: '3.1.0',
       info: { title: 'Files', version: '1' },

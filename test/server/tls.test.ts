@@ -41,7 +41,7 @@ function write({ cert, key }: SelfSigned): void {
   writeFileSync(files.key, key)
 }
 
-/** As certbot and most tools do it: written beside, then renamed into place, one file after the other. */
+/** Replaces the files as certbot and most tools do: written to temporary files, then renamed one after the other. */
 function renameIntoPlace({ cert, key }: SelfSigned): void {
   for (const [path, text] of [
     [files.cert, cert],
@@ -52,8 +52,8 @@ function renameIntoPlace({ cert, key }: SelfSigned): void {
   }
 }
 
-/** As Kubernetes mounts a secret: the files are links through `..data`, which is turned to another folder. */
-function turnLink(pair: SelfSigned, round: string): void {
+/** Replaces the files as Kubernetes mounts a secret: they are links through `..data`, which is switched to another folder. */
+function switchLink(pair: SelfSigned, round: string): void {
   const target = join(folder, `..${round}`)
   mkdirSync(target)
   writeFileSync(join(target, 'tls.crt'), pair.cert)
@@ -67,7 +67,7 @@ async function serve(more: Parameters<typeof startApp>[0] = {}): Promise<TestApp
   return await startApp({ certificate, ...more })
 }
 
-/** A connection, and the name in the certificate that it was shown. */
+/** A connection, and the name in the server's certificate. */
 async function open(port: number, ca: string): Promise<{ socket: TLSSocket; name: string | undefined }> {
   const socket = connect({ host: '127.0.0.1', port, ca })
   await once(socket, 'secureConnect')
@@ -99,7 +99,7 @@ function ask(url: string, { cert: ca }: SelfSigned, asked: Asked = {}): Promise<
 }
 
 describe('server.tls', () => {
-  it('is served by https alone, from TLS 1.2 on, and its own pages are of its own origin', async () => {
+  it('serves https only, from TLS 1.2 on, and accepts its own https origin', async () => {
     const own = made('localhost')
     write(own)
     const { url, port } = await serve()
@@ -129,7 +129,7 @@ describe('server.tls', () => {
     expect((await once(old, 'error'))[0].code).toMatch(/PROTOCOL_VERSION/)
   })
 
-  it('closes a connection that speaks plain HTTP, or nothing sensible, and goes on', async () => {
+  it('closes a connection with plain HTTP or garbage, and keeps serving', async () => {
     const own = made('localhost')
     write(own)
     const { url, port } = await serve()
@@ -149,10 +149,10 @@ describe('server.tls', () => {
     expect(await ask(`${url}/health`, own)).toBe(200)
   })
 
-  it('does not wait for connections that say nothing when it closes', async () => {
+  it('does not wait for silent connections when it closes', async () => {
     const own = made('localhost')
     write(own)
-    // Longer than this test may take, so that it cannot be what ends the connections.
+    // Longer than the timeout of this test, so that this limit cannot end the connections.
     const { port, app } = await serve({ timeouts: { closeMs: 120_000 } })
     const { socket } = await open(port, own.cert)
     const silent = connectPlain(port, '127.0.0.1').on('error', () => undefined)
@@ -162,7 +162,7 @@ describe('server.tls', () => {
     silent.destroy()
   })
 
-  it('closes connections that never shake hands, as it does over http', async () => {
+  it('closes connections without a handshake, as it does over http', async () => {
     write(made('localhost'))
     const { port } = await serve({ timeouts: { headersMs: 200 } })
     const silent = connectPlain(port, '127.0.0.1').on('error', () => undefined)
@@ -172,13 +172,13 @@ describe('server.tls', () => {
 })
 
 describe('files that change', () => {
-  it.each(['renamed into place', 'behind a link that is turned'])(
-    'are read again when they are %s; connections stay, and what runs ends on its own',
+  it.each(['renamed into place', 'behind a link that is switched'])(
+    'are reloaded when they are %s; connections stay open, and running requests finish',
     async (way) => {
       const [first, second] = [made('first.example'), made('second.example')]
       const isLinked = way !== 'renamed into place'
       if (isLinked) {
-        turnLink(first, 'one')
+        switchLink(first, 'one')
         symlinkSync('..data/tls.crt', files.cert)
         symlinkSync('..data/tls.key', files.key)
       } else write(first)
@@ -191,12 +191,12 @@ describe('files that change', () => {
         headers: { 'content-type': 'application/json' },
       })
       await entered
-      if (isLinked) turnLink(second, 'two')
+      if (isLinked) switchLink(second, 'two')
       else renameIntoPlace(second)
       await expect.poll(() => shownName(port), { timeout: 5_000 }).toBe('second.example')
       release()
       expect(await running).toBe(200)
-      // The kept connection is still the one that was made under the certificate before.
+      // The open connection still uses the previous certificate.
       expect(
         await ask(`${url}/held`, first, {
           agent,
@@ -210,7 +210,7 @@ describe('files that change', () => {
     },
   )
 
-  it('are refused with the reason once while they do not fit; the ones before stay until they do', async () => {
+  it('are refused while they do not match, with one log line; the previous ones stay in use until they do', async () => {
     const [first, second] = [made('first.example'), made('second.example')]
     write(first)
     const { port } = await serve()
@@ -238,8 +238,8 @@ describe('files that change', () => {
   })
 })
 
-describe('a whole server', () => {
-  it('hands out https addresses, measures the end of its certificate, and warns of it', async () => {
+describe('a server with certificate files', () => {
+  it('uses https addresses, exports the expiry of its certificate as a metric, and warns before it', async () => {
     const own = made('localhost', 5 * DAY_MS)
     write(own)
     const settings = testSettings({ store: 'memory:' })
@@ -262,7 +262,7 @@ describe('a whole server', () => {
     }
   })
 
-  it('takes a new certificate with a reload, and says why it does not', async () => {
+  it('loads a new certificate on a reload, and reports why it cannot', async () => {
     const own = made('localhost')
     write(own)
     const settings = testSettings({ store: 'memory:' })
@@ -285,7 +285,7 @@ describe('a whole server', () => {
     }
   })
 
-  it('does not start with files that do not fit, and says why', async () => {
+  it('does not start with files that do not match, and reports why', async () => {
     write({ ...made('localhost'), key: made('localhost').key })
     const settings = testSettings({ store: 'memory:' })
     const starting = startServer({ ...settings, server: { ...settings.server, tls: files } }, { log })

@@ -8,7 +8,7 @@ import { testSettings } from '../test-settings.ts'
 
 const GOOGLE = { id: 'google', oauth2: { scopes: ['mail.read'] }, internal: 'note of its author' }
 
-/** As the RFC writes them, with nothing to say beyond: no tier, no policy. */
+/** A plain tool of the RFC: no tier, no policy. */
 const PLAIN = { description: 'Adds two numbers together.' }
 
 const tools = [
@@ -37,7 +37,7 @@ async function ask(path: string, init: RequestInit = {}): Promise<any> {
   return await (await fetch(server.url + path, init)).json()
 }
 
-describe('what a caller can know before it calls', () => {
+describe('facts about a tool that a caller can read before a call', () => {
   it('OTC-37, OTC-49: a definition has the required approval, and no requirements where none are needed', async () => {
     const { tools: listed } = await ask('/tools?schema=otc://1.0')
     expect(listed.map(({ id, requirements }: Record<string, unknown>) => [id, requirements])).toEqual([
@@ -130,7 +130,7 @@ describe('what a caller can know before it calls', () => {
     })
   })
 
-  it('OTS-23: OpenTool says it to the model in the description, and to programs under x-collet', async () => {
+  it('OTS-23: OpenTool has them for the model in the description, and for programs under x-collet', async () => {
     const { functions } = await ask('/opentool/load')
     const [add, , pay, send] = functions
     expect(add.description).toBe('Adds two numbers together.')
@@ -142,7 +142,7 @@ describe('what a caller can know before it calls', () => {
     expect(JSON.stringify(functions)).not.toContain('note of its author')
   })
 
-  it.each(['otc', 'opentool'] as const)('the client has it, over %s', async (protocol) => {
+  it.each(['otc', 'opentool'] as const)('the client exposes them, over %s', async (protocol) => {
     const listed = await connect(server.url, { protocol }).list()
     const [, , , send] = listed
     expect(send).toMatchObject({
@@ -168,14 +168,14 @@ describe('what a caller can know before it calls', () => {
     const names = ['Clock.Read@1.0.0', 'Clock.Read', 'Clock.Read@1', 'Clock_Read', 'Clock_Read@1.0.0']
     for (const name of [...names, 'openwop:Clock.Read', 'openwop:Clock.Read@1']) {
       expect(await client.get(name), name).toMatchObject({ id })
-      // A version that is named is sent, also where the list names none.
+      // A requested version is sent, also where the list has none.
       const toolId = protocol === 'opentool' && name.includes('@') ? name : id
       expect(await client.call(name), name).toMatchObject({ value: 'now', toolId })
     }
     expect(await client.get('openwop:Clock.Write')).toBeUndefined()
   })
 
-  it('collet tools shows it, of a server too', async () => {
+  it('collet tools shows them, for a running server too', async () => {
     const services = { connect: async (...to: Parameters<typeof connect>) => connect(...to), fetch }
     const io = new FakeIo(services)
     expect([await io.run('tools', '--url', server.url), io.stderr]).toEqual([0, ''])

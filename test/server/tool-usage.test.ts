@@ -45,7 +45,7 @@ describe('calls of a tool over time', () => {
     return await callInProcess(routes, { method: 'GET', path: `/admin/tools/Open.Say/usage${query}` })
   }
 
-  it('are counted in one walk over them, hour by hour', async () => {
+  it('are counted in one pass, hour by hour', async () => {
     const { usage } = Object(await ask(''))
     const walk = { tool: 'Open.Say', sinceMs: 476 * HOUR_MS, untilMs: 500 * HOUR_MS, bucketMs: HOUR_MS }
     expect(asked).toEqual([walk, { ...walk, before: 7 }])
@@ -55,7 +55,7 @@ describe('calls of a tool over time', () => {
     expect(usage.buckets[23]).toMatchObject({ calls: 5, errors: 2, p50_ms: 20, p95_ms: 40 })
   })
 
-  it('of one version, and in wider steps for a longer time', async () => {
+  it('are counted for one version, and in wider steps for a longer time', async () => {
     const { usage } = Object(await ask(`?version=1.0.0&since=${new Date(HOUR_MS).toISOString()}`))
     expect(asked[0]).toEqual({
       ...{ tool: 'Open.Say@1.0.0', sinceMs: HOUR_MS, untilMs: 500 * HOUR_MS, bucketMs: 3 * HOUR_MS },

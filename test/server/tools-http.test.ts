@@ -38,7 +38,7 @@ function sample(id: string, more: object = {}) {
   }
 }
 
-describe('who sees which tools', () => {
+describe('visibility of tools', () => {
   let server: PrincipalsServer
   const tools = requireTools([
     ...[sample('Open.Say@1.0.0'), sample('Mail.Send@1.0.0'), sample('Mail.Send@2.0.0')],
@@ -69,7 +69,7 @@ describe('who sees which tools', () => {
   afterAll(() => server.stop())
   const list = (credential: string, query = '') => server.ask(`/admin/tools${query}`, { key: credential })
 
-  it('has those of the lists of protocols for every principal, newest version first', async () => {
+  it('equals the protocol lists for every principal, newest version first', async () => {
     for (const name of ['root', 'plain', 'mailer', 'theirs']) {
       const { json } = await server.ask('/tools', { key: `k-${name}` })
       const served = new Set(json.tools.map(({ id }: { id: string }) => id.split('@')[0]))
@@ -88,7 +88,7 @@ describe('who sees which tools', () => {
     expect(idsOf(await list('k-theirs'))).not.toContain('Ledger.Book')
   })
 
-  it('shows the operator the tools of every tenant, and whose they are', async () => {
+  it('shows the operator the tools of every tenant, with the tenant', async () => {
     const answer = await list(operatorOf(server))
     expect(rowOf(answer, 'Ledger.Book').tenants).toEqual(['acme'])
     expect(rowOf(await list('k-root'), 'Ledger.Book').tenants).toBeUndefined()
@@ -100,7 +100,7 @@ describe('who sees which tools', () => {
     expect((await policy('k-root', 'Ledger.Book')).tenants).toBe(null)
   })
 
-  it('is narrowed by a toolset, which is not there for who was not given it (rule 2)', async () => {
+  it('is narrowed by a toolset, which is unknown to principals without access to it (rule 2)', async () => {
     expect(idsOf(await list('k-root', '?toolset=mail')).toSorted()).toEqual(['Mail.Purge', 'Mail.Send'])
     const [hidden, unknown] = [
       await list('k-mailer', '?toolset=books'),
@@ -111,13 +111,13 @@ describe('who sees which tools', () => {
     expect((await list('k-theirs')).text).not.toContain('books')
   })
 
-  it('needs a good credential where callers need one', async () => {
+  it('requires a valid credential where callers need one', async () => {
     expect((await server.ask('/admin/tools')).status).toBe(401)
     expect((await list('k-wrong')).status).toBe(401)
     expect((await server.ask('/admin/tools/Open.Say')).status).toBe(401)
   })
 
-  it('answers to a hidden tool what it answers to an unknown one', async () => {
+  it('answers for a hidden tool as for an unknown one', async () => {
     const hidden = await server.ask('/admin/tools/Ledger.Book', { key: 'k-theirs' })
     const unknown = await server.ask('/admin/tools/Ledger.Bxxk', { key: 'k-theirs' })
     expect(hidden.status).toBe(404)
@@ -180,8 +180,8 @@ describe('an open server', () => {
   })
 })
 
-describe('a second look', () => {
-  it('is 304 until something changed', async () => {
+describe('a repeated request', () => {
+  it('is 304 until something changes', async () => {
     const server = await start({
       tools: requireTools([sample('A.B@1.0.0', { requirements: { secrets: [{ id: 'K' }] } })]),
       auth: { apiKeys: [key('ann', ['*'])], jwt: undefined },
@@ -201,7 +201,7 @@ describe('a second look', () => {
 })
 
 describe('an approval', () => {
-  it('says whether a rule picks the calls, also after the rule came while the server runs', async () => {
+  it('shows whether a rule selects the calls, also for a rule that is added while the server runs', async () => {
     const policy = { safetyTier: 'write', approval: 'conditional' }
     const server = await start({ tools: requireTools([sample('A.B@1.0.0', { policy })]) })
     const row = async () => rowOf(await server.ask('/admin/tools'), 'A.B')
@@ -215,7 +215,7 @@ describe('an approval', () => {
   })
 })
 
-describe('what a tool needs', () => {
+describe('requirements of a tool', () => {
   const tools = requireTools([
     sample('Mail.Read@1.0.0', {
       requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['mail.read'] } }] },
@@ -225,7 +225,7 @@ describe('what a tool needs', () => {
     sample('User.File@1.0.0', { requirements: { userId: 'claimed', secrets: [{ id: 'TWILIO' }] } }),
   ])
 
-  it('is met or not for each principal, and for the operator if any principal has it', async () => {
+  it('are met or not for each principal, and met for the operator if any principal meets them', async () => {
     const server = await start({
       tools,
       auth: { apiKeys: [key('ann', []), key('bob', ['users:assert'])], jwt: undefined },
@@ -294,7 +294,7 @@ describe('a tool of a source', () => {
     close: async () => undefined,
   })
 
-  it('says since when it is unavailable, and to operators why; a held change is shown to all', async () => {
+  it('shows since when it is unavailable, and the reason to operators; a pending change is shown to all', async () => {
     const server = await start({
       tools: [],
       sources: new Map([['Greeter', { type: 'custom', kind: 'connector', open }]]),
@@ -326,7 +326,7 @@ describe('a tool of a source', () => {
       },
     })
     expect(held.text).not.toContain('Ignore all')
-    // Who sees no tool of a source hears of neither.
+    // A principal that sees no tool of the source sees neither.
     expect((await list('k-theirs')).json).toEqual({ tools: [], sources: {}, requirements: [], changes: {} })
     const asked = (credential: string) =>
       server.ask('/admin/tools/Greeter.say_hello', { key: credential }).then(({ json }) => json.tool)
@@ -335,8 +335,8 @@ describe('a tool of a source', () => {
   })
 })
 
-describe('what a model is given', () => {
-  it('is the same tool in three shapes', async () => {
+describe('the definition for a model', () => {
+  it('is given in the formats of MCP, OpenAI and Anthropic', async () => {
     const server = await start({
       tools: requireTools([
         sample('Mail.Send@1.0.0', {
@@ -366,7 +366,7 @@ describe('what a model is given', () => {
   })
 })
 
-it('lists ten thousand tools quickly and small, and again for nothing', async () => {
+it('lists ten thousand tools quickly and compactly, and answers a repeated request with 304', async () => {
   const count = sized(2_000, 10_000)
   const many = Array.from({ length: count }, (_, at) =>
     sample(`Kit${at % 40}.DoThing${at}@1.0.0`, {

@@ -63,7 +63,7 @@ async function namesAt(path: string, credential: string): Promise<readonly strin
 }
 
 describe('/mcp/<toolset>', () => {
-  it('lists and calls the tools of the toolset, and no other', async () => {
+  it('lists and calls only the tools of the toolset', async () => {
     expect(await namesAt('/mcp/mail', 'k-root')).toEqual(['Mail_Send', 'Open_Say'])
     expect(await namesAt('/mcp/safe', 'k-root')).toEqual(['Files_Read', 'Open_Say'])
     expect(await namesAt('/mcp', 'k-root')).toHaveLength(4)
@@ -77,7 +77,7 @@ describe('/mcp/<toolset>', () => {
     expect(hidden.text).toBe(unknown.text.replaceAll('Filez_Read', 'Files_Read'))
   })
 
-  it('is nothing where there is no such toolset, and says which was probably meant', async () => {
+  it('is 404 for an unknown toolset, and suggests a similar name', async () => {
     const answer = await overMcp('/mcp/mial', 'k-root', 'tools/list')
     expect([answer.status, answer.json.error.message]).toEqual([
       404,
@@ -86,8 +86,8 @@ describe('/mcp/<toolset>', () => {
     expect((await overMcp('/mcp/mail', 'k-wrong', 'tools/list')).status).toBe(401)
   })
 
-  it('rule 2: a toolset that a caller was not given is one that is not there', async () => {
-    // One of its own tools is in it, or it is limited to single tools of which none is.
+  it('rule 2: a toolset without access for the caller answers like an unknown one', async () => {
+    // The toolset contains one tool of the caller, or the caller is limited to single tools outside it.
     for (const [credential, name] of [
       ['k-mailer', 'safe'],
       ['k-sayer', 'notes'],
@@ -126,7 +126,7 @@ describe('the header Collet-Toolset', () => {
     expect((await within('/v1/tools/openwop:Open.Say', 'mail')).status).toBe(200)
   })
 
-  it('does not disagree with the path', async () => {
+  it('must not contradict the path', async () => {
     const both = (toolset: string) =>
       server.ask('/mcp/mail', {
         method: 'POST',
@@ -140,7 +140,7 @@ describe('the header Collet-Toolset', () => {
 })
 
 describe('a credential with toolsets', () => {
-  it('sees only them, as far as its scopes open them', async () => {
+  it('sees only their tools, as far as its scopes allow', async () => {
     expect(await namesAt('/mcp', 'k-mailer')).toEqual(['Mail_Send', 'Open_Say'])
     expect(await namesAt('/mcp/mail', 'k-mailer')).toEqual(['Mail_Send', 'Open_Say'])
     expect(await namesAt('/mcp/safe', 'k-sayer')).toEqual(['Open_Say'])
@@ -148,14 +148,14 @@ describe('a credential with toolsets', () => {
     expect(await namesAt('/mcp/notes', 'k-clerk')).toEqual(['Note_Keep'])
   })
 
-  it('rule 30a: what it asks for elsewhere is audited', async () => {
+  it('rule 30a: its requests for other tools are audited', async () => {
     await overMcp('/mcp', 'k-mailer', 'tools/call', { name: 'Files_Read', arguments: {} })
     await expect
       .poll(async () => (await server.ask('/admin/audit', { key: 'k-auditor' })).text, { timeout: 3_000 })
       .toMatch(/openwop:Files.Read","reason":"allowlist"/)
   })
 
-  it('gives on no more than it has', async () => {
+  it('cannot grant more than it has', async () => {
     const make = (body: object) => server.ask('/admin/keys', { method: 'POST', key: 'k-keeper', body })
     expect((await make({ principal: 'a' })).status).toBe(403)
     expect((await make({ principal: 'b', toolsets: ['notes'] })).status).toBe(403)
@@ -195,7 +195,7 @@ describe('a new key', () => {
   const make = (body: object) =>
     server.ask('/admin/keys', { method: 'POST', key: 'k-root', body: { tenant: 'acme', ...body } })
 
-  it('takes any spelling, patterns and toolsets', async () => {
+  it('accepts any spelling, patterns and toolsets', async () => {
     const { json } = await make({
       principal: 'any',
       scopes: ['*'],
@@ -248,7 +248,7 @@ it('MCP-46: a subscriber of a toolset is notified when its tools change, and of 
   await closing
 })
 
-it('words that match nothing are said at the start', async () => {
+it('patterns that match no tool are reported at the start', async () => {
   const toolsets = new Map([['mail', { include: ['Mial.*'], exclude: [] }]])
   const started = await startServer(testSettings({ tools: TOOLS, toolsets }), { graceMs: 0 })
   expect(started.warnings).toContainEqual(
@@ -269,7 +269,7 @@ it.each([
   const fresh = await startPrincipalsServer({ toolsets: TOOLSETS, auth })
   try {
     const seen = async (credential: string) => {
-      // One asks for the toolset that the other has anyway, so they look at the same tools.
+      // One requests the toolset that the other is limited to, so both see the same tools.
       const query = credential === 'k-root' ? '?toolset=mail' : ''
       const { json } = await fresh.ask(`/admin/tools${query}`, { key: credential })
       return [credential, json.tools.find(({ id }: { id: string }) => id === 'Open.Say')?.toolsets]

@@ -10,7 +10,7 @@ import { startPrincipalsServer } from './principals-server.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 
-it('a trace goes on to every kind of upstream, and to what a tool fetches', async () => {
+it('a trace continues to every kind of upstream, and to requests that a tool makes', async () => {
   const seen: string[] = []
   const service = createServer(({ headers }, response) => {
     seen.push(String(headers.traceparent))

@@ -32,12 +32,12 @@ interface OtlpSpan {
   readonly status: { code: number }
 }
 
-/** By name, with values as text. */
+/** Attribute values by name. */
 function attributesOf({ attributes }: Pick<OtlpSpan, 'attributes'>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
-/** A collector that keeps what it gets. */
+/** A collector that keeps the spans it receives. */
 async function startCollector(status = 200) {
   const spans: OtlpSpan[] = []
   const resources: unknown[] = []
@@ -165,13 +165,13 @@ describe('span export', () => {
     expect(response.headers.get('traceparent')).toBe(`00-${TRACE}-${span?.spanId}-01`)
     expect(BigInt(span?.endTimeUnixNano ?? 0)).toBeGreaterThan(BigInt(span?.startTimeUnixNano ?? 0))
     expect(span?.attributes).toContainEqual({ key: 'collet.outcome', value: { stringValue: 'ok' } })
-    // An integer, as the convention for this name says.
+    // An integer, as the semantic convention for this name requires.
     expect(span?.attributes).toContainEqual({ key: 'http.response.status_code', value: { intValue: '200' } })
     expect(span?.attributes).toContainEqual({ key: 'http.route', value: { stringValue: '/tools/call' } })
     expect(JSON.stringify(collector.spans)).not.toContain('s3cr3t')
   })
 
-  it('has the names that dashboards look for, who called, and which server of which version answered', async () => {
+  it('has the attribute names that dashboards expect, the caller, and the name and version of the server', async () => {
     const collector = await startCollector()
     const spans = exporter(collector.endpoint)
     const error = { code: 'tool_failed', message: 'no', canRetry: false } as const
@@ -193,7 +193,7 @@ describe('span export', () => {
     ])
   })
 
-  it('samples what has no parent, not what its caller left out, and marks failures', async () => {
+  it('samples spans without a parent, skips those that the caller did not sample, and marks failures', async () => {
     const collector = await startCollector()
     const spans = exporter(collector.endpoint)
     const error = { code: 'tool_failed', message: 's3cr3t', canRetry: false } as const
@@ -251,8 +251,8 @@ describe('span export', () => {
   })
 })
 
-describe('the line of a request', () => {
-  it('joins the caller’s trace_id to the trace, and says what ran and how it ended', async () => {
+describe('the log line of a request', () => {
+  it('links the caller’s trace_id to the trace, and names the tool and the outcome', async () => {
     const { url, logged } = await startCalling(
       { replayed: true },
       { logLevel: 'debug', callTraceId: 'my-trace' },

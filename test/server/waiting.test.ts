@@ -34,7 +34,7 @@ function poll(key: string, query = '?lastSequence=99&timeout=1') {
 }
 
 describe('requests that are held open', () => {
-  it('OWP-96, C6: more streams than one principal may hold are refused, and others go on', async () => {
+  it('OWP-96, C6: streams beyond the limit of a principal are refused, and open ones continue', async () => {
     for (const _ of [1, 2]) expect((await follow(KEYS.root)).status).toBe(200)
     const refused = await poll(KEYS.root)
     expect([refused.status, refused.json.error]).toEqual([429, 'rate_limited'])
@@ -44,7 +44,7 @@ describe('requests that are held open', () => {
     expect((await follow(KEYS.narrow)).status).toBe(200)
   })
 
-  it('more than the server can hold are refused to all callers', async () => {
+  it('requests beyond the limit of the server are refused for all callers', async () => {
     await follow(KEYS.root)
     for (const _ of [1, 2]) await follow(KEYS.narrow)
     const refused = await poll(KEYS.root)
@@ -52,7 +52,7 @@ describe('requests that are held open', () => {
     expect(refused.json.details.scope).toBe('global')
   })
 
-  it('what waits for nothing takes no place', async () => {
+  it('a request that need not wait does not count', async () => {
     for (const _ of [1, 2]) await follow(KEYS.root)
     expect((await poll(KEYS.root, '')).status).toBe(200)
     const head = await server.ask(`/v1/runs/${RUN}/events`, {
@@ -63,13 +63,13 @@ describe('requests that are held open', () => {
     expect(head.status).toBe(200)
   })
 
-  it('a stream that is left frees its place', async () => {
+  it('a disconnected stream no longer counts', async () => {
     const [first] = [await follow(KEYS.root), await follow(KEYS.root)]
     first.leave()
     await vi.waitFor(async () => expect((await poll(KEYS.root)).status).toBe(200), { timeout: 5_000 })
   })
 
-  it('a poll whose client is gone frees its place long before its time', async () => {
+  it('a poll whose client disconnects no longer counts, long before its timeout', async () => {
     await server.close()
     const waiting = { perPrincipal: 1, total: undefined, maxMs: undefined }
     server = await startRunServer({ limits: { ...NO_LIMITS, waiting } })
@@ -83,7 +83,7 @@ describe('requests that are held open', () => {
     await vi.waitFor(async () => expect((await poll(KEYS.root)).status).toBe(200), { timeout: 5_000 })
   })
 
-  it('a poll waits no longer than the server lets it', async () => {
+  it('a poll waits no longer than the server’s limit', async () => {
     const startedMs = performance.now()
     expect((await poll(KEYS.root, '?lastSequence=99&timeout=60')).json.events).toEqual([])
     expect(performance.now() - startedMs).toBeLessThan(20_000)

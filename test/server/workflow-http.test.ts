@@ -10,7 +10,7 @@ const AMOUNT = {
   required: ['amount'],
 } as const
 
-/** A shop whose orders are paid only after a yes. */
+/** A shop whose orders are paid only after approval. */
 function shop(effects: string[]) {
   const act = (id: string, approval: 'never' | 'always') =>
     tool({
@@ -62,7 +62,7 @@ describe.each([
   const approve = (id: string) => server.ask(`/admin/approvals/${id}/approve`, { as: 'bob', body: {} })
   const effectsOf = (amount: number) => effects.filter((effect) => effect.endsWith(` ${amount}`))
 
-  it('openwop §7.2, OWP-31, OWP-35: is catalogued as what it is', async () => {
+  it('openwop §7.2, OWP-31, OWP-35: is catalogued as a workflow', async () => {
     const found = await server.ask('/v1/tools/workflow%3AShop.Order', { as: 'alice' })
     expect(found.json).toMatchObject({
       toolId: 'workflow:Shop.Order',
@@ -75,7 +75,7 @@ describe.each([
     expect(discovery.json.toolCatalog.sources).toContain('workflow')
   })
 
-  it('OTC: answers what its step lacks, with its own call id, and goes on after a yes', async () => {
+  it('OTC: answers with the requirement of its step and its own call id, and continues after approval', async () => {
     const first = await order('otc', 1)
     expect([first.status, first.headers.get('collet-error-code')]).toEqual([400, 'approval_required'])
     expect(first.json.call_id).toBe('otc')
@@ -89,7 +89,7 @@ describe.each([
     expect(effectsOf(1)).toEqual(value)
   })
 
-  it('has events of its steps in its run, between its own begin and end', async () => {
+  it('has events of its steps in its run, between its own start and end', async () => {
     const first = await order('run', 2)
     const runId = first.headers.get('collet-run') ?? ''
     await approve(first.json.missing_requirements.approval.id)
@@ -109,7 +109,7 @@ describe.each([
     ])
   })
 
-  it('shows operators what each of its steps waited for', async () => {
+  it('shows operators the reason why each of its steps waited', async () => {
     const first = await order('told', 9)
     await approve(first.json.missing_requirements.approval.id)
     await order('told', 9)
@@ -132,7 +132,7 @@ describe.each([
     ])
   })
 
-  it('Prefer: wait waits for the yes to its step', async () => {
+  it('Prefer: wait waits for the approval of its step', async () => {
     const waiting = order('wait', 3, { prefer: 'wait=20' })
     const pending = async () => {
       const { json } = await server.ask('/admin/approvals?state=pending', { as: 'bob' })
@@ -143,7 +143,7 @@ describe.each([
     expect((await waiting).json.result).toMatchObject({ success: true })
   })
 
-  it('OpenTool: a client without keys goes on with the same request', async () => {
+  it('OpenTool: a client without keys continues with the same request', async () => {
     const call = () =>
       server.ask('/opentool/call', {
         as: 'alice',
@@ -158,7 +158,7 @@ describe.each([
     expect(effectsOf(4)).toHaveLength(2)
   })
 
-  it('rule 10: is cancelled with what waits inside of it', async () => {
+  it('rule 10: is cancelled together with its waiting steps', async () => {
     const first = await order('cancel', 5)
     const { id } = first.json.missing_requirements.approval
     const cancelled = await server.ask('/calls/cancel', { as: 'alice', method: 'DELETE' })
@@ -169,7 +169,7 @@ describe.each([
     expect(effectsOf(5)).toEqual(['Shop.Reserve@1.0.0 5'])
   })
 
-  it('rule 6: its steps have no caller to answer', async () => {
+  it('rule 6: its steps are not calls of the caller', async () => {
     await order('steps', 6)
     for (const id of ['steps/Shop.Reserve', 'steps/Shop.Pay']) {
       expect((await server.ask(`/calls/${encodeURIComponent(id)}`, { as: 'alice' })).status).toBe(404)
