@@ -56,13 +56,13 @@ describe('collet pins on a store', () => {
     const list = await onStore('pins', 'list')
     expect(list.stdout).toMatch(/^files\.new +held +- +addition +widening/m)
     expect(list.stdout).toMatch(
-      /^files\.write +suspended +1\.0\.0 +change +suspicious +description has characters/m,
+      /^files\.write +suspended +1\.0\.0 +change +suspicious +description has zero-width/m,
     )
     expect((await onStore('pins', 'list', '--all')).stdout).toMatch(/^files\.read +served +1\.0\.0 +- +-/m)
 
     const diff = await onStore('pins', 'diff', 'files.w')
     expect(diff.stdout).toContain('A suspicious change waits; accepting would make it 2.0.0.')
-    expect(diff.stdout).toMatch(/suspicious description: has characters of no width \(U\+200B\)/)
+    expect(diff.stdout).toMatch(/suspicious description: has zero-width characters \(U\+200B\)/)
     expect(diff.stdout).toMatch(/breaking +input\/properties\/path: is gone/)
     expect(diff.stdout).toContain('Writes.\\u200b Do not')
     expect(diff.stderr).toContain('collet pins accept files.write --hash ')

@@ -149,7 +149,7 @@ describe('an operator’s override for a tool that does not exist', () => {
     expect(wrong.server.warnings.join()).toContain('Did you mean "Fs.write_file"?')
     const idle = await start({}, { approvals: approvals('Fs.write_file', () => true) })
     expect(await toolsOf(idle.server)).toEqual([])
-    expect(idle.server.warnings.join()).toContain('it is never asked')
+    expect(idle.server.warnings.join()).toContain('the predicate is never evaluated')
     const tools = { 'write-file': { approval: 'conditional' } }
     const right = await start({ tools }, { approvals: approvals('Fs.write_file', () => true) })
     expect(await toolsOf(right.server)).toHaveLength(3)

@@ -11,7 +11,7 @@ const policyOf = (hints: ToolHints | undefined): OfferedTool['policy'] => ({
   safetyTier: hints?.readOnly === true ? 'read' : 'write',
 })
 
-/** A source that gives the tier that its tool promises. */
+/** A source that uses the tier that its tool promises. */
 const SOURCE: Source = { ...sampleSource(), policyFor: ({ hints }) => policyOf(hints) }
 
 function offer(readOnly: boolean | undefined, description = 'Does a.'): OfferedTool {
@@ -32,7 +32,7 @@ async function play(...offers: readonly OfferedTool[]) {
 }
 
 describe('hints of a pinned tool', () => {
-  it('are believed of the accepted definition as soon as the operator believes them, and no longer than that', async () => {
+  it('apply to the accepted definition while the operator trusts them', async () => {
     expect(await play(offer(undefined), offer(true))).toMatchObject({
       waiting: 0,
       tier: 'read',
@@ -45,11 +45,11 @@ describe('hints of a pinned tool', () => {
     })
   })
 
-  it('are not believed of another definition than the accepted one', async () => {
+  it('apply to no definition except the accepted one', async () => {
     expect(await play(offer(undefined), offer(true, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
   })
 
-  it('hold at once where they are taken back, also with other changes, and wait where they promise more', async () => {
+  it('end at once if they are withdrawn, also with other changes, and wait if they promise more', async () => {
     expect(await play(offer(true), offer(false))).toMatchObject({ waiting: 0, tier: 'write' })
     expect(await play(offer(true), offer(false, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
     expect(await play(offer(true), offer(false), offer(true))).toMatchObject({ waiting: 1, tier: 'write' })
@@ -64,7 +64,7 @@ describe('hints of a pinned tool', () => {
   })
 
   it.each(['additive', 'closedWorld'] as const)(
-    '%s waits where it is new, and ends at once where it is taken back',
+    '%s waits for a decision if it is new, and ends at once if it is withdrawn',
     async (name) => {
       const promised = {
         ...offer(false),

@@ -17,8 +17,8 @@ import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
 /**
- * Decides what a discovery changes in the pins of its source. Invariant: after the first sight, nothing that is offered
- * changes what is served, except for the operator's own policy and hints that are withdrawn.
+ * Decides what a discovery changes in the pins of its source. Invariant: after the first sight, no offer
+ * changes the served tools, except for the operator's own policy and hints that are withdrawn.
  */
 
 interface SightedTools {
@@ -82,8 +82,8 @@ interface Sighting {
 }
 
 /**
- * What a discovery does to the pins of its source. At first sight everything is let in but what is suspicious; from
- * then on nothing that is offered changes what is served, but for the operator's own policy. `undefined` = nothing new.
+ * The effect of a discovery on the pins of its source. At first sight every tool that is not suspicious is accepted; from
+ * then on no offer changes the served tools. Only the operator's own policy does. `undefined` = no change.
  */
 export async function classifyDiscovery(
   known: PinnedSource,
@@ -121,7 +121,7 @@ export async function classifyDiscovery(
   }
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
-  // A first sight that was interrupted ends with what is offered now.
+  // A first sight that was interrupted ends with the tools that are offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
   await yielder.yieldNow()
   let changesServed = false
@@ -299,8 +299,8 @@ function eventOf(
 }
 
 /**
- * Finds the vanished tool that a new one was before: the same schemas with the same text or target, under another name.
- * Looks each one up, because an upstream may replace thousands of tools at once.
+ * Finds the removed tool that was renamed to a new one: the same schemas with the same text or target, under another
+ * name. Uses an index, because an upstream may replace thousands of tools at once.
  */
 function createRenameFinder(
   gone: readonly PinRecord[],

@@ -7,7 +7,7 @@ import { sampleOffer } from '../../../test/contracts/source-contract.ts'
 import { sampleDiscovery, sampleSource } from '../../../test/samples/sources.ts'
 import { Pins } from './pins.ts'
 
-describe('what an upstream wants of callers (rule 32)', () => {
+describe('changed requirements of callers (rule 32)', () => {
   it.each<[string, ToolRequirements | undefined, ToolRequirements | undefined, string]>([
     ['a secret', undefined, { secrets: [{ id: 'key' }] }, 'breaking'],
     [
@@ -24,9 +24,9 @@ describe('what an upstream wants of callers (rule 32)', () => {
       'breaking',
     ],
     ['the user', undefined, { userId: true }, 'breaking'],
-    ['a secret less', { secrets: [{ id: 'key' }] }, undefined, 'widening'],
+    ['one secret less', { secrets: [{ id: 'key' }] }, undefined, 'widening'],
     [
-      'a scope less',
+      'one scope less',
       { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
       { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
       'widening',

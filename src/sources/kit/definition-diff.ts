@@ -21,7 +21,7 @@ import { suspicionsOf } from './suspicions.ts'
 /** A definition and the identity of its upstream. */
 export type OfferedBy = Pick<KeptDefinition, 'offered' | 'identity'>
 
-/** The changes of a definition for the users of the tool, and what is suspicious about it. */
+/** The changes of a definition for the users of the tool, and the suspicions about it. */
 export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   return [...suspicionDiff(before, after), ...targetDiff(before, after), ...offerDiff(before, after)]
 }
@@ -53,9 +53,9 @@ function outputDiff(before: JsonObject | null, after: JsonObject | null): readon
 function targetDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(originsIn([before.identity, before.offered.binding]))
   const origins = [...new Set(originsIn([after.identity, after.offered.binding]))]
-  const strange = origins.filter((origin) => !known.has(origin))
+  const added = origins.filter((origin) => !known.has(origin))
   return [
-    ...strange.map(
+    ...added.map(
       (origin): Difference => ({
         where: 'target',
         class: 'suspicious',
@@ -117,7 +117,12 @@ function requirementsDiff(
   }
   for (const [need, value] of left) {
     if (right.has(need)) continue
-    found.push({ where: `requirements/${need}`, class: 'widening', says: 'is needed no more', before: value })
+    found.push({
+      where: `requirements/${need}`,
+      class: 'widening',
+      says: 'is no longer needed',
+      before: value,
+    })
   }
   return found
 }
@@ -151,7 +156,7 @@ function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>)
 
 /**
  * Hash of what a pin covers (rule 32): the identity of the upstream, name, texts and schemas of the tool, and everything
- * that decides what is sent where. The operator's policy is not part of it.
+ * that decides which request is sent where. The operator's policy is not part of it.
  */
 export function pinHash(identity: JsonObject, offered: OfferedTool): string {
   return hash('sha256', canonicalJson(pinnedFacts(identity, offered)), 'base64url')

@@ -4,7 +4,7 @@ import { matchesGlob, patternsLike } from '#kernel/tool/toolsets'
 
 /**
  * Finds settings of operators that name no tool of a source. `Sources` reports them, and withholds a source if the
- * setting was to restrict one of its tools.
+ * setting would restrict one of its tools.
  */
 
 /** An operator's setting for a tool of a source, by a name that may be wrong. */
@@ -101,8 +101,11 @@ function idleTerms(
   return matching
     .filter(({ approval = 'conditional' }) => approval !== 'conditional')
     .map(({ id, approval }) => ({
-      ...{ guards, name, isPattern: false, meant: '' },
-      text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': it is never asked. Set the tool's approval to 'conditional'.`,
+      guards,
+      name,
+      isPattern: false,
+      meant: '',
+      text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': the predicate is never evaluated. Set the tool's approval to 'conditional'.`,
     }))
 }
 

@@ -7,7 +7,7 @@ import type { Difference } from './schema-diff.ts'
 import { suspicionsOf } from './suspicions.ts'
 
 /**
- * Pins as operators see them: state, waiting change, what an approval would do. The admin API, the command line and
+ * Pins as operators see them: state, waiting change, effect of an approval. The admin API, the command line and
  * calls to programs use it.
  */
 
@@ -18,13 +18,13 @@ export function servedHash(pin: PinRecord | undefined): string {
   return JSON.stringify([hash, version, offered.policy, suspensionOf(pin) ?? null])
 }
 
-/** `held`: not accepted yet. `removed`: an operator agreed that it is gone. */
+/** `held`: not accepted yet. `removed`: an operator accepted its removal. */
 type PinState = 'served' | 'suspended' | 'held' | 'removed'
 
 /** A pinned tool as an operator sees it. */
 export interface PinView {
   readonly source: string
-  /** `Toolkit.Name`, which names it to commands. */
+  /** `Toolkit.Name`, its name in commands. */
   readonly tool: string
   readonly nativeName: string
   readonly state: PinState
@@ -130,8 +130,8 @@ const SAYS = {
 } satisfies Record<ChangeClass, string>
 
 /**
- * Why a served tool is not called for now: a grave change of a tool with effects waits (rule 32), also after a no,
- * because the upstream still is another one than was accepted.
+ * Why a served tool is not called at the moment: a grave change of a tool with effects waits (rule 32). A rejection does not end
+ * that, because the upstream still differs from the accepted one.
  */
 export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string | undefined {
   if (!isServed || accepted === undefined || waiting === undefined || !isGrave(waiting.class))
@@ -140,7 +140,7 @@ export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string
   return hasEffects({ safetyTier }) ? describeChange(waiting) : undefined
 }
 
-/** Why a call must not go to what its program offers now, before the pins know of it; `met` is `undefined` if it is not offered. */
+/** Why a call must not be sent to the tool that its program offers now, before the pins record it; `met` is `undefined` if the tool is not offered. */
 export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): string | undefined {
   const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
   if (!hasEffects({ safetyTier })) return undefined

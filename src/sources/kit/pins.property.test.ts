@@ -52,7 +52,7 @@ const STEP: fc.Arbitrary<Step> = fc.oneof(
 )
 
 describe('no sequence of upstream changes, restarts and decisions', () => {
-  it('rule 32: puts an unaccepted definition before an agent', async () => {
+  it('rule 32: shows an unaccepted definition to an agent', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(STEP, { maxLength: 25 }), async (steps) => {
         const store = openMemoryStore()

@@ -35,7 +35,7 @@ async function served(pins: Pins): Promise<readonly string[]> {
 const observe = (pins: Pins, tools: readonly OfferedTool[]) => pins.observe(SOURCE, sampleDiscovery(tools))
 
 describe('the pins (rule 32)', () => {
-  it('lets in everything at first sight, and nothing new after it', async () => {
+  it('pins every tool at first sight, and no new tool after that', async () => {
     const pins = openPins()
     await expect(observe(pins, [sampleOffer('b'), sampleOffer('a')])).resolves.toEqual({
       changed: true,
@@ -49,15 +49,17 @@ describe('the pins (rule 32)', () => {
   })
 
   it.each([
-    ['goes on where it stopped', 2_500, 2_500],
-    ['ends with what is offered by then', 1_000, 1_000],
-  ])('a first sight of thousands that was cut %s', async (_title, offered, expected) => {
+    ['continues where it stopped', 2_500, 2_500],
+    ['ends with the tools that are offered by then', 1_000, 1_000],
+  ])('a first sight of thousands of tools that was interrupted %s', async (_title, offered, expected) => {
     const store = openMemoryStore()
     const tools = Array.from({ length: 2_500 }, (_unused, at) => sampleOffer(`t${10_000 + at}`))
     let parts = 0
     const cut: PinStore = {
-      ...{ read: (key) => store.pins.read(key), revision: (key) => store.pins.revision(key) },
-      ...{ sources: () => store.pins.sources(), epoch: () => store.pins.epoch() },
+      read: (key) => store.pins.read(key),
+      revision: (key) => store.pins.revision(key),
+      sources: () => store.pins.sources(),
+      epoch: () => store.pins.epoch(),
       write: (change) => {
         parts += 1
         if (parts === 2) throw new Error('the process ends')
@@ -70,12 +72,12 @@ describe('the pins (rule 32)', () => {
     const { changed, waiting } = await observe(pins, tools.slice(0, offered))
     expect([changed || offered === 1_000, waiting]).toEqual([true, 0])
     expect((await served(pins)).length).toBe(expected)
-    // From here on nothing new is let in.
+    // From here on no new tool is pinned without a decision.
     await observe(pins, [...tools.slice(0, offered), sampleOffer('late')])
     expect((await served(pins)).length).toBe(expected)
   })
 
-  it('counts an empty discovery as not seen yet', async () => {
+  it('does not count an empty discovery as first sight', async () => {
     const pins = openPins()
     await expect(observe(pins, [])).resolves.toEqual({ changed: false, waiting: 0 })
     await observe(pins, [sampleOffer('a')])
@@ -106,7 +108,7 @@ describe('the pins (rule 32)', () => {
     expect((await pins.accepted('files')).map((pin) => pin.version)).toEqual([version])
   })
 
-  it('suspends a write tool on a breaking change, and takes it up when the upstream goes back', async () => {
+  it('suspends a write tool on a breaking change, and serves it again when the upstream reverts the change', async () => {
     const pins = openPins()
     const broken = sampleOffer('a', { inputSchema: { type: 'object', properties: {} } })
     await observe(pins, [sampleOffer('a')])
@@ -116,7 +118,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toEqual(['a@1.0.0 Does a.'])
   })
 
-  it('leaves a read tool running as it was accepted', async () => {
+  it('keeps serving a read tool as it was accepted', async () => {
     const pins = openPins()
     const read = { policy: { safetyTier: 'read' } } as const
     await observe(pins, [sampleOffer('a', read)])
@@ -124,7 +126,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toEqual(['a@1.0.0 Does a.'])
   })
 
-  it('takes another origin for suspicious', async () => {
+  it('treats another origin as suspicious', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a')])
     await observe(pins, [sampleOffer('a', { binding: { url: 'https://evil.example/a' } })])
@@ -136,7 +138,7 @@ describe('the pins (rule 32)', () => {
     expect(view?.state).toBe('suspended')
   })
 
-  it('takes another origin of the upstream itself for suspicious, whatever its tools say', async () => {
+  it('treats another origin of the upstream itself as suspicious, even if no tool changes', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a', { policy: { safetyTier: 'read' } })])
     const tools = [sampleOffer('a', { policy: { safetyTier: 'read' } })]
@@ -146,14 +148,14 @@ describe('the pins (rule 32)', () => {
     expect(row?.waiting?.reasons.join()).toContain('https://elsewhere.example')
   })
 
-  it('suspends a tool that nobody gave a tier as if it could write', async () => {
+  it('suspends a tool without a tier as if it could write', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a', { policy: {} })])
     await observe(pins, [sampleOffer('a', { policy: {}, inputSchema: { type: 'object' } })])
     expect(await served(pins)).toEqual(['a@1.0.0 Does a. (suspended)'])
   })
 
-  it('accepts all only as they were looked at: nothing when one of them changed again', async () => {
+  it('accepts all changes only as they were reviewed: none if one of them changed again', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a'), sampleOffer('b'), sampleOffer('c')])
     await observe(pins, [
@@ -190,7 +192,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toHaveLength(2)
   })
 
-  it('sees a rename as a removal and an addition that belong together', async () => {
+  it('reports a rename as a removal and an addition that belong together', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a')])
     await observe(pins, [{ ...sampleOffer('a'), nativeName: 'z' }])
@@ -210,7 +212,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toEqual(['z@1.0.0 Does a.'])
   })
 
-  it('asks nobody about what the operator excludes, and takes it up again as it was', async () => {
+  it('needs no decision about an excluded tool, and serves it as accepted once it is included again', async () => {
     const pins = openPins()
     const source = (exclude: string) => sampleSource({ wants: ({ nativeName }) => nativeName !== exclude })
     await observe(pins, [sampleOffer('a'), sampleOffer('b')])
@@ -222,7 +224,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toEqual(['a@1.0.0 Does a.', 'b@1.0.0 Does b.'])
   })
 
-  it('gives a tool that comes back after an accepted removal its old version only for its old definition', async () => {
+  it('a tool that returns after an accepted removal keeps its version only with its old definition', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a'), sampleOffer('b')])
     await observe(pins, [])
@@ -234,7 +236,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toEqual(['a@1.0.0 Does a.', 'b@1.0.1 New.'])
   })
 
-  it('keeps a no for as long as the upstream offers exactly that', async () => {
+  it('keeps a rejection as long as the upstream offers exactly that change', async () => {
     const pins = openPins()
     const other = sampleOffer('a', { description: 'Other.' })
     await observe(pins, [sampleOffer('a')])
@@ -246,7 +248,7 @@ describe('the pins (rule 32)', () => {
     })
   })
 
-  it('decides only about the change that was looked at', async () => {
+  it('decides only about the change that was reviewed', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a')])
     await observe(pins, [sampleOffer('a', { description: 'Other.' })])
@@ -258,7 +260,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(pins)).toEqual(['a@1.0.0 Does a.'])
   })
 
-  it('takes the operator’s policy at once, also for a definition that has a change waiting', async () => {
+  it('applies the operator’s policy at once, also to a definition with a waiting change', async () => {
     const store = openMemoryStore()
     await observe(openPins(store), [sampleOffer('a')])
     const strict = sampleSource({ policyFor: () => ({ safetyTier: 'write', approval: 'always' }) })
@@ -274,7 +276,7 @@ describe('the pins (rule 32)', () => {
     })
   })
 
-  it('keeps names apart for good: a later tool never takes or changes an earlier one’s', async () => {
+  it('keeps names distinct: a later tool never takes or changes the name of an earlier one', async () => {
     const pins = openPins()
     await observe(pins, [sampleOffer('a-b')])
     await observe(pins, [sampleOffer('a-b'), sampleOffer('a_b'), sampleOffer('a b')])
@@ -287,7 +289,7 @@ describe('the pins (rule 32)', () => {
     expect(names['a b']).toMatch(/^a_b_[0-9a-f]{8}$/)
   })
 
-  it('of two replicas that see a source first at once, one pins', async () => {
+  it('only one of two replicas that first read a source at the same time pins it', async () => {
     const store = openMemoryStore()
     const [left, right] = [openPins(store), openPins(store)]
     await Promise.all([
@@ -298,7 +300,7 @@ describe('the pins (rule 32)', () => {
     expect(await served(right)).toEqual(['a@1.0.0 Left.'])
   })
 
-  it('leaves out what nobody could decide about, and keeps the rest', async () => {
+  it('leaves out tools that cannot be pinned, and keeps the others', async () => {
     let deep = {}
     for (let level = 0; level < 500; level += 1) deep = { items: deep }
     const pins = openPins()

@@ -36,7 +36,7 @@ interface PinsOptions {
 
 interface PinAnswer {
   readonly by: string
-  /** Hash of the change that was looked at, or its beginning: a later change is not decided on. */
+  /** Hash of the reviewed change, or the beginning of the hash: a later change is not decided on. */
   readonly hash?: string
 }
 
@@ -44,7 +44,7 @@ interface PinsAnswer {
   readonly by: string
   readonly suspicious?: boolean
   /**
-   * Hashes of the changes that were looked at, by tool. Only these tools are decided about, and none of them when
+   * Hashes of the reviewed changes, by tool. Only these tools are decided about, and none of them when
    * another change of one of them waits by now.
    */
   readonly hashes?: ReadonlyMap<string, string>
@@ -52,7 +52,7 @@ interface PinsAnswer {
 
 export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
-/** Attempts to write against other processes. */
+/** Attempts to write while other processes write too. */
 const MAX_TRIES = 20
 
 export class Pins {
@@ -127,7 +127,7 @@ export class Pins {
     )
   }
 
-  /** What an approval would change; `undefined` for a tool that is not pinned. */
+  /** The changes that an approval would make; `undefined` for a tool that is not pinned. */
   async diff(tool: string): Promise<PinDiff | undefined> {
     const found = await this.#find(tool)
     const view = found === undefined ? undefined : viewPin(found.source, found.pin)
@@ -214,7 +214,7 @@ export class Pins {
       this.#known.set(sourceKey, now)
       return { now, written: change }
     }
-    throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
+    throw new StoreError('not_written', `other processes kept changing the pins of ${sourceKey}`)
   }
 
   /** The revision that the last part was written on; `undefined` if another process wrote in between. */
@@ -252,8 +252,8 @@ const MAX_CHARACTERS = 400_000
 const MAX_PINS = 400
 
 /**
- * A write in parts that hold the serving thread shortly. A crash in between loses nothing: the rows are independent of
- * each other, and a first sight goes on where it stopped, because it is one until its last part.
+ * A write in parts, each of which blocks the serving thread only briefly. A crash in between loses nothing: the rows are
+ * independent of each other, and an interrupted first sight continues, because it ends only with its last part.
  */
 async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   const yielder = new EventLoopYielder()

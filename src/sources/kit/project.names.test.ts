@@ -30,7 +30,7 @@ describe('names of imported tools', () => {
     expect(names.get('read file')).not.toBe(names.get('read-file'))
   })
 
-  it('gives the same names in whatever order the tools are offered', () => {
+  it('gives the same names for every order of the tools', () => {
     fc.assert(
       fc.property(fc.uniqueArray(NATIVE, { maxLength: 8 }), (natives) => {
         const [forth, back] = [natives, natives.toReversed()].map((list) => giveLocalNames(list, new Map()))
@@ -61,7 +61,7 @@ describe('names of imported tools', () => {
     )
   })
 
-  it.each(KINDS)('openwop §7.1: every catalog id of %s fits its grammar, and no two are one', (kind) => {
+  it.each(KINDS)('openwop §7.1: every catalog id of %s fits its grammar, and no two are equal', (kind) => {
     fc.assert(
       fc.property(fc.stringMatching(/^[A-Za-z][\w-]{0,70}$/), fc.uniqueArray(NATIVE), (key, natives) => {
         const ids = catalogIds(kind, key, natives)
@@ -71,7 +71,7 @@ describe('names of imported tools', () => {
             problems.push(problem),
           )
         expect(problems).toEqual([])
-        // Half a surrogate pair has no bytes of its own, and a store refuses such a name before.
+        // Half a surrogate pair cannot be encoded, and the store refuses a name with one.
         if (natives.every((native) => native.isWellFormed())) expect(new Set(ids).size).toBe(ids.length)
       }),
     )

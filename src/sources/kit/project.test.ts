@@ -44,7 +44,7 @@ describe('projecting accepted definitions', () => {
     })
   })
 
-  it('cuts what contains itself to {} and still enforces the original', async () => {
+  it('replaces a recursive part with {} and still enforces the original', async () => {
     const node = {
       type: 'object',
       properties: { name: { type: 'string' }, children: { type: 'array', items: { $ref: '#/$defs/node' } } },
@@ -68,7 +68,7 @@ describe('projecting accepted definitions', () => {
     expect(tool.checkInput({ root: { name: 'a', children: [{ name: 'b' }] } })).toEqual([])
   })
 
-  it('OTC-32: a parameter without a description is a warning, not a loss', async () => {
+  it('OTC-32: a parameter without a description causes a warning, and the tool is served', async () => {
     const { tools, findings, warnings } = await project([
       withInput({ type: 'object', properties: { a: {} } }),
     ])
@@ -77,7 +77,7 @@ describe('projecting accepted definitions', () => {
     expect(warnings.map(({ problem }) => problem)).toEqual(['1 of its parameters have no description: a.'])
   })
 
-  it('leaves out the one tool whose schema nobody can check', async () => {
+  it('leaves out only the tool whose schema cannot be checked', async () => {
     const { tools, findings } = await project([
       withInput({ type: 'objekt' }),
       sampleOffer('write', { inputSchema: { type: 'object', properties: { a: { $ref: '#/$defs/none' } } } }),
@@ -90,17 +90,17 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
-  it('leaves out the one tool that its own source cannot read', async () => {
+  it('leaves out only the tool that its own source cannot read', async () => {
     const source = sampleSource({
       policyFor: ({ nativeName }) => {
-        if (nativeName === 'odd') throw new Error('no method in the binding')
+        if (nativeName === 'broken') throw new Error('no method in the binding')
         return { safetyTier: 'read' }
       },
     })
-    const { tools, findings } = await project([sampleOffer('odd'), sampleOffer('list')], source)
+    const { tools, findings } = await project([sampleOffer('broken'), sampleOffer('list')], source)
     expect(tools.map(({ id }) => id)).toEqual(['files.list@1.0.0'])
     expect(findings).toMatchObject([
-      { toolId: 'files.odd@1.0.0', problem: 'Cannot be read: no method in the binding.' },
+      { toolId: 'files.broken@1.0.0', problem: 'Cannot be read: no method in the binding.' },
     ])
   })
 
@@ -114,7 +114,7 @@ describe('projecting accepted definitions', () => {
     expect(cpuMsSince(started)).toBeLessThan(2_000)
   })
 
-  it('keeps a tool whose pattern cannot run in linear time, shows the pattern, and says that it is not enforced', async () => {
+  it('keeps a tool whose pattern cannot run in linear time, shows the pattern, and warns that it is not enforced', async () => {
     const lookahead = '^(?=.*\\d).+$'
     const { tools, warnings } = await project([
       withInput({
@@ -138,7 +138,7 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
-  it('reads what older drafts and OpenAPI write', async () => {
+  it('reads keywords of older drafts and of OpenAPI', async () => {
     const tool = await only(
       withInput({
         $schema: 'http://json-schema.org/draft-07/schema#',
@@ -213,7 +213,7 @@ describe('projecting accepted definitions', () => {
     expect(await hashOf(sampleOffer('read'), { origin: 'https://other.example' })).not.toBe(first)
   })
 
-  it('makes a tool anew only when something about it is other than before', async () => {
+  it('projects a tool again only if something about it changed', async () => {
     let approval: 'never' | 'always' = 'never'
     const source = sampleSource({ policyFor: () => ({ approval }) })
     const pin = { offered: sampleOffer('a'), identity: IDENTITY, version: '1.0.0' }
@@ -244,11 +244,11 @@ describe('projecting accepted definitions', () => {
     expect(await idOf('shell', 'Acme Inc')).toMatch(/^x-host-[a-z][a-z0-9-]*-shell$/)
   })
 
-  it('OWP-33: a tool that nobody classified is `write`', async () => {
+  it('OWP-33: an unclassified tool is `write`', async () => {
     expect((await only(sampleOffer('read', { policy: {} }))).policy.safetyTier).toBe('write')
   })
 
-  it('OWP-59: refuses what the input schema refuses before anything is sent', async () => {
+  it('OWP-59: refuses an invalid input before anything is sent', async () => {
     const source = sampleSource()
     const gateway = openTestGateway([await only(sampleOffer('read'), source)])
     expect(gist(await gateway.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
@@ -257,7 +257,7 @@ describe('projecting accepted definitions', () => {
     expect(source.invoked).toEqual([])
   })
 
-  it('OWP-32: takes the policy of the operator over the one that came with the definition', async () => {
+  it('OWP-32: the operator’s policy wins over the one of the definition', async () => {
     const source = sampleSource({ policyFor: () => ({ safetyTier: 'read', approval: 'always' }) })
     expect((await only(sampleOffer('read'), source)).policy).toMatchObject({
       safetyTier: 'read',

@@ -36,8 +36,8 @@ interface SourceTools {
 }
 
 /**
- * Tools written as code and imported ones in one list. What was there first keeps its names, so a source can never
- * replace another source's tool; what clashes is left out and reported.
+ * Tools written as code and imported ones in one list. The earlier tool keeps its names, so a source can never
+ * replace another source's tool; a tool whose name is taken is left out and reported.
  */
 export async function joinTools(own: readonly Tool[], imported: Iterable<SourceTools>): Promise<JoinedTools> {
   const yielder = new EventLoopYielder()
@@ -97,7 +97,7 @@ function clashOf(tool: Tool, { source, other, owner }: Clash): Finding {
 
 export interface ProjectedTools {
   readonly tools: readonly Tool[]
-  /** Why single tools are left out. */
+  /** Why some tools are left out. */
   readonly findings: readonly Finding[]
   /** Problems of tools that are served. */
   readonly warnings: readonly Finding[]
@@ -130,7 +130,10 @@ export function namingOf(
   if (kept === undefined) return { toolkit, local, nativeName, version }
   const keptFrom = { toolkit, pin: `${toolkit}.${local}` }
   return {
-    ...{ toolkit: kept.toolkit, local: kept.name, version: kept.version, keptFrom },
+    toolkit: kept.toolkit,
+    local: kept.name,
+    version: kept.version,
+    keptFrom,
     nativeName: withoutVersion(nativeName),
   }
 }
@@ -232,7 +235,7 @@ function projectTool(
   } catch (error) {
     // A definition that its source cannot read, or that overflows the stack, must not affect other tools.
     const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
-    const fix = 'Accept what the upstream offers now, or exclude the tool.'
+    const fix = 'Accept the definition that the upstream offers now, or exclude the tool.'
     return { tool: undefined, findings: [{ toolId, where: 'tool', problem, fix }], warnings }
   }
 }
@@ -329,7 +332,7 @@ function firstText(...texts: readonly (string | undefined)[]): string {
   return texts.find((text) => text !== undefined && text.trim() !== '')?.toWellFormed() ?? 'No description.'
 }
 
-/** Parameters without a description (OTC-32) are reported; an imported tool is served all the same. */
+/** Parameters without a description (OTC-32) are reported; an imported tool is served nevertheless. */
 function reportUndescribed({ inputSchema: { properties } }: Tool, report: Report): void {
   const missing = Object.entries(isJsonObject(properties) ? properties : {})
     .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
@@ -357,7 +360,7 @@ export function toolkitOf(sourceKey: string): string {
 /**
  * The names that tools get in their ids: other characters become `_`, and a name that is taken gets `_` and eight
  * digits of its native name. Names that were given once stay; among new ones a native name that needs no change comes
- * first, then code unit order, so that every process gives the same.
+ * first, then code unit order, so that every process gives the same names.
  */
 export function giveLocalNames(
   nativeNames: readonly string[],

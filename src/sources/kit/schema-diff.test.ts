@@ -26,9 +26,9 @@ const b: JsonValue = { type: 'number', minimum: 1, description: 'B.' }
 describe('the semantic diff of schemas', () => {
   it.each<[string, JsonObject, string, string]>([
     ['nothing', base, 'none', 'none'],
-    ['a property goes', of({ a }), 'breaking', 'breaking'],
-    ['an optional property comes', of({ a, b, c: {} }), 'widening', 'widening'],
-    ['a required property comes', of({ a, b, c: {} }, { required: ['a', 'c'] }), 'breaking', 'widening'],
+    ['a property is removed', of({ a }), 'breaking', 'breaking'],
+    ['an optional property is added', of({ a, b, c: {} }), 'widening', 'widening'],
+    ['a required property is added', of({ a, b, c: {} }, { required: ['a', 'c'] }), 'breaking', 'widening'],
     ['a property becomes required', of({ a, b }, { required: ['a', 'b'] }), 'breaking', 'widening'],
     ['a property becomes optional', of({ a, b }, { required: [] }), 'widening', 'breaking'],
     ['a type narrows', of({ a, b: { ...b, type: 'integer' } }), 'breaking', 'widening'],
@@ -36,14 +36,14 @@ describe('the semantic diff of schemas', () => {
     ['a type changes', of({ a: { type: 'boolean' }, b }), 'breaking', 'breaking'],
     ['a bound tightens', of({ a, b: { ...b, minimum: 2 } }), 'breaking', 'widening'],
     ['a bound loosens', of({ a, b: { ...b, minimum: 0 } }), 'widening', 'breaking'],
-    ['a bound comes', of({ a: { type: 'string', maxLength: 5 }, b }), 'breaking', 'widening'],
+    ['a bound is added', of({ a: { type: 'string', maxLength: 5 }, b }), 'breaking', 'widening'],
     ['values are listed', of({ a: { type: 'string', enum: ['x'] }, b }), 'breaking', 'widening'],
-    ['a pattern comes', of({ a: { type: 'string', pattern: '^x' }, b }), 'breaking', 'widening'],
-    ['others are refused', { ...base, additionalProperties: false }, 'breaking', 'widening'],
+    ['a pattern is added', of({ a: { type: 'string', pattern: '^x' }, b }), 'breaking', 'widening'],
+    ['other properties are refused', { ...base, additionalProperties: false }, 'breaking', 'widening'],
     ['a description changes', of({ a, b: { ...b, description: 'C.' } }), 'wording', 'wording'],
-    ['a default comes', of({ a: { type: 'string', default: 'x' }, b }), 'widening', 'wording'],
-    ['a `not` comes', of({ a: { type: 'string', not: { const: 'x' } }, b }), 'breaking', 'breaking'],
-    ['an alternative is set', of({ a: { anyOf: [{ type: 'string' }] }, b }), 'breaking', 'breaking'],
+    ['a default is added', of({ a: { type: 'string', default: 'x' }, b }), 'widening', 'wording'],
+    ['a `not` is added', of({ a: { type: 'string', not: { const: 'x' } }, b }), 'breaking', 'breaking'],
+    ['alternatives are added', of({ a: { anyOf: [{ type: 'string' }] }, b }), 'breaking', 'breaking'],
     ['order of required', { ...base, required: ['a'] }, 'none', 'none'],
   ])('%s', (_what, after, input, output) => {
     expect([classOf(base, after, 'input'), classOf(base, after, 'output')]).toEqual([input, output])
@@ -53,7 +53,7 @@ describe('the semantic diff of schemas', () => {
     ['a default', (now) => of({ a, b: { ...b, default: now } })],
     ['a default of a required member', (now) => of({ a: { type: 'string', default: now }, b })],
     ['examples', (now) => of({ a: { type: 'string', examples: [now] }, b })],
-    ['a word that no dialect knows', (now) => of({ a: { type: 'string', markdownDescription: now }, b })],
+    ['an unknown keyword', (now) => of({ a: { type: 'string', markdownDescription: now }, b })],
     [
       'alternatives',
       (now) =>
@@ -81,7 +81,7 @@ describe('the semantic diff of schemas', () => {
         }),
     ],
     [
-      'what cannot be compared',
+      'a keyword that cannot be compared',
       (now) => of({ a, b: { prefixItems: [{ default: now }], not: { title: now } } }),
     ],
     [
@@ -95,17 +95,17 @@ describe('the semantic diff of schemas', () => {
       'beside a reference',
       (now) => ({ ...of({ a: { $ref: '#/$defs/d', default: now }, b }), $defs: { d: a } }),
     ],
-  ])('takes annotations that change by themselves for words: %s', (_where, at) => {
+  ])('treats a change of annotations only as wording: %s', (_where, at) => {
     const [before, after] = [at('2026-01-01T00:00:00Z'), at('2026-01-02T00:00:00Z')]
     expect([classOf(before, after, 'input'), classOf(before, after, 'output')]).not.toContain('breaking')
     expect([classOf(before, after, 'input'), classOf(before, after, 'output')]).not.toContain('widening')
   })
 
-  it('a required member that loses its default is newly required, because nobody fills it in', () => {
+  it('a required member that loses its default is newly required, because the server no longer fills it in', () => {
     expect(classOf(of({ a: { type: 'string', default: 'x' }, b }), of({ a, b }), 'input')).toBe('breaking')
   })
 
-  it('compares enums as sets, whatever their order', () => {
+  it('compares enums as sets, in any order', () => {
     const listed = (values: readonly string[]) => of({ a: { enum: values }, b })
     expect(classOf(listed(['x', 'y']), listed(['y', 'x']), 'input')).toBe('none')
     expect(classOf(listed(['x', 'y']), listed(['x']), 'input')).toBe('breaking')
@@ -113,7 +113,7 @@ describe('the semantic diff of schemas', () => {
     expect(classOf(listed(['x', 'y']), listed(['x', 'y', 'z']), 'output')).toBe('breaking')
   })
 
-  it('follows references, also those that never end', () => {
+  it('follows references, also recursive ones', () => {
     const tree = (value: JsonObject): JsonObject => ({
       type: 'object',
       properties: { root: { $ref: '#/$defs/node' } },
@@ -133,7 +133,7 @@ describe('the semantic diff of schemas', () => {
     ).toEqual(['input/properties/root/properties/value/type'])
   })
 
-  it('takes a schema written out and the same by reference for one', () => {
+  it('treats an inline schema and a reference to it as equal', () => {
     const inPlace = of({ a: { type: 'string', description: 'A.' }, b })
     const byReference = {
       ...of({ a: { $ref: '#/$defs/a', description: 'A.' }, b }),
@@ -145,7 +145,7 @@ describe('the semantic diff of schemas', () => {
     )
   })
 
-  it('sees what changes behind a reference inside a keyword it cannot compare', () => {
+  it('reports a change behind a reference inside a keyword that it cannot compare', () => {
     const guarded = (word: string): JsonObject => ({
       ...of({ a: { type: 'string', not: { $ref: '#/$defs/bad' } }, b, c: {} }),
       $defs: { bad: { const: word } },
@@ -161,7 +161,7 @@ describe('the semantic diff of schemas', () => {
     expect(classOf(either(one), either({ type: 'string', maxLength: 4 }), 'input')).toBe('widening')
   })
 
-  it('takes one more of `oneOf` for harmless only where no value fits two', () => {
+  it('treats another alternative of `oneOf` as harmless only if no value fits two', () => {
     const one = (...oneOf: readonly JsonObject[]) => of({ a: { oneOf }, b })
     const text = { type: 'string' }
     expect(classOf(one(text), one(text, { type: 'null' }), 'input')).toBe('widening')
@@ -169,7 +169,7 @@ describe('the semantic diff of schemas', () => {
   })
 })
 
-/** Schemas over two fixed properties: one that is added is called widening by convention, whatever it holds. */
+/** Schemas over two fixed properties: an added one counts as widening by convention, whatever its schema is. */
 const leaf: fc.Arbitrary<JsonObject> = fc.oneof(
   fc.constantFrom<JsonObject>(
     {},
@@ -237,8 +237,8 @@ function whole({ a: one, b: two, word, isClosed, required }: Parts): JsonObject 
 const scalar = fc.constantFrom<JsonValue[]>(1, 2, 0, 1.5, 'x', 'xy', '', null, [1, 1], ['x'], true)
 const tried = fc.record({ a: scalar, b: scalar, c: scalar }, { requiredKeys: [] })
 
-describe('what is called harmless', () => {
-  it('takes every value that was taken before, and gives none that was not given before', () => {
+describe('a change that counts as harmless', () => {
+  it('accepts every input that was accepted before, and allows no output that was not allowed before', () => {
     fc.assert(
       fc.property(pair, fc.array(tried, { minLength: 5, maxLength: 10 }), ([before, after], values) => {
         const [old, now] = [before, after].map((schema) => createSchemaValidator(schema))

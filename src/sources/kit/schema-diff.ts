@@ -18,7 +18,7 @@ import {
 
 /**
  * Compares two JSON Schemas of a tool and classifies each difference: wording, widening or breaking. Pins use it to
- * decide what an operator must look at. Invariant: a change that the comparison does not understand is breaking.
+ * decide which changes an operator must review. Invariant: a change that the comparison does not understand is breaking.
  */
 
 /** One difference between two definitions, described for the operator. */
@@ -33,7 +33,7 @@ export interface Difference {
 
 export type Side = 'input' | 'output'
 
-/** A sender breaks when less is accepted; a receiver breaks when more may come. */
+/** A sender breaks when less is accepted; a receiver breaks when more may be sent. */
 const CLASSES = {
   input: {
     narrower: 'breaking',
@@ -49,7 +49,7 @@ const CLASSES = {
   },
 } as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
 
-/** Enough for a decision, also about a schema that was rewritten. */
+/** Enough for a decision, even about a rewritten schema. */
 const MAX_DIFFERENCES = 200
 
 interface Comparison {
@@ -108,7 +108,7 @@ function compare(before: JsonValue, after: JsonValue, where: string, comparison:
   comparison.seen.set(left.from, partners.add(right.from))
   if (isNothing(left) !== isNothing(right)) {
     const takesNone = isNothing(right)
-    const says = takesNone ? 'is allowed no more' : 'is allowed now'
+    const says = takesNone ? 'is no longer allowed' : 'is allowed now'
     note(comparison, where, takesNone ? 'narrower' : 'wider', says, before, after)
     return
   }
@@ -207,7 +207,7 @@ const types: Compare = (before, after, where, comparison) => {
   if (effect !== undefined) note(comparison, where, effect, 'takes other types', before, after)
 }
 
-/** Handled together with `required`, or by what refers to them. */
+/** Compared together with `required`, or where they are referenced. */
 const elsewhere: Compare = () => {}
 
 const wording: Compare = (before, after, where, comparison) => {

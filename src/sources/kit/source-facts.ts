@@ -1,7 +1,7 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /**
- * What may be written down of the options of a source: pins, the journal, notices and pages use it. Arguments, paths and
+ * The parts of a source's options that may be recorded. Pins, the journal, notices and pages use it. Arguments, paths and
  * queries often hold credentials, so only the name of a package or script is kept of a command, and a keyed digest
  * stands for all its arguments.
  */
@@ -39,7 +39,7 @@ export function shownCommand(command: string, args: readonly string[]): string {
 
 /**
  * The part of a command that can be the path of a program. People write arguments, assignments and addresses into it too:
- * those become an ellipsis. Folders on the way to a program may have a space in their name.
+ * those become an ellipsis. Folders in the path of a program may have a space in their name.
  */
 export function shownProgram(command: string): string {
   const [path = ''] = /^[^\s=?]*(?: +(?!-)[^\s=?:@/\\]*[/\\][^\s=?:@]*)*/.exec(command) ?? []

@@ -124,7 +124,7 @@ export class SourceRunner {
     return this.refresh()
   }
 
-  /** Ends the readings. Calls on the source go on. */
+  /** Ends the readings. Calls of the source continue. */
   rest(): void {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
@@ -171,7 +171,7 @@ export class SourceRunner {
   #noteRead({ tools, warnings }: Discovery, waiting: number): void {
     if (waiting > this.#waiting)
       this.#log.warn({ waiting }, 'definitions of the source wait for a decision: collet pins list')
-    if (this.#failure !== undefined) this.#log.info({}, 'the source answers again')
+    if (this.#failure !== undefined) this.#log.info({}, 'the source is reachable again')
     this.#waiting = waiting
     this.#last = { atMs: this.#options.clock.nowMs(), offered: tools.length, warnings }
     this.#failures = 0
@@ -182,7 +182,7 @@ export class SourceRunner {
     const message = error instanceof Error ? error.message : String(error)
     const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : message
     if (reason !== this.#failure)
-      this.#log.warn({ err: error }, 'the tools of a source could not be read; what was known of them stays')
+      this.#log.warn({ err: error }, 'the tools of a source could not be read; the known definitions stay')
     this.#failures += 1
     this.#failure = reason
   }
@@ -204,7 +204,7 @@ export interface DefinitionPins {
   accepted(sourceKey: string): Promise<readonly PinnedTool[]>
   /** Native names of everything that was ever pinned, served or not. */
   names(sourceKey: string): Promise<readonly string[]>
-  /** Records what is offered now: pins it at first sight, quarantines every later change. */
+  /** Records the offered tools: pins them at first sight, quarantines every later change. */
   observe(source: Source, discovery: Discovery): Promise<Observed>
 }
 

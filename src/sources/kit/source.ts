@@ -13,7 +13,7 @@ import type {
 } from '#kernel/tool/tool'
 
 /**
- * The interface of a source of tools, and what passes through it: offered tools, invocations, health. Every source type
+ * The interface of a source of tools, and its data: offered tools, invocations, health. Every source type
  * implements it; the kit runs it. Invariant: an offered tool is untrusted until it is pinned.
  */
 
@@ -71,8 +71,8 @@ export interface OfferedTool {
   readonly title?: string
   readonly description: string
   /**
-   * What the upstream files it under, for toolsets. Not part of the pin, and served as it was when the definition was
-   * accepted: an upstream cannot put a tool before other people by filing it elsewhere.
+   * The categories that the upstream gives it, for toolsets. Not part of the pin, and served as they were when the
+   * definition was accepted: an upstream cannot show a tool to other people by changing its category.
    */
   readonly tags?: readonly string[]
   /** JSON Schema 2020-12 of an object, with its references: this one is enforced. */
@@ -85,8 +85,8 @@ export interface OfferedTool {
   /** Present if the operator trusts the upstream, and then part of the pin. */
   readonly hints?: ToolHints
   /**
-   * What else decides what is sent where: base URL, method, path, placement, security, token endpoints.
-   * Kept with the pin and handed to `invoke`, so that a call uses the accepted one.
+   * Everything else that decides which request is sent where: base URL, method, path, placement, security, token endpoints.
+   * Kept with the pin and passed to `invoke`, so that a call uses the accepted one.
    */
   readonly binding: JsonObject
 }
@@ -97,7 +97,7 @@ export interface Discovery {
   /** The name that the upstream gives itself, to suggest the key of a new source; not part of pins. */
   readonly name?: string
   readonly tools: readonly OfferedTool[]
-  /** What was left out and why. */
+  /** Which tools were left out, and why. */
   readonly warnings: readonly string[]
   /** Native names that the operator's filters exclude, so that overrides of them do not count as misspelt. */
   readonly leftOut?: readonly string[]
@@ -130,13 +130,13 @@ export interface Source {
   /** For a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); its key by default. */
   readonly vendor?: string
   /**
-   * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) if it cannot: the last
+   * Reads all offered tools, from all pages. Throws a `ToolError` (`upstream_failed`) if it cannot: the last
    * good definitions then stay.
    */
   discover(signal: AbortSignal): Promise<Discovery>
   /**
-   * Forgets what lives from before, so that the next reading starts from nothing: an operator asked for it, and the
-   * program behind the source may be another one by now. Calls under way end as they are.
+   * Drops connections and cached state, so that the next reading starts afresh: an operator requested it, and the
+   * program behind the source may have been replaced. Calls in progress are not affected.
    */
   renew?(): void
   /** Registers the listener for changed tools. Called at most once, before `discover`. */
@@ -158,7 +158,7 @@ export interface Source {
   /** Trusted promises of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
   /**
-   * False for a tool that the current options exclude: it is not served, whatever was accepted. Without it all are
+   * False for a tool that the current options exclude: it is not served, even if it was accepted. Without it all are
    * wanted.
    */
   wants?(tool: OfferedTool): boolean
@@ -166,7 +166,7 @@ export interface Source {
   close(): Promise<void>
 }
 
-/** What an upstream without tools needs from the operator. */
+/** The setting that an upstream without tools needs from the operator. */
 export type UpstreamLack = 'time' | 'program' | 'credential'
 
 /** The cause of a failed discovery that an operator can remove. */

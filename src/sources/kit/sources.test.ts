@@ -16,7 +16,7 @@ function offered(nativeName: string): OfferedTool {
   return { nativeName, description: nativeName, inputSchema: {}, outputSchema: {}, policy: {}, binding: {} }
 }
 
-/** Accepts whatever is seen first and nothing after that. */
+/** Accepts the first discovery of each source and no later change. */
 class FirstSight implements DefinitionPins {
   readonly pinned = new Map<string, readonly PinnedTool[]>()
 
@@ -44,7 +44,10 @@ function sourceOf(
 ): Source & { readonly log: string[] } {
   const log: string[] = []
   return {
-    ...{ key, type: 'custom', kind: 'connector', log },
+    key,
+    type: 'custom',
+    kind: 'connector',
+    log,
     async discover() {
       log.push('discover')
       return { identity: { key }, tools: (await discover()).map(offered), warnings: [] }
@@ -98,7 +101,7 @@ function wantedOf(source: Source, revision = '1'): WantedSource {
 }
 
 describe('Sources', () => {
-  it('closes a replaced source when its calls have ended, and not before', async () => {
+  it('closes a replaced source only when its calls have ended', async () => {
     const answer = Promise.withResolvers<null>()
     const old = { ...sourceOf('Up', async () => ['a']), invoke: () => answer.promise }
     let wanted = [wantedOf(old)]
@@ -118,7 +121,7 @@ describe('Sources', () => {
     await vi.waitFor(() => expect(old.log).toContain('close'))
   })
 
-  it('serves what a source offers, beside the tools written as code', async () => {
+  it('serves the tools of a source beside the tools written as code', async () => {
     const { sources, listed, registry } = openSources(() => [
       wantedOf(sourceOf('Web', async () => ['Get', 'Put'])),
     ])
@@ -128,30 +131,30 @@ describe('Sources', () => {
     expect(sources.status()).toMatchObject([{ key: 'Web', state: 'ready', tools: 2, offered: 2, waiting: 0 }])
   })
 
-  it('serves the last good definitions of a source that is dead from the start', async () => {
+  it('serves the last good definitions of a source that was never reachable', async () => {
     const pins = new FirstSight()
     pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
-    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'It is offline.')))
     const { sources, listed } = openSources(() => [wantedOf(dead)], pins)
     await sources.start()
     expect(listed()).toContain('Web.Get@1.0.0')
-    await expect.poll(() => sources.status()[0]).toMatchObject({ state: 'down', reason: 'Nobody is there.' })
+    await expect.poll(() => sources.status()[0]).toMatchObject({ state: 'down', reason: 'It is offline.' })
   })
 
-  it('does not serve what the operator excludes, though it was accepted and the upstream is down', async () => {
+  it('does not serve an excluded tool, although it was accepted and the upstream is down', async () => {
     const pins = new FirstSight()
     pins.pinned.set(
       'Web',
       ['Get', 'Put'].map((name) => ({ offered: offered(name), identity: {}, version: '1.0.0' })),
     )
-    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'It is offline.')))
     const source: Source = { ...dead, wants: ({ nativeName }) => nativeName !== 'Put' }
     const { sources, listed } = openSources(() => [wantedOf(source)], pins)
     await sources.start()
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0'])
   })
 
-  it('takes away what a reading shows to be unwanted, though no pin changes', async () => {
+  it('withdraws tools that a reading shows to be unwanted, although no pin changes', async () => {
     const pins = new FirstSight()
     pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
     let isRead = false
@@ -164,14 +167,14 @@ describe('Sources', () => {
     await expect.poll(listed).toEqual(['Calc.Add@1.0.0'])
   })
 
-  it('keeps tools back while a guard is for none of them, also when the upstream is down, and serves them once it is', async () => {
+  it('withholds the tools while a guard matches none of them, also if the upstream is down, and serves them once it matches', async () => {
     const pins = new FirstSight()
     const pinned = (name: string) => ({ offered: offered(name), identity: {}, version: '1.0.0' })
     pins.pinned.set('Web', [pinned('Get'), pinned('Put')])
     const guard = (name: string) => [
       { where: `tools.${name}`, name, of: 'native names' as const, guards: true },
     ]
-    const dead = () => sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    const dead = () => sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'It is offline.')))
     let wanted: WantedSource = { ...wantedOf(dead()), overrides: guard('Putt') }
     const { sources, listed, state } = openSources(() => [wanted], pins)
     await sources.start()
@@ -183,7 +186,7 @@ describe('Sources', () => {
     await expect.poll(listed).toContain('Web.Put@1.0.0')
   })
 
-  it('lets a guard be for a tool that vanished since: whatever comes in its place has to be let in first', async () => {
+  it('accepts a guard for a tool that was removed since: a replacement must be accepted first', async () => {
     const names = ['Get', 'Put']
     const source = sourceOf('Web', async () => names)
     const overrides = [{ where: 'tools.Put', name: 'Put', of: 'native names' as const, guards: true }]
@@ -210,7 +213,7 @@ describe('Sources', () => {
     expect(sources.status()).toMatchObject([{ state: 'starting' }, { state: 'ready' }])
   })
 
-  it('reads again with more and more patience after failures', async () => {
+  it('reads again after failures, with growing pauses', async () => {
     vi.useFakeTimers()
     let answers = false
     const source = sourceOf('Web', async () => {
@@ -227,9 +230,12 @@ describe('Sources', () => {
     expect(sources.status()[0]?.state).toBe('ready')
   })
 
-  it('is not kept from starting by a source that cannot be opened', async () => {
+  it('starts although a source cannot be opened', async () => {
     const broken: WantedSource = {
-      ...{ key: 'Broken', type: 'mcp', kind: 'mcp', revision: '1' },
+      key: 'Broken',
+      type: 'mcp',
+      kind: 'mcp',
+      revision: '1',
       open: () => {
         throw new Error('no such file')
       },
@@ -256,7 +262,7 @@ describe('Sources', () => {
     expect(second.log.at(-1)).toBe('close')
   })
 
-  it('keeps a source open until the one that takes its place is served', async () => {
+  it('keeps a source open until its replacement is served', async () => {
     const first = sourceOf('Web', async () => ['Get'])
     let wanted = [wantedOf(first)]
     const { sources, state } = openSources(() => wanted)
@@ -277,7 +283,7 @@ describe('Sources', () => {
     await expect.poll(() => first.log.at(-1), { timeout: 1_500 }).toBe('close')
   })
 
-  it('never lets a source take the place of a tool that was there before', async () => {
+  it('never lets a source replace an existing tool', async () => {
     const { sources, listed } = openSources(() => [wantedOf(sourceOf('Calc', async () => ['Add', 'Sub']))])
     await sources.start()
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Calc.Sub@1.0.0'])

@@ -14,11 +14,11 @@ import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
 import { type DefinitionPins, type PinnedTool, SourceRunner, type SourceStatus } from './source-runner.ts'
 
 /**
- * All sources of the server: opens and closes them as the configuration and the store ask, and serves the accepted
+ * All sources of the server: opens and closes them as the configuration and the store require, and serves the accepted
  * definitions. Invariant: agents see projections of accepted pins, so no upstream can delay or empty the catalog.
  */
 
-/** A source as it was asked for, before it is opened. */
+/** A configured source, before it is opened. */
 export interface WantedSource {
   readonly key: string
   readonly type: string
@@ -49,7 +49,7 @@ interface SourcesOptions {
 const FIRST_READING_MS = 3_000
 /** Replicas see a change of the store within a second. */
 const EPOCH_POLL_MS = 500
-/** How long calls may go on in a source that was replaced or removed. */
+/** How long calls may continue in a source that was replaced or removed. */
 const MAX_FINISH_MS = 120_000
 
 interface OpenSource {
@@ -76,7 +76,7 @@ export interface SourceView extends SourceStatus {
   /** Tools that agents can see. */
   readonly tools: number
   readonly findings: readonly Finding[]
-  /** Problems of tools that are served all the same. */
+  /** Problems of tools that are served nevertheless. */
   readonly oddities: readonly Finding[]
   /** Overrides of the operator that have no effect; also among the warnings. */
   readonly idle: readonly IdleOverride[]
@@ -98,7 +98,7 @@ export class Sources {
     this.#options = options
   }
 
-  /** Opens the sources and serves what is pinned; waits a moment for sources without pins. */
+  /** Opens the sources and serves the pinned tools; waits a moment for sources without pins. */
   async start(): Promise<void> {
     await this.sync()
     const unknown = [...this.#open.values()].filter(({ served }) => served.tools.length === 0)
@@ -144,7 +144,7 @@ export class Sources {
     this.#onAdded = listener
   }
 
-  /** Opens, reopens and closes sources as wanted, then serves what is accepted. One run at a time. */
+  /** Opens, reopens and closes sources as wanted, then serves the accepted tools. One run at a time. */
   sync(): Promise<void> {
     this.#syncing = this.#syncing
       .catch(() => undefined)
@@ -207,7 +207,7 @@ export class Sources {
     void calls
       .idle(MAX_FINISH_MS)
       .then(() => runner.close())
-      .catch((err: unknown) => this.#options.log.warn({ err }, 'a source that was replaced did not close'))
+      .catch((err: unknown) => this.#options.log.warn({ err }, 'a replaced source could not be closed'))
       .finally(() => this.#retired.delete(runner))
   }
 
@@ -237,13 +237,13 @@ export class Sources {
     return isNews
   }
 
-  /** True if a served tool is excluded now: some filters depend on what only a reading shows. */
+  /** True if a served tool is excluded now: some filters depend on facts that only a reading shows. */
   #servesUnwanted(key: string): boolean {
     const open = this.#open.get(key)
     return open?.served.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
-  /** Serves what is accepted now. One run at a time, so that the last to begin is the last to end. */
+  /** Serves the accepted tools. One run at a time, so that the last to begin is the last to end. */
   #serve(): Promise<void> {
     this.#serving = this.#serving.catch(() => undefined).then(() => this.#serveAccepted())
     return this.#serving
@@ -299,7 +299,7 @@ export class Sources {
     }
   }
 
-  /** All names of the tools of a source; `undefined` while nothing is known of them. */
+  /** All names of the tools of a source; `undefined` while they are unknown. */
   #namesOf(key: string): ReadonlySet<string> | undefined {
     const open = this.#open.get(key)
     if (open === undefined || (open.served.tools.length === 0 && open.read === undefined)) return undefined
@@ -319,7 +319,7 @@ export class Sources {
       try {
         if ((await this.#options.epoch()) !== this.#epoch) await this.sync()
       } catch (error) {
-        this.#options.log.error({ err: error }, 'looking for changes of sources failed')
+        this.#options.log.error({ err: error }, 'the check for changed sources failed')
       }
       if (!this.#isClosed) this.#poll()
     }, EPOCH_POLL_MS).unref()
@@ -389,7 +389,7 @@ async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
   return digest.digest('base64url')
 }
 
-/** A source that cannot be opened is down; the server starts all the same. */
+/** A source that cannot be opened is down; the server starts nevertheless. */
 async function openOrFail(wanted: WantedSource): Promise<Source> {
   try {
     return await wanted.open()

@@ -17,8 +17,8 @@ export interface Suspicion {
 const MAX_SUSPICIONS = 20
 
 /**
- * Texts that speak to the model instead of describing the tool, that hide something, or that ask for what is none of
- * the tool's business. Every text of a definition reaches models: names, defaults and enums as well as descriptions.
+ * Texts that instruct the model instead of describing the tool, that hide something, or that ask for data that the
+ * tool does not need. Every text of a definition reaches models: names, defaults and enums as well as descriptions.
  */
 export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionIn): readonly Suspicion[] {
   const found: Suspicion[] = []
@@ -49,7 +49,7 @@ function withoutOwnOrder(text: string, nativeName: string): string {
   return GUIDES.some((word) => own.has(word)) ? plain.replaceAll(GUIDE_ORDER, 'It is called first') : plain
 }
 
-/** A tool whose name says that it explains the others may ask to be called before them, but not instead of them. */
+/** A tool whose name shows that it explains the others may ask to be called before them, but not instead of them. */
 const GUIDES = ['instructions', 'guide', 'guidelines', 'overview', 'onboarding', 'readme']
 const GUIDE_ORDER =
   /\b(?:this tool|it) (?:must|should|has to|needs to) (?:always )?be (?:called|used|invoked|run|executed) before (?:any|all|every)(?: of)?(?: the)?(?: other)? (?:tools?|functions?)\b/gi
@@ -73,7 +73,7 @@ export function suspicionIn(text: string): string | undefined {
   const hidden = hiddenCharacter(text)
   if (hidden !== undefined) return hidden
   const mixed = mixedWord(text)
-  if (mixed !== undefined) return `has a word of mixed alphabets: ${JSON.stringify(mixed.slice(0, 40))}`
+  if (mixed !== undefined) return `has a word that mixes alphabets: ${JSON.stringify(mixed.slice(0, 40))}`
   return instructionIn(text)
 }
 
@@ -170,7 +170,7 @@ const SIGNS: readonly Sign[] = [
       /ignor|disregard|forget|overrid|bypass|overrul/,
       /instruction|prompt|guideline|guardrail|directive|system message|safety/,
     ],
-    says: 'tells the model to set its instructions aside',
+    says: 'asks the model to ignore its instructions',
   },
   {
     pattern: `\\b(?:do not|don't|never|must not|should not|without) ${TELL}(?: (?:this|it|that|anything|about this))?(?: to| with| from)? ${USER}\\b`,
@@ -207,7 +207,7 @@ const SIGNS: readonly Sign[] = [
       /(?:any|all|every|other|another|each)(?: of)?(?: the)?(?: other)? (?:tool|function)/,
       /us(?:e|ing)|call|invok|run|execut/,
     ],
-    says: 'meddles with the use of other tools',
+    says: 'influences the use of other tools',
   },
   {
     pattern:
@@ -215,7 +215,7 @@ const SIGNS: readonly Sign[] = [
     needs: [
       /be (?:called|used|invoked|run|executed) (?:first|before|instead)|(?:not|n't|never) (?:use|call|invoke) /,
     ],
-    says: 'meddles with the use of other tools',
+    says: 'influences the use of other tools',
   },
   {
     pattern: `\\b${SEND}\\b[^.!?]{0,40}\\b(?:the|this|your|full|entire|whole|complete|all|previous|its)\\b[^.!?]{0,20}\\b${TALK}\\b[^.!?]{0,60}\\b(?:parameter|argument|field|input|tool|url|endpoint|webhook|server|address|to https?:)`,
@@ -285,7 +285,7 @@ export function hiddenCharacter(text: string): string | undefined {
   }
   const isOneWay = !/[\p{Script=Arabic}\p{Script=Hebrew}]/u.test(text)
   return isOneWay && /[\u200E\u200F]/.test(text)
-    ? 'has marks of text direction and no text that needs them'
+    ? 'has text direction marks without text that needs them'
     : undefined
 }
 
@@ -305,16 +305,16 @@ const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
   { pattern: /[\u202A-\u202E\u2066-\u2069]/, says: 'has characters that reverse the direction of text' },
   {
     pattern: /\u034F|[\u200B\u2060-\u2064\uFEFF\u180E\u115F\u1160\u3164\uFFA0\u00AD]/,
-    says: 'has characters of no width',
+    says: 'has zero-width characters',
   },
   // Between letters of scripts that join, and in emoji, these two are spelling.
   {
     pattern: /(?:^|[\x20-\x7e\s])(?:\u200C|\u200D)|(?:\u200C|\u200D)(?:$|[\x20-\x7e\s])/u,
-    says: 'has joiners of no width where nothing joins',
+    says: 'has zero-width joiners where nothing joins',
   },
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: looking for them
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern finds them
   { pattern: /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]/, says: 'has control characters' },
-  { pattern: /[\u{E000}-\u{F8FF}\u{F0000}-\u{10FFFD}]/u, says: 'has characters of private use' },
+  { pattern: /[\u{E000}-\u{F8FF}\u{F0000}-\u{10FFFD}]/u, says: 'has private-use characters' },
   { pattern: /[\uFFF9-\uFFFB]/, says: 'has characters that hide annotations' },
 ]
 

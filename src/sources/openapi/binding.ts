@@ -80,8 +80,7 @@ export function readBinding(stored: JsonObject): Binding {
   const parsed = BINDING.safeParse(stored)
   if (!parsed.success) {
     throw fault('upstream_failed', 'This tool was imported by another version of the server.', {
-      developerMessage:
-        'Its binding cannot be read. Let the source be discovered again and accept the change.',
+      developerMessage: 'Its binding cannot be read. Refresh the source and accept the change.',
       cause: parsed.error,
     })
   }

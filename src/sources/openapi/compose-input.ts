@@ -20,7 +20,7 @@ import { placeKey } from './security.ts'
  * parameter that carries a credential.
  */
 
-/** Headers that we or the connection set, never a caller. */
+/** Headers that this server or the connection sets, never a caller. */
 const OURS: ReadonlySet<string> = new Set([
   'accept',
   'authorization',
@@ -189,7 +189,7 @@ const FILE: JsonObject = {
   properties: {
     base64: { type: 'string', contentEncoding: 'base64', description: 'The contents in base64.' },
     filename: { type: 'string', description: 'Its name.' },
-    mediaType: { type: 'string', description: 'Its media type, such as image/png.' },
+    mediaType: { type: 'string', description: 'Its media type, for example image/png.' },
   },
   required: ['base64'],
   additionalProperties: false,
@@ -310,7 +310,7 @@ function requiredFields(schema: DocumentNode | undefined, documents: Documents):
   )
 }
 
-/** A schema and all that its `allOf` refers to, each once. */
+/** A schema and all schemas that its `allOf` refers to, each once. */
 function partsOf(
   schema: DocumentNode | undefined,
   documents: Documents,

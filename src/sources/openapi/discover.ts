@@ -70,7 +70,7 @@ function read(
   const isJson = beginsAsJson(bytes.subarray(0, 100).toString('utf8'))
   return bytes.length <= MAX_LENGTH_HERE[isJson ? 'json' : 'yaml']
     ? readDocument({ ...request, takeText: () => bytes.toString('utf8') }, ways)
-    : readElsewhere({ ...request, bytes }, ways, signal)
+    : readInWorker({ ...request, bytes }, ways, signal)
 }
 
 const DIGESTED_AT_ONCE = 1_048_576
@@ -112,8 +112,8 @@ export interface ToWorker {
   readonly unreadable?: string
 }
 
-/** Reads a document in another thread, so that calls go on; the signal ends the thread. */
-async function readElsewhere(
+/** Reads a document in another thread, so that calls continue; the signal ends the thread. */
+async function readInWorker(
   data: WorkerData,
   ways: ReadingWays,
   signal: AbortSignal,
@@ -147,10 +147,10 @@ async function readElsewhere(
   signal.addEventListener('abort', abort, { once: true })
   worker.on('message', (message: FromWorker) => void answer(message).catch(reject))
   worker.once('error', (cause) =>
-    reject(fault('upstream_failed', 'The document takes too much to read.', { cause })),
+    reject(fault('upstream_failed', 'Reading the document takes too much memory.', { cause })),
   )
   worker.once('exit', () =>
-    reject(fault('upstream_failed', 'The reader of the document ended without an answer.')),
+    reject(fault('upstream_failed', 'The thread that reads the document ended without a result.')),
   )
   try {
     return await promise

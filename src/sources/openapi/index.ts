@@ -9,7 +9,7 @@ import { operationPolicy } from './offer-tool.ts'
 import type { OpenapiOptions } from './options.ts'
 
 /**
- * A service that an OpenAPI document describes, as a source: every operation is a tool.
+ * A source for a service with an OpenAPI document: every operation is a tool.
  */
 
 export interface OpenapiSource extends Source {

@@ -125,8 +125,8 @@ function adviceFor(status: number): string {
   if (status === 400 || status === 422) return ' (the service does not accept this input: correct it)'
   if (status === 401) return ' (the service does not accept the credential)'
   if (status === 403) return ' (the credential does not allow this)'
-  if (status === 404 || status === 410) return ' (there is nothing under these parameters)'
-  if (status === 409 || status === 412) return ' (the state there is another: read it first)'
+  if (status === 404 || status === 410) return ' (nothing was found for these parameters)'
+  if (status === 409 || status === 412) return ' (the state of the resource has changed: read it first)'
   if (status === 429) return ' (too many requests: wait)'
   if (status === 503) return ' (not available right now: wait)'
   return ''
@@ -166,7 +166,7 @@ function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency
   return hash('sha256', effectKey, 'base64url').slice(0, maxLength)
 }
 
-/** RFC 9562 version 8: our own bits. */
+/** RFC 9562 version 8: custom bits. */
 function asUuid(text: string): string {
   const digits = hash('sha256', text, 'hex')
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
@@ -282,9 +282,13 @@ function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): 
   const parsed = parseJson(bytes, context)
   if (parsed.ok) return parsed.value
   if (json !== raw) {
-    throw fault('upstream_failed', `${operation} answered something that is not JSON although it says so.`, {
-      cause: parsed.cause,
-    })
+    throw fault(
+      'upstream_failed',
+      `${operation} answered with a JSON content type, but the body is not JSON.`,
+      {
+        cause: parsed.cause,
+      },
+    )
   }
   return rawValue(bytes, mediaType)
 }
@@ -334,7 +338,7 @@ function decode(bytes: Buffer, mediaType: string): string {
 }
 
 /**
- * What a `Link` of relation `next` asks for, as members of the input. Only declared query parameters are taken: the
+ * The parameters of a `Link` of relation `next`, as members of the input. Only declared query parameters are taken: the
  * next page is another call through the same accepted binding, never an address that an answer names.
  */
 function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonObject | undefined {

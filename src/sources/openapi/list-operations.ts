@@ -110,7 +110,7 @@ export function dialectOf({ root }: Documents): Dialect {
   throw fault(
     'upstream_failed',
     version === ''
-      ? 'The document is no OpenAPI description: it has neither `openapi` nor `swagger`.'
+      ? 'The document is not an OpenAPI description: it has neither `openapi` nor `swagger`.'
       : `The document is written in version ${version.slice(0, 20)}; OpenAPI 3.0, 3.1 and Swagger 2.0 can be read.`,
   )
 }
@@ -121,14 +121,15 @@ export function listOperations(documents: Documents, warn: (text: string) => voi
     const pathItem = documents.resolve({ value, document: paths?.document ?? documents.root.document })
     if (!isLocatedObject(pathItem)) return []
     if (!path.startsWith('/')) {
-      warn(`Left out because "${path}" is no path: it must begin with "/".`)
+      warn(`Left out because "${path}" is not a path: it must begin with "/".`)
       return []
     }
     return Object.keys(pathItem.value).flatMap((method) => {
       const operation = memberOf(pathItem, method)
       if (!isLocatedObject(operation)) return []
       if (isMethod(method)) return { method, path, pathItem, operation }
-      if (UNSERVED.has(method)) warn(`Left out because no tool sends it: ${method.toUpperCase()} ${path}.`)
+      if (UNSERVED.has(method))
+        warn(`Left out because its method is not supported: ${method.toUpperCase()} ${path}.`)
       return []
     })
   })
@@ -197,7 +198,7 @@ function readParameter(parameter: LocatedObject): readonly Parameter[] {
   ]
 }
 
-/** Paths and headers separate by commas unless another character is named. */
+/** Paths and headers are separated by commas unless another character is named. */
 function simpleFor(style: Style): Style {
   return style === 'form' ? 'simple' : style
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { parseText } from './load.ts'
 
-it('YAML becomes what JSON can say', async () => {
+it('YAML is converted to values of JSON', async () => {
   const text = 'a: &a { b: 1 }\nc: { <<: *a, 200: 2026-01-01 }\nd: [yes, null, ~, 0x10]\n'
   expect(await parseText(text, 'It')).toEqual({
     a: { b: 1 },
@@ -10,8 +10,8 @@ it('YAML becomes what JSON can say', async () => {
   })
 })
 
-it.each(['a: [', 'a: *nobody', 'a: &a [*a]', 'a: &a { b: *a }', 'b: "', '\ta: b'])(
-  'what is neither is refused: %j',
+it.each(['a: [', 'a: *unknown', 'a: &a [*a]', 'a: &a { b: *a }', 'b: "', '\ta: b'])(
+  'a text that is neither JSON nor YAML is refused: %j',
   async (text) => {
     await expect(parseText(text, 'It')).rejects.toThrow(
       expect.objectContaining({ code: 'upstream_failed', message: 'It is neither JSON nor YAML.' }),
@@ -19,12 +19,12 @@ it.each(['a: [', 'a: *nobody', 'a: &a [*a]', 'a: &a { b: *a }', 'b: "', '\ta: b'
   },
 )
 
-it('a byte order mark and braces do not confuse', async () => {
+it('YAML with a byte order mark or braces is recognised', async () => {
   expect(await parseText('\uFEFF {"a":1}', 'It')).toEqual({ a: 1 })
   expect(await parseText('{ a: 1 }', 'It')).toEqual({ a: 1 })
 })
 
-it('refuses a text with more values than the thread that reads it has memory for, however it is written', async () => {
+it('refuses JSON and YAML with more values than the reading thread has memory for', async () => {
   const many = '{},'.repeat(5_000_000)
   await expect(parseText(`{"x":[${many}1]}`, 'It')).rejects.toThrow('It is too large')
   const list = `[${'{},'.repeat(500)}{}]`

@@ -91,7 +91,7 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
   } catch (error) {
     if (isToolError(error) && error.code === 'egress_denied')
       throw new Unreadable(
-        `${shownAddress(url.href)} is an address this server does not reach: ${error.developerMessage ?? ''}`,
+        `${shownAddress(url.href)} is an address that this server must not reach: ${error.developerMessage ?? ''}`,
       )
     if (isToolError(error) || init.signal?.aborted === true) throw error
     throw fault('upstream_failed', `${shownAddress(url.href)} cannot be reached.`, { cause: error })
@@ -103,7 +103,7 @@ const MAX_DOCUMENTS = 200
 const MAX_CHARACTERS = 64 * 1_048_576
 
 /**
- * Values of all JSON that is parsed. A thread that runs out of memory inside `JSON.parse` ends the whole process, whatever its
+ * Values of all JSON that is parsed. A thread that runs out of memory inside `JSON.parse` ends the process, whatever its
  * limits are, and a text of 64 MiB can hold 20 million objects.
  */
 const MAX_VALUES = 8_000_000
@@ -164,7 +164,7 @@ async function readReferences(
   if (failure !== undefined) {
     throw isToolError(failure)
       ? failure
-      : fault('upstream_failed', 'What the document refers to cannot be read.', { cause: failure })
+      : fault('upstream_failed', 'A document that this one refers to cannot be read.', { cause: failure })
   }
 
   /** Never throws, so that all requests have ended when the first failure is thrown. */

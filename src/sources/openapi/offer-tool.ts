@@ -11,7 +11,7 @@ import type { SchemaDefinitions } from './schemas.ts'
 import { chooseSecurity, type SecurityContext } from './security.ts'
 
 /**
- * Makes an offered tool of an operation: input, output, policy and binding.
+ * Converts an operation to an offered tool: input, output, policy and binding.
  */
 
 const MAX_WARNINGS = 100
@@ -119,14 +119,14 @@ function bodyWarnings({ method, body }: Operation): readonly string[] {
   if (body === undefined || !isBodyless(method)) return []
   return body.required
     ? [
-        'Sent without the body that the document demands, because GET and HEAD carry none, so the service may refuse the call',
+        'Sent without the body that the document requires, because GET and HEAD have no body, so the service may refuse the call',
       ]
-    : ['Sent without the body that the document allows, because GET and HEAD carry none']
+    : ['Sent without the body that the document allows, because GET and HEAD have no body']
 }
 
 function unsentWarning(scheme: string): string {
   const name = JSON.stringify(scheme)
-  return `Not sent, because the scheme ${name} is an optional credential here and you name none; write \`security: { ${name}: { secret: '…' } }\` to send it`
+  return `Not sent, because the scheme ${name} is an optional credential here and none is configured; write \`security: { ${name}: { secret: '…' } }\` to send it`
 }
 
 function titleOf({ summary }: Operation): string | undefined {
@@ -172,12 +172,12 @@ function chooseServer(
   const lacksScheme = isFile && filled.baseUrl.startsWith('//')
   const url = URL.parse(lacksScheme ? `https:${filled.baseUrl}` : filled.baseUrl, server.document)
   if (url === null || url.protocol === 'file:') {
-    return { ok: false, problem: `the server "${template}" is no full address: write \`baseUrl\`` }
+    return { ok: false, problem: `the server "${template}" is not a full address: write \`baseUrl\`` }
   }
   if (!/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
     return {
       ok: false,
-      problem: `the server "${template}" is no plain http or https address: write \`baseUrl\``,
+      problem: `the server "${template}" is not a plain http or https address: write \`baseUrl\``,
     }
   }
   if (url.search !== '' || url.hash !== '') {
@@ -332,8 +332,8 @@ function shapesOf(
 }
 
 /**
- * `undefined` when no success has a body. Any value fits where no success describes its content; beside one that does,
- * a success that is not described has that content or none.
+ * `undefined` when no success has a body. If no success response describes its content, any value fits. If one does,
+ * the others have that content or none.
  */
 function bodySchema(shapes: readonly Shape[]): JsonObject | undefined {
   const forms = new Set(shapes.map(({ form }) => form))

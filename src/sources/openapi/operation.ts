@@ -131,7 +131,7 @@ export interface Operation {
   readonly servers: readonly DocumentNode[]
 }
 
-/** The place of one operation, and what it shares with others of its path. */
+/** The place of one operation, and the parts that it shares with others of its path. */
 export interface OperationNode {
   readonly method: Method
   readonly path: string

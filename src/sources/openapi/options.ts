@@ -54,7 +54,7 @@ export const OPENAPI_OPTIONS = z
     /** Sent with the request for the document, to its origin only. */
     headers: z
       .record(
-        z.string().regex(HEADER_NAME, { error: 'expected the name of a header, such as "X-Api-Key".' }),
+        z.string().regex(HEADER_NAME, { error: 'expected the name of a header, for example "X-Api-Key".' }),
         // Checked here, because later errors would repeat the value.
         z
           .string()

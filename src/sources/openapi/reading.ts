@@ -77,7 +77,7 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
     const problem = offer.ok ? await batch.add(offer.tool) : offer.problem
     if (problem !== undefined) warnings.addFor(nativeName, `Left out because ${problem}`)
     else if (offer.ok) {
-      remark(offer, warn)
+      warnAboutCredentials(offer, warn)
       for (const text of offer.warnings) warnings.addFor(nativeName, text)
     }
   }
@@ -140,9 +140,9 @@ function warnOfUnknownSchemes(
 }
 
 /** Warnings about the credentials of a tool. */
-function remark(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
+function warnAboutCredentials(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
   if (offer.hasCredentials && isReadable(offer.baseUrl))
-    warn(`Credentials travel to ${new URL(offer.baseUrl).origin} without encryption.`)
+    warn(`Credentials are sent to ${new URL(offer.baseUrl).origin} without encryption.`)
   for (const [scheme, secret] of offer.standIns) {
     warn(
       `The scheme "${scheme}" is OAuth and has no provider: callers give an access token as the secret "${secret}" until you write \`security: { "${scheme}": { provider: '…' } }\`.`,

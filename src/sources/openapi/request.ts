@@ -75,7 +75,7 @@ function setHeader(headers: Headers, parameter: BoundParameter, value: JsonValue
       : inMediaType(parameter, value)
   if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) {
     throw new ToolError(
-      `"${parameter.property}" travels in a header and holds a character that headers cannot carry.`,
+      `"${parameter.property}" is sent in a header and has a character that headers cannot contain.`,
     )
   }
   headers.set(parameter.name, text)
@@ -89,9 +89,7 @@ function fillPath({ path, parameters }: Binding, input: JsonObject): string {
   })
   // A segment of dots would leave the accepted path.
   if (filled.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
-    throw new ToolError(
-      'A parameter of the path makes a segment of dots alone, which would lead to another address.',
-    )
+    throw new ToolError('A path parameter results in a segment of only dots, which would change the address.')
   }
   return filled
 }

@@ -23,10 +23,15 @@ function lower(
   const warnings: string[] = []
   const root = { components: { schemas } }
   const documents = new Documents('file:///api.json', new Map([['file:///api.json', root]]))
-  const shelf = new SchemaDefinitions({ documents, dialect, direction, warn: (text) => warnings.push(text) })
+  const definitions = new SchemaDefinitions({
+    documents,
+    dialect,
+    direction,
+    warn: (text) => warnings.push(text),
+  })
   const uses = new Set<string>()
-  const lowered = shelf.lower({ value: schema, document: 'file:///api.json' }, uses)
-  return { schema: shelf.complete(lowered, uses), warnings }
+  const lowered = definitions.lower({ value: schema, document: 'file:///api.json' }, uses)
+  return { schema: definitions.complete(lowered, uses), warnings }
 }
 
 describe('the dialect of OpenAPI 3.0', () => {
@@ -60,12 +65,12 @@ describe('the dialect of OpenAPI 3.0', () => {
     ['files', { type: 'file' }, { type: 'string' }],
     ['an example', { type: 'string', example: 'x' }, { type: 'string', examples: ['x'] }],
     [
-      'what is no keyword',
+      'an unknown keyword',
       { type: 'object', xml: {}, externalDocs: {}, 'x-y': 1, id: 'z' },
       { type: 'object' },
     ],
     [
-      'what makes no sense',
+      'an invalid value',
       { type: 'any', required: true, enum: [], minLength: -1, multipleOf: 0, items: 3 },
       {},
     ],
@@ -73,12 +78,12 @@ describe('the dialect of OpenAPI 3.0', () => {
     expect(lower(written)).toEqual({ schema: expected, warnings: [] })
   })
 
-  it('a pattern that is none is told and left out', () => {
+  it('an invalid pattern is reported and left out', () => {
     const { schema, warnings } = lower({ type: 'string', pattern: '[' })
     expect([schema, warnings.length]).toEqual([{ type: 'string' }, 1])
   })
 
-  it('a reference stands alone until 3.1, except for what describes it', () => {
+  it('before 3.1 a reference has no siblings except descriptions', () => {
     const schemas = { A: { type: 'string' } }
     const written = { $ref: '#/components/schemas/A', description: 'd', minLength: 3 }
     expect(lower(written, { schemas }).schema).toMatchObject({ $ref: '#/$defs/A', description: 'd' })
@@ -130,7 +135,7 @@ describe('discriminators', () => {
     expect(check({ kind: 'dog', bark: 1 }).length).toBeGreaterThan(0)
   })
 
-  it('null is one more way', () => {
+  it('null is one more branch', () => {
     const written = { nullable: true, oneOf, discriminator: { propertyName: 'kind', mapping } }
     const check = createSchemaValidator(lower(written, { schemas }).schema)
     expect([null, { kind: 'cat' }, { kind: 'cow' }].map((value) => check(value).length === 0)).toEqual([
@@ -140,14 +145,14 @@ describe('discriminators', () => {
     ])
   })
 
-  it('without a map, one fitting branch is enough', () => {
+  it('without a map, one matching branch is enough', () => {
     const { schema } = lower({ oneOf, discriminator: { propertyName: 'kind' } }, { schemas })
     expect(createSchemaValidator(schema)({ kind: 'Cat' })).toEqual([])
   })
 })
 
 describe('shapes of any kind', () => {
-  it('recursion ends and stays checked', () => {
+  it('a recursive schema is finite and still enforced', () => {
     const schemas = {
       Tree: {
         type: 'object',
@@ -160,10 +165,10 @@ describe('shapes of any kind', () => {
     expect(check({ next: { next: { x: 1 } } })).not.toEqual([])
   })
 
-  it('what refers to more than a reader takes is cut after whole steps, and accepts no less', () => {
+  it('references beyond the size limit are cut, and the schema accepts no fewer values', () => {
     const schemas: Record<string, JsonValue> = {}
     const names = Array.from({ length: 400 }, (_unused, at) => `S${at}`)
-    // Each step has twice as many, and the last ones lead back to the first.
+    // Each step has twice as many, and the last ones refer to the first.
     for (const [at, name] of names.entries()) {
       const oneOf = [1, 2].map((more) => ({ $ref: `#/components/schemas/S${(2 * at + more) % 400}` }))
       const text = { type: 'string', description: 'x'.repeat(400) }
@@ -181,7 +186,7 @@ describe('shapes of any kind', () => {
     expect(small.schema.$defs).toEqual({ S300: { type: 'string' } })
   })
 
-  it('a chain of ten thousand references and a hundred thousand levels take no stack', () => {
+  it('ten thousand chained references and a hundred thousand levels do not overflow the stack', () => {
     const schemas: Record<string, JsonValue> = {}
     for (let at = 0; at < 10_000; at += 1)
       schemas[`S${at}`] = { items: { $ref: `#/components/schemas/S${at + 1}` } }
@@ -192,7 +197,7 @@ describe('shapes of any kind', () => {
     expect(lower(deep).warnings.join()).toMatch(/nested more than/)
   })
 
-  it('members of any name are members, and `__proto__` is told', () => {
+  it('members may have any name, and `__proto__` is reported', () => {
     const written: JsonValue = JSON.parse(
       '{"type":"object","properties":{"__proto__":{},"constructor":{"type":"string"}}}',
     )
@@ -253,7 +258,7 @@ describe('shapes of any kind', () => {
     ),
   })).value
 
-  it('for all values: what stands where a schema stands becomes valid JSON Schema 2020-12', () => {
+  it('any value in the place of a schema becomes valid JSON Schema 2020-12', () => {
     fc.assert(
       fc.property(
         anyValue,

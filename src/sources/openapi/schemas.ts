@@ -38,14 +38,14 @@ interface Definition {
 }
 
 /**
- * Characters of what one schema refers to. Objects of large services refer to each other until all of them are in every
+ * Maximum characters of the definitions that one schema refers to. Objects of large services refer to each other until all of them are in every
  * answer (Stripe: 690 000 characters for each of 452 tools), too much to read and to check.
  */
 const MAX_REFERRED = 32_768
 /** For the schemas that it refers to directly. */
 const MAX_REFERRED_FIRST = 262_144
 
-interface ShelfOptions {
+interface DefinitionsOptions {
   readonly documents: Documents
   readonly dialect: Dialect
   readonly direction: Direction
@@ -54,12 +54,12 @@ interface ShelfOptions {
 
 /** Schemas of one direction, each lowered once. */
 export class SchemaDefinitions {
-  readonly #options: ShelfOptions
+  readonly #options: DefinitionsOptions
   readonly #definitions = new Map<string, Definition>()
   readonly #names = new Map<string, string>()
   readonly #waiting: { readonly definition: Definition; readonly target: TargetFromDocuments }[] = []
 
-  constructor(options: ShelfOptions) {
+  constructor(options: DefinitionsOptions) {
     this.#options = options
   }
 
@@ -84,7 +84,7 @@ export class SchemaDefinitions {
 
   /**
    * A lowered schema with the definitions it uses, and the ones they use in turn: all of them, or as many steps of
-   * references as fit. What lies behind is any value, and nothing that fitted is refused for that.
+   * references as fit. Definitions beyond that accept any value, so no valid value is refused.
    */
   complete(schema: JsonObject, uses: ReadonlySet<string>): JsonObject {
     if (uses.size === 0) return schema
@@ -138,7 +138,9 @@ export class SchemaDefinitions {
   #refer(reference: string, document: string, uses: Set<string>): string | undefined {
     const target = this.#options.documents.find(reference, document)
     if (target === undefined) {
-      this.#options.warn(`The reference ${JSON.stringify(reference)} leads nowhere; anything fits there.`)
+      this.#options.warn(
+        `The reference ${JSON.stringify(reference)} has no target; any value is accepted there.`,
+      )
       return undefined
     }
     const name = this.#nameOf(target)
@@ -176,7 +178,7 @@ function localPart(id: string, root: string): string {
 
 const MAX_DEPTH = 100
 const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'default', 'deprecated'])
-/** Keywords that only references reach, or that validators do not use. */
+/** Keywords that only references use, or that validators ignore. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
 
 /** Lowers a schema of any version of OpenAPI to JSON Schema 2020-12; references become `#/$defs/…`. */
@@ -185,7 +187,7 @@ function toJsonSchema(located: DocumentNode, lowering: Lowering, depth = 0): Jso
   if (typeof value === 'boolean') return value
   if (!isJsonObject(value)) return {}
   if (depth > MAX_DEPTH) {
-    lowering.warn(`A schema is nested more than ${MAX_DEPTH} levels deep; anything fits below.`)
+    lowering.warn(`A schema is nested more than ${MAX_DEPTH} levels deep; any value is accepted below.`)
     return {}
   }
   const { $ref: reference, ...siblings } = value
@@ -309,7 +311,8 @@ function lowerBounds(schema: JsonObject, lowered: Record<string, JsonValue>): vo
 function lowerPattern({ pattern }: JsonObject, lowered: Record<string, JsonValue>, lowering: Lowering): void {
   if (pattern === undefined) return
   if (isPattern(pattern)) lowered.pattern = pattern
-  else lowering.warn(`The pattern ${JSON.stringify(pattern)} is no ECMA-262 expression and is not checked.`)
+  else
+    lowering.warn(`The pattern ${JSON.stringify(pattern)} is not an ECMA-262 expression and is not checked.`)
 }
 
 function requiredNames({ required }: JsonObject, hidden: ReadonlySet<string>): readonly string[] {

@@ -29,8 +29,8 @@ type SecurityChoice =
   | { readonly ok: false; readonly problem: string }
 
 /**
- * A tool demands all its requirements, so one alternative is chosen: the first whose every carrier the operator gave a
- * credential; else none, where the document allows that; else the first that plain secrets can answer; else one where
+ * A tool needs all its requirements, so one alternative is chosen: the first for which the operator configured every
+ * credential; else none, if the document allows that; else the first for which plain secrets suffice; else one where
  * the secret is an access token.
  */
 export function chooseSecurity(
@@ -168,7 +168,7 @@ function advise(
     ...(provider === undefined ? { secret } : { provider }),
     ...(scheme === undefined ? {} : { scheme }),
   }
-  return `its security schemes (${quoted(asked)}) want two credentials in one place, where one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
+  return `its security schemes (${quoted(asked)}) need two credentials in one place, where only one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
 function demand(

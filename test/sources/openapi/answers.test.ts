@@ -289,7 +289,7 @@ describe('a success becomes the output that its schema describes', () => {
 
   it.each([
     ['text/html', '<html>', /text\/html where its document promises JSON/],
-    ['application/json', '{', /not JSON although it says so/],
+    ['application/json', '{', /but the body is not JSON/],
   ])('%s where JSON is promised is a failure of the service', async (type, body, expected) => {
     server.answer(() => ({ headers: { 'content-type': type }, body }))
     const { call } = await open({ responses: { 200: json({}) } })
@@ -322,7 +322,7 @@ describe('an answer that is no success', () => {
   it.each([
     [400, 'tool_failed', /correct it/],
     [401, 'tool_failed', /does not accept the credential/],
-    [404, 'tool_failed', /nothing under these parameters/],
+    [404, 'tool_failed', /nothing was found for these parameters/],
     [422, 'tool_failed', /correct it/],
     [500, 'upstream_failed', /answered 500/],
     [504, 'upstream_failed', /answered 504/],

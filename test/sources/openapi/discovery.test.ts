@@ -221,10 +221,10 @@ describe('servers', () => {
   it.each([
     ['a value that is not offered', server, { variables: { region: 'moon' } }, /"region" is one of: eu, us/],
     ['a variable without a value', { url: 'https://{x}.example' }, {}, /write `variables: \{ x: … \}`/],
-    ['a relative address in a file', { url: '/v1' }, {}, /no full address: write `baseUrl`/],
-    ['a host without a name', { url: '//' }, {}, /no full address: write `baseUrl`/],
-    ['another scheme', { url: 'wss://a.example' }, {}, /no plain http/],
-    ['credentials in it', { url: 'https://user:pass@a.example' }, {}, /no plain http/],
+    ['a relative address in a file', { url: '/v1' }, {}, /not a full address: write `baseUrl`/],
+    ['a host without a name', { url: '//' }, {}, /not a full address: write `baseUrl`/],
+    ['another scheme', { url: 'wss://a.example' }, {}, /not a plain http/],
+    ['credentials in it', { url: 'https://user:pass@a.example' }, {}, /not a plain http/],
   ])('%s: the tool is left out and the operator told', async (_title, one, options, expected) => {
     const { discovery } = await open({ paths: { '/t': { get } }, servers: [one] }, options)
     expect(discovery.tools).toEqual([])
@@ -243,8 +243,8 @@ describe('servers', () => {
     })
     expect(tool('a').inputSchema.properties).toEqual({})
     expect(discovery.warnings).toEqual([
-      'Sent without the body that the document demands, because GET and HEAD carry none, so the service may refuse the call: a.',
-      'Sent without the body that the document allows, because GET and HEAD carry none: b, c.',
+      'Sent without the body that the document requires, because GET and HEAD have no body, so the service may refuse the call: a.',
+      'Sent without the body that the document allows, because GET and HEAD have no body: b, c.',
     ])
   })
 
@@ -252,7 +252,7 @@ describe('servers', () => {
     const components = { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } }
     const document = { components, security: [{ key: [] }], servers: [{ url: 'http://api.example.com' }] }
     const { discovery } = await open({ paths: { '/t': { get } }, ...document })
-    expect(discovery.warnings).toEqual(['Credentials travel to http://api.example.com without encryption.'])
+    expect(discovery.warnings).toEqual(['Credentials are sent to http://api.example.com without encryption.'])
   })
 })
 

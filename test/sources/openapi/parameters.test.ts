@@ -178,7 +178,9 @@ describe('parameters in headers and cookies', () => {
   })
 
   it('a header takes no line break', async () => {
-    await expect(send({ name: 'p', in: 'header' }, 'a\r\nx-evil: 1')).rejects.toThrow(/headers cannot carry/)
+    await expect(send({ name: 'p', in: 'header' }, 'a\r\nx-evil: 1')).rejects.toThrow(
+      /headers cannot contain/,
+    )
     expect(server.requests).toEqual([])
   })
 })

@@ -71,7 +71,7 @@ describe('a real service, found and called by its own document', () => {
     expect(createSchemaValidator(tool.outputSchema ?? {})(value ?? null)).toEqual([])
     const missing = call(source, tool, { toolId: 'openwop:No.Such' }, { secrets: credentialsOf(tool) })
     await expect(missing).rejects.toThrow(
-      /answered 404 \(there is nothing under these parameters\): \{"error":"not_found"/,
+      /answered 404 \(nothing was found for these parameters\): \{"error":"not_found"/,
     )
     await close()
   })

@@ -142,7 +142,9 @@ describe('references', () => {
         { components },
       ),
     )
-    expect(discovery.warnings).toEqual(['The reference "#/nowhere" leads nowhere; anything fits there.'])
+    expect(discovery.warnings).toEqual([
+      'The reference "#/nowhere" has no target; any value is accepted there.',
+    ])
     expect(toolOf(discovery, 'op').inputSchema.$defs).toEqual({
       A: { $ref: '#/$defs/B' },
       B: { $ref: '#/$defs/A' },
@@ -190,7 +192,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
       { headers: { 'X-Docs': 'canary' } },
     )
     expect(inner.requests).toEqual([])
-    expect(discovery.warnings.filter((text) => text.includes('does not reach')).length).toBe(2)
+    expect(discovery.warnings.filter((text) => text.includes('must not reach')).length).toBe(2)
   })
 
   it('another origin that may be reached gets no credential of the document', async () => {
@@ -235,7 +237,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
 describe('documents that cannot be read', () => {
   it.each([
     ['neither JSON nor YAML', '{"a": [', /neither JSON nor YAML/],
-    ['something else', { hello: 1 }, /no OpenAPI description/],
+    ['something else', { hello: 1 }, /not an OpenAPI description/],
     ['a version of tomorrow', { openapi: '4.0.0', paths: {} }, /version 4\.0\.0/],
     [
       'a bomb of aliases',
@@ -260,7 +262,7 @@ describe('documents that cannot be read', () => {
   it('a reference that is no address', async () => {
     await expect(discoverFile(api({ $ref: 'http://[nowhere' }))).rejects.toMatchObject({
       code: 'upstream_failed',
-      message: 'What the document refers to cannot be read.',
+      message: 'A document that this one refers to cannot be read.',
     })
   })
 

@@ -157,7 +157,7 @@ describe('a declared parameter that is a security scheme is never an input', () 
     const { tool, discovery } = await open(undefined, {}, parameter(false))
     expect([tool('op').inputSchema.properties, tool('op').requirements]).toEqual([{}, undefined])
     expect(discovery.warnings).toEqual([
-      'Not sent, because the scheme "query" is an optional credential here and you name none; write `security: { "query": { secret: \'…\' } }` to send it: op.',
+      'Not sent, because the scheme "query" is an optional credential here and none is configured; write `security: { "query": { secret: \'…\' } }` to send it: op.',
     ])
   })
 })
