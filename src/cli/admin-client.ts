@@ -163,7 +163,7 @@ export class AdminClient {
     }
   }
 
-  /** Prints on stderr under which identity a change was made. */
+  /** Sends a request to the server, and prints on stderr under which identity a change was made. */
   async #askServer(request: AdminRequest): Promise<JsonObject> {
     const { path, method, body } = request
     const { services } = this.#context
@@ -184,7 +184,7 @@ export class AdminClient {
     if (token !== undefined) return { credential: token, from: 'start token' }
     throw new CommandFailure(
       EXIT.usage,
-      `There is no start token of ${url} (${from}) here. Is the server running? Run this in the folder of its config, or name it with --config; --url names the server if it is another.`,
+      `There is no start token of ${url} (${from}) here. Is the server running? Run this in the folder of its config, or name it with --config; use --url for another server.`,
     )
   }
 
@@ -224,7 +224,7 @@ export function readAnswer<Declared extends Operation>(
   if (isAnswer(operation, answer)) return answer
   throw new CommandFailure(
     EXIT.server,
-    `The answer to ${operation.method} ${operation.path} has another form. Is it a Collet server of this version?`,
+    `The answer to ${operation.method} ${operation.path} has an unexpected form. Is it a Collet server of this version?`,
   )
 }
 
@@ -290,17 +290,17 @@ async function operatorCredential(
   )
 }
 
-/** Without a start token there is probably no server, so the message says that. */
+/** Without a start token there is probably no server, so this checks whether one answers. */
 async function checkAnswers(server: ServerAddress, { services }: CommandContext): Promise<void> {
   try {
-    const signal = AbortSignal.timeout(MAX_LOOK_MS)
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS)
     await (await fetchFrom(server, services)(`${server.url}/health`, { signal })).body?.cancel()
   } catch (cause) {
     throw new CommandFailure(EXIT.server, unreachable(server, cause), { cause })
   }
 }
 
-const MAX_LOOK_MS = 2_000
+const PROBE_TIMEOUT_MS = 2_000
 
 /** The start token of the server at an address, if the data folder of this store or config has one. */
 export async function readStartToken(

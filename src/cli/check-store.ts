@@ -22,7 +22,7 @@ const NOTHING: StoreContents = { hasKeys: false, imported: new Map(), checks: []
 /** Counting stops here; the commands that list the items show the rest. */
 const MAX_COUNTED = 1_000
 
-interface Looked {
+interface CheckedContents {
   readonly store: CheckedStore
   readonly nowMs: number
   readonly webhooks?: readonly Webhook[]
@@ -31,8 +31,8 @@ interface Looked {
 }
 
 /** Reads keys, sources and everything that waits for an operator. */
-export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
-  const { store, nowMs, webhooks, withheld } = looked
+export async function readStoreContents(checked: CheckedContents): Promise<StoreContents> {
+  const { store, nowMs, webhooks, withheld } = checked
   if (store === undefined || store instanceof Error) return NOTHING
   try {
     const { imported, waiting } = await countPins(store)
@@ -56,7 +56,7 @@ export async function lookIntoStore(looked: Looked): Promise<StoreContents> {
     }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    return { ...NOTHING, checks: [warn('store', `It cannot be looked into: ${why}`, 'See the store above.')] }
+    return { ...NOTHING, checks: [warn('store', `It cannot be read: ${why}`, 'See the store above.')] }
   }
 }
 
@@ -88,14 +88,14 @@ function sourcesCheck(imported: readonly (readonly [string, number])[]): readonl
   const each = imported.map(
     ([source, tools]) => `${source} (${tools === 0 ? 'no tools read yet' : countOf(tools, 'tool')})`,
   )
-  return [ok('source', `${each.join(', ')}, as last seen; collet sources tells how they are now`)]
+  return [ok('source', `${each.join(', ')}, as last seen; collet sources shows their current state`)]
 }
 
 async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
   const approvals = await store.approvals.list({ state: 'pending', limit: MAX_COUNTED })
   const { calls } = await store.list({ states: ['ambiguous'], limit: MAX_COUNTED })
   const settle =
-    'collet calls --state ambiguous lists them, collet calls show tells what was asked for, collet calls settle records what happened.'
+    'collet calls --state ambiguous lists them, collet calls show prints the request, collet calls settle records what happened.'
   return [
     ...waitingChecks(approvals.length, 'call', 'approval', 'collet approvals list shows them.'),
     ...(calls.length === 0
@@ -127,7 +127,7 @@ function checkWebhooks({ webhooks, unclaimed }: Webhooks): readonly Check[] {
       warn(
         'hooks',
         `The webhook ${name} ${state.join(' and ')}. Last it ${failure}`,
-        `collet webhooks tells more, collet webhooks test ${name} tries it.`,
+        `collet webhooks shows details, collet webhooks test ${name} tries it.`,
       ),
     ]
   })
@@ -135,7 +135,11 @@ function checkWebhooks({ webhooks, unclaimed }: Webhooks): readonly Check[] {
   const text = `${countOf(unclaimed, 'message')} ${unclaimed === 1 ? 'waits' : 'wait'} for webhooks that this config does not have`
   return [
     ...found,
-    warn('hooks', text, 'Write the webhook again, or let them go: they are dropped after a week.'),
+    warn(
+      'hooks',
+      text,
+      'Add the webhook to the config again, or ignore them: they are dropped after a week.',
+    ),
   ]
 }
 

@@ -250,13 +250,13 @@ export const REAL_SERVICES: Services = {
           values.map((value): [string, string] => [name, value]),
         )
         answer.setEncoding('utf8')
-        let said = ''
+        let received = ''
         answer.on('data', (chunk: string) => {
-          said += chunk
+          received += chunk
         })
         answer.on('error', reject)
         answer.on('end', () =>
-          resolve(new Response(said, { status: answer.statusCode ?? 0, headers: heads })),
+          resolve(new Response(received, { status: answer.statusCode ?? 0, headers: heads })),
         )
       })
       asked.end(text)

@@ -163,10 +163,10 @@ async function resolveToolName(
 
 /** Refuses unknown states here, like every other invalid choice. */
 function readStates(asked: string | undefined): string | undefined {
-  const stranger = asked?.split(',').find((word) => !STATE_WORDS.has(word))
-  if (stranger === undefined) return asked
+  const unknown = asked?.split(',').find((word) => !STATE_WORDS.has(word))
+  if (unknown === undefined) return asked
   throw new UsageError(
-    `--state expects one or several of ${[...STATE_WORDS.keys()].join(', ')}, with commas; got "${stranger}".`,
+    `--state expects one or several of ${[...STATE_WORDS.keys()].join(', ')}, with commas; got "${unknown}".`,
   )
 }
 
@@ -234,7 +234,7 @@ export function durationText(ms: number | null): string {
 /** Runs until Ctrl-C. A stream that the server ends is a failure with its reason. */
 async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<typeof EXIT.ok> {
   if (args.text('limit') !== undefined)
-    throw new UsageError('--limit is for the list; --follow goes on until Ctrl-C.')
+    throw new UsageError('--limit is for the list; --follow runs until Ctrl-C.')
   const { output, json } = context
   const stop = new AbortController()
   const endListening = context.onStop(() => stop.abort())
@@ -253,7 +253,7 @@ async function followCalls(args: Arguments<ListOption>, context: CommandContext)
     endListening()
   }
   if (!stop.signal.aborted)
-    throw new CommandFailure(EXIT.server, 'The server ended the stream. Run the command again to go on.')
+    throw new CommandFailure(EXIT.server, 'The server ended the stream. Run the command again to continue.')
   return EXIT.ok
 }
 

@@ -16,7 +16,7 @@ import { createWorkers, joinWorkers } from './workers.ts'
  */
 
 /** The process exits this long after its command, even if something still runs. */
-const LAST_MOMENT_MS = 2_000
+const EXIT_DELAY_MS = 2_000
 /** Listeners that reload the config on SIGHUP; without one the signal stops the process. */
 const reloaders = new Set<() => void>()
 
@@ -58,7 +58,7 @@ for (const stream of [process.stdout, process.stderr]) {
 process.exitCode = await runCli(process.argv.slice(2), io)
 // An answered question leaves stdin open.
 if (process.stdin.isTTY) process.stdin.unref()
-setTimeout(() => process.exit(), LAST_MOMENT_MS).unref()
+setTimeout(() => process.exit(), EXIT_DELAY_MS).unref()
 
 /** Keeps `console.log` of a tool out of the MCP messages (MCP-97). */
 function takeStdout(): TextStream {

@@ -127,7 +127,7 @@ async function configuredServer(
 /** Whether a server answers: a killed server leaves its start token behind. */
 export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
   try {
-    await (await ask(`${url}/health`, { signal: AbortSignal.timeout(MAX_LOOK_MS) })).body?.cancel()
+    await (await ask(`${url}/health`, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) })).body?.cancel()
     return true
   } catch (error) {
     const cause = error instanceof Error ? error.cause : undefined
@@ -135,7 +135,7 @@ export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch
   }
 }
 
-const MAX_LOOK_MS = 1_000
+const PROBE_TIMEOUT_MS = 1_000
 
 /** The address of the server on the configured port, if it also uses this data folder. */
 export async function sameServer(
@@ -158,7 +158,7 @@ export async function takesTokenOf(
     const response = await fetchFrom(server, services)(`${server.url}/admin/sources`, {
       headers: { authorization: `Bearer ${token.trim()}` },
       redirect: 'manual',
-      signal: AbortSignal.timeout(MAX_LOOK_MS),
+      signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
     })
     await response.body?.cancel()
     return response.ok
@@ -213,7 +213,7 @@ function isOwnHttps(text: string): boolean {
  * Timeout of the CLI's own requests: longer than a server takes to read its config, so that the server's reason
  * arrives.
  */
-const PATIENCE_MS = READ_LIMIT_MS + 5_000
+const REQUEST_TIMEOUT_MS = READ_LIMIT_MS + 5_000
 
 interface JsonRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -227,7 +227,7 @@ interface JsonRequest {
 
 /** Sends one request and returns its JSON object; refusals become failures with the server's message. */
 export async function requestJson(request: JsonRequest, services: Fetchers): Promise<JsonObject> {
-  const response = await send(request, AbortSignal.timeout(PATIENCE_MS), services)
+  const response = await send(request, AbortSignal.timeout(REQUEST_TIMEOUT_MS), services)
   const answer = parseJson(await response.text())
   if (response.ok && isJsonObject(answer)) return answer
   throw refusalOf(response, answer, request.server)
@@ -239,7 +239,7 @@ export async function* requestEvents(
   services: Fetchers,
   ended: AbortSignal,
 ): AsyncGenerator<StreamEvent> {
-  const wait = new IdleTimeout(PATIENCE_MS, [ended])
+  const wait = new IdleTimeout(REQUEST_TIMEOUT_MS, [ended])
   try {
     const response = await send(request, wait.signal, services)
     if (!response.ok || !EVENT_STREAM.test(response.headers.get('content-type') ?? ''))
@@ -286,10 +286,10 @@ function refusalOf(
   answer: JsonValue | undefined,
   { url, from }: ServerAddress,
 ): CommandFailure {
-  const said = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
+  const message = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
   return new CommandFailure(
     exitOf(status),
-    said ?? `${url} (${from}) answered ${status}. Is it a Collet server?`,
+    message ?? `${url} (${from}) answered ${status}. Is it a Collet server?`,
   )
 }
 
@@ -304,11 +304,11 @@ export function unreachable(server: ServerAddress, cause: unknown): string {
 }
 
 export const NO_SERVER_THERE =
-  'Is the server running? "collet serve" starts the one of this folder. A command talks to --url, else to COLLET_URL, else to the address of the config.'
+  'Is the server running? "collet serve" starts the server of this folder. A command uses --url, else to COLLET_URL, else to the address of the config.'
 
 const UNKNOWN_AUTHORITY =
-  'Its certificate is of an authority that Node does not know. Name the file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'
-const NO_TLS = 'It does not speak https on that port; write http:// if it should not.'
+  'Its certificate is from an authority that Node does not trust. Name the certificate file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'
+const NO_TLS = 'The server does not use https on that port; write http:// if that is intended.'
 
 const CONNECTION_ADVICE: ReadonlyMap<unknown, string> = new Map([
   ['DEPTH_ZERO_SELF_SIGNED_CERT', UNKNOWN_AUTHORITY],
@@ -317,13 +317,13 @@ const CONNECTION_ADVICE: ReadonlyMap<unknown, string> = new Map([
   ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNKNOWN_AUTHORITY],
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNKNOWN_AUTHORITY],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'Its certificate is for another name. Use that name in --url.'],
-  ['CERT_HAS_EXPIRED', 'Its certificate has ended. Renew it on the server: collet doctor.'],
-  ['CERT_NOT_YET_VALID', 'Its certificate is not good yet. Check the clocks of both machines.'],
+  ['CERT_HAS_EXPIRED', 'Its certificate has expired. Renew it on the server: collet doctor.'],
+  ['CERT_NOT_YET_VALID', 'Its certificate is not valid yet. Check the clocks of both machines.'],
   ['ERR_SSL_WRONG_VERSION_NUMBER', NO_TLS],
   ['ERR_SSL_PACKET_LENGTH_TOO_LONG', NO_TLS],
   [
     'UND_ERR_SOCKET',
-    'The connection was closed without an answer. If the server speaks https, write https:// in --url.',
+    'The connection was closed without an answer. If the server uses https, write https:// in --url.',
   ],
 ])
 

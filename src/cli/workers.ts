@@ -54,7 +54,7 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
           resolve()
         }
       })
-      for (const worker of living.values()) tell(worker, { kind: 'measure', id })
+      for (const worker of living.values()) sendTo(worker, { kind: 'measure', id })
     })
     measured.delete(id)
     return [...texts].toSorted(([one], [other]) => one - other)
@@ -65,13 +65,13 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
     living.set(index, worker)
     const ready = Promise.withResolvers<WorkerReady | undefined>()
     const ended = Promise.withResolvers<number>()
-    worker.on('online', () => tell(worker, { kind: 'begin', index, port, startToken: startToken.reveal() }))
+    worker.on('online', () => sendTo(worker, { kind: 'begin', index, port, startToken: startToken.reveal() }))
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready') ready.resolve(message.ready)
       else if (message.kind === 'measured') measured.get(message.id)?.(index, message.text)
       else {
         const { id } = message
-        void gather().then((texts) => tell(worker, { kind: 'gathered', id, texts }))
+        void gather().then((texts) => sendTo(worker, { kind: 'gathered', id, texts }))
       }
     })
     worker.on('exit', (code) => {
@@ -83,7 +83,7 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
     return {
       ready: ready.promise,
       ended: ended.promise,
-      stop: (by = 'person') => tell(worker, { kind: 'stop', by }),
+      stop: (by = 'person') => sendTo(worker, { kind: 'stop', by }),
       kill: () => worker.process.kill('SIGKILL'),
       reload: () => worker.process.kill('SIGHUP'),
     }
@@ -91,7 +91,7 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
 }
 
 /** A worker that is ending receives no more messages. */
-function tell(worker: Worker, message: ToWorker): void {
+function sendTo(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => undefined)
 }
 
@@ -117,7 +117,7 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
     sharing: port === undefined ? 'first' : 'joining',
     startToken: new Secret(startToken),
     stopped: stopped.promise,
-    reportReady: (ready) => say({ kind: 'ready', ready }),
+    reportReady: (ready) => report({ kind: 'ready', ready }),
     gatherMetrics(metrics) {
       own = metrics
       return {
@@ -127,7 +127,7 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
           const { contentType } = await metrics.render()
           const texts = await new Promise<readonly WorkerText[]>((resolve) => {
             gathered.set(id, resolve)
-            say({ kind: 'gather', id })
+            report({ kind: 'gather', id })
           })
           gathered.delete(id)
           return { contentType, text: joinMetrics(texts) }
@@ -139,10 +139,10 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
 
 async function measure(own: ShownMetrics | undefined, id: number): Promise<void> {
   const rendered = await own?.render()
-  say({ kind: 'measured', id, text: rendered?.text ?? '' })
+  report({ kind: 'measured', id, text: rendered?.text ?? '' })
 }
 
-function say(message: FromWorker): void {
+function report(message: FromWorker): void {
   if (process.connected) process.send?.(message)
 }
 

@@ -98,7 +98,7 @@ describe('collet connect', () => {
     writeFileSync(file, before)
     chmodSync(file, 0o640)
     const written = await run(['vscode', '--write', '--yes'])
-    expect([written.code, written.stderr]).toEqual([0, expect.stringContaining('as it was')])
+    expect([written.code, written.stderr]).toEqual([0, expect.stringContaining('original: ')])
     const entry = `,\n    "collet": {\n      "type": "http",\n      "url": "${URL}"\n    }`
     expect(readFileSync(file, 'utf8')).toBe(before.replace('"x" }', `"x" }${entry}`))
     expect(statSync(file).mode & 0o777).toBe(0o640)

@@ -174,7 +174,7 @@ describe('collet import --from', () => {
     const alone = (...argv: string[]) =>
       run([...argv, '--yes', '--', process.execPath, SERVER, 'Mail', 'read_a', 'send_b'])
     const unclear = await alone('--env', 'TOKEN=t-5')
-    expect([unclear.code, unclear.stderr]).toEqual([2, expect.stringContaining('Say which one gets these')])
+    expect([unclear.code, unclear.stderr]).toEqual([2, expect.stringContaining('Name the one to update')])
     const told = await alone('--env', 'TOKEN=t-5', '--key', 'Mail')
     expect([told.code, told.stderr]).toEqual([0, expect.stringContaining('Mail is updated: env.TOKEN')])
     expect((await alone('--env', 'TOKEN=w-1', '--key', 'Work')).stderr).toContain('Work is added')
@@ -192,7 +192,7 @@ describe('collet import --from', () => {
   it('adds no source that has no tools left with --read-only', async () => {
     write('list.json', { servers: { a: server('A', 'read_x'), b: server('B', 'write_x') } })
     const { stderr } = await run(['list.json', '--yes', '--read-only'])
-    expect(stderr).toContain('b was not added: none of its tools says that it only reads.')
+    expect(stderr).toContain('b was not added: none of its tools is marked read-only.')
     expect((await stored()).map(({ key }) => key)).toEqual(['A'])
   })
 

@@ -102,7 +102,7 @@ describe('collet init', () => {
     expect(said.next.at(-3).command).toMatch(/^npm install collet@\S+ zod@\S+$/)
     expect(read('package.json') + read('collet.config.ts')).toBe('minemine')
     expect(await io.run('init')).toBe(0)
-    expect(io.stderr).toContain('tools/count-words.ts is there already and stays as it is.')
+    expect(io.stderr).toContain('tools/count-words.ts exists already and is not changed.')
     expect(io.stderr).toContain('tools: ["tools/*.ts"]')
   })
 })

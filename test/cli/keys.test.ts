@@ -142,7 +142,7 @@ describe('collet keys create --from', () => {
     expect([again.code, again.stdout]).toEqual([2, expect.stringMatching(/^t3\tagent\tclt_/)])
     expect(again.stderr).toContain('entry 1 (agent): ')
     expect(again.stderr).toContain('entry 3 (undefined): ')
-    expect(again.stderr).toContain('1 key made; they are shown only this once. 2 refused.')
+    expect(again.stderr).toContain('1 key created; they are shown only this once. 2 refused.')
     for (const [text, said] of [
       ['{', 'is not JSON'],
       ['{}', 'is no list of objects'],
@@ -283,7 +283,7 @@ describe('collet keys through a server', () => {
       2,
       expect.stringMatching(/^default\tp1\tclt_\S+\ndefault\tp2\tclt_\S+\n$/),
     ])
-    expect(again.stderr).toContain('2 keys made; they are shown only this once. 1 refused.')
+    expect(again.stderr).toContain('2 keys created; they are shown only this once. 1 refused.')
   })
 
   it('F12: collet audit lists refusals by caller, through the server and on the store', async () => {

@@ -159,8 +159,8 @@ describe("operators' commands", () => {
     })
 
     it.each<[string[], string]>([
-      [['--why', 'x'], 'Say how it ended'],
-      [['--as', 'failed'], 'Say how you know'],
+      [['--why', 'x'], 'Give the outcome'],
+      [['--as', 'failed'], 'Give the evidence'],
       [['--as', 'gone', '--why', 'x'], '--as expects one of succeeded, failed, not-run'],
       [['--as', 'failed', '--why', 'x', '--value', '1'], '--value can only be used with --as succeeded'],
       [['--as', 'succeeded', '--why', 'x', '--value', '{'], '--value is not JSON'],

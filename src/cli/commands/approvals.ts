@@ -148,9 +148,9 @@ const approvalsApprove = operatorCommand({
   ],
   positionals: [ID],
   options: {
-    reason: { value: 'TEXT', help: 'Why; it goes into the journal.' },
+    reason: { value: 'TEXT', help: 'Reason, for the journal.' },
     'accept-hidden': {
-      help: 'Approve although some of the input is hidden, as collet approvals show tells you.',
+      help: 'Approve although some of the input is hidden, as collet approvals show reports.',
     },
     override: { help: 'Override the quorum, where the config allows it; needs --reason.' },
     ...APPROVAL_OPTIONS,
@@ -180,7 +180,7 @@ const approvalsReject = operatorCommand({
   details: ['The caller gets the reason. Who decided, and why, goes into the journal.'],
   positionals: [ID],
   options: {
-    reason: { value: 'TEXT', help: 'Why; the caller gets to read it.' },
+    reason: { value: 'TEXT', help: 'Reason, which the caller can read.' },
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals reject s0Wc --reason "Wrong recipient."'],
@@ -212,7 +212,7 @@ const approvalsLink = operatorCommand({
   operation: MAKE_APPROVAL_LINK,
   sent(args) {
     const approver = args.text('for')
-    if (approver === undefined) throw new UsageError('Say who the link is for: --for NAME.')
+    if (approver === undefined) throw new UsageError('Name the person whom the link is for: --for NAME.')
     return { body: { approver } }
   },
   // The token is part of the address.
@@ -229,10 +229,10 @@ const signIn = operatorCommand({
   name: 'sign-in',
   summary: 'Prints an address that signs your browser in to the console of a server on this machine, once.',
   details: [
-    'There you look at tools and calls, decide approvals, and manage sources and keys. You are signed in for 12 hours, or until the server stops.',
+    'The console shows tools and calls, decides approvals, and manages sources and keys. You are signed in for 12 hours, or until the server stops.',
     'It needs the start token of the server, which is in a file that only its user can read. collet serve prints such an address when it starts. For collet mcp, which has pages of approvals alone, the page of the approval shows the --url.',
   ],
-  positionals: [{ name: 'ID', optional: true, help: 'Go on to the page of this approval.' }],
+  positionals: [{ name: 'ID', optional: true, help: 'Continue to the page of this approval.' }],
   options: { store: STORE, config: CONFIG, url: { ...SERVER, help: 'Server to sign in to.' } },
   examples: ['collet sign-in', 'collet sign-in s0Wc --url http://127.0.0.1:4100'],
   client: (args, context) => new AdminClient(args, context, { onlyStartToken: true }),

@@ -41,7 +41,7 @@ const callsShow = operatorCommand({
   name: 'calls show',
   summary: 'Shows one call: its caller, times, steps, input and outcome.',
   details: [
-    'Input and outcome need the scope calls:read, and looking at them is journaled. Without it the rest is shown.',
+    'Input and outcome need the scope calls:read, and reading them is journaled. Without it the rest is shown.',
     'Credentials are never part of an input. Results that are older than calls.retentionHours are gone.',
   ],
   positionals: [RECORD],
@@ -98,7 +98,7 @@ function linesOf(call: CallDetails): readonly string[] {
   ]
 }
 
-/** The time until an operator settled the call says nothing about the tool. */
+/** The time until an operator settled the call is not the run time of the tool. */
 function tookText({ took_ms: ms, journal }: CallDetails): string | null {
   if (ms === null) return null
   const isSettled = journal.some(({ events }) => events.some(({ type }) => type === 'call.settled'))
@@ -184,7 +184,7 @@ const callsSettle = operatorCommand({
   options: {
     as: { value: 'ENDING', required: true, help: 'succeeded, failed or not-run.' },
     value: { value: 'JSON', help: 'With succeeded: the value that the tool is known to have returned.' },
-    why: { value: 'TEXT', required: true, help: 'How you know.' },
+    why: { value: 'TEXT', required: true, help: 'The evidence.' },
     force: { help: 'Accept a value that does not fit the output schema of the tool.' },
     ...adminOptions('calls:settle'),
   },
@@ -211,9 +211,9 @@ const callsSettle = operatorCommand({
 
 function readSettlement(args: Arguments<SettleOption>): JsonObject {
   const as = args.oneOf('as', ENDINGS)
-  if (as === undefined) throw new UsageError(`Say how it ended: --as ${ENDINGS.join(', --as ')}.`)
+  if (as === undefined) throw new UsageError(`Give the outcome: --as ${ENDINGS.join(', --as ')}.`)
   const why = args.text('why')
-  if (why === undefined) throw new UsageError('Say how you know: --why TEXT. It goes into the journal.')
+  if (why === undefined) throw new UsageError('Give the evidence: --why TEXT. It is recorded in the journal.')
   const value = args.text('value')
   if (value === undefined) return { as, why }
   if (as !== 'succeeded') throw new UsageError('--value can only be used with --as succeeded.')
@@ -263,7 +263,7 @@ async function checkOutput(
 
 const callsCancel = defineCommand<keyof typeof SERVER_OPTIONS>({
   name: 'calls cancel',
-  summary: 'Asks a server to stop a running call of yours.',
+  summary: 'Asks a server to cancel one of your running calls.',
   details: ['A call that already ended stays as it is. A write that had begun may have taken effect.'],
   positionals: [{ name: 'CALL_ID', help: 'The id the call was made with.' }],
   options: SERVER_OPTIONS,

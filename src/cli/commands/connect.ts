@@ -47,10 +47,10 @@ const CONNECT_OPTIONS = {
   },
   yes: { help: 'Write without asking. Other entries stay, unless --only is given too.' },
   only: {
-    help: 'With --write: remove the entries of the client that go around Collet, without asking. Only those that Collet serves.',
+    help: 'With --write: remove the entries of the client that bypass Collet, without asking. Only those that Collet serves.',
   },
   file: { value: 'F', help: 'Write into this file instead.' },
-  name: { value: 'NAME', help: 'What the server is called there. Default: collet, with the toolset.' },
+  name: { value: 'NAME', help: 'Name of the server there. Default: collet, with the toolset.' },
   stdio: { help: 'Let the client start "collet mcp" itself, although it takes an address.' },
   toolset: { value: 'T', help: 'Only the tools of this toolset of the config.' },
   url: {
@@ -70,7 +70,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     'Clients that take an address get the one of this server; start it with "collet serve". Claude Desktop starts',
     'programs, so it gets "collet mcp" with the config of this folder. Once keys are in use, the snippet names the',
     `variable ${KEY_VARIABLE}: no key is ever printed or written.`,
-    '--write changes one entry of the file and nothing else, and keeps a copy of the file as it was. Then it names the',
+    '--write changes one entry of the file and nothing else, and keeps a copy of the original file. Then it names the',
     'entries of the client that reach servers of this Collet directly, and asks whether to remove them.',
   ],
   positionals: [{ name: 'CLIENT', help: `${NAMES.join(', ')}.` }],
@@ -290,7 +290,7 @@ async function write(snippet: Snippet, isSure: boolean, context: CommandContext)
   const backup = before === undefined ? null : await backUp(file, context)
   await replaceFile(file, after)
   if (!json) {
-    output.done(`"${name}" is in ${file}${backup === null ? '' : `; as it was: ${backup}`}. ${client.after}`)
+    output.done(`"${name}" is in ${file}${backup === null ? '' : `; original: ${backup}`}. ${client.after}`)
     noteKey(snippet, output)
   }
   return { file, name, changed: true, backup }

@@ -16,7 +16,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type Check, type CheckedStore, checkNames, fail, ok, warn } from '#cli/check-names'
-import { lookIntoStore } from '#cli/check-store'
+import { readStoreContents } from '#cli/check-store'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/store'
 import { checkBypasses } from '#cli/import/bypasses'
@@ -134,7 +134,7 @@ async function examine(
         const names = await checkNames({ store, config: loaded.config, tools, clock: context.clock })
         return {
           names,
-          stored: await lookIntoStore({ store, nowMs, webhooks, withheld: names.withheld }),
+          stored: await readStoreContents({ store, nowMs, webhooks, withheld: names.withheld }),
           keyChange: await findKeyChange(store),
           bypasses: await checkBypasses({ config: loaded.config, store }, context),
         }

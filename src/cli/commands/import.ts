@@ -211,7 +211,7 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   const discovery = await lookInside(target, { ...found, options: wanted }, work, context)
   const offered = choices.narrow(discovery.tools, wanted)
   if (offered.length === 0 && args.flag('read-only'))
-    throw new UsageError('None of its tools says that it only reads. Leave out --read-only.')
+    throw new UsageError('None of its tools is marked read-only. Leave out --read-only.')
   const place = await choosePlace(
     suggestKey(discovery.name === undefined ? found : { ...found, name: discovery.name }),
     wanted,

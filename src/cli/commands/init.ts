@@ -14,7 +14,7 @@ import { VERSION } from '#server/version'
 
 const init = defineCommand<never>({
   name: 'init',
-  summary: 'Makes a project with one tool and its test.',
+  summary: 'Creates a project with one tool and its test.',
   details: [
     'Writes package.json, tsconfig.json, .gitignore, README.md, collet.config.ts, tools/count-words.ts and its test.',
     'The project depends on this copy of Collet: a checkout, the file that was installed, or the version on npm.',
@@ -49,7 +49,7 @@ const init = defineCommand<never>({
     }
     const { output } = context
     for (const name of made) output.data(`${output.style('green', '+')} ${name}`)
-    for (const name of kept) output.note(`  ${name} is there already and stays as it is.`)
+    for (const name of kept) output.note(`  ${name} exists already and is not changed.`)
     if (!isEmpty && kept.includes('collet.config.ts')) {
       output.note('  To serve the new tool, name it in collet.config.ts: tools: ["tools/*.ts"]')
     }

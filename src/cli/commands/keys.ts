@@ -58,7 +58,7 @@ const keysCreate = defineCommand({
   ],
   options: {
     from: { value: 'FILE', help: 'Create a principal with its key for each entry of this JSON file.' },
-    init: { help: 'Make a config and a database in this folder where it has none.' },
+    init: { help: 'Create a config and a database in this folder if it has none.' },
     scope: { value: 'S', many: true, help: 'A scope that it holds, such as mail:read or mail:*.' },
     role: { value: 'R', many: true, help: 'A role from auth.roles that it holds.' },
     toolset: { value: 'T', many: true, help: 'Let it see only the tools of this toolset of the config.' },
@@ -113,7 +113,7 @@ const keysCreate = defineCommand({
 })
 
 const NO_SERVER_HERE =
-  'There is no server here: this folder has no config, so no server would know the key. Run this in the folder of your config, name it with --config or --store, or ask a running server with --url. --init makes a config and a database here.'
+  'There is no server here: this folder has no config, so no server would know the key. Run this in the folder of your config, name it with --config or --store, or ask a running server with --url. --init creates a config and a database here.'
 
 /**
  * Creates a key for each entry of a file. Each is printed as soon as it is created, because no key can be shown
@@ -148,7 +148,7 @@ async function issueKeys(
     throw error
   }
   const made = counted(entries.length - refused, 'key')
-  output.note(`${made} made; they are shown only this once.${refused === 0 ? '' : ` ${refused} refused.`}`)
+  output.note(`${made} created; they are shown only this once.${refused === 0 ? '' : ` ${refused} refused.`}`)
   return refused === 0 ? EXIT.ok : EXIT.usage
 }
 

@@ -18,11 +18,11 @@ import type { RunningServer } from '#server/running-server'
 
 const reload = operatorCommand({
   name: 'reload',
-  summary: 'Makes servers read their config again, without a restart.',
+  summary: 'Makes servers reload their config, without a restart.',
   details: [
     'It asks the server of the config, or of --url, which answers what changed; all other servers on the same store follow within a second or two,',
     'each with its own file. With --store alone all of them are asked through the store; their logs show the result.',
-    'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is taken; other changes are listed.',
+    'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is used; other changes are listed.',
   ],
   positionals: [],
   options: {

@@ -391,7 +391,7 @@ function reportSource(view: SourceView | undefined, output: CommandContext['outp
   if (readAtMs !== undefined) output.done(`${key}: ${counted(tools, 'tool')}`)
   else
     output.warn(
-      `${key} cannot be read${reason === undefined ? '' : `: ${cleanText(reason)}`}. It is tried again; "collet sources check ${key}" says more.`,
+      `${key} cannot be read${reason === undefined ? '' : `: ${cleanText(reason)}`}. It is tried again; "collet sources check ${key}" shows the cause.`,
     )
 }
 

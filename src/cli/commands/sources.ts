@@ -110,7 +110,7 @@ const sourcesCheck = operatorCommand({
   name: 'sources check',
   summary: 'Diagnoses a source step by step: name, connection, certificate, handshake, list of tools.',
   details: [
-    'The running server takes these steps, and the command says which one fails and what to do.',
+    'The running server takes these steps; the command names the one that fails and what to do.',
     'It opens the source again, beside the one that is served; for that, a program is started a second time.',
   ],
   positionals: [KEY],
@@ -138,7 +138,7 @@ const sourcesSet = defineCommand({
   options: {
     trust: {
       value: 'T',
-      help: 'MCP: believe what it says about the effects of its tools (annotations), or nothing.',
+      help: 'MCP: trust the annotations of its tools (read-only, idempotent), or nothing.',
     },
     include: {
       value: 'NAME',
@@ -210,13 +210,13 @@ function readChanges(args: Arguments<ChangeOption>): JsonObject {
   const include = args.texts('include')
   const exclude = args.texts('exclude')
   const seconds = args.integer('timeout', { min: 1, max: MAX_SECONDS })
-  const said = [
+  const terms = [
     ...args.texts('approval').map((text) => readTerm('approval', text, ['never', 'conditional', 'always'])),
     ...args.texts('tier').map((text) => readTerm('tier', text, ['pure', 'read', 'write'])),
     ...args.texts('call-timeout').map(readCallTimeout),
   ]
-  const policy = joined(said.flatMap(({ tool, term }) => (tool === undefined ? [term] : [])))
-  const byTool = Map.groupBy(said, ({ tool }) => tool)
+  const policy = joined(terms.flatMap(({ tool, term }) => (tool === undefined ? [term] : [])))
+  const byTool = Map.groupBy(terms, ({ tool }) => tool)
   const tools = [...byTool].flatMap(([tool, terms]): [string, JsonObject][] =>
     tool === undefined ? [] : [[tool, joined(terms.map(({ term }) => term))]],
   )

@@ -21,7 +21,7 @@ const usage = operatorCommand({
   summary: 'Shows who used what: calls, errors, rejected requests, seconds, cost and how long calls take.',
   details: [
     'P50 and P95 are percentiles of the duration, in milliseconds. COST adds the cost in the policy of each tool, 1 by default.',
-    'REJECTED counts requests that were turned down before a call was recorded: unknown tool, invalid input, used-up budget and so on. "collet calls --state rejected" says why.',
+    'REJECTED counts requests that were turned down before a call was recorded: unknown tool, invalid input, used-up budget and so on. "collet calls --state rejected" shows the reasons.',
     'It counts recorded calls. Calls of pure and read tools are kept for calls.retentionHours, 24 by default; for a week set 168. Reads the store directly; with --url it asks the server.',
   ],
   positionals: [],

@@ -135,7 +135,7 @@ async function removeFrom(
   }
   const backup = copied.get(file) ?? (await backUp(file, context))
   await replaceFile(file, text)
-  output.done(`Removed ${names} from ${file}; as it was: ${backup}.`)
+  output.done(`Removed ${names} from ${file}; original: ${backup}.`)
   return entries
 }
 

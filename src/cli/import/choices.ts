@@ -29,7 +29,7 @@ export const CHOICE_OPTIONS = {
     help: 'OpenAPI: only operations with this HTTP method. May be repeated.',
   },
   'read-only': {
-    help: 'Only tools that read: GET and HEAD of OpenAPI, and what an MCP server says only reads.',
+    help: 'Only tools that read: GET and HEAD of OpenAPI, and MCP tools that are marked read-only.',
   },
   trust: {
     value: 'T',

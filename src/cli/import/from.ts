@@ -235,7 +235,7 @@ async function lookAt(
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)
     if (tools.length === 0 && discovery.tools.length > 0)
-      return { name, why: 'none of its tools says that it only reads. Import it without --read-only.' }
+      return { name, why: 'none of its tools is marked read-only. Import it without --read-only.' }
     output.done(`${shown}: ${counted(tools.length, 'tool')} in ${(tookMs / 1000).toFixed(1)} s`)
     return { ...server, discovery: { ...discovery, tools } }
   } finally {

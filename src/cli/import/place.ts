@@ -38,7 +38,7 @@ export async function choosePlace(
   if (one !== undefined && one.changed.length === 0) return { kind: 'same', known: one }
   if (known.length > 1)
     throw new UsageError(
-      `Several sources have this upstream, each with credentials of its own: ${known.map(({ key }) => key).join(', ')}. Say which one gets these with --key, or choose a new --key for another account.`,
+      `Several sources have this upstream, each with its own credentials: ${known.map(({ key }) => key).join(', ')}. Name the one to update with --key, or choose a new --key for another account.`,
     )
   if (one !== undefined) return { kind: 'renewed', known: one }
   const key = freeKey(wanted, new Set(taken))

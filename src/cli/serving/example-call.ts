@@ -9,7 +9,7 @@ import type { Tool } from '#kernel/tool/tool'
  */
 
 /** Each attempt compiles a validator, which costs start-up time. */
-const MAX_LOOKS = 20
+const MAX_ATTEMPTS = 20
 
 /** A `curl` line over OTC; `undefined` if no tool is suitable. */
 export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
@@ -36,7 +36,7 @@ interface ExampleSettings extends Pick<Settings, 'tools' | 'auth'> {
 function easyTool({ tools }: ExampleSettings): Tool | undefined {
   const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
   const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
-  return [...harmless, ...easy].slice(0, MAX_LOOKS).find(takesItsExample)
+  return [...harmless, ...easy].slice(0, MAX_ATTEMPTS).find(takesItsExample)
 }
 
 function curl(url: string, credential: readonly string[], body: JsonObject): string {

@@ -193,7 +193,7 @@ async function ownStartToken(
   return isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
 }
 
-/** The listing of a server of another maker, which says nothing about sources, credentials and changes. */
+/** The listing of a server of another vendor, which has no facts about sources, credentials and changes. */
 function listingOf(found: readonly RemoteTool[]): ToolListing {
   const requirements: ListedRequirement[] = []
   const tools = found.map(({ id, name, description, requirements: needed, facts }): ListedTool => {

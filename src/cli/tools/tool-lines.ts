@@ -60,9 +60,9 @@ function fieldLines({ properties, required }: JsonObject): readonly string[] {
   const needed: readonly JsonValue[] = Array.isArray(required) ? required : []
   return Object.entries(properties).map(([name, field]) => {
     const { type, description } = isJsonObject(field) ? field : {}
-    const said = typeof description === 'string' ? `  ${description.split('\n', 1)[0]}` : ''
+    const summary = typeof description === 'string' ? `  ${description.split('\n', 1)[0]}` : ''
     const shown = typeof type === 'string' ? type : Array.isArray(type) ? type.join(' or ') : 'any'
-    return `${name}: ${shown}${needed.includes(name) ? '' : ', optional'}${said}`
+    return `${name}: ${shown}${needed.includes(name) ? '' : ', optional'}${summary}`
   })
 }
 
