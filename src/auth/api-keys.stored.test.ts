@@ -5,7 +5,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { type MadeKey, makeKey, StoredKeys } from './api-keys.ts'
 
-/** A real store that counts what is read of its keys, and fails on demand. */
+/** A real store that counts reads of its keys, and fails on demand. */
 function openWatchedStore() {
   const memory = openMemoryStore()
   const store = {
@@ -83,7 +83,7 @@ describe('StoredKeys', () => {
     expect(await keys.find(text)).toBeUndefined()
   })
 
-  it('a key stops at its end, remembered or not', async () => {
+  it('a key stops working when it expires, cached or not', async () => {
     const { keys, clock, make } = open()
     const { key } = await make({ expiresAtMs: clock.nowMs() + 10_000 })
     expect(await keys.find(key.reveal())).toBeDefined()
@@ -102,7 +102,7 @@ describe('StoredKeys', () => {
     expect(await keys.find(made.key.reveal())).toBeUndefined()
   })
 
-  it('rule 26: what was verified counts a second after the last good read of the epoch, and no longer', async () => {
+  it('rule 26: a verified key is accepted for one second after the last successful read of the epoch', async () => {
     const { store, keys, clock, make } = open()
     const { key } = await make()
     expect(await keys.find(key.reveal())).toBeDefined()
@@ -117,7 +117,7 @@ describe('StoredKeys', () => {
     expect(await keys.find(key.reveal())).toBeDefined()
   })
 
-  it('rule 26: an epoch that never could be read lets nobody in', async () => {
+  it('rule 26: no key is accepted if the epoch was never read', async () => {
     const { store, keys, make } = open()
     const { key } = await make()
     store.isDown = true
@@ -126,7 +126,7 @@ describe('StoredKeys', () => {
     )
   })
 
-  it('rule 14: a key that cannot be read is not a wrong one, and lets nobody in', async () => {
+  it('rule 14: a key that cannot be read is an error, not a wrong key, and is not accepted', async () => {
     const { store, keys, clock, make } = open()
     const [first, second] = [await make(), await make({ name: 'bob' })]
     await keys.find(first.key.reveal())
@@ -139,7 +139,7 @@ describe('StoredKeys', () => {
     expect(await keys.find(second.key.reveal())).toMatchObject({ id: 'key:bob' })
   })
 
-  it('a million wrong keys read nothing of the store and leave nothing behind', async () => {
+  it('a million wrong keys cause no read of the store and use no memory', async () => {
     const { store, keys, make } = open()
     const { key, keyId } = await make()
     await keys.find(key.reveal())
@@ -154,7 +154,7 @@ describe('StoredKeys', () => {
     expect(store.reads).toEqual(before)
   })
 
-  it('writes the last use late and together, and keeps it when the store is down', async () => {
+  it('writes last uses later in one batch, and keeps them while the store is down', async () => {
     const { store, keys, clock, make } = open()
     const { key, keyId } = await make()
     const usedAtMs = clock.nowMs()

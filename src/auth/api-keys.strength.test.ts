@@ -14,7 +14,7 @@ const jwt = (secret: string) => ({
 })
 
 describe('findWeakCredentials', () => {
-  it('OTC-103: says nothing about 32 random bytes, in base64 or hex', () => {
+  it('OTC-103: accepts 32 random bytes, in base64 or hex', () => {
     const hex = randomBytes(32).toString('hex')
     expect(findWeakCredentials({ apiKeys: keys(strong, hex), jwt: jwt(strong) })).toEqual([])
   })

@@ -5,7 +5,7 @@ import { ApiKeys } from './api-keys.ts'
 const entry = (id: string, key: string) => ({ id, key: new Secret(key), tenant: 'acme', scopes: ['mail:*'] })
 
 describe('ApiKeys', () => {
-  it('OTC-100: finds a key by its exact text, first time and again', () => {
+  it('OTC-100: finds a key by its exact text, also repeatedly', () => {
     const keys = new ApiKeys([entry('alice', 'k-alice'), entry('bob', 'k-bob')])
     const principal = { id: 'key:alice', tenant: 'acme', scopes: ['mail:*'] }
     expect(keys.find('k-alice')).toEqual(principal)
@@ -13,7 +13,7 @@ describe('ApiKeys', () => {
     expect(keys.find('k-bob')?.id).toBe('key:bob')
   })
 
-  it.each(['', 'k-alic', 'k-alice ', 'K-ALICE', 'nope'])('OTC-102: does not know %j', (presented) => {
+  it.each(['', 'k-alic', 'k-alice ', 'K-ALICE', 'nope'])('OTC-102: does not find %j', (presented) => {
     const keys = new ApiKeys([entry('alice', 'k-alice')])
     keys.find('k-alice')
     expect(keys.find(presented)).toBeUndefined()
@@ -24,7 +24,7 @@ describe('ApiKeys', () => {
     expect(keys.find('old')).toEqual(keys.find('new'))
   })
 
-  it('ends when it ends, also after it was used', () => {
+  it('does not find an expired key, also after it was used', () => {
     let nowMs = 0
     const keys = new ApiKeys([{ ...entry('alice', 'k-alice'), expiresAtMs: 1_000 }], { nowMs: () => nowMs })
     expect(keys.find('k-alice')?.id).toBe('key:alice')
@@ -34,7 +34,7 @@ describe('ApiKeys', () => {
     expect(keys.find('k-alice')).toBeUndefined()
   })
 
-  it('refuses one key for two entries, without printing it', () => {
+  it('refuses one key in two entries, without printing it', () => {
     const make = () => new ApiKeys([entry('alice', 'same-key'), entry('bob', 'same-key')])
     expect(make).toThrow(/"bob" is used twice/)
     expect(make).not.toThrow(/same-key/)

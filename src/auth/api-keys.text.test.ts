@@ -17,7 +17,7 @@ describe('makeKey', () => {
     expect(readKeyId(key.reveal(), digest)).toBe(keyId)
   })
 
-  it('makes no two alike', () => {
+  it('never makes the same key twice', () => {
     const made = Array.from({ length: 100 }, () => makeKey(digest))
     expect(new Set(made.map(({ keyId }) => keyId)).size).toBe(100)
     expect(new Set(made.map(({ key }) => key.reveal().slice(-43))).size).toBe(100)
@@ -25,7 +25,7 @@ describe('makeKey', () => {
 })
 
 describe('readKeyId', () => {
-  it('knows no id that this store did not make', () => {
+  it('finds no id that this store did not make', () => {
     const other = openMemoryStore()
     expect(readKeyId(makeKey((text) => other.digest(text)).key.reveal(), digest)).toBeUndefined()
     fc.assert(
@@ -35,7 +35,7 @@ describe('readKeyId', () => {
     )
   })
 
-  it('reads nothing from any other text', () => {
+  it('finds no id in any other text', () => {
     const good = makeKey(digest).key.reveal()
     for (const text of [
       '',

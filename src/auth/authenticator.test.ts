@@ -21,23 +21,23 @@ const token = await new SignJWT({ sub: 'ann' })
 const unauthenticated = { code: 'unauthenticated' }
 
 describe('createAuthenticator', () => {
-  it('OTC-98, rule 28: without credentials configured everybody is anonymous, whatever they send', () => {
+  it('OTC-98, rule 28: without configured credentials every caller is anonymous, also with a credential', () => {
     expect(none.isConfigured).toBe(false)
     expect(none.authenticate({ authorization: 'Bearer garbage', 'x-api-key': 'x' })).toBe(ANONYMOUS)
   })
 
-  it.each(['oxp-api-key', 'otc-api-key', 'x-api-key'])('OTC-99, C-25: takes a key in %s', (header) => {
+  it.each(['oxp-api-key', 'otc-api-key', 'x-api-key'])('OTC-99, C-25: accepts a key in %s', (header) => {
     expect(byKey.authenticate({ [header]: 'k-alice' })).toMatchObject({ id: 'key:alice' })
   })
 
   it.each(['Bearer k-alice', 'bearer k-alice', 'BEARER  k-alice '])(
-    'C-25: takes a key as %j',
+    'C-25: accepts a key as %j',
     (authorization) => {
       expect(byKey.authenticate({ authorization })).toMatchObject({ id: 'key:alice' })
     },
   )
 
-  it('OTC-102: a missing or wrong key is refused with what to send', () => {
+  it('OTC-102: refuses a missing or wrong key, and names what to send', () => {
     expect(() => byKey.authenticate({})).toThrow(/needs a credential.*OXP-API-Key/)
     for (const headers of [
       { 'oxp-api-key': 'nope' },
@@ -48,7 +48,7 @@ describe('createAuthenticator', () => {
     }
   })
 
-  it('OTC-102, OTC-108: a wrong bearer is told apart from a wrong token only by its shape', async () => {
+  it('OTC-102, OTC-108: distinguishes a wrong key from a wrong token only by the form of the bearer', async () => {
     expect(() => both.authenticate({ authorization: 'Bearer nope' })).toThrow(/API key is not valid/)
     await expect(async () => both.authenticate({ authorization: 'Bearer x.y.z' })).rejects.toThrow(
       /not a JWT/,
@@ -62,7 +62,7 @@ describe('createAuthenticator', () => {
     },
   )
 
-  it('OTC-108: with JWT alone a missing or bad token is refused', async () => {
+  it('OTC-108: refuses a missing or invalid token if only JWT is configured', async () => {
     expect(() => byJwt.authenticate({})).toThrow(/JWT/)
     await expect(async () => byJwt.authenticate({ authorization: 'Bearer x.y.z' })).rejects.toMatchObject(
       unauthenticated,
@@ -70,18 +70,18 @@ describe('createAuthenticator', () => {
     expect(await byJwt.authenticate({ authorization: `Bearer ${token}` })).toMatchObject({ id: 'jwt:#ann' })
   })
 
-  it('OTC-112: takes a key or a JWT when both are configured', async () => {
+  it('OTC-112: accepts a key or a JWT if both are configured', async () => {
     expect(await both.authenticate({ authorization: `Bearer ${token}` })).toMatchObject({ id: 'jwt:#ann' })
     expect(await both.authenticate({ 'oxp-api-key': 'k-bob' })).toMatchObject({ id: 'key:bob' })
     expect(await both.authenticate({ authorization: 'Bearer k-bob' })).toMatchObject({ id: 'key:bob' })
   })
 
-  it('T-28: the bearer counts before a key', async () => {
+  it('OTC/T-28: the bearer takes precedence over a key', async () => {
     const headers = { authorization: `Bearer ${token}`, 'oxp-api-key': 'k-bob' }
     expect(await both.authenticate(headers)).toMatchObject({ id: 'jwt:#ann' })
   })
 
-  it('T-28: an invalid credential is refused although another one is valid', async () => {
+  it('OTC/T-28: refuses an invalid credential although another one is valid', async () => {
     const pairs = [
       { authorization: 'Bearer nope', 'oxp-api-key': 'k-bob' },
       { authorization: `Bearer ${token}`, 'oxp-api-key': 'nope' },
@@ -92,7 +92,7 @@ describe('createAuthenticator', () => {
     }
   })
 
-  it('T-28: keys of one name in two tenants are the keys of two callers', () => {
+  it('OTC/T-28: keys with one name in two tenants belong to two callers', () => {
     const twice = ['acme', 'globex'].map((tenant) => ({
       id: 'alice',
       key: new Secret(`k-${tenant}`),

@@ -23,13 +23,13 @@ describe('createStartToken', () => {
     expect(await readdir(join(folder, 'data'))).toEqual(['start-token-1'])
   })
 
-  it('matches its own token and nothing else', () => {
+  it('matches only its own token', () => {
     const start = createStartToken()
     expect(start.matches(start.token.reveal())).toBe(true)
     for (const other of ['', 'x', `${start.token.reveal()} `]) expect(start.matches(other)).toBe(false)
   })
 
-  it('is gone after close, and reads as none', async () => {
+  it('removes the file on close, and then reads as absent', async () => {
     const file = join(folder, 'start-token-1')
     const start = createStartToken()
     await start.publish(file)
@@ -39,7 +39,7 @@ describe('createStartToken', () => {
     await start.close()
   })
 
-  it('leaves the token of a server that started later', async () => {
+  it('keeps the token of a server that started later', async () => {
     const file = join(folder, 'start-token-1')
     const [first, second] = [createStartToken(), createStartToken()]
     await first.publish(file)
@@ -48,7 +48,7 @@ describe('createStartToken', () => {
     expect((await readStartToken(file))?.reveal()).toBe(second.token.reveal())
   })
 
-  it('replaces a planted link instead of writing through it', async () => {
+  it('replaces a symbolic link instead of writing through it', async () => {
     const victim = join(folder, 'victim')
     await writeFile(victim, 'untouched')
     const file = join(folder, 'start-token-1')

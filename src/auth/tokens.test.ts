@@ -31,7 +31,7 @@ const sign = (claims: object, options: { alg?: string; secret?: string } = {}) =
 const valid = { iss: 'https://idp.test', sub: 'ann', exp: NOW + 300 }
 
 describe('JwtVerifier', () => {
-  it('OTC-104: a valid token gives the principal of its issuer and subject', async () => {
+  it('OTC-104: derives the principal of a valid token from its issuer and subject', async () => {
     const principal = await verifier().verify(await sign({ ...valid, scope: 'mail:send  mail:read' }))
     expect(principal).toEqual({
       id: 'jwt:https://idp.test#ann',
@@ -40,7 +40,7 @@ describe('JwtVerifier', () => {
     })
   })
 
-  it('reads scopes as an array too, and no issuer as an empty one', async () => {
+  it('reads scopes as an array too, and a missing issuer as an empty one', async () => {
     const principal = await verifier().verify(await sign({ sub: 'ann', exp: NOW + 60, scopes: ['a:b'] }))
     expect(principal).toEqual({ id: 'jwt:#ann', tenant: 'acme', scopes: ['a:b'] })
   })
@@ -87,14 +87,14 @@ describe('JwtVerifier', () => {
     await expect(async () => verifier().verify(await sign({ sub: 'ann' }))).rejects.toThrow(/no `exp`/)
   })
 
-  it('OTC-108, T-15: refuses an expired token, but forgives 60 seconds of skew', async () => {
+  it('OTC-108, OTC/T-15: refuses an expired token, with a tolerance of 60 seconds', async () => {
     await expect(async () => verifier().verify(await sign({ ...valid, exp: NOW - 61 }))).rejects.toThrow(
       /expired/,
     )
     expect((await verifier().verify(await sign({ ...valid, exp: NOW - 59 }))).id).toContain('ann')
   })
 
-  it('OTC-109: checks `aud` when it is there, as a string or an array', async () => {
+  it('OTC-109: checks `aud` if present, as a string or an array', async () => {
     for (const aud of ['otcserver', ['other', 'otcserver']]) {
       expect((await verifier().verify(await sign({ ...valid, aud }))).id).toContain('ann')
     }
@@ -103,7 +103,7 @@ describe('JwtVerifier', () => {
     }
   })
 
-  it('OTC-110, T-15: refuses a lifetime beyond the limit, counted from now and from `iat`', async () => {
+  it('OTC-110, OTC/T-15: refuses a lifetime beyond the limit, counted from now and from `iat`', async () => {
     const far = { ...valid, exp: NOW + 961 }
     const long = { ...valid, iat: NOW - 900, exp: NOW + 100 }
     for (const claims of [far, long, { ...valid, exp: 1e300 }]) {
@@ -113,7 +113,7 @@ describe('JwtVerifier', () => {
     expect((await verifier(new MovedClock(), 7_200).verify(await sign(far))).id).toContain('ann')
   })
 
-  it('refuses `nbf` ahead of now and claims of a wrong type', async () => {
+  it('refuses `nbf` in the future and claims of a wrong type', async () => {
     const wrong = [{ nbf: NOW + 61 }, { sub: 7 }, { iss: {} }, { scope: 5 }, { scopes: [5] }, { exp: 'soon' }]
     for (const claims of wrong) {
       await expect(async () => verifier().verify(await sign({ ...valid, ...claims }))).rejects.toMatchObject({
@@ -126,7 +126,7 @@ describe('JwtVerifier', () => {
     await expect(async () => verifier().verify(token)).rejects.toMatchObject({ code: 'unauthenticated' })
   })
 
-  it('OTC-108: a token known to be good answers at once, and stops being good when it ends', async () => {
+  it('OTC-108: a verified token is accepted synchronously until it expires', async () => {
     const clock = new MovedClock()
     const jwt = verifier(clock)
     const token = await sign(valid)

@@ -7,7 +7,7 @@ import { Secret } from '#kernel/base/secret'
 import { decodeMasterKey, decodeMasterKeys, readEnvironment } from './environment.ts'
 
 describe('readEnvironment', () => {
-  it('reads what it knows and treats empty as unset', () => {
+  it('reads known variables and treats empty ones as unset', () => {
     const environment = readEnvironment({
       COLLET_CONFIG: 'a.ts',
       COLLET_URL: '',
@@ -40,7 +40,7 @@ describe('a key in a file', () => {
     expect(decodeMasterKeys(environment)).toMatchObject({ [member]: new Uint8Array(bytes) })
   })
 
-  it('says which file cannot be read', () => {
+  it('names the file that cannot be read', () => {
     const environment = readEnvironment({ COLLET_KEY_FILE: join(folder, 'missing') })
     expect(() => decodeMasterKeys(environment)).toThrow(
       /COLLET_KEY_FILE: .*missing.* cannot be read \(ENOENT\)/,
@@ -53,7 +53,7 @@ describe('a key in a file', () => {
     expect(() => decodeMasterKeys(environment)).toThrow(/COLLET_KEY_FILE: COLLET_KEY is set too/)
   })
 
-  it('an empty file is no old key, and no key at all is not taken for one', () => {
+  it('an empty file means no old key, and is refused as the key', () => {
     const environment = readEnvironment({ COLLET_KEY_OLD_FILE: fileWith('\n') })
     expect(environment.oldMasterKey).toBeUndefined()
     expect(() => decodeMasterKeys(readEnvironment({ COLLET_KEY_FILE: fileWith('') }))).toThrow('not base64')
@@ -63,7 +63,7 @@ describe('a key in a file', () => {
 describe('decodeMasterKey', () => {
   const bytes = Buffer.alloc(32, 7)
 
-  it('takes 32 bytes in base64 and base64url, with or without padding', () => {
+  it('accepts 32 bytes in base64 and base64url, with or without padding', () => {
     for (const text of [
       bytes.toString('base64'),
       bytes.toString('base64url'),
@@ -74,7 +74,7 @@ describe('decodeMasterKey', () => {
     expect(decodeMasterKey(undefined)).toBeUndefined()
   })
 
-  it('rule 14: says how many bytes came, never which', () => {
+  it('rule 14: reports the number of bytes, never the bytes', () => {
     const short = Buffer.alloc(16, 9).toString('base64')
     expect(() => decodeMasterKey(new Secret(short))).toThrow(
       'COLLET_KEY: expected 32 bytes in base64; these decode to 16 bytes',

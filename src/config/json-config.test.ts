@@ -11,7 +11,7 @@ function read(value: unknown) {
 }
 
 describe('a JSON config', () => {
-  it('has environment variables where it names them, also inside of a text, a list and an object', () => {
+  it('contains the values of named environment variables, also inside strings, lists and objects', () => {
     const written = { a: place('env:TOKEN'), b: [{ c: `Bearer ${place('env:TOKEN')}!` }], d: 1, e: null }
     expect(read(written)).toEqual({
       config: { a: 'secret', b: [{ c: 'Bearer secret!' }], d: 1, e: null },
@@ -19,12 +19,12 @@ describe('a JSON config', () => {
     })
   })
 
-  it.each(['NOT_SET', 'EMPTY'])('takes the other text for %s, which may be nothing', (name) => {
+  it.each(['NOT_SET', 'EMPTY'])('uses the default for %s, which may be empty', (name) => {
     const { config, problems } = read([place(`env:${name}:-x:y`), place(`env:${name}:-`)])
     expect([config, problems]).toEqual([['x:y', ''], []])
   })
 
-  it('names every variable that is not set, with its place, and never a value', () => {
+  it('names every unset variable with its place, and never a value', () => {
     const { problems } = read({ auth: { apiKeys: [{ key: place('env:A') }] }, b: place('env:B') })
     expect(problems.map(({ where }) => where)).toEqual(['auth.apiKeys[0].key', 'b'])
     expect(problems[0]?.message).toContain('variable A is not set')
@@ -32,20 +32,20 @@ describe('a JSON config', () => {
   })
 
   it.each(['input:token', 'ENV:A', 'env:1A', 'TOKEN', ''])(
-    'says that what holds "%s" is no placeholder',
+    'reports that "%s" is not a placeholder',
     (inside) => {
       expect(read({ a: place(inside) }).problems[0]?.message).toContain('is no placeholder')
     },
   )
 
-  it('leaves $${ as a plain one, and what a variable holds as it is', () => {
+  it('reads $${ as a literal ${, and does not expand the value of a variable', () => {
     const { config } = readJsonConfig(JSON.stringify([`$${place('x')}`, place('env:A')]), {
       A: place('env:B'),
     })
     expect(config).toEqual([place('x'), place('env:B')])
   })
 
-  it('is otherwise what the file says', () => {
+  it('is otherwise the value in the file', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         fc.pre(!JSON.stringify(value).includes('${') && !JSON.stringify(value).includes('$schema'))
@@ -54,7 +54,7 @@ describe('a JSON config', () => {
     )
   })
 
-  it('has numbers and truths where the config wants them, and texts where they are wanted', () => {
+  it('converts variables to numbers and booleans where the config expects them', () => {
     const written = {
       server: { port: place('env:PORT'), host: place('env:PORT') },
       auth: { required: place('env:YES'), apiKeys: [{ id: 'a', key: place('env:PORT') }] },
@@ -64,8 +64,8 @@ describe('a JSON config', () => {
       server: { port: 4200, host: '4200' },
       auth: { required: true, apiKeys: [{ id: 'a', key: '4200' }] },
     })
-    const odd = readJsonConfig(JSON.stringify(written), { PORT: 'many', YES: 'maybe' }).config
-    expect(odd).toMatchObject({ server: { port: 'many' }, auth: { required: 'maybe' } })
+    const invalid = readJsonConfig(JSON.stringify(written), { PORT: 'many', YES: 'maybe' }).config
+    expect(invalid).toMatchObject({ server: { port: 'many' }, auth: { required: 'maybe' } })
   })
 
   it('may name its schema', () => {
@@ -77,7 +77,7 @@ describe('the schema for editors', () => {
   const schema = jsonConfigSchema((setting) => `about ${setting}`)
   const isValid = new Ajv2020({ strict: false, validateFormats: false }).compile(schema)
 
-  it('takes what a config may say, and no key that there is not', () => {
+  it('accepts every valid config, and no unknown key', () => {
     const config = { $schema: 'x', tools: ['./t.ts'], server: { port: 1 }, sources: {} }
     expect([isValid(config), isValid.errors]).toEqual([true, null])
     expect(isValid({ serve: {} })).toBe(false)
@@ -85,7 +85,7 @@ describe('the schema for editors', () => {
     expect(isValid({ sources: { A: { type: 'mcp', url: 'http://a.test', nonsense: 1 } } })).toBe(false)
   })
 
-  it('has the words for each setting, and nothing that only code can say', () => {
+  it('describes each setting, and omits settings that only code can have', () => {
     const text = JSON.stringify(schema)
     expect(text).toContain('about server.tls.cert')
     expect(text).toContain('about auth.apiKeys.roles')

@@ -32,7 +32,7 @@ describe('loadTools', () => {
     return { ids: found.map(({ id }) => id), problems: problems.map(describeProblem) }
   }
 
-  it('rule 21: the hash of a definition covers the file that it is in', async () => {
+  it('rule 21: the hash of a definition covers its file', async () => {
     const hashesOf = async (entry: string) => {
       const file = join(folder, 'collet.config.ts')
       const config = parseConfig({ tools: [entry] }, file)
@@ -46,7 +46,7 @@ describe('loadTools', () => {
     expect(one).not.toEqual(two)
   })
 
-  it('rule 21: in the config file it covers the functions of the tool, and no other line', async () => {
+  it('rule 21: the hash of a tool in the config file covers only its functions', async () => {
     const hashOf = async (rest: string, run: () => string) => {
       const file = write('collet.config.ts', rest)
       const one = tool({ id: 'A.One@1.0.0', description: 'D.', input: {}, output: { type: 'string' }, run })
@@ -58,7 +58,7 @@ describe('loadTools', () => {
     expect(await hashOf('// a', () => 'paid twice')).not.toEqual(before)
   })
 
-  it('rule 21: refuses an old version that is laxer than a newer one, unless that is acknowledged', async () => {
+  it('rule 21: refuses an old version that is less strict than a newer one, unless that is acknowledged', async () => {
     const strict = source('A.One@2.0.0').replace('run:', "policy: { approval: 'always' }, run:")
     write('tools.ts', `export default [${source('A.One@1.0.0')}, ${strict}]`)
     const { ids, problems } = await load('./tools.ts')
@@ -86,7 +86,7 @@ describe('loadTools', () => {
     expect(ids).toEqual(['V.V@1.0.0', 'A.One@1.0.0', 'A.Two@1.0.0', 'B.A@1.0.0', 'B.Z@1.0.0'])
   })
 
-  it('takes a tool once, however often it is exported', async () => {
+  it('loads a tool once, however often it is exported', async () => {
     write(
       'tools/a.ts',
       `export const one = ${source('A.One@1.0.0')}; export default one; export const all = [one]`,
@@ -103,7 +103,7 @@ describe('loadTools', () => {
     expect(problems[0]).toContain(second)
   })
 
-  it('goes on after a bad file and gives every problem', async () => {
+  it('continues after a bad file and reports every problem', async () => {
     write('tools/a.ts', `throw new Error('no network')`)
     write('tools/b.ts', `export const one = { id: 'B.One@1.0.0', run: () => null }`)
     write('tools/c.ts', `export const one = ${source('not an id')}`)
@@ -119,7 +119,7 @@ describe('loadTools', () => {
     expect(text).toContain('tools[3]: is a list. Spread it')
   })
 
-  it('warns of a file without tools', async () => {
+  it('warns about a file without tools', async () => {
     const file = write('tools/shared.ts', 'export const x = 1')
     write('tools/a.ts', `export const one = ${source('A.One@1.0.0')}`)
     const { ids, problems } = await load('./tools/*.ts')
@@ -148,7 +148,7 @@ describe('loadConfig', () => {
     expect(module.config.server.port).toBe(2)
   })
 
-  it('says what is wrong with a file that is no config', async () => {
+  it('reports the problem of a file that is not a config', async () => {
     await expect(loadConfig(write('collet.config.json', '{'))).rejects.toThrow('is not JSON')
     await expect(loadConfig(write('collet.config.mjs', 'export const x = 1'))).rejects.toThrow(
       'exports no config. Write "export default defineConfig({ … })".',

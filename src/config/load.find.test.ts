@@ -11,17 +11,17 @@ describe('findConfig', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true }))
 
-  it('finds the one config in the folder', () => {
+  it('finds the only config in the folder', () => {
     writeFileSync(join(folder, 'collet.config.mjs'), '')
     expect(findConfig(folder)).toBe(join(folder, 'collet.config.mjs'))
   })
 
-  it('takes a named file, relative to the folder', () => {
+  it('uses a named file, relative to the folder', () => {
     writeFileSync(join(folder, 'other.json'), '')
     expect(findConfig(folder, 'other.json')).toBe(join(folder, 'other.json'))
   })
 
-  it('says what to do when there is none, or more than one', () => {
+  it('names the next step if there is no config, or more than one', () => {
     expect(() => findConfig(folder)).toThrow('"collet init" makes one with a first tool;')
     expect(() => findConfig(folder, 'gone.ts')).toThrow(`There is no config file ${join(folder, 'gone.ts')}`)
     writeFileSync(join(folder, 'collet.config.ts'), '')

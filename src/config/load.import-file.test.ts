@@ -23,13 +23,13 @@ describe('importFile', () => {
     return createRequire(import.meta.url)(file('native.cjs', 'module.exports = (url) => import(url)'))
   }
 
-  it('gives the exports of a TypeScript file', async () => {
+  it('returns the exports of a TypeScript file', async () => {
     expect(await importFile(file('a.ts', 'export const x: number = 1'), nativeImport())).toMatchObject({
       x: 1,
     })
   })
 
-  it('names the file, the message and the first own line when it throws', async () => {
+  it('names the file, the message and the first line of the user when it throws', async () => {
     const thrower = file(
       't.ts',
       '\nfunction fail(): never { throw new Error("no database") }\nfail()\nexport {}',
@@ -45,14 +45,14 @@ describe('importFile', () => {
     await expect(importFile(enums, nativeImport())).rejects.toThrow(`${enums}:1`)
   })
 
-  it('says how to install a package that is missing, and who imports it', async () => {
+  it('explains how to install a missing package, and names its importer', async () => {
     const importer = file('p.ts', 'import "@scope/not-there/part"')
     await expect(importFile(importer, nativeImport())).rejects.toThrow(
       `${importer}: at ${importer}: imports "@scope/not-there", which is not installed. Run: npm install @scope/not-there`,
     )
   })
 
-  it('names the folder of this copy where the package itself is missing: npm does not have it', async () => {
+  it('names the folder of this copy if Collet itself is missing, because npm does not have it', async () => {
     const importer = file('own.ts', 'import "collet"')
     await expect(importFile(importer, nativeImport())).rejects.toThrow(
       `imports "collet", which is not installed. Run: npm install ${process.cwd()}`,
@@ -65,7 +65,7 @@ describe('importFile', () => {
     )
   })
 
-  it('copes with a file that throws something that is no error', async () => {
+  it('reports a file that throws a value that is not an Error', async () => {
     await expect(importFile(file('n.ts', 'throw null'), nativeImport())).rejects.toThrow(
       'threw something that is not an Error',
     )

@@ -17,7 +17,7 @@ function problemsOf(config: unknown): string[] {
 }
 
 describe('parseConfig', () => {
-  it('fills in every default', () => {
+  it('adds every default', () => {
     expect(parseConfig({}, FILE)).toEqual({
       tools: [],
       toolkits: {},
@@ -61,7 +61,7 @@ describe('parseConfig', () => {
     })
   })
 
-  it('takes every documented key', () => {
+  it('accepts every documented key', () => {
     const full = {
       tools: ['./tools/*.ts'],
       toolkits: { Calculator: { description: 'Sums.' } },
@@ -204,7 +204,7 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('takes a sign-in to the console only at an issuer whose tokens it takes', () => {
+  it('accepts a console sign-in only at an issuer whose tokens are accepted', () => {
     const signIn = { issuer: 'https://idp.example.com', clientId: 'collet' }
     const auth = { issuers: [{ issuer: 'https://idp.example.com', audience: 'collet' }] }
     expect(parseConfig({ console: { signIn }, auth }, FILE).console.signIn).toMatchObject({
@@ -220,17 +220,17 @@ describe('parseConfig', () => {
     expect(problemsOf({ console: { signIn } })).toHaveLength(1)
   })
 
-  it('points a key on the wrong level to its home', () => {
+  it('names the right place of a key on the wrong level', () => {
     expect(problemsOf({ port: 1 })).toEqual([': unknown key "port". Did you mean "server.port"?'])
   })
 
-  it('lists what is known when nothing is near', () => {
+  it('lists the known keys if none is similar', () => {
     expect(problemsOf({ log: { banana: 1 } })).toEqual([
       'log: unknown key "banana". Known here: level, format.',
     ])
   })
 
-  it('says what is wrong with each entry of the allow-list, and with the limits', () => {
+  it('reports the problem of each entry of the allow-list, and of the limits', () => {
     const egress = {
       allow: ['127.0.0.1', '10.0.0.1/8', 1, '169.254.169.254'],
       maxRedirects: -1,
@@ -245,7 +245,7 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('OTS-03: says what is wrong with the OpenTool section', () => {
+  it('OTS-03: reports the problems of the OpenTool section', () => {
     const opentool = {
       title: '',
       version: 2,
@@ -272,7 +272,7 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('gives every problem at once', () => {
+  it('reports every problem at once', () => {
     const problems = problemsOf({
       tools: {},
       one: 1,
@@ -290,7 +290,7 @@ describe('parseConfig', () => {
     expect(problems).toContain('log.level: expected one of "debug", "info", "warn", "error", "silent".')
   })
 
-  it('wants the openwop switches to be true or false', () => {
+  it('requires booleans for the openwop switches', () => {
     expect(problemsOf({ openwop: { catalog: 'off', compactView: 0 } })).toEqual([
       'openwop.catalog: expected true or false, got text.',
       'openwop.compactView: expected true or false, got a number.',
@@ -301,7 +301,7 @@ describe('parseConfig', () => {
     expect(problemsOf({ openwop: true })).toEqual(['openwop: expected an object, got true or false.'])
   })
 
-  it('asks whether a variable is set when a key is missing', () => {
+  it('suggests an unset variable if a key is missing', () => {
     expect(problemsOf({ auth: { apiKeys: [{ id: 'a', key: undefined }] } })[0]).toContain('is that set?')
   })
 
@@ -347,7 +347,7 @@ describe('parseConfig', () => {
     expect(problemsOf(null)).toEqual([': expected an object, got null.'])
   })
 
-  it('OWP-57, OWP-60: reads what a key may do, and refuses a role that is not there', () => {
+  it('OWP-57, OWP-60: reads the permissions of a key, and refuses an unknown role', () => {
     const key = { id: 'ci', key: 'k', tools: [], expiresAt: '2027-01-31T00:00:00+01:00' }
     const { apiKeys } = parseConfig({ auth: { apiKeys: [key] } }, FILE).auth
     expect(apiKeys).toMatchObject([{ tools: [], expiresAtMs: Date.UTC(2027, 0, 30, 23), roles: [] }])
@@ -359,13 +359,13 @@ describe('parseConfig', () => {
     ])
   })
 
-  it('says what is wrong with the name of a role', () => {
+  it('reports an invalid name of a role', () => {
     expect(problemsOf({ auth: { roles: { 'a role': [] } } })).toEqual([
       expect.stringMatching(/^auth\.roles\.a role: expected 1 to 128 letters/),
     ])
   })
 
-  it('takes issuers over TLS, or on this machine, each once and with an audience', () => {
+  it('accepts issuers over TLS or on loopback, each once and with an audience', () => {
     const issuer = (url: string, more: object = {}) => ({ issuer: url, audience: 'x', ...more })
     const of = (...issuers: object[]) => problemsOf({ auth: { issuers } })
     expect(

@@ -25,7 +25,7 @@ describe('parseStoreUrl', () => {
     expect(parseStoreUrl('postgresql:///db')).toEqual({ kind: 'server' })
   })
 
-  it('says what to write instead', () => {
+  it('suggests a valid address', () => {
     expect(problemOf('postgres://u:p@h:x/db')).toContain('"postgres://user:password@host:5432/database"')
     expect(problemOf('postgres:u@h/db')).toContain('"postgres://user:password@host:5432/database"')
     expect(problemOf('postgres://u@h/db/more')).toContain('one name of a database')
@@ -60,7 +60,7 @@ describe('locateStore', () => {
     })
   })
 
-  it('leaves an address of PostgreSQL as it is written', () => {
+  it('keeps an address of PostgreSQL unchanged', () => {
     expect(locateStore('postgres://u:p@h/db', '/app', 'store')).toEqual({
       store: 'postgres://u:p@h/db',
       kind: 'server',
@@ -69,12 +69,12 @@ describe('locateStore', () => {
     })
   })
 
-  it('names the setting it came from', () => {
+  it('names the setting that has the address', () => {
     expect(() => locateStore('x', '/app', '--store')).toThrow('--store: expected a store address')
   })
 })
 
-describe('names that a config gives', () => {
+describe('names in a config', () => {
   const command = { type: 'command', commands: { word_count: { description: 'Counts.', argv: ['wc'] } } }
   it.each([
     ['a command', { sources: { Text: command } }, 'expected lower-case letters, digits and "-"'],
@@ -84,8 +84,8 @@ describe('names that a config gives', () => {
       { toolkits: { 'my-kit': { description: 'x' } } },
       'a toolkit name has only letters, digits and "_".',
     ],
-    ['a tool without one', { approvals: { perTool: { '': {} } } }, 'must not be empty.'],
-  ])('says the rule of %s', (_, config, text) => {
+    ['an empty tool name', { approvals: { perTool: { '': {} } } }, 'must not be empty.'],
+  ])('must follow their rule: %s', (_, config, text) => {
     expect(() => parseConfig(config, 'c.ts')).toThrow(text)
   })
 })

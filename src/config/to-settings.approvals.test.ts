@@ -39,7 +39,7 @@ function problemOf(config: object): string {
 }
 
 describe('approvals.perTool', () => {
-  it('knows the inputs of the tools in the config, and takes those of others for JSON', () => {
+  it('types the inputs of tools in the config, and inputs of others as JSON', () => {
     const config = defineConfig({
       tools: [pay, remove, 'tools/*.ts'],
       approvals: {
@@ -60,7 +60,7 @@ describe('approvals.perTool', () => {
     expect([config, wrong, all].map((one) => one.approvals !== undefined)).toEqual([true, true, true])
   })
 
-  it('refuses two entries for one tool by two of its names; one for a version and one for all are no such two', () => {
+  it('refuses two entries for one tool under two names, but accepts one for a version and one for all versions', () => {
     const twice = (...names: readonly string[]) =>
       problemOf({ approvals: { perTool: Object.fromEntries(names.map((name) => [name, { quorum: 2 }])) } })
     expect(twice('Bank.Pay', 'Bank_Pay')).toContain(
@@ -70,7 +70,7 @@ describe('approvals.perTool', () => {
     expect(twice('Bank.Pay', 'Bank_Pay@1.0.0', 'Files.Delete')).toBe('')
   })
 
-  it('refuses a tool that is not there, and a predicate that nobody would ask', () => {
+  it('refuses an unknown tool, and a predicate that would never be called', () => {
     const when = () => true
     expect(problemOf({ approvals: { perTool: { 'Bank.Pay': { when } } } })).toBe('')
     for (const name of [

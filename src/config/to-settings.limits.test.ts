@@ -26,7 +26,7 @@ function problemsOf(config: object, tools: readonly Tool[] = TOOLS): readonly st
 }
 
 describe('limits of a config', () => {
-  it('are off but for what keeps the server alive', () => {
+  it('are off by default, except those that protect the server', () => {
     const unlimited = { rate: undefined, concurrent: undefined }
     expect(settingsOf({}).limits).toEqual({
       perPrincipal: unlimited,
@@ -45,7 +45,7 @@ describe('limits of a config', () => {
     expect(settingsOf({}).budgets).toEqual([])
   })
 
-  it('become rates per millisecond; a tenth of a minute may come at once unless told', () => {
+  it('become rates per millisecond, with a default burst of a tenth of the rate per minute', () => {
     const { limits } = settingsOf({
       limits: {
         perPrincipal: { callsPerMinute: 60 },
@@ -58,7 +58,7 @@ describe('limits of a config', () => {
     expect(limits.byPrincipal.get('key:alice')?.rate).toEqual({ perMs: 0.3 / 60_000, burst: 1 })
   })
 
-  it('of one principal or tool leave what they do not say as it is in general', () => {
+  it('of one principal or tool keep the general values that they do not set', () => {
     const { limits } = settingsOf({
       limits: {
         perPrincipal: { callsPerMinute: 60, concurrent: 3 },
@@ -104,7 +104,7 @@ describe('limits of a config', () => {
     expect(problemsOf({ perTool: {} })).toEqual([': unknown key "perTool". Did you mean "limits.perTool"?'])
   })
 
-  it('of a tool that is not there protect nothing, and are refused', () => {
+  it('of an unknown tool are refused, because they protect nothing', () => {
     expect(problemsOf({ limits: { byTool: { 'Mail.Sent': { concurrent: 1 } } } })).toEqual([
       'limits.byTool.Mail.Sent: there is no such tool. Write a name without a version, such as "Mail.Send". Did you mean "Mail.Send"?',
     ])
@@ -156,7 +156,7 @@ describe('budgets of a config', () => {
     ])
   })
 
-  it('of fewer seconds than a tool sets aside would never let it run, and are refused', () => {
+  it('with fewer seconds than a tool reserves are refused, because the tool could never run', () => {
     expect(problemsOf({ budgets: [{ for: 'tenant', window: '1h', seconds: 4 }] })[0]).toContain(
       'budgets[0].seconds: is less than the timeoutMs of Mail.Send@1.0.0 (5000)',
     )

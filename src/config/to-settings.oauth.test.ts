@@ -35,7 +35,7 @@ const toolFor = (id: string, scopes: string[]) =>
   ])
 
 describe('oauth in a config', () => {
-  it('takes an issuer as it is written, or endpoints', () => {
+  it('accepts an issuer unchanged, or endpoints', () => {
     const { oauth } = parseConfig(
       {
         oauth: {
@@ -103,7 +103,7 @@ describe('oauth in a config', () => {
     expect(problemsOf({ providers: { x: provider } }).join('\n')).toContain(problem)
   })
 
-  it('OWP-79: refuses a tool whose provider is nearly there, or whose scope may not be requested', () => {
+  it('OWP-79: refuses a tool with a misspelled provider, or with a scope that may not be requested', () => {
     const config = parseConfig(
       { oauth: { providers: { github: { ...CLIENT, ...ENDPOINTS, scopes: ['repo'] } } } },
       FILE,

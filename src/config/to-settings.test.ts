@@ -15,13 +15,13 @@ function settingsOf(config: unknown, flags: SettingsFlags = {}, variables: Recor
 }
 
 describe('toSettings', () => {
-  it('refuses terms of approvals for a tool that is not there', () => {
+  it('refuses approval terms of an unknown tool', () => {
     expect(() => settingsOf({ approvals: { perTool: { 'Mail.Snd': { quorum: 2 } } } })).toThrow(
       /approvals\.perTool\.Mail\.Snd: there is no such tool/,
     )
   })
 
-  it('sends links that decide only where nobody on the way reads them', () => {
+  it('sends links that decide only over https or to loopback', () => {
     const hook = (url: string, approver?: string) => () =>
       settingsOf({ approvals: { webhooks: [{ url, secret: 'w-0123456789abcdef', approver }] } })
     expect(hook('http://chat.example/hook', 'ann')).toThrow(/webhooks.*https/)
@@ -43,7 +43,7 @@ describe('toSettings', () => {
     expect(settings.server.publicUrl).toBeUndefined()
   })
 
-  it('hands the openwop switches on', () => {
+  it('passes on the openwop switches', () => {
     expect(settingsOf({}).openwop).toEqual({
       catalog: true,
       compactView: true,
@@ -58,7 +58,7 @@ describe('toSettings', () => {
     })
   })
 
-  it('lets flags win; their paths are relative to the working folder', () => {
+  it('prefers flags, whose paths are relative to the working folder', () => {
     const settings = settingsOf(
       { store: 'memory:', server: { host: '::1', port: 1 } },
       { host: '127.0.0.2', port: 0, store: 'sqlite:x.db' },
@@ -67,7 +67,7 @@ describe('toSettings', () => {
     expect(settings.store).toBe('sqlite:/home/me/x.db')
   })
 
-  it('lets environment variables win over the file', () => {
+  it('prefers environment variables to the file', () => {
     const key = Buffer.alloc(32, 1)
     const settings = settingsOf(
       { log: { level: 'debug' }, telemetry: { otlpEndpoint: 'http://a.example:1' } },
@@ -83,7 +83,7 @@ describe('toSettings', () => {
     expect(settings.masterKey).toEqual(new Uint8Array(key))
   })
 
-  it('says what is wrong with a variable', () => {
+  it('reports the problem of a variable', () => {
     expect(() => settingsOf({}, {}, { COLLET_LOG_LEVEL: 'wran' })).toThrow(
       'COLLET_LOG_LEVEL: expected one of',
     )
@@ -94,7 +94,7 @@ describe('toSettings', () => {
     expect(() => settingsOf({}, {}, { COLLET_KEY: 'x' })).toThrow('COLLET_KEY')
   })
 
-  it('OTS-32: leaves the version of OpenTool to the package unless told', () => {
+  it('OTS-32: uses the version of the package for OpenTool by default', () => {
     expect(settingsOf({}).opentool).toEqual({
       title: 'Collet',
       version: undefined,

@@ -77,7 +77,7 @@ function kindOfText(text: string): AddressKind {
   return kindOf(address)
 }
 
-/** The rows of the registry, as one list of Node. */
+/** The rows of the registry as a `BlockList` of Node. */
 function specialIPv4(): BlockList {
   const list = new BlockList()
   for (const row of [
@@ -142,7 +142,7 @@ describe('kindOf', () => {
     )
   })
 
-  it('OWP-80: outside of 2000::/3 only NAT64 is global', () => {
+  it('OWP-80: outside 2000::/3 only NAT64 is global', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 16, maxLength: 16 }), (bytes) => {
         const [first = 0] = bytes

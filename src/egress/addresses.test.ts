@@ -40,7 +40,7 @@ describe('parseAddress', () => {
     )
   })
 
-  it('leaves the zone out', () => {
+  it('ignores the zone', () => {
     expect(parseAddress('fe80::1%eth0')?.address).toBe('fe80::1')
   })
 
@@ -55,7 +55,7 @@ describe('parseAddress', () => {
     '::1::',
     '[::1]',
     '１.1.1.1',
-  ])('refuses %j, which is no plain address', (text) => {
+  ])('refuses %j, which is not a plain address', (text) => {
     expect(parseAddress(text)).toBeUndefined()
   })
 
@@ -78,7 +78,7 @@ describe('parseRange', () => {
     expect(parseRange(text)).toBeUndefined()
   })
 
-  it('holds exactly the addresses with its first bits', () => {
+  it('contains exactly the addresses with its prefix', () => {
     fc.assert(
       fc.property(ipv4Bytes, ipv4Bytes, fc.integer({ min: 0, max: 32 }), (start, other, prefixBits) => {
         const bits = (bytes: Uint8Array) =>
@@ -95,7 +95,7 @@ describe('parseRange', () => {
     )
   })
 
-  it('IPv4 and IPv6 never meet', () => {
+  it('never contains addresses of the other IP version', () => {
     fc.assert(
       fc.property(ipv4Bytes, (bytes) => {
         const [plain, mapped] = [addressOf(bytes.join('.')), addressOf(`::ffff:${bytes.join('.')}`)]

@@ -12,17 +12,17 @@ function faultOf(make: () => unknown) {
   return undefined
 }
 
-describe('headers that leave', () => {
+describe('request headers', () => {
   it.each([
     { upgrade: 'websocket' },
     { connection: 'Upgrade' },
     { connection: 'keep-alive, UPGRADE' },
     { upgrade: 'h2c', connection: 'upgrade' },
-  ])('OWP-81: a wish to upgrade is refused: %j', (given) => {
+  ])('OWP-81: are refused if they ask for an upgrade: %j', (given) => {
     expect(faultOf(() => outgoingHeaders(new Headers(given)))).toBe('egress_denied')
   })
 
-  it('nothing for the next hop leaves, nor a host other than the URL’s', () => {
+  it('are sent without hop-by-hop headers and without a host other than that of the URL', () => {
     const given = {
       connection: 'close, x-hop',
       'x-hop': '1',
@@ -42,7 +42,7 @@ describe('headers that leave', () => {
     })
   })
 
-  it('rule 33: what may be a credential stays with its origin', () => {
+  it('rule 33: are sent to another origin without possible credentials', () => {
     const given = {
       authorization: 'Bearer x',
       cookie: 'a=b',
@@ -58,8 +58,8 @@ describe('headers that leave', () => {
   })
 })
 
-describe('headers that arrive', () => {
-  it('keep each cookie, lose what was for the hop, and never throw for text beyond latin1', () => {
+describe('response headers', () => {
+  it('keep each cookie, lose hop-by-hop headers, and never throw for text beyond latin1', () => {
     const headers = incomingHeaders({
       'set-cookie': ['a=1', 'b=2'],
       connection: 'close',

@@ -25,7 +25,7 @@ describe('rule 33: a redirect', () => {
     ['https://a.example/x', 'https://b.example/x', 'to another host'],
     ['https://a.example/x', 'https://x.a.example/x', 'to a host below'],
     ['https://a.example/x', '//b.example/x', 'to another host, by no scheme'],
-  ])('from %s to %s takes no credential along (%s)', (from, location) => {
+  ])('from %s to %s carries no credential (%s)', (from, location) => {
     const next = sentTo(from, location)
     expect(next?.url.href).toBe(new URL(location, from).href)
     expect([...(next?.headers ?? [])]).toEqual([['accept', 'text/plain']])
@@ -40,7 +40,7 @@ describe('rule 33: a redirect', () => {
     },
   )
 
-  it('of an unsafe method is an answer, and is refused where the request refuses them', () => {
+  it('of an unsafe method is returned as a response, and is refused if the request forbids redirects', () => {
     const answer = { statusCode: 307, headers: { location: 'https://a.example/y' } }
     expect(nextRequest(asking('https://a.example/x', { method: 'POST' }), answer)).toBeUndefined()
     expect(nextRequest(asking('https://a.example/x', { redirect: 'manual' }), answer)).toBeUndefined()

@@ -31,7 +31,7 @@ describe('an entry of the allow-list', () => {
     expect(allows('fd00:1::/32', 'fd00:1::9')).toBe(true)
   })
 
-  it('opens a name, and no name below or beside it', () => {
+  it('opens a name, and no subdomain or similar name', () => {
     expect(allows('CRM.internal.', '10.0.0.1', { host: 'crm.internal' })).toBe(true)
     expect(allows('crm.internal:8080', '10.0.0.1', { host: 'crm.internal', port: 80 })).toBe(false)
     expect(allows('crm.internal', '10.0.0.1', { host: 'a.crm.internal' })).toBe(false)
@@ -56,7 +56,7 @@ describe('an entry of the allow-list', () => {
     ['169.254.169.254', 'is metadata: such an address is never allowed'],
     ['0.0.0.0', 'is unspecified'],
     ['[::ffff:127.0.0.1]:80', 'is translated'],
-  ])('%j is a finding: %s', (text, problem) => {
+  ])('%j is reported: %s', (text, problem) => {
     expect(parseAllowEntry(text)).toEqual({ ok: false, problem: expect.stringContaining(problem) })
   })
 

@@ -11,7 +11,7 @@ function judge(address: string, port: number, policy: EgressPolicy = {}, host = 
 }
 
 describe('findRefusal', () => {
-  it('OWP-80: lets the internet through, and nothing local', () => {
+  it('OWP-80: allows public addresses and no local ones', () => {
     expect(judge('8.8.8.8', 443)).toBeUndefined()
     expect(judge('127.0.0.1', 443)).toBe(
       "its address is loopback. To allow it, write in the config: egress: { allow: ['127.0.0.1:443'] }",
@@ -19,7 +19,7 @@ describe('findRefusal', () => {
     expect(judge('not an address', 443)).toBe('the resolver gave something that is no address')
   })
 
-  it('a range opens neither metadata services nor addresses of nobody', () => {
+  it('a range opens neither metadata services nor unspecified or multicast addresses', () => {
     const allow = ['169.254.0.0/16', '0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1', 'name.example']
     for (const address of [
       '169.254.169.254',
@@ -34,7 +34,7 @@ describe('findRefusal', () => {
     expect(judge('169.254.1.1', 80, { allow })).toBeUndefined()
   })
 
-  it('rule 33: our own listeners are refused on every address of this machine, whatever is allowed', () => {
+  it('rule 33: our own listeners are refused on every address of this machine, also with an allow-list', () => {
     const own = Object.values(networkInterfaces()).flatMap((parts) =>
       (parts ?? []).map(({ address }) => address),
     )
@@ -61,7 +61,7 @@ describe('findRefusal', () => {
     expect(judge('127.0.0.1', 25, { allow: ['127.0.0.1:25'] })).toBeUndefined()
   })
 
-  it('half an allow-list is none', () => {
+  it('an allow-list with an invalid entry is refused', () => {
     expect(() => readPolicy({ allow: ['127.0.0.1', 'not/one'] }, async () => [])).toThrow(
       /egress\.allow: "not\/one"/,
     )

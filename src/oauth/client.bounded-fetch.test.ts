@@ -20,7 +20,7 @@ const bounded = boundedFetch(fetch, { timeoutMs: 60_000, maxBytes: 100 })
 const hasty = boundedFetch(fetch, { timeoutMs: 200, maxBytes: 100 })
 
 describe('an answer of an authorization server', () => {
-  it('is given as it came when it is small and quick', async () => {
+  it('is returned unchanged if it is small and fast', async () => {
     await using server = await serve((_request, response) =>
       response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"x"}'),
     )
@@ -32,7 +32,7 @@ describe('an answer of an authorization server', () => {
     ])
   })
 
-  it('is cut off when it is large, whatever length it claims', async () => {
+  it('is aborted if it is large, whatever its content-length', async () => {
     await using server = await serve((_request, response) => {
       response.writeHead(200)
       for (let part = 0; part < 50; part += 1) response.write('x'.repeat(100))
@@ -44,7 +44,7 @@ describe('an answer of an authorization server', () => {
   it.each([
     ['never begins', () => {}],
     ['never ends', (response: { write(text: string): unknown }) => void response.write('{')],
-  ])('that %s is not waited for', async (_title, begin) => {
+  ])('that %s times out', async (_title, begin) => {
     await using server = await serve((_request, response) => begin(response))
     await expect(hasty(server.url)).rejects.toThrow(/timeout|aborted/i)
   })

@@ -22,7 +22,7 @@ const SETTINGS = {
 } as const
 
 describe('a sign-in', () => {
-  /** A provider whose published key is one, and whose id tokens are signed with another on request. */
+  /** A provider that can sign id tokens with another key than the published one. */
   async function signIn(isForged: boolean) {
     const [own, other] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')])
     const idToken = await new SignJWT({ nonce: 'n' })
@@ -55,14 +55,14 @@ describe('a sign-in', () => {
     return await client.exchange(back, { scopes: ['openid'], identify: true })
   }
 
-  it('rule 25: believes an id token only if the key of its issuer signed it', async () => {
+  it('rule 25: accepts an id token only if the key of its issuer signed it', async () => {
     expect(await signIn(false)).toMatchObject({ kind: 'tokens', claims: { sub: 'ceo' } })
     expect(await signIn(true)).toMatchObject({ kind: 'failed' })
   })
 })
 
 describe('a refresh', () => {
-  it('rule 26: has one time for discovery and request, shorter than its lease', async () => {
+  it('rule 26: has one deadline for discovery and request, shorter than its lease', async () => {
     const signals = new Map<string, AbortSignal | null | undefined>()
     const answer: typeof fetch = async (resource, init) => {
       const { pathname } = new URL(String(resource))

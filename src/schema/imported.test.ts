@@ -27,7 +27,7 @@ const FILLED: JsonObject = {
 }
 
 describe('a member that is required and has a default', () => {
-  it('may be left out of an input, because the upstream fills it in; callers see that', () => {
+  it('is optional in an input, because the upstream applies the default, and callers see it as optional', () => {
     const { schema, accepts } = read(FILLED)
     expect(accepts({ url: 'u' })).toBe(true)
     expect(accepts({ url: 'u', scale: 'other' })).toBe(false)
@@ -35,13 +35,13 @@ describe('a member that is required and has a default', () => {
     expect(schema).toMatchObject({ required: ['url'], properties: { scale: { default: 'css' } } })
   })
 
-  it('is required in an output: the upstream has filled it in', () => {
+  it('is required in an output, because the upstream has applied the default', () => {
     const { schema, accepts } = read(FILLED, 'output')
     expect(accepts({ url: 'u' })).toBe(false)
     expect(schema).toMatchObject({ required: ['url', 'scale'] })
   })
 
-  it('may be left out of a nested object, of a definition and of one of several forms', () => {
+  it('is optional in a nested object, in a definition and in an alternative', () => {
     const { accepts } = read({
       properties: { a: FILLED, b: { $ref: '#/$defs/filled' }, c: { oneOf: [FILLED, { type: 'null' }] } },
       $defs: { filled: FILLED },
@@ -51,7 +51,7 @@ describe('a member that is required and has a default', () => {
     expect(accepts({ c: 1 })).toBe(false)
   })
 
-  it('never costs a value that the original takes', () => {
+  it('never makes the schema refuse a value that the original accepts', () => {
     const { schema } = fc.letrec<{ schema: JsonObject }>((tie) => ({
       schema: fc.oneof(
         { maxDepth: 3 },
@@ -79,8 +79,8 @@ describe('a member that is required and has a default', () => {
   })
 })
 
-describe('an empty list of choices', () => {
-  it('costs no tool: the member takes no value, and the others are as they were', () => {
+describe('an empty enum', () => {
+  it('keeps the tool: the member accepts no value, and other members are unchanged', () => {
     const { schema, accepts, findings } = read({
       type: 'object',
       properties: { rule: { type: 'string', enum: [] }, name: { type: 'string' } },

@@ -16,14 +16,14 @@ function problemsOf(schema: JsonObject): string[] {
   return problems
 }
 
-/** What Ajv counts as evaluated is wrong for some nested schemas, with references or without: it is no judge there. */
+/** Ajv tracks evaluated members wrongly for some nested schemas, so its verdict on them is not used. */
 function withoutUnevaluated(schema: JsonObject): JsonObject {
   return JSON.parse(
     JSON.stringify(schema, (name, value) => (name.startsWith('unevaluated') ? undefined : value)),
   )
 }
 
-/** Ajv calls `toString` of a value to compare it, which throws where that is a member; then there is no verdict. */
+/** Ajv calls `toString` of a value to compare it, which throws if the value has a member of that name; then there is no verdict. */
 function verdictOf(validate: (value: unknown) => boolean, value: unknown): boolean | undefined {
   try {
     return validate(value)
@@ -34,7 +34,7 @@ function verdictOf(validate: (value: unknown) => boolean, value: unknown): boole
 }
 
 describe('inlineSchema', () => {
-  it('OTC-34: writes out `$ref` and leaves no definitions', () => {
+  it('OTC-34: inlines `$ref` and removes definitions', () => {
     const schema = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',
@@ -54,7 +54,7 @@ describe('inlineSchema', () => {
     })
   })
 
-  it('OTC-34: leaves properties and data named `$ref` or `$defs` alone', () => {
+  it('OTC-34: keeps properties and data named `$ref` or `$defs`', () => {
     const schema = {
       type: 'object',
       properties: {
@@ -67,7 +67,7 @@ describe('inlineSchema', () => {
     expect(inlined(schema)).toEqual(schema)
   })
 
-  it('keeps what siblings of `$ref` check', () => {
+  it('keeps the keywords beside `$ref`', () => {
     const schema = {
       properties: { a: { $ref: '#/$defs/n', maximum: 5, allOf: [{ multipleOf: 2 }], title: 'A' } },
       $defs: { n: { minimum: 1 } },
@@ -77,7 +77,7 @@ describe('inlineSchema', () => {
     })
   })
 
-  it('resolves pointers into any place, escapes, anchors and the own id', () => {
+  it('resolves pointers to any place, escapes, anchors and its own id', () => {
     const schema = {
       $id: 'https://example.com/schema',
       properties: {
@@ -113,7 +113,7 @@ describe('inlineSchema', () => {
     expect(inlined(schema)).toEqual({ properties: { a: { not: {}, description: 'x' } } })
   })
 
-  it('freezes the result through and through', () => {
+  it('freezes the result deeply', () => {
     const schema = inlined({ properties: { a: { enum: [{ b: [1] }] } }, required: ['a'] })
     const frozen = (value: JsonValue): boolean =>
       typeof value !== 'object' ||
@@ -122,7 +122,7 @@ describe('inlineSchema', () => {
     expect(frozen(schema)).toBe(true)
   })
 
-  it('reports recursion, direct, mutual, through the root and through a place', () => {
+  it('reports recursion: direct, mutual, through the root and through a pointer', () => {
     const node = { type: 'object', properties: { next: { $ref: '#/$defs/node' } } }
     expect(problemsOf({ properties: { n: { $ref: '#/$defs/node' } }, $defs: { node } })).toEqual([
       expect.stringMatching(
@@ -143,7 +143,7 @@ describe('inlineSchema', () => {
     expect(problemsOf({ type: 'object', $defs: { a: { $ref: '#/$defs/a' } } })).toEqual([])
   })
 
-  it('reports references that lead nowhere, outside, or to something else than a schema', () => {
+  it('reports references to a missing place, to another document or to a value that is not a schema', () => {
     const refs = [
       '#/$defs/none',
       '#none',
@@ -173,7 +173,7 @@ describe('inlineSchema', () => {
     }
   })
 
-  it('stops schemas that grow without end, in number and in length', () => {
+  it('stops schemas that grow without bound, in number of nodes and in length', () => {
     const laughs: Record<string, JsonObject> = { l0: { type: 'string' } }
     for (let level = 1; level < 30; level += 1) {
       const $ref = `#/$defs/l${level - 1}`
@@ -188,7 +188,7 @@ describe('inlineSchema', () => {
     ).toHaveLength(1)
   })
 
-  it('OTC-34: accepts exactly the values the schema with references accepts', () => {
+  it('OTC-34: accepts exactly the values that the schema with references accepts', () => {
     let compared = 0
     fc.assert(
       fc.property(
@@ -222,7 +222,7 @@ describe('inlineSchema', () => {
   })
 })
 
-/** All errors: Ajv's shorter mode skips keywords beside `prefixItems`. */
+/** Collects all errors, because Ajv otherwise skips keywords beside `prefixItems`. */
 const ORACLE = {
   strict: false,
   allErrors: true,

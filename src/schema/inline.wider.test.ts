@@ -57,7 +57,7 @@ function accepts(schema: JsonObject): (value: JsonValue) => boolean {
   return new Ajv2020({ strict: false, logger: false, meta: false, validateSchema: false }).compile(schema)
 }
 
-/** Definitions that refer forward only, so that every one has an end. */
+/** Definitions that refer only to later ones, so that none is recursive. */
 const documents = fc
   .record({ root: schemas, a: schemas, b: schemas, c: schemas })
   .map(({ root, a, b, c }) => ({
@@ -72,8 +72,8 @@ function onlyTo(schema: JsonObject, names: readonly string[]): JsonObject {
   return JSON.parse(text)
 }
 
-describe('a schema of which parts are cut', () => {
-  it('accepts whatever the whole accepts, whichever definitions become any value', () => {
+describe('a schema with omitted parts', () => {
+  it('accepts every value of the full schema, whichever definitions are omitted', () => {
     fc.assert(
       fc.property(
         documents,
@@ -96,7 +96,7 @@ describe('a schema of which parts are cut', () => {
     )
   })
 
-  it('accepts whatever the whole accepts, written out only so deep or so long', () => {
+  it('accepts every value of the full schema if it is inlined only to a depth or length', () => {
     fc.assert(
       fc.property(
         documents,

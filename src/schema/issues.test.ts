@@ -11,7 +11,7 @@ function issuesOf(properties: JsonObject, value: JsonValue) {
 const LONG = `^${'a?'.repeat(60)}$`
 
 describe('schemaIssues', () => {
-  it('OTC-82: names the top-level parameter, also when it is missing, surplus or deep inside', () => {
+  it('OTC-82: names the top-level parameter of a missing, unknown or nested value', () => {
     const validate = createSchemaValidator({
       type: 'object',
       properties: {
@@ -69,11 +69,11 @@ describe('schemaIssues', () => {
       1,
       'Must fit exactly one of the allowed forms, and fits several',
     ],
-  ])('says what %j needs', (schema, value, message) => {
+  ])('describes the requirement of %j', (schema, value, message) => {
     expect(issuesOf({ p: schema }, { p: value })).toEqual([`/p: ${message}`])
   })
 
-  it('finds the format wherever the pattern is', () => {
+  it('reports the format at any place of the pattern', () => {
     const text = { pattern: LONG, format: 'uuid' }
     const inside = {
       'a/b %~ü': { items: { anyOf: [text, { type: 'null' }] } },
@@ -85,7 +85,7 @@ describe('schemaIssues', () => {
     ])
   })
 
-  it('says what dependencies and conditions ask for', () => {
+  it('describes the requirements of dependencies and conditions', () => {
     const validate = createSchemaValidator({
       dependentRequired: { a: ['b'] },
       if: { required: ['a'] },
@@ -96,7 +96,7 @@ describe('schemaIssues', () => {
     expect(issues.sort()).toEqual(['/b: Is required when "a" is given', '/c: Is required'])
   })
 
-  it('tells a choice of types and values once', () => {
+  it('reports a choice of types and values once', () => {
     expect(issuesOf({ p: { anyOf: [{ type: 'string' }, { type: 'null' }] } }, { p: 5 })).toEqual([
       '/p: Must be a string or null',
     ])
@@ -122,7 +122,7 @@ describe('schemaIssues', () => {
     ).toEqual(['/p/0: Must be a string or an array', '/p/2/1: Must be a number or null'])
   })
 
-  it('tells the problems of the branch that was meant', () => {
+  it('reports the problems of the branch that fits best', () => {
     const circle = {
       type: 'object',
       properties: { kind: { const: 'circle' }, r: { type: 'number' } },
@@ -159,7 +159,7 @@ describe('schemaIssues', () => {
 })
 
 describe('standardIssues', () => {
-  it('OTC-82: keeps the words of the library and names the parameter', () => {
+  it('OTC-82: keeps the message of the library and names the parameter', () => {
     expect(
       standardIssues([
         { message: 'Bad', path: ['a', { key: 'b/c' }, 0] },

@@ -16,7 +16,7 @@ describe('patterns of imported schemas', () => {
     ['^(?<y>\\d{4})$', '2026'],
     ['^\\/a$', '/a'],
     ['^.$', '\u{1F600}'],
-  ])('%s matches as ECMA-262 says', (pattern, text) => {
+  ])('%s matches as in ECMA-262', (pattern, text) => {
     const compiled = compileLinear(pattern)
     const native = new RegExp(pattern, 'u')
     for (const tried of [text, `${text}\n`, `x${text}`, '', ' ', '\u00a0', 'a']) {
@@ -29,13 +29,13 @@ describe('patterns of imported schemas', () => {
   })
 
   it.each(['(?=a)b', '(a)\\1', '(?<!a)b', '^.{1,4000}$', '[', 'a'.repeat(5_000)])(
-    '%s is not run, and says why',
+    '%s is not run, and has a reason',
     (pattern) => {
       expect(compileLinear(pattern)).toMatchObject({ ok: false, problem: expect.stringMatching(/.+/) })
     },
   )
 
-  it('accepts whatever the schema with its patterns accepts', () => {
+  it('accepts every value that the schema with its patterns accepts', () => {
     const hard = '^(?=x)x'
     const { schema } = fc.letrec<{ schema: JsonObject }>((tie) => ({
       schema: fc.oneof(

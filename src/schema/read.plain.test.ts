@@ -18,19 +18,19 @@ describe('JSON Schema written by hand', () => {
       'input/additionalProperty',
       'additionalProperties',
     ],
-  ])('T-18: %j is a slip, not an annotation', (input, where, meant) => {
+  ])('OTC/T-18: %j is a misspelling, not an annotation', (input, where, meant) => {
     expect(findingsOf({ input })).toEqual([
       `${where}: Is not a keyword of JSON Schema 2020-12. Did you mean "${meant}"?`,
     ])
   })
 
-  it('OTC-33: the same holds for outputs', () => {
+  it('OTC-33: misspellings are reported in outputs too', () => {
     expect(findingsOf({ output: { type: 'string', patern: '^a' } })).toEqual([
       'output/patern: Is not a keyword of JSON Schema 2020-12. Did you mean "pattern"?',
     ])
   })
 
-  it('T-18: annotations that resemble nothing, words of OpenAPI and `x-` names stay', () => {
+  it('OTC/T-18: annotations unlike any keyword, keywords of OpenAPI and `x-` names are kept', () => {
     const note = {
       note: 'a',
       example: 1,
@@ -43,7 +43,7 @@ describe('JSON Schema written by hand', () => {
     expect(findingsOf({ input })).toEqual([])
   })
 
-  it('T-18: what a library adds is its own business', () => {
+  it('OTC/T-18: annotations of a library are not checked', () => {
     const input = z.object({ a: z.number().meta({ description: 'A number.', enums: ['x'], require: true }) })
     expect(prepared({ ...ADD, input }).inputSchema).toMatchObject({ properties: { a: { enums: ['x'] } } })
   })
@@ -52,7 +52,7 @@ describe('JSON Schema written by hand', () => {
 describe('`required` in JSON Schema written by hand', () => {
   const object = (more: object) => ({ type: 'object', properties: { a: A, b: B, center: B }, ...more })
 
-  it('T-18: names a property that is declared', () => {
+  it('OTC/T-18: must name a declared property', () => {
     expect(findingsOf({ input: object({ required: ['a', 'centre', 'colour'] }) })).toEqual([
       'input/required/1: "centre" is not among the properties. Did you mean "center"?',
       'input/required/2: "colour" is not among the properties.',
@@ -70,16 +70,16 @@ describe('`required` in JSON Schema written by hand', () => {
     { unevaluatedProperties: { type: 'number' } },
     { patternProperties: { '^c': { type: 'number' } } },
     { allOf: [{ properties: { c: B } }] },
-  ])('T-18: may name one that %j could hold', (more) => {
+  ])('OTC/T-18: may name a property that %j could declare', (more) => {
     expect(findingsOf({ output: object({ ...more, required: ['c'] }) })).toEqual([])
   })
 
-  it('T-18: in a branch may name what is declared around it', () => {
+  it('OTC/T-18: in a branch may name a property that is declared around it', () => {
     const input = object({ anyOf: [{ required: ['a'] }, { properties: { a: A }, required: ['b'] }] })
     expect(findingsOf({ input })).toEqual([])
   })
 
-  it('T-18: never stops on a schema, however wrong it is', () => {
+  it('OTC/T-18: never throws for an invalid schema', () => {
     fc.assert(
       fc.property(
         fc.object({ key: fc.constantFrom('required', 'properties', 'items', 'not', 'type') }),

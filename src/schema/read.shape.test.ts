@@ -26,7 +26,7 @@ function prepared(definition: unknown) {
 }
 
 describe('an object of schemas', () => {
-  it('is an object schema, whose members are optional when their schema takes nothing', () => {
+  it('is an object schema, whose members are optional if their schema accepts undefined', () => {
     const { inputSchema, outputSchema } = prepared(forecast)
     expect(inputSchema).toMatchObject({
       type: 'object',
@@ -40,7 +40,7 @@ describe('an object of schemas', () => {
     expect(outputSchema).toMatchObject({ type: 'object', required: ['degrees'] })
   })
 
-  it('is parsed by the library, with its defaults, and drops what it does not name', async () => {
+  it('is parsed by the library with its defaults, and drops undeclared members', async () => {
     const { parseInput } = prepared(forecast)
     expect(await parseInput({ city: 'Rome', other: 1 })).toEqual({
       ok: true,
@@ -52,7 +52,7 @@ describe('an object of schemas', () => {
   it('keeps references inside its members', () => {
     const node: z.ZodType = z.lazy(() => z.object({ next: node.optional() }))
     const result = prepareTool({ ...forecast, input: { node: node.describe('A list.') } })
-    // A list without an end cannot be written out: the finding is about that, not about a reference that leads nowhere.
+    // A recursive list cannot be inlined: the finding is about recursion, not about an unresolved reference.
     expect(result).toMatchObject({
       ok: false,
       findings: [{ where: expect.stringMatching(/^input\/properties\/node/) }],
@@ -65,7 +65,7 @@ describe('an object of schemas', () => {
     ])
   })
 
-  it('says what to write when a member is no schema, or its library gives none', () => {
+  it('suggests a fix if a member is not a schema, or its library has no JSON Schema', () => {
     const mixed = prepareTool({ ...forecast, input: { city: z.string(), days: { type: 'number' } } })
     expect(mixed).toMatchObject({ findings: [{ fix: expect.stringContaining('z.object({ … })') }] })
     const bare = prepareTool({ ...forecast, input: { city: v.string() } })

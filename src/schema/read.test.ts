@@ -39,12 +39,12 @@ describe('readInputSchema', () => {
     expect((await read?.validate?.({ a: 'x' }))?.issues).toHaveLength(1)
   })
 
-  it('takes plain JSON Schema as it is, without a parse', () => {
+  it('keeps plain JSON Schema unchanged, without a parse', () => {
     expect(readInputSchema(expected, fail)).toEqual({ json: expected })
     expect(readInputSchema({}, fail)).toEqual({ json: {} })
   })
 
-  it('describes what arrives, not what `run` gets', () => {
+  it('describes the input of the caller, not the parsed input of `run`', () => {
     const source = z.object({
       n: z.int().default(1),
       when: z.iso.datetime().transform((text) => new Date(text)),
@@ -56,7 +56,7 @@ describe('readInputSchema', () => {
     })
   })
 
-  it('leaves checks that only code can do to the library', async () => {
+  it('leaves checks that need code to the library', async () => {
     const sources = [
       z.object({ a: z.string().refine((text) => text !== 'no') }),
       type({ a: type('string').narrow((text) => text !== 'no') }),
@@ -77,7 +77,7 @@ describe('readInputSchema', () => {
     }
   })
 
-  it('refuses types that JSON lacks, and says what to write', () => {
+  it('refuses types that JSON lacks, and suggests a replacement', () => {
     for (const source of [
       z.date(),
       z.bigint(),
@@ -95,7 +95,7 @@ describe('readInputSchema', () => {
     expect(inputProblem(toStandardJsonSchema(v.object({ a: v.date() })))).toContain('"date"')
   })
 
-  it('says how to make a library give JSON Schema', () => {
+  it('explains how to get JSON Schema from a library', () => {
     expect(inputProblem(v.object({}))).toContain('toStandardJsonSchema(schema)')
     const standard = (vendor: string) => ({
       '~standard': { version: 1, vendor, validate: () => ({ value: 1 }) },
@@ -105,7 +105,7 @@ describe('readInputSchema', () => {
     expect(inputProblem(standard('other'))).toContain('plain JSON Schema')
   })
 
-  it('refuses what is no schema', () => {
+  it('refuses a value that is not a schema', () => {
     expect(inputProblem(undefined)).toContain('Is missing')
     expect(inputProblem(null)).toContain('Is null')
     expect(inputProblem([])).toContain('Is a list')
@@ -117,7 +117,7 @@ describe('readInputSchema', () => {
 })
 
 describe('readOutputSchema', () => {
-  it('OTC-35: describes what `run` returns', () => {
+  it('OTC-35: describes the return value of `run`', () => {
     expect(readOutputSchema(z.number(), fail)).toMatchObject({ type: 'number' })
     expect(readOutputSchema({}, fail)).toEqual({})
     expect(
@@ -136,7 +136,7 @@ describe('readOutputSchema', () => {
     expect(outputProblem(type('Date'))).toContain('Date cannot be represented')
   })
 
-  it('refuses outputs that a schema would transform, because nothing runs it', () => {
+  it('refuses output schemas with a transform, because it would never run', () => {
     expect(outputProblem(z.string().transform(Number))).toContain('cannot express')
     expect(outputProblem(z.object({ a: z.string().transform(Number).pipe(z.number()) }))).toContain(
       'transforms its value',

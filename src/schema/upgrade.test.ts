@@ -19,14 +19,14 @@ function upgraded(schema: JsonObject): JsonObject {
 
 describe('MCP-54: schemas of older dialects', () => {
   it.each<[string, JsonObject, JsonObject]>([
-    ['lose their name', { $schema: DRAFT_7, type: 'object' }, { type: 'object' }],
+    ['lose `$schema`', { $schema: DRAFT_7, type: 'object' }, { type: 'object' }],
     [
       'have tuples',
       { $schema: DRAFT_7, items: [{ type: 'string' }], additionalItems: false },
       { prefixItems: [{ type: 'string' }], items: false },
     ],
     [
-      'have references into tuples and what comes after them',
+      'have references into tuples and additional items',
       {
         $schema: DRAFT_7,
         items: [{ type: 'string' }, { $ref: '#/items/0' }],
@@ -44,7 +44,7 @@ describe('MCP-54: schemas of older dialects', () => {
       },
     ],
     [
-      'have references to what only bears the name of a word',
+      'have references to properties that are named like keywords',
       {
         $schema: DRAFT_7,
         properties: {
@@ -76,12 +76,12 @@ describe('MCP-54: schemas of older dialects', () => {
       { dependentRequired: { a: ['b'] }, dependentSchemas: { c: { required: ['d'] } } },
     ],
     [
-      'have limits with a yes (draft 4)',
+      'have boolean exclusive limits (draft 4)',
       { $schema: 'http://json-schema.org/draft-04/schema#', minimum: 1, exclusiveMinimum: true },
       { minimum: 1, exclusiveMinimum: 1 },
     ],
     [
-      'have nothing beside a reference',
+      'ignore keywords beside a reference',
       {
         $schema: DRAFT_7,
         definitions: { a: {} },
@@ -90,7 +90,7 @@ describe('MCP-54: schemas of older dialects', () => {
       { definitions: { a: {} }, properties: { x: { $ref: '#/definitions/a' } } },
     ],
     [
-      'are upgraded inside too, but names are names',
+      'are upgraded in nested schemas, but not in property names',
       { type: 'object', properties: { id: { type: 'string', nullable: true }, items: { id: 'x' } } },
       { type: 'object', properties: { id: { type: ['string', 'null'] }, items: {} } },
     ],
@@ -98,7 +98,7 @@ describe('MCP-54: schemas of older dialects', () => {
     expect(upgraded(schema)).toEqual(expected)
   })
 
-  it('2020-12 stays as it is; strangers are refused', () => {
+  it('2020-12 is unchanged; unknown dialects are refused', () => {
     const newest = { $schema: 'https://json-schema.org/draft/2020-12/schema', $defs: { a: { $anchor: 'a' } } }
     expect([isNewest(newest), upgradeSchema(newest)]).toEqual([true, newest])
     expect(unknownDialect({ $schema: 'https://example.com/own' })).toBe('https://example.com/own')

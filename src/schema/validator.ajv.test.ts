@@ -79,7 +79,7 @@ const schemas = fc.letrec<{ schema: JsonValue }>((tie) => {
   }
 }).schema
 
-/** `one` may lead to `two`, and nothing back, so that every check ends. */
+/** `one` may refer to `two`, but not the reverse, so that every check ends. */
 const roots: fc.Arbitrary<JsonObject> = fc.tuple(schemas, schemas, schemas).map(([root, one, two]) => ({
   allOf: [root],
   $defs: { one: withoutReferences(one, '#/$defs/one'), two: withoutReferences(two, '#/$defs/') },
@@ -93,7 +93,7 @@ function withoutReferences(schema: JsonValue, prefix: string): JsonValue {
 }
 
 /**
- * The verdict of Ajv; `undefined` where its generated code throws, or where it calls `toString` of a value to compare it.
+ * The verdict of Ajv; `undefined` if its generated code throws, or calls `toString` of a value to compare it.
  * All errors are collected, because Ajv 8 otherwise skips keywords beside `prefixItems`.
  */
 function createJudge(schema: JsonObject): (value: JsonValue) => boolean | undefined {
@@ -106,7 +106,7 @@ function createJudge(schema: JsonObject): (value: JsonValue) => boolean | undefi
     meta: false,
     logger: false,
   })
-  // Ajv 8 generates failing code where it records what was evaluated, and no schema here needs that.
+  // Ajv 8 generates failing code for tracking evaluated members, which no schema here needs.
   ajv.opts.unevaluated = false
   const validate = ajv.compile(schema)
   return (value) => {
@@ -122,7 +122,7 @@ function createJudge(schema: JsonObject): (value: JsonValue) => boolean | undefi
 describe.each([
   ['an authored schema', false],
   ['an imported schema', true],
-])('%s', (_whose, untrusted) => {
+])('%s', (_origin, untrusted) => {
   it('accepts and refuses the values that Ajv accepts and refuses', () => {
     let refused = 0
     let accepted = 0

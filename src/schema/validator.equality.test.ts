@@ -14,7 +14,7 @@ const odd: fc.Arbitrary<JsonValue> = fc
 const value = fc.oneof(json, odd)
 
 describe('const, enum and uniqueItems', () => {
-  it('T-18: compare by value, whatever the members are called', () => {
+  it('OTC/T-18: compare by value, whatever the names of members', () => {
     fc.assert(
       fc.property(value, value, (left, right) => {
         const equal = isDeepStrictEqual(left, right)
@@ -29,7 +29,7 @@ describe('const, enum and uniqueItems', () => {
     )
   })
 
-  it('takes a list of a hundred thousand items without quadratic work', () => {
+  it('check a list of a hundred thousand items without quadratic work', () => {
     const items = Array.from({ length: 100_000 }, (_, index) => ({ index }))
     const started = performance.now()
     expect(createSchemaValidator({ uniqueItems: true })(items)).toEqual([])

@@ -9,38 +9,53 @@ const checkOf = (schema: JsonObject) => createSchemaValidator(schema, { untruste
 describe('an imported schema', () => {
   it.each<[string, JsonObject, JsonValue, boolean]>([
     [
-      'what alternatives saw',
+      'members that alternatives evaluated',
       { anyOf: [{ properties: { a: true } }, { properties: { b: true } }] },
       { a: 1, b: 2 },
       true,
     ],
-    ['what no alternative saw', { anyOf: [{ properties: { a: true } }] }, { a: 1, b: 2 }, false],
-    ['what only a failed one saw', { anyOf: [{ properties: { a: false } }, true] }, { a: 1 }, false],
     [
-      'what a reference saw',
+      'members that no alternative evaluated',
+      { anyOf: [{ properties: { a: true } }] },
+      { a: 1, b: 2 },
+      false,
+    ],
+    [
+      'members that only a failed alternative evaluated',
+      { anyOf: [{ properties: { a: false } }, true] },
+      { a: 1 },
+      false,
+    ],
+    [
+      'members that a reference evaluated',
       { $ref: '#/$defs/d', $defs: { d: { properties: { a: true } } } },
       { a: 1 },
       true,
     ],
-    ['what a negation saw', { not: { properties: { a: false } } }, { a: 1 }, false],
-    ['what a pattern saw', { allOf: [{ patternProperties: { '^a': true } }] }, { ab: 1 }, true],
-    ['what its own neighbour asked for', { allOf: [{ unevaluatedProperties: true }] }, { a: 1 }, true],
-    ['what a condition saw', { if: { properties: { a: { const: 1 } } } }, { a: 1 }, true],
+    ['members that a negation evaluated', { not: { properties: { a: false } } }, { a: 1 }, false],
+    ['members that a pattern evaluated', { allOf: [{ patternProperties: { '^a': true } }] }, { ab: 1 }, true],
+    [
+      'members that an inner `unevaluatedProperties` evaluated',
+      { allOf: [{ unevaluatedProperties: true }] },
+      { a: 1 },
+      true,
+    ],
+    ['members that a condition evaluated', { if: { properties: { a: { const: 1 } } } }, { a: 1 }, true],
     ['items of a prefix', { prefixItems: [true] }, [1], true],
     ['items after a prefix', { prefixItems: [true] }, [1, 2], false],
-    ['items that were looked for', { contains: { const: 2 } }, [2, 2], true],
-    ['items that were not', { contains: { const: 2 } }, [2, 1], false],
-  ])('`unevaluated…` knows %s', (_what, schema, value, fits) => {
+    ['items that `contains` matched', { contains: { const: 2 } }, [2, 2], true],
+    ['items that `contains` did not match', { contains: { const: 2 } }, [2, 1], false],
+  ])('`unevaluated…` handles %s', (_title, schema, value, fits) => {
     const closed = { ...schema, unevaluatedProperties: false, unevaluatedItems: false }
     expect(checkOf(closed)(value).length === 0).toBe(fits)
   })
 
-  it('19.99 is a multiple of 0.01, and 0.015 is not', () => {
+  it('accepts 19.99 as a multiple of 0.01, and refuses 0.015', () => {
     const check = checkOf({ multipleOf: 0.01 })
     expect([check(19.99), check(0.07), check(1e21), check(0.015).length]).toEqual([[], [], [], 1])
   })
 
-  it('a large honest value is checked: a megabyte of rows, of numbers, of picture', () => {
+  it('checks a large valid value: a megabyte of rows, of numbers or of image data', () => {
     const row = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`k${index}`, 'some text']))
     const rows = {
       items: {
@@ -65,7 +80,7 @@ function list<Item extends JsonValue>(length: number, make: (index: number) => I
   return Array.from({ length }, (_, index) => make(index))
 }
 
-/** Letters without a period, so that no engine can remember its way. */
+/** Letters without a period, so that no engine can cache its states. */
 function letters(length: number): string {
   let text = ''
   for (let index = 0, seed = 7; index < length; index += 1) {
@@ -92,17 +107,17 @@ const SLOW = '.*a.{40}|.*b.{40}'
 
 const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
   [
-    '2 000 times unique',
+    '2 000 checks for unique items',
     { allOf: list(2_000, () => ({ uniqueItems: true })) },
     list(60_000, (n) => `value ${n}`),
   ],
   [
-    '2 000 times unique objects',
+    '2 000 checks for unique objects',
     { allOf: list(2_000, () => ({ uniqueItems: true })) },
     list(20_000, (n) => ({ a: n, b: [n] })),
   ],
   [
-    '2 000 times equal',
+    '2 000 comparisons',
     { allOf: list(2_000, (n) => ({ not: { const: [n] } })) },
     list(60_000, (n) => `value ${n}`),
   ],
@@ -132,15 +147,15 @@ const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
     Object.fromEntries(list(3_000, (n) => [`${letters(30)}${n}`, n])),
   ],
   ['400 patterns', { allOf: list(400, (n) => ({ pattern: `^[a-c]{${n % 20},}.*${n}?$` })) }, letters(50_000)],
-  ['a pattern that goes back and forth', { pattern: '^(a+)+$' }, `${'a'.repeat(100_000)}b`],
+  ['a pattern that backtracks', { pattern: '^(a+)+$' }, `${'a'.repeat(100_000)}b`],
   [
     'a pattern with a great many states',
     { items: { pattern: `^(${SLOW}|.*c.{40})$` } },
     list(300, (n) => `${letters(3_000)}${n}`),
   ],
-  ['2 000 times long text', { allOf: list(2_000, () => ({ minLength: 1 })) }, letters(600_000)],
+  ['2 000 checks of a long text', { allOf: list(2_000, () => ({ minLength: 1 })) }, letters(600_000)],
   [
-    '2 000 times all names',
+    '2 000 checks of all names',
     { allOf: list(2_000, () => ({ minProperties: 1, propertyNames: { minLength: 1 } })) },
     MEMBERS,
   ],
@@ -151,7 +166,7 @@ const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
     list(20_000, () => 'x'),
   ],
   [
-    'everything looked at again and again',
+    'repeated checks of all members',
     {
       allOf: list(300, () => ({ additionalProperties: {}, unevaluatedProperties: false })),
       unevaluatedProperties: false,
@@ -159,7 +174,7 @@ const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
     MEMBERS,
   ],
   [
-    'a circle of references',
+    'a cycle of references',
     { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
     1,
   ],
@@ -177,7 +192,7 @@ const ATTACKS: readonly (readonly [string, JsonObject, JsonValue])[] = [
   ['many small repetitions', { allOf: list(500, (n) => ({ pattern: `(x{9}|y{${n}}){9}` })) }, letters(1_000)],
 ]
 
-/** Processor time of this process; of a few tries the least, because other programs disturb it. */
+/** The least processor time of several runs, because other programs disturb the measurement. */
 function leastCpuMs(tries: number, run: (nth: number) => void): number {
   const times = list(tries, (nth) => {
     const before = process.cpuUsage()
@@ -188,8 +203,8 @@ function leastCpuMs(tries: number, run: (nth: number) => void): number {
   return Math.min(...times)
 }
 
-describe('a definition that was made to hold the server', () => {
-  it.each(ATTACKS)('is let in, and a check of it ends: %s', (_attack, schema, value) => {
+describe('a definition that is built to block the server', () => {
+  it.each(ATTACKS)('is accepted, and a check with it ends: %s', (_attack, schema, value) => {
     const rss = process.memoryUsage.rss()
     const input: JsonObject = { type: 'object', properties: { value: schema }, ...definitionsOf(schema) }
     const tools: Tool[] = []
@@ -200,7 +215,7 @@ describe('a definition that was made to hold the server', () => {
     expect(process.memoryUsage.rss() - rss).toBeLessThan(200 * 2 ** 20)
   })
 
-  it('does no more when the upstream answers with the value itself', () => {
+  it('costs no more when the upstream returns the value', () => {
     const [, schema, value] = ATTACKS[0] ?? ['', {}, null]
     const tool = imported({}, schema)
     expect(leastCpuMs(5, () => expect(tool.checkOutput(value)).toHaveLength(1))).toBeLessThan(100)
@@ -210,7 +225,7 @@ describe('a definition that was made to hold the server', () => {
     ['50000 values', { enum: list(60_000, Number) }],
     ['200 levels', { const: nested(5_000) }],
     ['4000000 characters', { description: 'x'.repeat(5_000_000) }],
-  ])('is left out when it has more than %s', (most, schema) => {
+  ])('is refused if it has more than %s', (most, schema) => {
     const prepared = prepare({ type: 'object', properties: { value: schema } })
     expect(prepared.ok ? [] : prepared.findings.map(({ problem }) => problem)).toEqual([
       `The schema has more than ${most}.`,

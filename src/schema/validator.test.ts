@@ -7,7 +7,7 @@ function messagesOf(schema: JsonObject, value: JsonValue): string[] {
   return createSchemaValidator(schema)(value).map(({ pointer, message }) => `${pointer} ${message}`)
 }
 
-/** Fails at the last place it looks. */
+/** Fails at the last value that is checked. */
 const NODE: JsonObject = {
   type: 'object',
   properties: { a: { $ref: '#/$defs/node' } },
@@ -27,12 +27,12 @@ function doubling(keyword: 'allOf' | 'anyOf'): JsonObject {
 }
 
 describe('createSchemaValidator', () => {
-  it('gives one shared empty list for every value that fits', () => {
+  it('returns one shared empty list for every valid value', () => {
     expect(createSchemaValidator({ type: 'number' })(1)).toBe(NO_ISSUES)
     expect(createSchemaValidator({})({ any: 'thing' })).toBe(NO_ISSUES)
   })
 
-  it('T-18: neither converts nor fills in, and `format` only describes', () => {
+  it('OTC/T-18: neither converts values nor adds defaults, and treats `format` as an annotation', () => {
     const schema = {
       type: 'object',
       properties: { n: { type: 'number', default: 1 }, s: { format: 'email' } },
@@ -43,7 +43,7 @@ describe('createSchemaValidator', () => {
     expect(messagesOf(schema, { n: '1' })).toEqual(['/n Must be a number'])
   })
 
-  it('T-18: undeclared parameters pass unless the schema is closed', () => {
+  it('OTC/T-18: accepts undeclared parameters unless the schema is closed', () => {
     const schema = { type: 'object', properties: { city: { type: 'string' } } }
     expect(messagesOf(schema, { more: 1 })).toEqual([])
     expect(messagesOf({ ...schema, additionalProperties: false }, { citty: 1 })).toEqual([
@@ -51,7 +51,7 @@ describe('createSchemaValidator', () => {
     ])
   })
 
-  it('reads nothing from a prototype: `toString`, `constructor` and `__proto__` are names', () => {
+  it('reads nothing from a prototype: `toString`, `constructor` and `__proto__` are ordinary names', () => {
     const required = ['toString', 'constructor', '__proto__']
     expect(messagesOf({ required }, {})).toEqual(required.map((name) => `/${name} Is required`))
     expect(messagesOf({ required }, JSON.parse('{"toString":1,"constructor":2,"__proto__":3}'))).toEqual([])
@@ -61,7 +61,7 @@ describe('createSchemaValidator', () => {
     ])
   })
 
-  it('cannot be made to run text of a schema', () => {
+  it('never runs text of a schema as code', () => {
     const evil = '"];globalThis.pwned=true;//\u2028\n`$' + '{globalThis.pwned=true}`'
     const schema = {
       properties: { [evil]: { enum: [evil], description: evil } },
@@ -73,7 +73,7 @@ describe('createSchemaValidator', () => {
     expect('pwned' in globalThis).toBe(false)
   })
 
-  it('tells only the first problem of a large value, and at most fifty of a small one', () => {
+  it('reports only the first problem of a large value, and at most fifty of a small one', () => {
     const schema = { items: { type: 'number' } }
     expect(
       messagesOf(
@@ -89,13 +89,13 @@ describe('createSchemaValidator', () => {
     ).toHaveLength(50)
   })
 
-  it('checks what stands beside `prefixItems` also for shorter lists', () => {
+  it('checks keywords beside `prefixItems` also for shorter lists', () => {
     expect(messagesOf({ prefixItems: [true, { type: 'string' }], contains: { const: 1 } }, [2])).toEqual([
       ' Must hold at least 1 of the items it asks for',
     ])
   })
 
-  it('checks patterns beside alternatives, and refuses what cannot be checked', () => {
+  it('checks patterns beside alternatives, and refuses patterns that cannot be checked', () => {
     const closed = { properties: { a: true }, additionalProperties: false }
     const pattern = { patternProperties: { '^[ab]$': true } }
     const entangled = {
@@ -109,19 +109,19 @@ describe('createSchemaValidator', () => {
     expect(messagesOf(unevaluated, { a: { c: null } })).toHaveLength(1)
   })
 
-  it('takes NaN and Infinity for no numbers', () => {
+  it('does not accept NaN and Infinity as numbers', () => {
     expect(messagesOf({ type: 'number' }, Number.NaN)).toEqual([' Must be a number'])
     expect(messagesOf({ type: 'number' }, Number.POSITIVE_INFINITY)).toEqual([' Must be a number'])
   })
 
-  it('keeps nothing of a value it refused', () => {
+  it('keeps no state between checks', () => {
     const validate = createSchemaValidator({ type: 'object', required: ['a'] })
     expect(validate({})).toHaveLength(1)
     expect(validate({ a: 1 })).toBe(NO_ISSUES)
     expect(validate({})).toHaveLength(1)
   })
 
-  it('gives a verdict also where the code Ajv makes for a quick one fails', () => {
+  it('returns a verdict also where the generated code of Ajv fails', () => {
     const schema = {
       if: { allOf: [false] },
       // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
@@ -136,15 +136,15 @@ describe('createSchemaValidator', () => {
   it.each<[string, JsonObject]>([
     ['in place', doubling('allOf')],
     ['as alternatives', doubling('anyOf')],
-    ['with every level of the value', { $ref: '#/$defs/node', $defs: { node: { anyOf: [NODE, NODE] } } }],
-    ['in a circle', { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }],
-  ])('ends a check whose schema somebody else wrote to never end: %s', (_how, schema) => {
+    ['at every level of the value', { $ref: '#/$defs/node', $defs: { node: { anyOf: [NODE, NODE] } } }],
+    ['in a cycle', { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }],
+  ])('ends the check of an imported schema that is built to never end: %s', (_title, schema) => {
     let deep: JsonValue = 1
     for (let level = 0; level < 60; level += 1) deep = { a: deep }
     expect(createSchemaValidator(schema, { untrusted: true })(deep)).toHaveLength(1)
   })
 
-  it('counts no step where there is no need: a long list of references is checked', () => {
+  it('checks a long list of references without reaching the step limit', () => {
     const schema = { type: 'array', items: { $ref: '#/$defs/n' }, $defs: { n: { type: 'number' } } }
     const validate = createSchemaValidator(schema, { untrusted: true })
     const many = Array.from({ length: 50_000 }, (_, index) => index)
@@ -156,14 +156,29 @@ describe('createSchemaValidator', () => {
 const PATTERNS = ['^[A-Z]{2}$', '^[0-9]{5}$', '^$', '', 'x', '^a+$', '^[0-9]+:[0-9]+$', '\\S', '/'] as const
 const TEXTS = ['DE', '10115', '', 'x', 'aaa', '1234:5678', ' ', '/v1', 'FR'] as const
 
-/** Names that a library could take for something else: text of a pointer, of an address, of its own code. */
-const ODD_NAMES = ['a/b', 'a~b', 'a~1b', 'a%b', 'a%20b', 'a b', 'a', 'A', 'é', '#', '"', 'toString', '0', '']
+/** Names that a library could mistake for part of a pointer, of a URL or of its generated code. */
+const AMBIGUOUS_NAMES = [
+  'a/b',
+  'a~b',
+  'a~1b',
+  'a%b',
+  'a%20b',
+  'a b',
+  'a',
+  'A',
+  'é',
+  '#',
+  '"',
+  'toString',
+  '0',
+  '',
+]
 
 describe.each([
-  ['our own', false],
-  ["somebody else's", true],
-])('in a schema of %s making', (_whose, untrusted) => {
-  it('every pattern is checked by itself, on members and on names', () => {
+  ['an authored schema', false],
+  ['an imported schema', true],
+])('in %s', (_origin, untrusted) => {
+  it('every pattern is checked separately, on members and on names', () => {
     const patterns = fc.array(fc.constantFrom(...PATTERNS), { minLength: 1, maxLength: 5 })
     const texts = fc.array(fc.constantFrom(...TEXTS), { minLength: 5, maxLength: 5 })
     fc.assert(
@@ -202,7 +217,7 @@ describe.each([
     )
   })
 
-  it('a country and a zip code are not mistaken for each other', () => {
+  it('patterns of a country and of a zip code are not confused', () => {
     const schema: JsonObject = {
       properties: { country: { pattern: '^[A-Z]{2}$' }, zip: { pattern: '^[0-9]{5}$' } },
     }
@@ -211,22 +226,22 @@ describe.each([
     expect(validate({ country: 'DE', zip: 'FR' })).toHaveLength(1)
   })
 
-  it('definitions with look-alike names stay apart', () => {
-    const $defs = Object.fromEntries(ODD_NAMES.map((name, index) => [name, { const: index }]))
+  it('definitions with similar names are distinct', () => {
+    const $defs = Object.fromEntries(AMBIGUOUS_NAMES.map((name, index) => [name, { const: index }]))
     const properties = Object.fromEntries(
-      ODD_NAMES.map((name) => [
+      AMBIGUOUS_NAMES.map((name) => [
         name,
         { $ref: `#/$defs/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}` },
       ]),
     )
     const validate = createSchemaValidator({ properties, $defs }, { untrusted })
-    for (const [index, name] of ODD_NAMES.entries()) {
+    for (const [index, name] of AMBIGUOUS_NAMES.entries()) {
       expect([name, validate({ [name]: index })]).toEqual([name, []])
       expect([name, validate({ [name]: index + 1 }).length]).toEqual([name, 1])
     }
   })
 
-  it('values that only look alike stay apart', () => {
+  it('similar values are distinct', () => {
     const looks: JsonValue[] = [
       1,
       '1',
