@@ -1,6 +1,6 @@
 /**
  * Who may use the admin API: the start token, which opens every tenant, and credentials with a scope, each in its own tenant. The
- * composition makes one `OperatorAccess` for a server and hands it to all admin routes; a refusal is written to the audit stream.
+ * composition root creates one `OperatorAccess` for a server and passes it to all admin routes; a refusal is written to the audit stream.
  */
 
 import type { ServerScope } from '#admin-api/operation'
@@ -25,11 +25,11 @@ interface OperatorAccessOptions {
 /** The start token opens these routes and nothing else; a request from loopback needs a credential too. */
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
-  /** For what callers may see too: where callers need no credential, none is needed here. */
+  /** For routes that callers may use too: no credential is needed if callers need none. */
   admit(headers: RequestHeaders): Promise<Principal>
   /** Throws `not_authorized`, and writes it to the audit stream. */
   requireScope(principal: Principal, scope: ServerScope): void
-  /** Decides what is shown; a missing scope is no refusal, so it is not audited. */
+  /** For choosing what to show; a missing scope is not a refusal, so it is not audited. */
   hasScope(principal: Principal, scope: ServerScope): boolean
   /** Audits a refusal that was found after the scope was checked. */
   noteDenied(principal: Principal, scope: ServerScope): void
@@ -42,7 +42,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
   const admit = async (headers: RequestHeaders): Promise<Principal> => {
     const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
     if (bearer === undefined || !startToken.matches(bearer)) return await authenticator.authenticate(headers)
-    // One bad credential is 401, whatever is sent beside it (OTC/T-28).
+    // One invalid credential is a 401, even beside a valid one (OTC/T-28).
     const { authorization: _startToken, ...others } = headers
     if (API_KEY_HEADERS.some((name) => others[name] !== undefined)) await authenticator.authenticate(others)
     return OPERATOR
@@ -67,7 +67,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
   }
 }
 
-/** Access for the person who opened the store with its key: everything, under their name on this machine. */
+/** Full access for the local user who opened the store with its key, under their name on this machine. */
 export function createLocalAccess(id: string): OperatorAccess {
   const operator = createOperator(id)
   return {
@@ -81,7 +81,7 @@ export function createLocalAccess(id: string): OperatorAccess {
 
 const OPERATORS = new WeakSet<Principal>()
 
-/** The person at this machine (rule 29), who holds the start token: sees every tenant, and only admin routes know this principal. */
+/** The holder of the start token (rule 29), who sees every tenant. Only admin routes know this principal. */
 export const OPERATOR = createOperator('operator')
 
 function createOperator(id: string): Principal {
@@ -104,7 +104,7 @@ export function approverOf(principal: Principal): Approver {
   return { id: principal.id, tenant: tenantWithin(principal), scopes: principal.scopes }
 }
 
-/** For what belongs to the whole server: a credential of one tenant may not decide about the tools of the others. */
+/** For resources of the whole server: a credential of one tenant may not decide about the tools of others. */
 export function requireDefaultTenant(
   principal: Principal,
   scope: ServerScope,
@@ -115,7 +115,7 @@ export function requireDefaultTenant(
   throw fault('not_authorized', 'This concerns the whole server, and this credential is for one tenant.')
 }
 
-/** Lets the start token open those routes of protocols that are for operators too. */
+/** Lets the start token open protocol routes that operators use too. */
 export function openToOperators(
   routes: readonly HttpRoute[],
   { authenticate }: Pick<OperatorAccess, 'authenticate'>,

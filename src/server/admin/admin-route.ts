@@ -1,6 +1,6 @@
 /**
- * Makes routes of the operations in `src/admin-api`: a route checks the scope, reads query and body as the operation declares them,
- * and answers what it declares. Every file of this folder serves its routes through it. No cache keeps an answer, and a request
+ * Creates routes for the operations in `src/admin-api`: a route checks the scope, reads query and body as the operation declares them,
+ * and returns the declared answer. Every file of this folder serves its routes through it. No cache keeps an answer, and a request
  * that cannot be read is a 400 that names the member.
  */
 import type { z } from 'zod'
@@ -35,7 +35,7 @@ export function serveOperation<Query extends z.ZodType, Body extends z.ZodType, 
   )
 }
 
-/** For answers that are streams, or that are prepared as text. */
+/** For answers that are streams or prepared text. */
 export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
   access: OperatorAccess,
   operation: Operation<Query, Body>,
@@ -58,7 +58,7 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
       try {
         return unstored(await handle({ principal, id, query, body, http }))
       } catch (error) {
-        // A refusal that only the work behind the scope could find is audited too.
+        // A refusal that the handler finds after the scope check is audited too.
         if (scope !== undefined && isToolError(error) && error.code === 'not_authorized')
           access.noteDenied(principal, scope)
         throw error
@@ -67,7 +67,7 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
   }
 }
 
-/** An empty parameter is an absent one; of several with one name the first counts. */
+/** An empty parameter counts as absent; of several with one name the first is used. */
 function queryMembers(query: URLSearchParams): Readonly<Record<string, string>> {
   return Object.fromEntries([...query].filter(([, value]) => value !== '').reverse())
 }
@@ -82,7 +82,7 @@ function parse<Schema extends z.ZodType>(
   return readAs(schema, isDeclared ? value : undefined, whole)
 }
 
-/** Reads a value; throws a 400 that names the first member that is wrong. */
+/** Reads a value; throws a 400 that names the first invalid member. */
 export function readAs<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -95,26 +95,24 @@ export function readAs<Schema extends z.ZodType>(
   throw badRequest(`${where}: ${issue?.message ?? 'is not as expected.'}`)
 }
 
-/** Answers are for one reader at one time. */
+/** Answers depend on the reader and the time. */
 export const NO_STORE = { 'cache-control': 'no-store' }
 
 function unstored(reply: HttpReply): HttpReply {
   return { ...reply, headers: { ...NO_STORE, ...reply.headers } }
 }
 
-/** No store keeps such a text, so it is refused before anything is done. Bodies are at most 100 levels deep. */
+/** No store can keep text with NUL, so it is refused first. Bodies are at most 100 levels deep. */
 function hasNul(value: JsonValue | undefined): boolean {
   if (typeof value === 'string') return value.includes('\0')
   if (typeof value !== 'object' || value === null) return false
   return Object.entries(value).some(([name, member]) => name.includes('\0') || hasNul(member))
 }
 
-/** A request that an operation cannot use. */
 export function badRequest(message: string): ToolError {
   return fault('request_invalid', message)
 }
 
-/** A time of an answer. */
 export function timeOf(atMs: number): string
 export function timeOf(atMs: number | undefined): string | null
 export function timeOf(atMs: number | undefined): string | null {

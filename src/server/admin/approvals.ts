@@ -1,6 +1,7 @@
 /**
- * Approvals over HTTP: approvers list, look, decide, and make links. Every route needs a credential, on loopback too (rule 29); who may
- * decide about what is up to `Approvals`. The embedded gateway, the pages and the webhooks share the rendering and the refusals.
+ * Approvals over HTTP: approvers list, inspect and decide them, and create links. Every route needs a credential, on loopback too (rule
+ * 29); who may decide about what is up to `Approvals`. The embedded gateway, the pages and the webhooks share the rendering and the
+ * refusals.
  */
 import {
   APPROVE_CALL,

@@ -1,7 +1,7 @@
 /**
  * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. Filters are those of the list, and
- * `Last-Event-ID` continues where a reader stopped, on any server of the store. First comes `ready`, then `calls`; `end` says why there
- * is no more. A stream ends when its credential does.
+ * `Last-Event-ID` continues where a reader stopped, on any server of the store. The first event is `ready`, followed by `calls`; `end`
+ * has the reason why there is no more. A stream ends when its credential does.
  */
 import { FOLLOW_ALL_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
 import type { RequestHeaders } from '#auth/authenticator'
@@ -17,15 +17,15 @@ import type { CallFeed, CallReader, ChangedCall, FeedPage } from './call-feed.ts
 import { type BaseOf, toCallFilter } from './call-filter.ts'
 import { renderGlance } from './calls.ts'
 
-/** How often a quiet stream sends a sign of life, and how often the credential of its reader is checked again. */
-const LOOK_MS = 2_000
+/** Interval of heartbeats on a quiet stream, and of checks of the reader's credential. */
+const CHECK_MS = 2_000
 
 interface CallEventsOptions {
   readonly feed: CallFeed
   readonly clock: Clock
-  /** Counts a request that is held open; throws if there are too many. */
+  /** Counts an open request; throws if there are too many. */
   enter?(principal: Principal): Release
-  /** The headers of a browser with the credential of its session, as it is now. */
+  /** The headers of a browser with the current credential of its session. */
   present?(headers: RequestHeaders): Promise<RequestHeaders>
   readonly baseOf?: BaseOf
 }
@@ -53,7 +53,7 @@ export function createCallEventRoutes(
       const leave = enter(principal)
       try {
         const reader = await feed.open(filter, http.headers['last-event-id'] ?? after)
-        const refused = async () => await whyRefused(access, principal, () => present(http.headers))
+        const refused = async () => await refusalOf(access, principal, () => present(http.headers))
         return { ...reply, body: (ended) => frames({ reader, leave, refused, ended, clock }) }
       } catch (error) {
         leave()
@@ -63,8 +63,8 @@ export function createCallEventRoutes(
   ]
 }
 
-/** Why a new request of the reader would be refused: its key was revoked, its session ended, or its scopes changed. */
-async function whyRefused(
+/** The error that a new request of the reader would get: its key was revoked, its session ended, or its scopes changed. */
+async function refusalOf(
   access: OperatorAccess,
   principal: Principal,
   present: () => Promise<RequestHeaders>,
@@ -94,16 +94,16 @@ interface Following {
 async function* frames({ reader, leave, refused, ended, clock }: Following): AsyncGenerator<string> {
   try {
     yield frame('ready', `{"missed":${reader.hasMissed}}`, reader.cursor)
-    let lookedAtMs = clock.monotonicMs()
+    let checkedAtMs = clock.monotonicMs()
     while (!ended.aborted) {
-      const page = await reader.take(LOOK_MS, ended)
-      if (clock.monotonicMs() - lookedAtMs >= LOOK_MS) {
+      const page = await reader.take(CHECK_MS, ended)
+      if (clock.monotonicMs() - checkedAtMs >= CHECK_MS) {
         const refusal = await refused()
         if (refusal !== undefined) {
           yield endFrame(refusal)
           return
         }
-        lookedAtMs = clock.monotonicMs()
+        checkedAtMs = clock.monotonicMs()
       }
       if (page.changed.length + page.left.length > 0) yield pageFrame(page)
       else if (reader.ended !== undefined) {
@@ -130,7 +130,7 @@ function frame(event: string, data: string, id?: string): string {
   return `${idLine(id)}event: ${event}\ndata: ${data}\n\n`
 }
 
-/** Sent on quiet streams too, so that a reader that comes back does not read the changes of others again. */
+/** Sent on quiet streams too, so that a reconnecting reader does not read changes of others again. */
 function idLine(id: string | undefined): string {
   return id === undefined ? '' : `id: ${id}\n`
 }
@@ -139,7 +139,7 @@ function renderChange({ call, events, code, by }: ChangedCall): RenderedChange {
   return { ...renderGlance(call), ...defined({ by }), error_code: code ?? null, events }
 }
 
-/** All readers get the same text, which is made once. */
+/** All readers get the same text, which is rendered once. */
 const texts = new WeakMap<ChangedCall, string>()
 
 function textOf(change: ChangedCall): string {

@@ -1,6 +1,6 @@
 /**
  * Calls as they change, for any number of readers at the cost of one. The feed keeps one position in each chain of the journal (rule 16),
- * polls for all readers together, and stops polling while there are none; so every server of a store sees what all of them do. A reader
+ * polls for all readers together, and stops polling while there are none; so every server of a store sees the changes of all. A reader
  * gets a call as it is when it is read, so that several changes of one call are one entry. The stream of calls is its only user.
  */
 import type { Clock } from '#kernel/base/clock'
@@ -13,25 +13,25 @@ import type { Store } from '#store/collet-store'
 /** How often the journal is polled. Changes in between are sent together, so that many calls cost little more than one. */
 const POLL_MS = 250
 const GROUPS_AT_ONCE = 500
-/** Commits that a reader who comes back gets; a reader that missed more lists calls again. */
+/** Commits that a reconnecting reader gets; a reader that missed more lists calls again. */
 const MAX_MISSED = 2_000
 /** Changed calls that are kept for a slow reader. */
 const MAX_WAITING = 2_000
 
 export interface ChangedCall {
   readonly call: CallGlance
-  /** What happened to it since the last page. */
+  /** Events of the call since the last page. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
-  /** The operator who ran it under the principal's name; absent also if these events do not name one. */
+  /** The operator who made the call in the principal's name; absent also if these events name no operator. */
   readonly by?: string
 }
 
 export interface FeedPage {
   readonly changed: readonly ChangedCall[]
-  /** Records of calls that matched the filter before, and no longer do. */
+  /** Records of calls that no longer match the filter. */
   readonly left: readonly string[]
-  /** Where a reader that comes back continues, on any server of the store; absent with too many writers. */
+  /** Position for a reconnecting reader, valid on any server of the store; absent with too many writers. */
   readonly cursor: string | undefined
 }
 
@@ -52,11 +52,11 @@ export class CallFeed {
     this.#options = options
   }
 
-  /** Starts with changes from now on, or after the cursor of a reader that comes back. */
+  /** Starts with changes from now on, or after the cursor of a reconnecting reader. */
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
     if (this.#isClosed) throw closing()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
-    // Before the first poll, so that no change falls between those it missed and those that come.
+    // Before the first poll, so that no change is lost between the missed ones and the next ones.
     this.#readers.add(reader)
     try {
       this.#started ??= this.#start()
@@ -111,7 +111,7 @@ export class CallFeed {
     for (const reader of this.#readers) reader.push(changes, cursor)
   }
 
-  /** Advances the positions, and adds writers that are new. */
+  /** Advances the positions, and adds new writers. */
   async #advance(groups: readonly JournalGroup[]): Promise<void> {
     if (groups.some(({ writer }) => !this.#chains.has(writer))) {
       for (const chain of await this.#options.store.journalChains()) {
@@ -195,7 +195,7 @@ export class CallReader {
   readonly #onLeave: () => void
   readonly #changed = new Map<string, ChangedCall>()
   readonly #left = new Set<string>()
-  /** Pushes that arrive before the older changes that it missed. */
+  /** Pushes that arrive before the missed older changes. */
   #early: (() => void)[] | undefined = []
   #cursor: string | undefined
   #hasMissed = false
@@ -208,7 +208,7 @@ export class CallReader {
     this.#onLeave = onLeave
   }
 
-  /** Whether there were changes since its cursor that it does not get. */
+  /** Whether the reader does not get some changes since its cursor. */
   get hasMissed(): boolean {
     return this.#hasMissed
   }
@@ -304,7 +304,7 @@ function isTenantOf({ tenant }: FollowedCalls, other: string): boolean {
 
 type CallChange = Extract<JournalEvent, { readonly record: string; readonly attempt: number }>
 
-/** Events that name a call but do not change it: someone read it, or a limit refused a request. */
+/** Events that name a call but do not change it: a read of its contents, or a refusal by a limit. */
 const UNCHANGED: ReadonlySet<JournalEvent['type']> = new Set(['call.shown', 'call.refused'])
 
 function isChange(event: JournalEvent): event is CallChange {
@@ -355,7 +355,7 @@ const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
 
 /**
  * The number of the newest chain, and the position in each chain that may still grow. Writers are numbered in the order in which they
- * begin, so that a chain which a cursor does not name had ended, or began later.
+ * begin, so a chain that a cursor does not name had ended, or began later.
  */
 function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined {
   const all = [...chains.values()]
@@ -365,7 +365,7 @@ function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined
   return [newest, ...open.map(({ no, group }) => `${no}-${group}`)].join('.')
 }
 
-/** `undefined` for a text that is not a cursor of this store. */
+/** `undefined` if the text is not a cursor of this store. */
 function positionsOf(
   cursor: string,
   chains: readonly JournalChain[],

@@ -1,5 +1,5 @@
 /**
- * Reads which calls a request is about: lists, counts, streams and rejected requests take one filter with the same names everywhere, and
+ * Reads the filter of a request for calls: lists, counts, streams and rejected requests use one filter with the same names, and
  * the command line has them as options.
  */
 import type { CallFilterQuery } from '#admin-api/calls'
@@ -7,20 +7,20 @@ import { CALL_STATES, type CallState } from '#kernel/call/call'
 import type { CallFilter } from '#store/call-filter'
 import { badRequest } from './admin-route.ts'
 
-/** The states in which a call did not do what was asked. */
+/** The states of calls that went wrong. */
 export const ERRORS: readonly CallState[] = ['failed', 'released', 'ambiguous']
 
-/** Names requests that were rejected. No call has this state: they are counted, not recorded (`rejections.ts`). */
+/** Selects rejected requests. No call has this state, because they are counted, not recorded (`rejections.ts`). */
 export const REJECTED = 'rejected'
 
-/** Words of `state`: each state, `error` for all that went wrong, and `rejected`. */
+/** Values of `state`: each state, `error` for all in `ERRORS`, and `rejected`. */
 export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
   ...CALL_STATES.map((state): [string, readonly CallState[]] => [state, [state]]),
   ['error', ERRORS],
   [REJECTED, []],
 ])
 
-/** Finds `Toolkit.Name` of the tool with this name: calls are kept by it, whatever else a tool is called. */
+/** Returns `Toolkit.Name` of the tool with this name in any protocol; calls are recorded under it. */
 export type BaseOf = (name: string) => string | undefined
 
 export function toCallFilter(
@@ -40,7 +40,7 @@ export function toCallFilter(
   }
 }
 
-/** Several are separated by commas. */
+/** States are separated by commas. */
 function readStates(text: string | undefined): readonly CallState[] | undefined {
   if (text === undefined) return undefined
   const states = text.split(',').flatMap((word) => {

@@ -1,6 +1,6 @@
 /**
  * Recorded calls over HTTP: listed, counted, shown and settled, for the start token everywhere, for scopes in their own tenant.
- * `admin:calls` shows what happened, `calls:read` input and outcome too, which is journaled first; `calls:settle` settles.
+ * `admin:calls` shows events, `calls:read` also input and outcome, which is journaled first; `calls:settle` settles.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
@@ -89,7 +89,7 @@ export function createCallRoutes(
       const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
       if (sinceMs >= untilMs) throw badRequest('since: expected a time before `until`.')
       const bucketMs = roundSpan((untilMs - sinceMs) / buckets)
-      // Aligned, so that a call stays in its bucket however often the same span is asked for.
+      // Aligned, so that a call stays in its bucket when the same span is requested again.
       const originMs = Math.floor(sinceMs / bucketMs) * bucketMs
       const asked = { ...filter, tenant, sinceMs, bucketMs, originMs }
       const tally = await tallyAll(calls, asked)
@@ -155,7 +155,7 @@ const ROUND_SPANS_MS = [
   ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR_MS),
 ]
 
-/** Returns the smallest round span of at least so many milliseconds: seconds, minutes or hours that divide a day, or whole days. */
+/** Returns the smallest round span of at least `minMs`: seconds, minutes or hours that divide a day, or days. */
 function roundSpan(minMs: number): number {
   return ROUND_SPANS_MS.find((spanMs) => spanMs >= minMs) ?? Math.ceil(minMs / DAY_MS) * DAY_MS
 }
@@ -164,7 +164,7 @@ const DEFAULT_SPAN_MS = 30 * 60_000
 /** A page has some ten thousand calls. The older calls of a longer time are left out, and `whole` is false. */
 const MAX_PAGES = 200
 
-/** Counts calls by state, in all and by part of the time. */
+/** Counts calls by state, in total and per bucket. */
 async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
   const parts = new Map<number, Partial<Record<CallState, number>>>()
@@ -199,7 +199,7 @@ function notFound(): ToolError {
   )
 }
 
-/** Only the next server, which recovers it, can tell a call whose server died from a running one (rule 8). */
+/** Only the next server, during recovery, can distinguish a call of a dead server from a running one (rule 8). */
 async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
   if (call?.state !== 'running')
     return httpFault(
@@ -220,7 +220,7 @@ const SETTLED_AS_FAILED: CallError = {
   canRetry: false,
 }
 
-/** What lists and the stream of changes both show of a call. */
+/** The members of a call that lists and the stream of changes share. */
 export function renderGlance(call: CallGlance): Omit<ChangedCall, 'by' | 'events' | 'error_code'> {
   const { record, tenant, principal, tool, state, attempt, createdAtMs, finishedAtMs } = call
   return {
@@ -252,12 +252,12 @@ function renderCall(call: CallRecord): ListedCall {
 interface CallFacts {
   readonly call: CallRecord
   readonly steps: readonly CallRecord[]
-  /** Of the call and of its steps, by record. */
+  /** Events of the call and of its steps, by record. */
   readonly timelines: Timelines
   readonly journal: readonly JournalGroup[]
-  /** The newest approval of the call; absent for those who may not see approvals. */
+  /** The newest approval of the call; absent for readers who may not see approvals. */
   readonly approval?: ApprovalRecord | undefined
-  /** `hidden`: the reader lacks the scope. `unasked`: the reader has it, and did not ask. */
+  /** `hidden`: the reader lacks the scope. `unasked`: the reader has it, but did not request contents. */
   readonly input: CallInput | 'hidden' | 'unasked'
 }
 
@@ -288,7 +288,7 @@ function renderDetails({ call, steps, timelines, journal, approval, input }: Cal
   }
 }
 
-/** Whether input and outcome are shown, and why not. */
+/** Whether input and outcome are shown, or why not. */
 function contentsOf({ expired }: CallRecord, input: CallFacts['input']): CallDetails['contents'] {
   if (input === 'hidden' || (input === 'unasked' && !expired)) return input
   return typeof input === 'string' || expired ? 'gone' : 'shown'
@@ -308,7 +308,7 @@ function renderOutcome(outcome: Outcome): CallOutcome {
   }
 }
 
-/** Members of an event that only repeat which call it is about and where it stands. */
+/** Members of an event that only repeat its call and its position. */
 const KNOWN: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
 
 function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly TimelineEntry[] {
@@ -321,12 +321,12 @@ function renderEvent(event: RunEvent): TimelineEntry {
 }
 
 const EVENTS_AT_ONCE = 1_000
-/** A run may hold the events of very many calls. */
+/** A run may have the events of very many calls. */
 const MAX_EVENTS = 10_000
 
 type Timelines = ReadonlyMap<string, readonly RunEvent[]>
 
-/** Reads the events of a call and its steps from its run. A call without a run, or beyond its first events, gets those that its record implies. */
+/** Reads the events of a call and its steps from its run. A call without a run, or beyond its first events, gets the events that its record implies. */
 async function timelinesOf(
   store: Pick<Store, 'readRun'>,
   call: CallRecord,

@@ -1,6 +1,6 @@
 /**
- * Checks what a new key is given: that it exists, that it opens something, and that its giver holds it too. Keys over HTTP and the check of
- * a config (`idle-names.ts`, `collet check`) use the same rules.
+ * Checks the grants of a new key: that they exist, that they open something, and that the granting principal has them too. Keys over
+ * HTTP and the check of a config (`idle-names.ts`, `collet check`) use the same rules.
  */
 import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'
@@ -24,9 +24,9 @@ import type { KeyGrant } from '#store/keys'
 export interface KnownGrants extends Selectable {
   readonly tools: readonly KnownTool[]
   readonly roles: RoleTable
-  /** Scopes besides those of tools and of the server's own routes. */
+  /** Scopes other than those of tools and of the server's own routes. */
   readonly scopes: readonly string[]
-  /** Whether a tool of this name may come from a source whose tools are not all known here. */
+  /** Whether a source whose tools are not all known may have a tool of this name. */
   mayComeLater(name: string): boolean
 }
 
@@ -59,7 +59,7 @@ export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants):
 /** An entry of an allow-list that selects tools, none of which the key may call. */
 interface ClosedEntry {
   readonly text: string
-  /** The scopes that the key lacks, for the tool that lacks fewest. */
+  /** The scopes that the key lacks for the tool with the fewest missing scopes. */
   readonly scopes: readonly string[]
 }
 
@@ -112,7 +112,7 @@ export function unusedScope(
   return [`Nothing here asks for the scope "${scope}".${didYouMean(scope, asked)}`]
 }
 
-/** Throws if a grant has more than its giver holds. */
+/** Throws if a grant exceeds the rights of the granting principal. */
 export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGrants | undefined): void {
   const scopes = grantedScopes(known?.roles ?? NO_ROLES, grant)
   const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
@@ -124,7 +124,7 @@ export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGran
   }
 }
 
-/** Whether held entries open everything that `text` does. A pattern, which later tools may match too, has to be held literally. */
+/** Whether `held` opens everything that `text` opens. A pattern must be held literally, because later tools may match it too. */
 function isAmong(
   text: string,
   held: readonly string[],

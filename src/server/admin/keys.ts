@@ -1,6 +1,7 @@
 /**
- * API keys of the store: listed, created, rotated and revoked, and principals ended. The server and `collet keys` serve the same routes.
- * A credential gives and takes only what it holds itself, in its own tenant (rule 3); the operator may do everything in every tenant.
+ * API keys of the store: listed, created, rotated and revoked, and principals ended. The server and `collet keys` serve the same
+ * routes. A credential grants and revokes only rights that it has itself, in its own tenant (rule 3); the operator may do everything in
+ * every tenant.
  */
 import { z } from 'zod'
 import {
@@ -35,16 +36,16 @@ const MAX_COUNTED = 1_000
 export interface KeyRoutesOptions {
   readonly store: Pick<Store, 'keys' | 'digest' | 'list'>
   readonly clock: Clock
-  /** `undefined`: without a configuration any name is accepted; one that the server does not know grants nothing (OWP-60). */
+  /** `undefined`: without a configuration any name is accepted; a name that the server does not know grants nothing (OWP-60). */
   readonly known: (() => KnownGrants) | undefined
-  /** The keys of the configuration, where it is known. They can be listed, and are changed only there. */
+  /** The keys of the configuration, if it is known. They are listed here, and changed only there. */
   configured?(): readonly Pick<
     ApiKeySettings,
     'id' | 'tenant' | 'scopes' | 'roles' | 'tools' | 'expiresAtMs'
   >[]
   /** Whether the configuration has keys of this principal; `undefined`: not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
-  /** Whether the configuration lets callers in without a credential; `undefined`: not known here. */
+  /** Whether the configuration accepts callers without a credential; `undefined`: not known here. */
   readonly isOpen: (() => boolean) | undefined
 }
 
@@ -55,7 +56,7 @@ export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAcces
   const checkHeld = (grant: KeyGrant, actor: Principal): void => {
     if (!isOperator(actor)) checkBounds(grant, actor, options.known?.())
   }
-  /** A credential cannot revoke keys that may do more than it may itself. */
+  /** A credential cannot revoke keys with more rights than its own. */
   const checkStrength = (grant: KeyGrant, actor: Principal): void => {
     try {
       checkHeld(grant, actor)
@@ -67,7 +68,7 @@ export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAcces
       )
     }
   }
-  /** Explains what the first key changes for those who called without one. */
+  /** Explains what the first key changes for callers without one. */
   const firstKeyText = async (atMs: number): Promise<string> => {
     const sinceMs = new Date(atMs).setUTCHours(0, 0, 0, 0)
     const { calls } = await store.list({ principal: ANONYMOUS.id, sinceMs, limit: MAX_COUNTED })
@@ -100,7 +101,7 @@ export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAcces
       const known = options.known?.()
       const warnings = known === undefined ? [] : checkGrant(grant, owner.tenant, known)
       checkHeld(grant, actor)
-      // A second key of a configured principal would open its calls and its vault to the one who makes it (rule 3).
+      // A second key of a configured principal would open its calls and its vault to the creator of that key (rule 3).
       if (options.isConfigured?.(owner) === true)
         throw badRequest(
           `The principal "${owner.name}" has its keys in the configuration. Choose another name.`,
@@ -121,7 +122,7 @@ export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAcces
       const { old_ends_in_seconds: seconds } = body
       const terms = readTerms(body, actor, atMs)
       const owner = { tenant: terms.tenant, name }
-      // A caller who gets a new key of a principal can do what the principal can.
+      // The holder of a new key has all rights of its principal.
       for (const key of await keys.keysOf(owner)) checkHeld(key, actor)
       const { key, ...made } = makeKey((text) => store.digest(text))
       const oldEndAtMs = seconds === undefined ? undefined : atMs + seconds * 1_000
@@ -141,7 +142,7 @@ export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAcces
     }),
     serveOperation(access, END_PRINCIPAL, async ({ principal: actor, id: name, query }) => {
       const owner = { tenant: tenantFor(query.tenant, actor), name }
-      // An end is for good, so it takes the rights of the principal (rule 3).
+      // Ending a principal is permanent, so it requires the rights of that principal (rule 3).
       for (const key of await keys.keysOf(owner)) checkStrength(key, actor)
       if (!(await keys.endPrincipal({ ...owner, by: actor.id, atMs: clock.nowMs() }))) throw noSuchPrincipal()
       return { tenant: owner.tenant, principal: name, ended: true }
@@ -193,7 +194,7 @@ function noSuchPrincipal(): ToolError {
   return httpFault(404, 'There is no principal with this name that has keys here.')
 }
 
-/** Rule 3. */
+/** Names of principals are never used again (rule 3). */
 function endedFault({ name }: KeyOwner): ToolError {
   return badRequest(
     `The principal "${name}" has been ended, and names are never used again. Choose another name.`,
@@ -219,7 +220,7 @@ interface KeyTerms {
   readonly expiresAtMs: number | undefined
 }
 
-/** Returns what is wrong with a request for a new key, as far as the request alone shows it. */
+/** Returns the problem of a request for a new key that can be found without a store. */
 export function newKeyProblem(body: unknown, nowMs: number): string | undefined {
   try {
     const wanted = readAs(CREATE_KEY.body(), body, 'The body')

@@ -1,6 +1,6 @@
 /**
- * Pinned definitions of imported tools over HTTP: listed, compared, accepted and rejected. Sources serve every tenant, so that the
- * operator of one tenant does not decide about them. A decision can name the hash that was looked at, and then no other change is decided.
+ * Pinned definitions of imported tools over HTTP: listed, compared, accepted and rejected. Sources serve every tenant, so the operator
+ * of one tenant does not decide about them. A decision can name the hash of the reviewed change, and then applies to no other change.
  */
 import {
   ACCEPT_PIN,
@@ -59,7 +59,7 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
   ]
 }
 
-/** Throws why nothing was decided, unless something was. */
+/** Throws the reason if nothing was decided. */
 function checkDecided(decided: PinDecided, tool: string): void {
   switch (decided) {
     case 'decided':

@@ -1,5 +1,5 @@
 /**
- * Puts the admin routes of a running server together: each noun gets its part of the services, and live settings as functions, because a
+ * Assembles the admin routes of a running server: each resource gets its part of the services, and live settings as functions, because a
  * reload replaces them. The composition root is the only user.
  */
 import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
@@ -43,9 +43,9 @@ interface AdminParts {
   publicUrl(): string
   consoleUrl(): string | undefined
   readonly canSignIn: boolean
-  /** Who calls without a credential; `undefined` where every caller needs one. */
+  /** The principal of callers without a credential; `undefined` if every caller needs one. */
   openCaller(): Principal | undefined
-  /** Called for every tool that was asked for and that the principal may not see. */
+  /** Called for every request for a tool that the principal may not see. */
   onUnknownTool(principal: Principal, name: string): void
 }
 
@@ -192,7 +192,7 @@ function adminRoutes(
   ]
 }
 
-/** OpenAPI 3.1 of every route below `/admin`; the protocols have documents of their own. */
+/** OpenAPI 3.1 of every route below `/admin`; the protocols have their own documents. */
 function documentRoute(): ServerRoute {
   let document: object | undefined
   return {
@@ -201,7 +201,7 @@ function documentRoute(): ServerRoute {
     access: 'open',
     body: 'never',
     handle: async () => {
-      // Loaded and made when it is asked for, so that servers start without it.
+      // Loaded and built at the first request, so that servers start without it.
       const { createAdminDocument } = await import('#admin-api/document')
       document ??= createAdminDocument(VERSION)
       return jsonReply(200, document, { 'cache-control': 'no-cache' })

@@ -36,7 +36,7 @@ interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
   readonly clock: Clock
-  /** Who calls without a credential; `undefined` where every caller needs one. `unknown`: the config is not known here. */
+  /** The principal of callers without a credential; `undefined` if every caller needs one; `unknown` without a config. */
   openCaller(): MaybePromise<OpenCaller>
 }
 
@@ -107,8 +107,8 @@ function renderCredential(facts: VaultFacts): StoredCredential {
 }
 
 /**
- * Removes a credential, then has its provider revoke it; `undefined` if there is none. The vault comes first: a provider that does not
- * answer must not keep a credential alive there.
+ * Removes a credential, then has its provider revoke it; `undefined` if there is none. The vault is changed first: a provider that does not
+ * answer must not keep a credential usable there.
  */
 async function removeCredential(
   { store, broker }: { readonly store: Pick<Store, 'vault'>; readonly broker: TokenBroker },
@@ -140,10 +140,10 @@ async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Pr
   }
 }
 
-/** A name without its kind is no principal (rule 3), so no caller could use a credential that is kept for it. */
+/** A name without its kind is not a principal (rule 3), so no caller could use a credential that is stored for it. */
 const PRINCIPAL = /^[a-z]+:./
 const NO_SUCH_PRINCIPAL = '`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".'
-/** Without a name the owner is the person at this machine, where callers need no credential (rule 28). */
+/** Without a name the owner is the local user, if callers need no credential (rule 28). */
 function readOwner(principal: string | undefined, openCaller: OpenCaller): string {
   const isLocal = openCaller !== 'unknown' && openCaller?.isLocal === true
   if (principal === undefined && isLocal) return ANONYMOUS.id
@@ -165,13 +165,13 @@ function readOwner(principal: string | undefined, openCaller: OpenCaller): strin
 }
 
 interface ProviderRoutesOptions {
-  /** Who calls without a credential; `undefined` where every caller needs one. */
+  /** The principal of callers without a credential; `undefined` if every caller needs one. */
   openCaller(): Principal | undefined
   readonly store: Pick<Store, 'vault' | 'openChallenge'>
   readonly broker: TokenBroker
   readonly clock: Clock
   publicUrl(): string
-  /** Of the config, by the name that tools know them by. */
+  /** The providers of the config, by the id that tools refer to. */
   providers(): OAuthSettings['providers']
   tools(): readonly Tool[]
 }
@@ -232,7 +232,7 @@ export function createProviderRoutes(
     }),
   ]
 
-  /** The principal that is connected: the one that is named, the sender, or for the operator the open caller of this machine. */
+  /** The principal that is connected: the named one, the sender, or for the operator the local caller without a credential. */
   function ownerOf(
     { principal: named }: NonNullable<BodyOf<typeof CONNECT_PROVIDER>>,
     sender: Principal,
@@ -266,7 +266,7 @@ function findProvider(id: string, providers: OAuthSettings['providers']): OAuthP
   throw httpFault(404, `There is no provider "${id}" in the config.${hint} Add it under oauth.providers.`)
 }
 
-/** Scopes that its tools need, if the config allows them. */
+/** Scopes of this provider that tools need and the config allows. */
 function scopesFor(id: string, { scopes }: OAuthProviderSettings, tools: readonly Tool[]): readonly string[] {
   const needed = new Set(tools.flatMap((tool) => needsOf(tool, id) ?? []))
   return [...needed].filter((scope) => scopes === undefined || scopes.includes(scope)).sort()

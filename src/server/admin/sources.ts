@@ -40,14 +40,14 @@ interface SourceRoutesOptions {
   readonly store: SourceStore
   readonly pins: Pick<PinStore, 'read'>
   readonly clock: Clock
-  /** Whether the configuration has this key: it wins, so the store's would never be used. */
+  /** Whether the configuration has this key: it takes precedence over the store. */
   isConfigured(key: string): boolean
-  /** What only a running server can do: look at sources, also at new ones. */
+  /** Operations of a running server only: probing and checking sources. */
   readonly looking?: SourceLooking
 }
 
 interface SourceLooking extends Pick<OpenSources, 'find' | 'openBeside'> {
-  /** Relative files and programs are looked for from here. */
+  /** Base of relative paths of files and programs. */
   folder(): string
   environment(): Readonly<Record<string, string | undefined>>
   /** Entries of MCP clients on this machine that do not lead to this server. */
@@ -165,7 +165,7 @@ export function createSourceRoutes(
     ]
   }
 
-  /** Names of its tools that are known, and whether its upstream was read by this process. */
+  /** Known names of the source's tools, and whether this process has read its upstream. */
   async function namesOf(key: string) {
     const { pins: seen } = await pins.read(key)
     const read = sources?.namesRead(key)
@@ -173,7 +173,7 @@ export function createSourceRoutes(
     return { native, tools: [], isRead: read !== undefined }
   }
 
-  /** A misspelled name in a change would guard nothing, or take the whole source offline. */
+  /** A misspelled name in a change would protect nothing, or take the source offline. */
   async function refuseUnknown(
     key: string,
     { changes, before, after }: { changes: JsonObject; before: JsonObject; after: SourceOptions },
@@ -214,7 +214,7 @@ const OF_UPSTREAM = ['type', 'command', 'args', 'cwd', 'file', 'document', 'base
 const QUERY_SECRET = /key|token|secret|password|auth|sig/i
 
 /**
- * Identifies an upstream. Of credentials only the names count, so that a renewed one does not make it another upstream; two accounts at
+ * Identifies an upstream. Only the names of credentials count, so that a renewed credential does not make it another upstream; two accounts at
  * one upstream are two sources only if an operator gives them two keys.
  */
 function upstreamOf(options: JsonObject): string {
@@ -248,7 +248,7 @@ function changedCredentials(before: JsonObject, after: JsonObject): readonly str
   return [...changed.map(([name]) => name), ...(before.url === after.url ? [] : ['url'])]
 }
 
-/** Changes objects member by member; `null` removes a member, and an object that is empty then goes too. */
+/** Changes objects member by member; `null` removes a member, and objects that become empty are removed too. */
 function changedOptions(before: JsonObject, changes: JsonObject): JsonObject {
   const merged = Object.entries(changes).map(([name, value]): [string, JsonValue] => {
     const old = before[name]
@@ -267,7 +267,7 @@ function readOptions(options: JsonObject): SourceOptions {
   throw badRequest(`"options" cannot be used: ${problems.join('; ')}`)
 }
 
-/** Shows of its options where it is and what is done with its tools; the rest may hold secrets. */
+/** Shows only the address and the settings of tools from the options; the rest may contain secrets. */
 function describeOptions(
   found: FoundOptions | undefined,
 ): Partial<Pick<Source, 'target' | 'configured' | 'settings'>> {
@@ -290,7 +290,7 @@ function describeOptions(
   }
 }
 
-/** Where a source is, without what may be a secret. */
+/** The address of a source without possible secrets. */
 function targetOf(options: SourceOptions): string | null {
   if ('url' in options && typeof options.url === 'string') return shownAddress(options.url)
   if ('file' in options && typeof options.file === 'string') return options.file

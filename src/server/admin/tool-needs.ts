@@ -1,5 +1,5 @@
 /**
- * What tools need besides their input (OAuth access, secrets, a user id, scopes), whether a caller has it, and how to provide it. The list
+ * The requirements of tools besides their input (OAuth access, secrets, a user id, scopes), whether a caller meets them, and how. The list
  * and the page of a tool use it. Values of credentials are never read.
  */
 import type { ToolDetails } from '#admin-api/tools'
@@ -15,15 +15,15 @@ import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
 import { isOperator } from './access.ts'
 
-/** One need. Equal needs of several tools are the same one. */
+/** One requirement. Tools with equal requirements share it. */
 export interface ToolNeed extends Pick<ListedRequirement, 'kind' | 'id' | 'scopes'> {
-  /** The tool is called for a user, so that the user's own credential counts (rule 24). */
+  /** Whether the tool is called for a user, whose own credential is then used (rule 24). */
   readonly ofUser: boolean
-  /** Whether the credential of the caller has to prove the user id. */
+  /** Whether the credential of the caller must prove the user id. */
   readonly isProven: boolean
 }
 
-/** `withScopes`: includes the scopes of its callers, for operators, who see tools without holding them. */
+/** `withScopes` includes required scopes, for operators, who see tools without holding their scopes. */
 export function toolNeeds(
   tool: Pick<Tool, 'requirements' | 'policy'>,
   { withScopes }: { readonly withScopes: boolean },
@@ -43,16 +43,16 @@ export function toolNeeds(
 
 const MAX_LISTED = 10_000
 
-/** The caller whose state a viewer sees: itself; for an operator, the open caller where callers need no credential. */
+/** The caller whose credentials a viewer sees: the viewer; for an operator, the caller without a credential if there is one. */
 export function callerSeenBy(viewer: Principal, openCaller: Principal | undefined): Principal {
   return isOperator(viewer) ? (openCaller ?? viewer) : viewer
 }
 
-/** What the vault has for one caller, which decides the needs that are met. */
+/** The credentials of one caller in the vault, which decide the needs that are met. */
 export class HeldCredentials {
   readonly caller: Principal
   readonly #own: readonly VaultFacts[]
-  /** Of the user that the credential itself names; `undefined` if each call names its user. */
+  /** Credentials of the user that the caller's credential names; `undefined` if each call names its user. */
   readonly #ofUser: readonly VaultFacts[] | undefined
   readonly #canHold: CanHold
 
@@ -68,7 +68,7 @@ export class HeldCredentials {
     this.#canHold = canHold
   }
 
-  /** The operator of a server with keys sees what any caller has, because a need that no caller meets is what matters to them. */
+  /** The operator of a server with keys sees the credentials of all callers, to find needs that no caller meets. */
   static async of(
     store: Pick<Store, 'vault' | 'digest'> | undefined,
     caller: Principal,

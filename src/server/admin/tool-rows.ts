@@ -1,6 +1,6 @@
 /**
- * Makes the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are made
- * once; what changes by itself (sources, credentials, held changes) is beside them in small tables.
+ * Makes the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are built
+ * once; facts that change independently (sources, credentials, held changes) are beside them in small tables.
  */
 import { type ApprovalRules, writtenFor } from '#kernel/approval/approvals'
 import { BoundedMap } from '#kernel/base/bounded-map'
@@ -37,17 +37,17 @@ interface ListingParts {
   /** Definitions that wait, or were rejected. */
   waiting?(): Promise<readonly PinView[]>
   readonly store?: Pick<Store, 'vault' | 'digest'> | undefined
-  /** Who calls without a credential; `undefined` where every caller needs one. */
+  /** The principal of callers without a credential; `undefined` if every caller needs one. */
   openCaller(): Principal | undefined
   /** Which scopes callers can hold. */
   scopeHolders(): Promise<CanHold>
 }
 
-/** The caller that asks, and what it may see. */
+/** The caller of a request, and what it may see. */
 export interface Viewer {
   readonly principal: Principal
   readonly catalog: Catalog
-  /** Whether it sees why a source is down, which is for operators. */
+  /** Whether the caller, as an operator, sees why a source is down. */
   readonly seesReasons: boolean
 }
 
@@ -81,7 +81,7 @@ export class ToolListings {
     this.#rows.set(catalog, kept)
     const known = kept.get(shown)
     if (known?.rules === rules) {
-      // Set on every use, so that the one dropped is the one unused for longest.
+      // Set on every use, so that the least recently used entry is dropped.
       kept.set(shown, known)
       return known.made
     }
@@ -144,7 +144,7 @@ export function listedChange({ state, waiting }: PinView): ListedChange | undefi
   }
 }
 
-/** Toolsets that a caller may see; a caller that was given some sees no others (rule 2). */
+/** Toolsets that a caller may see; a caller that is limited to some sees no others (rule 2). */
 export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): Toolsets {
   const given = [
     ...(tools ?? []).flatMap((text) =>
@@ -156,7 +156,7 @@ export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): To
   return new Map([...all].filter(([name]) => given.includes(name)))
 }
 
-/** Whether a rule decides which calls of the tool need approval, so that not all do. */
+/** Whether a rule decides for each call of the tool if it needs approval. */
 export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
   if (tool.policy.approval !== 'conditional') return false
   return when !== undefined || (whenPerTool.size > 0 && writtenFor(whenPerTool, tool).length > 0)
@@ -168,14 +168,14 @@ interface MadeRows {
 }
 
 interface Rows {
-  /** Distinguishes them from those that were made with other rules. */
+  /** Number of this version of the rows; rows for other rules have another. */
   readonly no: number
-  /** Joined with commas. */
+  /** JSON of the rows, joined with commas. */
   readonly json: string
   /** Ids of rows by the names of their pins. */
   readonly pins: ReadonlyMap<string, string>
   readonly toolkits: ReadonlySet<string>
-  /** In the order that rows point to. */
+  /** Rows refer to needs by index. */
   readonly needs: readonly ToolNeed[]
 }
 
@@ -253,7 +253,7 @@ function firstSentence(description: string): string {
     : `${sentence.slice(0, MAX_SENTENCE_LENGTH - 1).toWellFormed()}…`
 }
 
-/** Enough to find a tool by what it takes. */
+/** Maximum number of parameter names in a row, for search. */
 const MAX_FIELDS = 24
 
 function fieldsOf({ inputSchema: { properties } }: Tool): readonly string[] {

@@ -1,5 +1,5 @@
 /**
- * One tool as its page shows it: schemas, policy, needs, names in each protocol, pinned and seen definitions, and what models are given.
+ * One tool as its page shows it: schemas, policy, needs, names in each protocol, pinned and seen definitions, and its form for models.
  * The viewer decides what is shown of sources, pins and calls.
  */
 import type { ToolDetails } from '#admin-api/tools'
@@ -30,12 +30,12 @@ interface ToolContext {
   readonly toolsets: readonly string[]
   /** Local addresses that tools may reach, for operators. */
   readonly egressAllow: readonly string[] | undefined
-  /** Where it comes from, for an imported tool of a running server. */
+  /** The source of an imported tool of a running server. */
   readonly source?: SourceView | undefined
   readonly pin?: PinDiff | undefined
-  /** Whether the viewer may see what an upstream changed, and who accepted it. */
+  /** Whether the viewer may see changes of the upstream and who accepted them. */
   readonly seesPins: boolean
-  /** Its latest calls, for viewers that may see calls. */
+  /** The latest calls of the tool, for viewers that may see calls. */
   readonly calls?: readonly CallRecord[] | undefined
   obstacle: TokenBroker['obstacle']
 }
@@ -77,7 +77,7 @@ export function renderTool(tool: Tool, context: ToolContext): ToolDetails {
   }
 }
 
-/** Its name in each protocol. MCP and OpenTool list the newest version only; both accept the name of an older one too. */
+/** The name of the tool in each protocol. MCP and OpenTool list the newest version only; both accept the name of an older one too. */
 function namesOf(tool: Tool, isNewest: boolean): ToolDetails['names'] {
   const { id, name, catalogId, parts } = tool
   const { nameOf, skipped } = documentOf([tool], { title: 'tool', version: parts.version })
@@ -91,7 +91,7 @@ function namesOf(tool: Tool, isNewest: boolean): ToolDetails['names'] {
   }
 }
 
-/** Values that its author gave as examples of the whole input. */
+/** The author's examples of a complete input. */
 function examplesOf({ examples }: JsonObject): JsonArray {
   return Array.isArray(examples) ? examples : []
 }
@@ -158,7 +158,7 @@ function definitionsSeen(calls: readonly CallRecord[]): NonNullable<ToolDetails[
   })
 }
 
-/** What a model is given of the tool, in the format of each vendor, with the schema as MCP lists it. */
+/** The tool in the format of each model vendor, with the schema of its MCP listing. */
 function modelView(tool: Tool): ToolDetails['model'] {
   const mcp = toWireTool(tool, tool.name, NEW_REVISION)
   const { inputSchema, description } = mcp

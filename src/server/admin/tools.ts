@@ -51,7 +51,7 @@ import { shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
 import { renderTool } from './tool-view.ts'
 import { countUsage, isError, quantile, roundedMs } from './usage.ts'
 
-/** Without a store and sources the routes show what a config alone has. */
+/** Without a store and sources the routes show only the tools of the config. */
 interface ToolRoutesOptions {
   readonly registry: LiveRegistry
   readonly clock: Clock
@@ -65,13 +65,13 @@ interface ToolRoutesOptions {
   obstacle: TokenBroker['obstacle']
   /** Which scopes callers can hold. */
   scopeHolders(): Promise<CanHold>
-  /** Who calls without a credential; `undefined` where every caller needs one. */
+  /** The principal of callers without a credential; `undefined` if every caller needs one. */
   openCaller(): Principal | undefined
-  /** Called for every tool that was asked for and that the principal may not see (rule 30a). */
+  /** Called for every request for a tool that the principal may not see (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
 }
 
-/** The answer depends on the credential, so that shared caches must not keep it. */
+/** The answer depends on the credential, so shared caches must not keep it. */
 const PRIVATE = {
   'cache-control': 'private, no-cache',
   vary: 'accept-encoding, authorization, cookie, x-api-key',
@@ -106,7 +106,7 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
     throw fault('tool_not_found', notFound(name, catalog))
   }
   return [
-    // Every page of the console shows it, and the whole list may be long.
+    // Every page of the console shows the count, and the full list may be long.
     serveOperation(access, COUNT_TOOLS, async ({ principal, query }) => ({
       count: viewerOf(principal, query.toolset).catalog.bases().length,
     })),
@@ -127,7 +127,7 @@ export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAcc
   ]
 }
 
-/** Whether the caller may see what concerns the whole server. */
+/** Whether the caller may see facts about the whole server. */
 function hasServerScope(
   principal: Principal,
   scope: 'admin:sources' | 'admin:pins',
@@ -146,7 +146,7 @@ function notFound(name: string, catalog: Catalog): string {
   return `There is no tool "${name}" here.${didYouMean(name, catalog.bases()) || ' "collet tools" and GET /admin/tools list them.'}`
 }
 
-/** How many of its latest calls are read for the definitions that they ran on. */
+/** Number of latest calls that are read for the definitions that they ran on. */
 const MAX_CALLS_READ = 100
 
 async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, access: OperatorAccess) {
@@ -280,7 +280,7 @@ export function createToolsetRoutes(
   ]
 }
 
-/** `viewer`: whose limits apply; absent for the operator. */
+/** The limits of `viewer` apply; it is absent for the operator. */
 export function listToolsets(
   { toolsets, tools, roles }: ToolsetParts,
   holders: readonly ConfiguredKey[],

@@ -1,5 +1,5 @@
 /**
- * Who used what, and what is left of budgets: for the start token everywhere, for the scope `admin:calls` in its own tenant. Usage is
+ * Usage by caller and tool, and the rest of budgets: for the start token everywhere, for the scope `admin:calls` in its own tenant. Usage is
  * counted from recorded calls; the routes of tools count with the same functions.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -23,7 +23,7 @@ const MAX_PAGES = 200
 interface UsageRoutesOptions {
   readonly store: Pick<Store, 'usage' | 'openBudgets' | 'rejections'>
   readonly clock: Clock
-  /** What one run of a tool costs, by its full id; `undefined` for a tool that is no longer served. */
+  /** Cost of one run of a tool, by its full id; `undefined` for a tool that is no longer served. */
   costOf(tool: string): number | undefined
   /** The budgets of the configuration; `undefined` where none is known. */
   budgets(): readonly BudgetRule[] | undefined
@@ -57,7 +57,7 @@ export function createUsageRoutes(
   ]
 }
 
-/** Passes every row of a time to `add`; returns `false` if there are more calls than are counted. */
+/** Passes every row of a time span to `add`; returns `false` if there are more calls than are counted. */
 export async function countUsage(
   store: Pick<Store, 'usage'>,
   asked: Omit<UsageQuery, 'before'>,
@@ -75,7 +75,7 @@ export async function countUsage(
   return false
 }
 
-/** The milliseconds within which a share of the calls ended; durations come with the number of calls that took so long. */
+/** The milliseconds within which a share of the calls ended; `durations` are pairs of a duration and its number of calls. */
 export function quantile(durations: Iterable<readonly [number, number]>, share: number): number | null {
   const sorted = [...durations].sort(([left], [right]) => left - right)
   const wanted = share * sorted.reduce((total, [, calls]) => total + calls, 0)
@@ -87,12 +87,12 @@ export function quantile(durations: Iterable<readonly [number, number]>, share: 
   return null
 }
 
-/** Whether a caller would call it an error; a call that they withdrew is none. */
+/** Whether a call counts as an error; a withdrawn call does not. */
 export function isError({ state, isWithdrawn }: Pick<UsageRow, 'state' | 'isWithdrawn'>): boolean {
   return !isWithdrawn && ERRORS.includes(state)
 }
 
-/** Durations are counted rounded to two digits, which bounds how many different ones there are. */
+/** Rounds a duration to two digits, which bounds the number of distinct durations. */
 export function roundedMs(tookMs: number): number {
   return Number(Math.max(0, tookMs).toPrecision(2))
 }
@@ -107,7 +107,7 @@ interface UsedGroup {
   rejected: number
   milliseconds: number
   cost: number
-  /** How many calls took so many milliseconds, rounded to two digits. */
+  /** Number of calls by duration in milliseconds, rounded to two digits. */
   readonly durations: Map<number, number>
 }
 
@@ -157,7 +157,7 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
   }
 }
 
-/** The budgets that calls of a principal count against, with what each window allows. */
+/** The budgets that calls of a principal count against, with the limit of each window. */
 export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: readonly BudgetRule[]) {
   return budgetsFor(principal, rules).map(({ for: kind, windowMs, limit }) => ({
     for: kind,
@@ -170,7 +170,7 @@ export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: 
   }))
 }
 
-/** Budgets count in parts of a unit; so many of them make one. */
+/** Budgets count in fractions of a unit; returns how many make one unit. */
 function partsOf(unit: (typeof UNITS)[number]): number {
   if (unit === 'calls') return 1
   return unit === 'cost' ? COST_PARTS : 1_000
