@@ -20,7 +20,7 @@ export interface TestAuthorizationServer extends AsyncDisposable {
   readonly requests: readonly string[]
   /** The headers of every request so far, as JSON. */
   readonly headers: readonly string[]
-  /** Runs before each request is answered; `true` = it has answered. */
+  /** Runs before each request is answered; `true` means that it has sent the answer. */
   intercept: ((request: IncomingMessage, ...rest: Parameters<RequestListener>) => boolean) | undefined
   tokenRequests(): number
 }
@@ -41,7 +41,7 @@ export async function startAuthorizationServer(
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const issuer = `http://127.0.0.1:${port}`
-  // It says at length that it is set up for tests.
+  // The package prints long warnings about its test configuration.
   const said = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'info')].map((spy) =>
     spy.mockImplementation(() => {}),
   )

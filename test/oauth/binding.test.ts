@@ -15,7 +15,7 @@ import { openStage, type Stage } from './oauth-stage.ts'
 
 const JWT_SECRET = 'shared-secret-of-the-tests-0123456789abc'
 
-/** Changes the rows of a stage that is running. */
+/** Changes rows in the database of a running stage. */
 function execute({ settings }: Stage, sql: string): void {
   const database = new DatabaseSync(settings.store.slice('sqlite:'.length), { timeout: 5_000 })
   database.exec(sql)
@@ -64,7 +64,7 @@ describe('who may consent', () => {
     expect(stage.signIn?.requests).toEqual([])
   })
 
-  it('rule 3: callers without a key beyond this machine are asked for a token, and the reason is theirs', async () => {
+  it('rule 3: remote callers without a key get a challenge that explains that they have no vault', async () => {
     const auth = { apiKeys: [], jwt: undefined }
     const server = { ...testSettings().server, publicUrl: 'https://tools.example.com' }
     await using stage = await openStage({ signIn: true, changes: { auth, server } })
@@ -77,7 +77,7 @@ describe('who may consent', () => {
   })
 })
 
-describe('tickets that are over', () => {
+describe('expired tickets', () => {
   it('an expired ticket redirects to no provider, and the next call has a new one', async () => {
     await using stage = await openStage()
     const { id, url, checkUrl } = await stage.challenge()
@@ -91,7 +91,7 @@ describe('tickets that are over', () => {
   })
 
   it.each(['UPDATE consents SET expires_at = 1', 'UPDATE challenges SET expires_at = 1'])(
-    'a person who took too long at the provider stores nothing: %s',
+    'a consent that takes too long at the provider stores nothing: %s',
     async (sql) => {
       await using stage = await openStage()
       const { url } = await stage.challenge()
@@ -108,7 +108,7 @@ describe('tickets that are over', () => {
     },
   )
 
-  it('opening a ticket over and over leaves few consents', async () => {
+  it('opening a ticket repeatedly leaves few consents', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     const browser = new Browser()
@@ -166,7 +166,7 @@ describe('beyond loopback', () => {
     ])
   })
 
-  it('rule 25: over https a cookie belongs to this host alone', () => {
+  it('rule 25: over https a cookie is limited to this host', () => {
     const cookies = new FlowCookies({ isSecure: true, maxAgeSeconds: 600 })
     expect(cookies.set('x', 'v', 'Lax')).toEqual({
       'set-cookie': '__Host-collet-x=v; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure',

@@ -7,14 +7,14 @@ export interface Page {
   readonly headers: Headers
 }
 
-/** How a person answers the authorization server. */
+/** A user's behaviour at the authorization server. */
 export interface Person {
   readonly login: string
-  /** Presses "cancel" where consent is asked for. */
+  /** Presses "cancel" on the consent page. */
   readonly denies?: boolean
-  /** Whether it follows the one link of our own page. Default: it does. */
+  /** Whether the user follows the link on Collet's own page. Default: true. */
   readonly clicks?: boolean
-  /** Looks at an address before the browser goes there; `true` = stays where it is. */
+  /** Checks an address before the browser opens it; `true` keeps the browser on its page. */
   readonly stopsAt?: (url: string) => boolean
 }
 
@@ -41,7 +41,7 @@ export class Browser {
     return { url, status: response.status, text: await response.text(), headers: response.headers }
   }
 
-  /** Goes where links lead until there is nothing left to do. */
+  /** Follows redirects, links and forms until none is left. */
   async visit(start: string, person: Person): Promise<Page> {
     let page = await this.get(start)
     for (let step = 0; step < MAX_STEPS; step += 1) {

@@ -48,7 +48,7 @@ function folderBytes(folder: string): string {
     .join('\n')
 }
 
-/** A text as it may stand in a sink: as it is, in JSON, in a query, in base64, in bytes read one by one. */
+/** The encodings of a text that a sink may contain: plain, JSON, query, base64, and bytes decoded one by one. */
 function spellings(text: string): readonly string[] {
   const bytes = Buffer.from(text)
   return [
@@ -149,7 +149,7 @@ describe('the canary', () => {
       ),
     )
     expect(leaks).toEqual([])
-    // What callers proved themselves with stays here (OWP-85).
+    // Credentials of callers are never sent to a provider (OWP-85).
     const sentOut = stage.provider.headers.join('\n')
     for (const key of [AGENT, OTHER, ADMIN, PLANTED, 'canary-sent-token-1234567'])
       expect(sentOut).not.toContain(key)

@@ -4,7 +4,7 @@ import { AGENT, OTHER, openStage } from './oauth-stage.ts'
 
 const isCallback = (url: string) => url.includes('/oauth/callback')
 
-/** Everything up to the address the provider sends the browser back to. */
+/** Consents up to the redirect back from the provider, and returns its address without opening it. */
 async function untilCallback(browser: Browser, url: string, login = 'ann'): Promise<string> {
   const seen: string[] = []
   await browser.visit(url, {
@@ -40,7 +40,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await stage.call({ callId: 'c2' })).value).toBe('mail')
   })
 
-  it('OTC-73: the same on OpenTool, with the challenge in error.data', async () => {
+  it('OTC-73: OpenTool behaves alike, with the challenge in error.data', async () => {
     await using stage = await openStage()
     const ask = async () => {
       const response = await fetch(`${stage.url}/opentool/call`, {
@@ -62,7 +62,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await ask()).result).toEqual({ result: 'mail' })
   })
 
-  it('rule 25: the page names caller, tenant and tool, and only a click on it goes on', async () => {
+  it('rule 25: the page names caller, tenant and tool, and only a click on it continues', async () => {
     await using stage = await openStage()
     const { id, url } = await stage.challenge()
     const browser = new Browser()
@@ -85,7 +85,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect(asked.href).not.toContain(id)
   })
 
-  it('a consent that is denied ends its challenge, and stores nothing', async () => {
+  it('a denied consent ends its challenge, and stores nothing', async () => {
     await using stage = await openStage()
     const { url, checkUrl, id } = await stage.challenge()
     const page = await new Browser().visit(url, { login: 'ann', denies: true })
@@ -98,7 +98,7 @@ describe('consent without a sign-in, on loopback', () => {
   it.each([
     ['no state', 400, (url: URL) => url.searchParams.delete('state')],
     ['an unknown state', 400, (url: URL) => url.searchParams.set('state', 'x'.repeat(43))],
-    ['an endless state', 400, (url: URL) => url.searchParams.set('state', 'x'.repeat(5_000))],
+    ['an oversized state', 400, (url: URL) => url.searchParams.set('state', 'x'.repeat(5_000))],
     ['another issuer', 502, (url: URL) => url.searchParams.set('iss', 'https://evil.example')],
     ['another code', 502, (url: URL) => url.searchParams.set('code', 'stolen')],
     ['no code', 502, (url: URL) => url.searchParams.delete('code')],
@@ -114,7 +114,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await gives(url)).status).toBe(200)
   })
 
-  it("a foreign state of the same browser does not carry another ticket's code", async () => {
+  it('a state is refused with the code of another ticket, also in the same browser', async () => {
     await using stage = await openStage()
     const browser = new Browser()
     const first = new URL(await untilCallback(browser, (await stage.challenge({ userId: 'u1' })).url))
@@ -125,7 +125,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await stage.call({ userId: 'u2' })).status).toBe(400)
   })
 
-  it('a return is taken once: neither it nor its code can be replayed', async () => {
+  it('a return is accepted once: neither it nor its code can be replayed', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     const browser = new Browser()
@@ -140,7 +140,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await browser.get(again.href)).status).toBe(502)
   })
 
-  it('rule 25: a state is used up by the first return, also by one that failed, and by one of many at once', async () => {
+  it('rule 25: the first return consumes a state, also when it fails or several arrive at once', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     const browser = new Browser()
@@ -159,7 +159,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await gives(url)).status).toBe(200)
   })
 
-  it('rule 25: a return that arrives in another browser than began stores nothing', async () => {
+  it('rule 25: a return in another browser than the one that started stores nothing', async () => {
     await using stage = await openStage()
     const { url, checkUrl } = await stage.challenge()
     const browser = new Browser()
@@ -170,7 +170,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await browser.get(back)).status).toBe(200)
   })
 
-  it('two at once in one browser each get their own', async () => {
+  it('two concurrent consents in one browser each get their own token', async () => {
     await using stage = await openStage()
     const browser = new Browser()
     const [one, two] = [await stage.challenge({ userId: 'u1' }), await stage.challenge({ userId: 'u2' })]
@@ -180,7 +180,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect(new Set(stage.given.map(({ token }) => token)).size).toBe(2)
   })
 
-  it("rule 24: a user's token is neither the principal's nor another's, in no direction", async () => {
+  it("rule 24: a user's token is not used for the principal or another user, nor theirs for the user", async () => {
     await using stage = await openStage()
     await gives((await stage.challenge({ userId: 'u1' })).url)
     expect((await stage.call({ userId: 'u1' })).value).toBe('mail')
@@ -201,7 +201,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect(json.message).toContain('key:other may not act for u1 (scope users:assert).')
   })
 
-  it('a token that the caller sends wins and is not stored', async () => {
+  it('a token that the caller sends takes precedence and is not stored', async () => {
     await using stage = await openStage()
     await gives((await stage.challenge()).url)
     await stage.call({ token: 'sent-token' })
@@ -221,8 +221,8 @@ describe('consent without a sign-in, on loopback', () => {
   })
 })
 
-describe('a consent that gives too little', () => {
-  it('takes nothing away from tools that have what they need', async () => {
+describe('a consent with too few scopes', () => {
+  it('does not affect tools whose scopes are granted', async () => {
     await using stage = await openStage()
     await gives((await stage.challenge()).url)
     await stage.call({ tool: 'Mail.Read' })
@@ -250,7 +250,7 @@ describe('consent with a sign-in', () => {
     expect((await stage.call({ userId: 'ann' })).value).toBe('mail')
   })
 
-  it('rule 25: after the sign-in a page names the caller, and nothing goes on without a click in that browser', async () => {
+  it('rule 25: after the sign-in a page names the caller, and only a click in that browser continues', async () => {
     await using stage = await openStage({ signIn: true })
     const { id, url } = await stage.challenge({ userId: 'ann' })
     const browser = new Browser()
@@ -265,7 +265,7 @@ describe('consent with a sign-in', () => {
     expect((await browser.get(start)).status).toBe(302)
   })
 
-  it('rule 25: a stolen ticket opens for no other user', async () => {
+  it('rule 25: a stolen ticket works for no other user', async () => {
     await using stage = await openStage({ signIn: true })
     const { url, checkUrl, id } = await stage.challenge({ userId: 'ann' })
     const thief = new Browser()
@@ -277,7 +277,7 @@ describe('consent with a sign-in', () => {
     expect((await gives(url)).status).toBe(200)
   })
 
-  it('two users at once on one browser: each ticket wants its own', async () => {
+  it('two users in one browser: each ticket requires its own user', async () => {
     await using stage = await openStage({ signIn: true })
     const browser = new Browser()
     const [ann, bob] = [await stage.challenge({ userId: 'ann' }), await stage.challenge({ userId: 'bob' })]
@@ -290,7 +290,7 @@ describe('consent with a sign-in', () => {
     expect(new Set(stage.given.map(({ token }) => token)).size).toBe(2)
   })
 
-  it('rule 25: a principal itself is answered for by whom the config names', async () => {
+  it('rule 25: the user named in the config consents for a principal itself', async () => {
     await using stage = await openStage({ signIn: true })
     const { url } = await stage.challenge()
     expect((await gives(url, 'ann')).status).toBe(403)

@@ -14,7 +14,7 @@ import { AGENT, askOtc } from './oauth-stage.ts'
 
 const LIMIT_MS = 60_000
 
-/** A port that stays the same over restarts, as a browser needs it. */
+/** A port that stays the same across restarts, because the browser keeps its address. */
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

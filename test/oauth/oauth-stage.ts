@@ -18,7 +18,7 @@ export const AGENT = 'key-of-the-agent-0123456789abcdefghij'
 export const OTHER = 'key-of-another-0123456789abcdefghijkl'
 export const ADMIN = 'key-of-the-admin-0123456789abcdefghij'
 
-/** What the tools were given, by call. */
+/** The credentials that a tool received in one call. */
 export interface Given {
   readonly tool: string
   readonly userId: string | undefined
@@ -28,13 +28,13 @@ export interface Given {
 export interface StageOptions extends AuthorizationServerOptions {
   readonly signIn?: boolean
   readonly changes?: Partial<Settings>
-  /** Server and data folder of an earlier stage, to start again on. */
+  /** Server and data folder of an earlier stage, for a restart. */
   readonly again?: { readonly settings: Settings; readonly provider: TestAuthorizationServer }
 }
 
 export type Stage = Awaited<ReturnType<typeof openStage>>
 
-/** The whole server with one provider, and a sign-in service if wanted; everything it logs is kept. */
+/** The complete server with one provider and an optional sign-in service; its log lines are kept. */
 export async function openStage(options: StageOptions = {}) {
   const provider = options.again?.provider ?? (await startAuthorizationServer(options))
   const signIn = options.signIn === true ? await startAuthorizationServer() : undefined
@@ -56,7 +56,7 @@ export async function openStage(options: StageOptions = {}) {
     logged,
     url: server.url,
     call,
-    /** Calls and gives the one challenge it is answered with. */
+    /** Calls a tool and returns the single challenge in its answer. */
     async challenge(asked: Asked = {}) {
       const answer = await call(asked)
       const [found] = answer.json.missing_requirements?.authorization ?? []

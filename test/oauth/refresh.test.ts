@@ -8,7 +8,7 @@ async function consented(stage: Stage): Promise<void> {
   expect(page.status).toBe(200)
 }
 
-describe('tokens that end', () => {
+describe('tokens that expire', () => {
   it('OWP-78: are renewed before the call, with the rotated refresh token each time', async () => {
     await using stage = await openStage({ accessTokenSeconds: 30 })
     await consented(stage)
@@ -20,7 +20,7 @@ describe('tokens that end', () => {
     expect(new Set(stage.given.map(({ token }) => token)).size).toBe(3)
   })
 
-  it('rule 26: many calls at once renew once', async () => {
+  it('rule 26: many concurrent calls renew once', async () => {
     await using stage = await openStage({ accessTokenSeconds: 30 })
     await consented(stage)
     await tamperedStore(stage, async (store) => store.expireTokens())
@@ -59,17 +59,17 @@ describe('tokens that end', () => {
     expect((await stage.call({ callId: 'r1' })).value).toBe('mail')
   })
 
-  it('rule 26: a rotation that got lost asks for consent again', async () => {
+  it('rule 26: a lost rotation asks for consent again', async () => {
     await using stage = await openStage()
     await consented(stage)
     const before = await tamperedStore(stage, async (store) => store.expireTokens())
     expect((await stage.call()).value).toBe('mail')
-    // As if the process had died after the provider answered: the store still has what was there before.
+    // As after a crash between the provider's answer and the commit: the store still has the previous token.
     await tamperedStore(stage, async (store) => store.expireTokens(before))
     expect((await stage.call()).status).toBe(400)
   })
 
-  it('OWP-76: a provider that is down is no reason to ask for consent', async () => {
+  it('OWP-76: an unavailable provider does not cause a new consent', async () => {
     await using stage = await openStage()
     await consented(stage)
     await tamperedStore(stage, async (store) => store.expireTokens())
@@ -88,7 +88,7 @@ describe('tokens that end', () => {
 describe('hostile answers', () => {
   it.each([
     [
-      'a giant body',
+      'an oversized body',
       (end: (type: string, body: string) => void) =>
         end('application/json', `{"access_token":"${'x'.repeat(2_000_000)}"}`),
     ],
@@ -99,7 +99,7 @@ describe('hostile answers', () => {
     ],
     ['no JSON', (end: (type: string, body: string) => void) => end('application/json', '{')],
     [
-      'an odd token type',
+      'an unknown token type',
       (end: (type: string, body: string) => void) =>
         end('application/json', '{"access_token":"a","token_type":"mac"}'),
     ],
@@ -118,7 +118,7 @@ describe('hostile answers', () => {
     expect((await stage.call()).value).toBe('mail')
   })
 
-  it('an unreachable provider gives a page with the reason', async () => {
+  it('an unreachable provider leads to a page with the reason', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     stage.provider.intercept = (request) => {
@@ -130,7 +130,7 @@ describe('hostile answers', () => {
   })
 
   it.each(['javascript:alert(1)', 'data:text/html,x', 'ftp://a.example/', 'nonsense', 7])(
-    'a provider that names %s as its page sends nobody there',
+    'a provider that names %s as its authorization page causes no redirect',
     async (endpoint) => {
       await using stage = await openStage()
       const { url } = await stage.challenge()
@@ -145,7 +145,7 @@ describe('hostile answers', () => {
     },
   )
 
-  it('a provider that says it is another is not believed', async () => {
+  it('metadata with the issuer of another provider is refused', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     stage.provider.intercept = (_request, _same, response) => {
@@ -159,7 +159,7 @@ describe('hostile answers', () => {
     expect((await new Browser().visit(url, { login: 'ann' })).status).toBe(502)
   })
 
-  it('a provider that redirects its token endpoint is not followed', async () => {
+  it('a redirect of the token endpoint is not followed', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
     stage.provider.intercept = (request, _same, response) => {

@@ -30,7 +30,7 @@ const GRANTED = ['connector.authorized', 'interrupt.resolved granted']
 const RAN = ['agent.toolCalled', 'agent.toolReturned ok']
 
 describe('the run of a call that lacks a consent', () => {
-  it('OWP-45, OWP-64, OWP-78, OWP-79: has events of the question, the authorization and the call, without a secret', async () => {
+  it('OWP-45, OWP-64, OWP-78, OWP-79: has events of the interrupt, the authorization and the call, without a secret', async () => {
     await using stage = await openStage()
     const { id, url } = await stage.challenge({ callId: 'c1', run: 'mails' })
     const [question, suspended] = await eventsOf(stage, 'mails')
@@ -83,7 +83,7 @@ describe('the run of a call that lacks a consent', () => {
     expect(reported).not.toContain('/oauth/callback')
   })
 
-  it('OWP-65: asks once however often the call is repeated, and each call of a run for itself', async () => {
+  it('OWP-65: has one interrupt per call, however often the call is repeated', async () => {
     await using stage = await openStage()
     for (let time = 0; time < 25; time += 1) {
       const { headers } = await stage.call({ callId: 'c1', run: 'mails' })
@@ -95,7 +95,7 @@ describe('the run of a call that lacks a consent', () => {
     expect(new Set(events.map(({ payload }) => payload.key)).size).toBe(2)
   })
 
-  it('OWP-50, OWP-99: a call outside any run has one of its own, which its answer names, and goes on in it', async () => {
+  it('OWP-50, OWP-99: a call outside any run gets its own run, which its answer names, and continues in it', async () => {
     await using stage = await openStage()
     const refused = await stage.call({ callId: 'c1' })
     const runId = refused.headers.get('collet-run') ?? expect.fail('no run')
@@ -130,7 +130,7 @@ describe('the run of a call that lacks a consent', () => {
     expect(typesOf(await eventsOf(stage, 'mails')).slice(3)).toEqual([...GRANTED, ...RAN])
   })
 
-  it('OWP-79: a token that the caller sends ends the question without a credential of ours', async () => {
+  it('OWP-79: a token from the caller resolves the interrupt without a stored credential', async () => {
     await using stage = await openStage()
     await stage.call({ callId: 'c1', run: 'mails' })
     await stage.call({ callId: 'c1', run: 'mails', token: 'brought-along' })

@@ -42,7 +42,7 @@ async function collet(stage: Stage, argv: readonly string[], stdin = '') {
 
 describe('the vault over HTTP', () => {
   it.each(['otc', 'opentool'] as const)(
-    'T-32: the client sends a call whose secret lies here, and reads what is missing, over %s',
+    'OTC/T-32: the client sends a call whose secret is in the vault, and reports a missing one, over %s',
     async (protocol) => {
       await using stage = await openStage()
       const client = connect(stage.url, { apiKey: AGENT, protocol })
@@ -56,7 +56,7 @@ describe('the vault over HTTP', () => {
     },
   )
 
-  it('T-32: so does the command line, and speaks in its own words of what is missing', async () => {
+  it('OTC/T-32: the command line does the same, and reports a missing secret in terms of its own options', async () => {
     await using stage = await openStage()
     const call = ['call', 'Text.Secret', '--url', stage.url, '--key', AGENT]
     const refused = await collet(stage, call)
@@ -68,7 +68,7 @@ describe('the vault over HTTP', () => {
     expect(await collet(stage, call)).toMatchObject({ code: 0, stdout: '"done"\n' })
   })
 
-  it('OTC-74, OWP-74: a secret goes in, a reference comes out, and the tool gets the value', async () => {
+  it('OTC-74, OWP-74: storing a secret returns a reference, and the tool gets the value', async () => {
     await using stage = await openStage()
     expect((await stage.call({ tool: 'Text.Secret', callId: 's' })).status).toBe(400)
     const { status, json } = await set(stage)
@@ -90,7 +90,7 @@ describe('the vault over HTTP', () => {
     ])
   })
 
-  it('OWP-77: there is no overlap: a value set anew is the only one from then on, and none is advertised', async () => {
+  it('OWP-77: a new value replaces the old one at once, and no overlap is advertised', async () => {
     await using stage = await openStage()
     const first = await set(stage)
     const second = await set(stage, { value: 'another-value-0123' })
@@ -111,7 +111,7 @@ describe('the vault over HTTP', () => {
       expect((await stage.call({ tool: 'Text.Secret', ...asked })).status).toBe(400)
   })
 
-  it('rule 29: it opens only for admin:secrets and the start token', async () => {
+  it('rule 29: only admin:secrets and the start token give access', async () => {
     await using stage = await openStage()
     const startToken = readFileSync(stage.server.startTokenFile, 'utf8').trim()
     expect((await admin(stage, 'GET', '/admin/secrets', { key: startToken })).status).toBe(200)
@@ -141,13 +141,13 @@ describe('the vault over HTTP', () => {
     ['no object', []],
     ['no value', { name: 'K', principal: 'key:a' }],
     ['an empty value', { name: 'K', principal: 'key:a', value: '' }],
-    ['a value that is no text', { name: 'K', principal: 'key:a', value: { VALUE } }],
+    ['a value that is not a string', { name: 'K', principal: 'key:a', value: { VALUE } }],
     ['no name', { principal: 'key:a', value: VALUE }],
-    ['a name that is no principal', { name: 'K', principal: 'agent', value: VALUE }],
+    ['an invalid principal', { name: 'K', principal: 'agent', value: VALUE }],
     ['the anonymous principal', { name: 'K', principal: 'anonymous', value: VALUE }],
     ['a stranger', { name: 'K', principal: 'key:a', value: VALUE, note: VALUE }],
     ['scopes of a secret', { name: 'K', principal: 'key:a', value: VALUE, scopes: ['x'] }],
-    ['an odd kind', { name: 'K', principal: 'key:a', value: VALUE, kind: VALUE }],
+    ['an unknown kind', { name: 'K', principal: 'key:a', value: VALUE, kind: VALUE }],
     ['a control character', { name: 'K\u0000', principal: 'key:a', value: VALUE }],
   ])('refuses %s without repeating it', async (_title, body) => {
     await using stage = await openStage()
@@ -156,7 +156,7 @@ describe('the vault over HTTP', () => {
     expect(refused.text).not.toContain(VALUE)
   })
 
-  it('OWP-79: the journal says who changed what, by reference', async () => {
+  it('OWP-79: the journal records the actor and the reference of each change', async () => {
     await using stage = await openStage()
     const { json } = await set(stage)
     await admin(stage, 'DELETE', `/admin/secrets/${json.ref}`)
@@ -176,7 +176,7 @@ describe('the vault over HTTP', () => {
     ])
   })
 
-  it('a token that is removed is revoked at its provider', async () => {
+  it('a removed token is revoked at its provider', async () => {
     await using stage = await openStage()
     await new Browser().visit((await stage.challenge()).url, { login: 'ann' })
     const { json } = await admin(stage, 'GET', '/admin/secrets')
@@ -188,7 +188,7 @@ describe('the vault over HTTP', () => {
 })
 
 describe('collet secrets', () => {
-  it('sets, lists and removes in the store, while a server uses it', async () => {
+  it('sets, lists and removes secrets in the store while a server uses it', async () => {
     await using stage = await openStage()
     const { store } = stage.settings
     const at = ['--store', store]
@@ -214,7 +214,7 @@ describe('collet secrets', () => {
     expect((await stage.call({ tool: 'Text.Secret' })).status).toBe(400)
   })
 
-  it('does the same through a server, with its start token', async () => {
+  it('sets, lists and removes secrets through a server, with its start token', async () => {
     await using stage = await openStage()
     const at = ['--url', stage.url, '--store', stage.settings.store]
     const put = await collet(
@@ -247,7 +247,7 @@ describe('collet secrets', () => {
     })
   })
 
-  it('takes a value from stdin only, and says what is missing', async () => {
+  it('reads a value from stdin only, and reports missing arguments', async () => {
     await using stage = await openStage()
     const at = ['--store', stage.settings.store]
     expect(
@@ -259,7 +259,7 @@ describe('collet secrets', () => {
     expect((await collet(stage, ['secrets', 'set', 'K', ...at], 'x')).stderr).toContain('--principal')
   })
 
-  it('typed on a terminal a value is not shown, and can be corrected', async () => {
+  it('does not echo a value typed on a terminal, and allows corrections', async () => {
     await using stage = await openStage()
     const modes: boolean[] = []
     const stdin = Object.assign(chunks('wrong\u007f\u007f\u007f\u007f\u007f', `${VALUE}\r`, 'later'), {

@@ -3,13 +3,16 @@ import { packToken, unpackToken } from '#stages/credentials/credentials'
 import { openStore } from '#store/stores'
 import type { Stage } from './oauth-stage.ts'
 
-interface Hands {
-  /** Lets every token end now, with another refresh token if given; gives the refresh token that was there. */
+interface StoreTampering {
+  /** Expires every token, optionally replaces the refresh token, and returns the previous one. */
   expireTokens(refreshToken?: string): Promise<string>
 }
 
-/** The store of a stage, changed behind the server's back. */
-export async function tamperedStore<T>(stage: Stage, change: (hands: Hands) => Promise<T>): Promise<T> {
+/** Changes the store of a stage without the server's knowledge. */
+export async function tamperedStore<T>(
+  stage: Stage,
+  change: (hands: StoreTampering) => Promise<T>,
+): Promise<T> {
   const { store: url, dataFolder, masterKey } = stage.settings
   const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
   try {
