@@ -15,7 +15,7 @@ export interface Reported {
   readonly code: string
   readonly value: Json
   readonly message: string
-  /** What stands beside the message, where the protocol has such members. */
+  /** Further members of the error, where the protocol has them. */
   readonly retry: { readonly can_retry?: boolean; readonly retry_after_ms?: number }
 }
 
@@ -47,7 +47,7 @@ async function otc(url: string, path: string, { tool, input = {}, key, headers }
   }
 }
 
-/** One call by every protocol that makes calls, as one kind of answer. */
+/** A call over each protocol that makes calls, with a common form of answer. */
 export const CALL_WAYS = {
   OTC: (url, asked) => otc(url, '/tools/call', asked),
   '/uts': (url, asked) => otc(url, '/uts/tools/call', asked),

@@ -12,7 +12,7 @@ export interface Ledger {
 /** `it('title'`, `it.each(table)('title'`: the table counts too, because its rows are part of the titles. */
 const TITLED = /\b(?:it|describe)(\.each(?:<[^(]*>)?\([\s\S]*?\))?\(\s*(['"`])([\s\S]*?)\2/g
 const COMMENT = /^\s*(?:\/\/.*|\/\*\*[\s\S]*?\*\/)$/gm
-/** The members of vectors that name rows: what a vector is for, and which findings it expects. */
+/** The members of vectors that name rows: the purpose of a vector, and its expected findings. */
 const VECTOR_ROWS = /"refs":\[[^\]]*\]|"rule":"[^"]*"|"(?:errors|warnings)":\[(?:\[[^\]]*\],?)*\]/g
 
 /** Every row: a line of a table, or a rule in bold. */

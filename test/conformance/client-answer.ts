@@ -5,7 +5,7 @@ import type { FailureClass } from '#protocols/otc/codec-client-reply'
 import type { Step } from './otc-vectors.ts'
 import { atPointer } from './vector-match.ts'
 
-/** What a client made of an answer, in the words vectors use, without any envelope. */
+/** An answer as the client read it, in the vocabulary of the vectors, without an envelope. */
 export interface ClientAnswer {
   readonly kind: 'value' | FailureClass
   readonly document: JsonObject
@@ -61,10 +61,10 @@ function refusalDocument({ message, parameterErrors, missing }: CallFailure): Js
   }
 }
 
-/** These say 400 without saying what is missing; it is a secret. */
+/** These vectors expect 400 without naming the missing requirement, which is a secret. */
 const LACKS_SECRET = new Set(['S74', 'S88'])
 
-/** The class §3.2 item 4 gives to what a vector expects of one of its steps. */
+/** The class from §3.2 item 4 of the answer that a vector expects of a step. */
 export function expectedKind(vectorId: string, steps: readonly Step[], index: number): ClientAnswer['kind'] {
   const expected = steps[index]?.expect
   if (expected === undefined) throw new Error(`${vectorId} has no step ${index}`)
@@ -95,7 +95,7 @@ export function meaningOf(pointer: string): string | undefined {
     .replace(/^\/(tools|items)(?=\/|$)/, '/list')
 }
 
-/** On success only these absences say more than which envelope is used. */
+/** On success only these absent members are independent of the envelope. */
 export function meaningOfAbsence(pointer: string, status: number): string | undefined {
   if (status === 200)
     return /^\/(result|output)\/(error|value)/.test(pointer) ? meaningOf(pointer) : undefined

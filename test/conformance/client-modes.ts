@@ -1,13 +1,13 @@
 import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client'
 
-/** One way to use the client: where it connects, and whether its dialect is pinned. */
+/** A configuration of the client: where it connects, and whether its dialect is pinned. */
 export interface ClientMode {
   readonly name: string
   readonly base: '' | '/uts'
   readonly dialect?: ClientDialect
 }
 
-/** Every dialect the client speaks, and both dialects it can detect here by itself. */
+/** Every dialect that the client supports, and both dialects that it can detect here. */
 export const CLIENT_MODES: readonly ClientMode[] = [
   { name: 'detected', base: '' },
   { name: 'detected at /uts', base: '/uts' },
@@ -29,7 +29,7 @@ export const NEVER_SENT: ReadonlyMap<string, string> = new Map([
   ['S70', 'a client sends authorization items with both members'],
 ])
 
-/** Vectors about one family of paths; a dialect of the other family would be told the opposite (C-15). */
+/** Vectors about one family of paths; dialects of the other family get the opposite answer (C-15). */
 const EXECUTE_ONLY = new Set(['S38'])
 const NEVER_EXECUTE = new Set(['S46'])
 

@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { StatefulContext } from '#kernel/tool/tool'
 import { anyJson, schemaPart } from './differential-schemas.ts'
 
-/** What a tool does: a function of its input and context alone, so that every way must see the same. */
+/** The behaviour of a tool: a function of its input and context only, so that every lane must see equal results. */
 export interface Act {
   readonly label: string
   readonly output: JsonObject | null
@@ -71,7 +71,7 @@ function notJson(value: unknown): Act {
   return { label: `gives ${String(value)}`, output: {}, run: () => value }
 }
 
-/** Everything an author may say about a failure; its text repeats a credential, which must not get out. */
+/** A failure with every member that an author can set; its text repeats a credential, which must be redacted. */
 function statedFailure(): fc.Arbitrary<Act> {
   const options = fc.record(
     {
@@ -120,7 +120,7 @@ function plainFailure(thrown: unknown): Act {
   }
 }
 
-/** Never ends, or ends when told to stop: a late answer. */
+/** Never ends, or ends only after its abort signal: a late answer. */
 function timeout(isLate: boolean): Act {
   return {
     label: isLate ? 'answers late' : 'never answers',

@@ -10,12 +10,12 @@ interface Caller {
   readonly scopes: readonly string[]
 }
 
-/** One call as it is meant; each way spells it its own way. */
+/** One call, independent of protocol; each lane encodes it differently. */
 export interface CallPlan {
   readonly caller: number
   /** `Toolkit.Name`, known or not. */
   readonly base: string
-  /** `''`, `@1`, `@1.0.0`, `@latest` or something that is no version. */
+  /** `''`, `@1`, `@1.0.0`, `@latest` or an invalid version. */
   readonly suffix: string
   readonly input: JsonValue | undefined
   readonly key: string | undefined
@@ -23,13 +23,13 @@ export interface CallPlan {
   readonly tokens: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly runId: string | undefined
-  /** Base name of the tool whose session to use; behind `@`, another caller's; `''` = one that never was. */
+  /** Base name of the tool whose session to use; after `@`, another caller's; `''` means an unknown session. */
   readonly session: string | undefined
-  /** Picks among the spellings that mean the same. */
+  /** Selects one of the equivalent encodings. */
   readonly spelling: number
 }
 
-/** One server, its callers, and what they ask one after the other. */
+/** One server, its callers and their sequential calls. */
 export interface Batch {
   readonly isHost: boolean
   readonly tools: readonly ToolPlan[]
@@ -37,9 +37,9 @@ export interface Batch {
   readonly calls: readonly CallPlan[]
 }
 
-/** The last is longer than a key may be; the one before as long as it may be. */
+/** The last key is longer than allowed; the one before it has the maximum length. */
 const KEYS = ['k1', 'k2', 'a key', 'ключ', 'a%20b', '', 'x'.repeat(256), 'x'.repeat(257)]
-/** Never seen before, most of the time. */
+/** Usually a new key. */
 const freshKey = fc.stringMatching(/^[a-z0-9]{6}$/)
 const RUNS = ['r1', 'größe/1', '100%']
 const SUFFIXES = ['@1', '@1.0.0', '@2', '@01.2.0', '@10.0.0', '@9.9.9', '@latest', '@1.0', '@v1', '@']
@@ -67,7 +67,7 @@ export const batch: fc.Arbitrary<Batch> = fc
       .map((calls) => ({ isHost, tools, callers, calls: repeat(calls) })),
   )
 
-/** What a later call takes from an earlier one: everything, or only its key. */
+/** The parts that a later call copies from an earlier one: everything, or only its key. */
 interface Repeat {
   readonly back: number
   readonly keyOnly: boolean
@@ -115,7 +115,7 @@ function callOf(tools: readonly ToolPlan[], callers: number): fc.Arbitrary<CallP
   )
 }
 
-/** Given in so many of ten cases. */
+/** Present in `ofTen` of ten cases. */
 function sometimes<Value>(value: fc.Arbitrary<Value>, ofTen: number): fc.Arbitrary<Value | undefined> {
   return fc.oneof(
     { weight: 20 - 2 * ofTen, arbitrary: fc.constant(undefined) },
@@ -127,7 +127,7 @@ function rarely<Value>(value: fc.Arbitrary<Value>, usual: Value): fc.Arbitrary<V
   return sometimes(value, 1).map((given) => given ?? usual)
 }
 
-/** Mostly what the tool asks for. */
+/** Usually the requirements of the tool. */
 function givenOf(
   all: readonly string[],
   asked: readonly string[],
@@ -138,7 +138,7 @@ function givenOf(
     .map(([given, value]) => Object.fromEntries(given.map((id) => [id, value])))
 }
 
-/** Fitting, almost fitting, and anything at all. */
+/** Valid, almost valid and arbitrary inputs. */
 function inputFor(fitting: fc.Arbitrary<JsonValue>): fc.Arbitrary<JsonValue | undefined> {
   const slip = fc.tuple(fitting, fc.nat(9), fc.oneof(fc.constant(null), anyJson), fc.nat(2))
   return fc
@@ -164,7 +164,7 @@ function spoil([input, index, value, how]: [JsonValue, number, JsonValue, number
   )
 }
 
-/** The newest tool of these that a caller may see under a name and version; what every way must agree on (rule 2). */
+/** The newest of these tools that is visible to a caller under a name and version; every lane must agree (rule 2). */
 export function visibleTool(
   { tools, callers }: Pick<Batch, 'tools' | 'callers'>,
   call: Pick<CallPlan, 'caller' | 'base' | 'suffix'>,
@@ -178,14 +178,14 @@ export function visibleTool(
     .toSorted((left, right) => compareVersions(right.version, left.version))[0]
 }
 
-/** The grants generated above, told apart without the code under test. */
+/** Evaluates the grants generated above without the code under test. */
 function holds(granted: readonly string[], scope: string): boolean {
   const [area] = scope.split(':')
   const patterns = [scope, '*', ...(area === 'mail' ? ['mail:*'] : ['db:*:read'])]
   return patterns.some((pattern) => granted.includes(pattern))
 }
 
-/** OTS-43, from what is known about each parameter rather than from its schema. */
+/** OTS-43, computed from the generated parameters instead of the schema. */
 export function withoutNulls(tool: ToolPlan | undefined, input: JsonObject): JsonObject {
   if (tool === undefined) return input
   const kept = Object.entries(input).filter(([name, value]) => {

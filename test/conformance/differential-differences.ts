@@ -4,20 +4,20 @@ import type { CallPlan } from './differential-calls.ts'
 import type { Observation } from './differential-observation.ts'
 import type { ToolPlan } from './differential-tools.ts'
 
-/** What a difference may look at besides what the core said. */
+/** The inputs of a difference besides the answer of the core. */
 export interface Circumstances {
   readonly call: CallPlan
-  /** The tool that the way calls, if the caller may see it. */
+  /** The tool that the lane calls, if it is visible to the caller. */
   readonly tool: ToolPlan | undefined
   readonly functionName: string
 }
 
 interface Difference {
   readonly protocol: 'otc' | 'opentool' | 'mcp' | 'createGateway'
-  /** The ledger row or rule that asks for it. */
+  /** The ledger row or rule that requires the difference. */
   readonly row: string
   readonly what: string
-  /** Exactly what this protocol shows instead. */
+  /** The exact observation over this protocol. */
   readonly shows: (reported: Observation, around: Circumstances) => Observation
 }
 
@@ -25,7 +25,7 @@ const WORDS_OF_OTHERS: ReadonlySet<string> = new Set(['tool_failed', 'upstream_f
 
 export type Protocol = Difference['protocol']
 
-/** Every way in which a protocol may differ from a call in process. Whatever is not here must be equal. */
+/** Every allowed difference between a protocol and an in-process call. Everything else must be equal. */
 const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'otc',
@@ -147,7 +147,7 @@ const DIFFERENCES: readonly Difference[] = [
   },
 ]
 
-/** What a protocol must show of what the core said. */
+/** The observation that a protocol must give for an answer of the core. */
 export function shownBy(protocol: Protocol, reported: Observation, around: Circumstances): Observation {
   const { isUnread: _isUnread, ...shown } = DIFFERENCES.filter(
     (difference) => difference.protocol === protocol,
@@ -224,7 +224,7 @@ function mcpMessage({ code }: Observation, error: JsonObject, functionName: stri
   ].join('\n')
 }
 
-/** MCP-62: what the message does not tell itself. */
+/** MCP-62: issues that are not in the message. */
 function furtherIssues(message: string, issues: JsonValue | undefined): readonly string[] {
   const phrases = (Array.isArray(issues) ? issues : []).map((issue) => `${issue}`.replace(/\.$/, ''))
   return phrases.filter((phrase) => !message.includes(phrase))

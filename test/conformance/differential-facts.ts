@@ -6,7 +6,7 @@ import type { Batch, CallPlan } from './differential-calls.ts'
 import type { Played } from './differential-played.ts'
 import { principalOf, type Stage } from './differential-stage.ts'
 
-/** What one way left behind: journal rows by call, session run and challenge, and the events of its runs. */
+/** The stored traces of one lane: journal rows by call, session run and challenge, and the events of its runs. */
 export interface Facts {
   readonly journal: Readonly<Record<string, readonly object[]>>
   readonly runs: Readonly<Record<string, object>>
@@ -37,7 +37,7 @@ export async function factsOf(
   }
 }
 
-/** Records and made call ids are called after the first call that has them. */
+/** Labels records and generated call ids after the first call that has them. */
 function nameIds({ way, labels, answers, sessions }: Played, { gateway }: Stage, batch: Batch): void {
   for (const [index, answer] of answers.entries()) {
     const call = batch.calls[index]
@@ -108,7 +108,7 @@ function eventOf(event: RunEvent, labels: Played['labels']): object {
     ...('record' in rest ? { record: labels.of(rest.record) } : {}),
   }
   if (!('call' in rest)) return { ...rest, ...named, ...asked }
-  // Each request has a trace of its own.
+  // Each request has its own trace.
   const { callId, traceId: _trace, ...label } = rest.call
   const call = { ...label, callId: labels.known(callId) ?? callId }
   const { durationMs: _duration, principal: _owner, ...reported } = { durationMs: 0, principal: '', ...rest }

@@ -46,7 +46,7 @@ export function send(baseUrl: string, { path, headers, body }: Request): Promise
   })
 }
 
-/** Header bytes are UTF-8, which Node wants spelled as Latin-1. */
+/** Header bytes are UTF-8, which Node expects as a Latin-1 string. */
 export function utf8Header(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
@@ -59,7 +59,7 @@ export function scopeHeaders({ runId }: CallPlan, sessionId: string | undefined)
   }
 }
 
-/** What the headers of every answer say (rule 6), whatever its body says. */
+/** Reads the headers that every answer has (rule 6), independent of its body. */
 export function readHeaders({ headers }: Response, { key }: CallPlan) {
   const callId = decoded(headers['collet-call-id'])
   const runId = decoded(headers['collet-run'])
@@ -74,7 +74,7 @@ export function readHeaders({ headers }: Response, { key }: CallPlan) {
   return { observed, callId, runId }
 }
 
-/** The caller's own id, or that there is one. */
+/** The caller's own id, or a marker for a generated one. */
 export function shownId(callId: string, key: string | undefined): string {
   return key === undefined ? 'made' : callId === key ? 'as asked' : callId
 }
@@ -92,13 +92,13 @@ const NAMES: Readonly<Record<string, string>> = {
   missing_requirements: 'missing',
 }
 
-/** An error's members under the core's names; an absent `can_retry` means false (OTC-93). Strangers stay. */
-export function inCoreWords(error: JsonObject): JsonObject {
+/** An error's members under the core's names; an absent `can_retry` means false (OTC-93). Unknown members stay. */
+export function withCoreNames(error: JsonObject): JsonObject {
   const members = Object.entries(error).map(([name, value]) => [NAMES[name] ?? name, value] as const)
   return { canRetry: false, ...Object.fromEntries(members) }
 }
 
 /** A suggested tool name is spelled as in the request, so each protocol spells it differently. */
-export function withoutGuess(message: string): string {
+export function withoutSuggestion(message: string): string {
   return message.replace(/\. Did you mean '[^']*'\?$/, '')
 }

@@ -13,13 +13,13 @@ import { apiKeyOf, principalOf, type Stage } from './differential-stage.ts'
 
 type Ask = (call: CallPlan, sessionId: string | undefined) => Promise<Answer | undefined>
 
-/** One way to make calls. */
+/** One lane: a protocol or API that makes calls. */
 export interface Way {
   readonly name: string
   readonly protocol: Protocol | 'in process'
   /** How the protocol reads a call; it is compared with the in-process lane that reads alike. */
   readonly reading: ReadingName
-  /** Calls made by the principals of the way `as`; `undefined` when this stage does not have the way. */
+  /** Calls made by the principals of the lane `as`; `undefined` when this stage does not have the lane. */
   ask(stage: Stage, batch: Batch, as: string): Ask | undefined
 }
 
@@ -104,7 +104,7 @@ function overOpentool({ url }: Stage, batch: Batch, as: string): Ask {
   }
 }
 
-/** Each caller has a session of its own in the revisions that have them. */
+/** Each caller has its own session in the revisions with sessions. */
 function overMcp(revision: McpRevision): Way {
   return {
     name: `mcp ${revision}`,
@@ -129,7 +129,7 @@ function overMcp(revision: McpRevision): Way {
   }
 }
 
-/** The public API for code, on a store of its own. It has no runs and no sessions to name, so such calls are not asked. */
+/** The public API for code, on its own store. It cannot name runs and sessions, so calls that do are skipped. */
 function throughEmbedded({ embedded }: Stage, batch: Batch, as: string): Ask | undefined {
   if (embedded === undefined) return undefined
   const unasked = new Set<string>()

@@ -8,7 +8,7 @@ import {
   scopeHeaders,
   send,
   utf8Header,
-  withoutGuess,
+  withoutSuggestion,
 } from './differential-http.ts'
 import type { Answer } from './differential-observation.ts'
 import { requirementHeaders } from './differential-opentool.ts'
@@ -72,7 +72,7 @@ function newHeaders(name: string): Record<string, string> {
   return { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': encoded }
 }
 
-/** A result or an error, taken apart. */
+/** Reads a result or an error. */
 export function readMcp(revision: McpRevision, call: CallPlan, response: Response): Answer {
   const { observed, callId, runId } = readHeaders(response, call)
   const { jsonrpc, result, error, id, ...strangers } = response.json
@@ -80,7 +80,7 @@ export function readMcp(revision: McpRevision, call: CallPlan, response: Respons
   if (isJsonObject(error)) {
     const sort = `${response.status}/${JSON.stringify(error.code)}`
     return {
-      observation: { ...observed, sort, error: { message: withoutGuess(`${error.message}`) } },
+      observation: { ...observed, sort, error: { message: withoutSuggestion(`${error.message}`) } },
       callId,
       runId,
     }
@@ -105,7 +105,7 @@ export function readMcp(revision: McpRevision, call: CallPlan, response: Respons
 
 function wrapped(revision: McpRevision, structured: JsonValue, value: JsonValue): JsonValue {
   if (revision === '2026-07-28') return value
-  // An object may be wrapped too, where its schema does not say that it is one (MCP-53).
+  // An object is wrapped too where its schema does not declare an object (MCP-53).
   const isWrapped = isJsonObject(structured) && Object.keys(structured).join() === 'result'
   return isJsonObject(value) && !isWrapped ? value : { result: value }
 }

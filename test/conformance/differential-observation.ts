@@ -2,13 +2,13 @@ import { describeIssue, type InputIssue, type MissingRequirements } from '#kerne
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { CallError, Outcome } from '#kernel/call/call'
 
-/** What a caller learns from one call, in the words of the core. Members that a way does not have are absent. */
+/** A caller's view of one call, in the vocabulary of the core. Members that a lane does not have are absent. */
 export interface Observation {
-  /** Whether the tool was there for this caller. */
+  /** Whether the tool was visible to this caller. */
   readonly decision: 'hidden' | 'denied' | 'granted'
   /** `ok`, or the error code. */
   readonly code: string
-  /** How the wire sorts it: HTTP status, and OpenTool's number behind a slash. */
+  /** The class on the wire: HTTP status, and OpenTool's number after a slash. */
   readonly sort?: string
   /** `as asked`, or `made` for a call without a key. */
   readonly callId?: string
@@ -24,7 +24,7 @@ export interface Answer {
   readonly observation: Observation
   readonly callId: string | undefined
   readonly runId: string | undefined
-  /** Whether it had been answered before; only the core says it. */
+  /** Whether the answer is a replay; only the core reports it. */
   readonly replayed?: boolean
 }
 
@@ -33,7 +33,7 @@ export function decisionOf(code: string): Observation['decision'] {
   return code === 'not_authorized' ? 'denied' : 'granted'
 }
 
-/** Everything that the core says about the end of a call but how long it took. */
+/** Everything in the outcome of a call except its duration. */
 export function observe(outcome: Outcome): Observation {
   const code = outcome.ok ? 'ok' : outcome.error.code
   return {
@@ -68,7 +68,7 @@ function byParameter(issues: readonly InputIssue[]): JsonObject | undefined {
   return Object.fromEntries([...named].map(([name, all]) => [`${name}`, all.map(describeIssue).join('; ')]))
 }
 
-/** What each challenge is about, by its id (OTC-76). */
+/** The subject of each challenge, by its id (OTC-76). */
 function subjectsOf(challenges: NonNullable<MissingRequirements['authorization']>): JsonObject {
   return Object.fromEntries(
     challenges.map(({ id, provider, scopes }) => [id, { provider, scopes: [...scopes] }]),

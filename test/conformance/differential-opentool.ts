@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { isJsonObject } from '#kernel/base/json'
 import type { CallPlan } from './differential-calls.ts'
 import {
-  inCoreWords,
   type Request,
   type Response,
   readHeaders,
   scopeHeaders,
   utf8Header,
-  withoutGuess,
+  withCoreNames,
+  withoutSuggestion,
 } from './differential-http.ts'
 import type { Answer } from './differential-observation.ts'
 
@@ -35,7 +35,7 @@ export function opentoolRequest(
   }
 }
 
-/** What a call needs beyond its arguments, on protocols that have no members for it. */
+/** The requirements of a call as headers, for protocols without members for them. */
 export function requirementHeaders({ tokens, secrets, userId }: CallPlan): Record<string, string> {
   return {
     ...pairs('collet-authorization', tokens),
@@ -51,7 +51,7 @@ function pairs(name: string, given: Readonly<Record<string, string>>): Record<st
   return all.length === 0 ? {} : { [name]: all.join(', ') }
 }
 
-/** The four keys (OTS-37), taken apart; the number stands behind the status. */
+/** Reads the four keys (OTS-37); the error number follows the status. */
 export function readOpentool(call: CallPlan, response: Response): Answer {
   const { observed, callId, runId } = readHeaders(response, call)
   const { jsonrpc, result = null, error = null, id, ...strangers } = response.json
@@ -62,9 +62,9 @@ export function readOpentool(call: CallPlan, response: Response): Answer {
   }
   assert.deepEqual(result, {}, '`result` is {} beside an error (OTS-39)')
   const { code, data = {} } = error
-  const message = withoutGuess(`${error.message}`)
+  const message = withoutSuggestion(`${error.message}`)
   const { code: said, call_id: calledId, ...reported } = isJsonObject(data) ? data : {}
   if (said !== undefined) assert.deepEqual([said, calledId], [observed.code, callId])
   const sort = `${response.status}/${JSON.stringify(code)}`
-  return { observation: { ...observed, sort, error: inCoreWords({ message, ...reported }) }, callId, runId }
+  return { observation: { ...observed, sort, error: withCoreNames({ message, ...reported }) }, callId, runId }
 }

@@ -3,12 +3,12 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { Dialect } from '#protocols/otc/wire'
 import type { CallPlan } from './differential-calls.ts'
 import {
-  inCoreWords,
   type Request,
   type Response,
   readHeaders,
   scopeHeaders,
   utf8Header,
+  withCoreNames,
 } from './differential-http.ts'
 import type { Answer } from './differential-observation.ts'
 import type { ToolPlan } from './differential-tools.ts'
@@ -20,7 +20,7 @@ const ARCADE_ID = 'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specifi
 interface Wire {
   readonly paths: readonly string[]
   readonly idName: 'call_id' | 'execution_id'
-  /** The whole body around a call. */
+  /** The complete body around a call. */
   wrap(call: JsonObject): JsonObject
   /** The part of a 200 that has `success`, and `value` or `error`. */
   unwrap(body: JsonObject): JsonObject
@@ -96,7 +96,7 @@ export const DIALECTS: readonly Dialect[] = [
   'uts',
 ]
 
-/** One of the spellings of a call; `tool` is the one it will find. */
+/** One of the encodings of a call; `tool` is the tool that it resolves to. */
 export function otcRequest(
   dialect: Dialect,
   call: CallPlan,
@@ -163,14 +163,14 @@ function contextOf(
   }
 }
 
-/** What the answer says, read as the dialect's own clients read it. */
+/** Reads an answer as the dialect's own clients do. */
 export function readOtc(dialect: Dialect, call: CallPlan, response: Response): Answer {
   const { observed, callId, runId } = readHeaders(response, call)
   const sort = `${response.status}`
   if (response.status !== 200) {
     const { $schema: _schema, ...error } = response.json
     const { call_id: _repeated, ...reported } = error
-    return { observation: { ...observed, sort, error: inCoreWords(reported) }, callId, runId }
+    return { observation: { ...observed, sort, error: withCoreNames(reported) }, callId, runId }
   }
   const wire: Wire = WIRES[dialect]
   const { success, call_id, value, error } = wire.unwrap(response.json)
@@ -181,7 +181,7 @@ export function readOtc(dialect: Dialect, call: CallPlan, response: Response): A
       ...observed,
       sort,
       ...(value === undefined ? {} : { value }),
-      ...(error === undefined ? {} : { error: inCoreWords(objectOf(error)) }),
+      ...(error === undefined ? {} : { error: withCoreNames(objectOf(error)) }),
     },
     callId,
     runId,

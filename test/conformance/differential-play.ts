@@ -17,14 +17,14 @@ export interface Tally {
   cases: number
   calls: number
   replays: number
-  /** How often each code was seen. */
+  /** Number of answers by code. */
   readonly codes: Map<string, number>
 }
 
-/** For a late answer to be written, on however busy a machine. */
+/** Time for a late answer to be written, on a busy machine too. */
 const LATE_MS = 2_000
 
-/** Makes every call of a batch over every way and compares them all; throws the first disagreement. */
+/** Makes every call of a batch over every lane and compares them all; throws the first disagreement. */
 export async function playBatch(batch: Batch, tally: Tally): Promise<void> {
   const stage = await openStage(
     batch,
@@ -71,7 +71,7 @@ async function playWay(way: Way, stage: Stage, batch: Batch): Promise<Played | u
   return { way, answers, labels, sessions }
 }
 
-/** An answer that is not of its protocol's own shape. */
+/** Reports an answer that violates the schema of its protocol. */
 function misshapen(
   { message, expected, actual }: AssertionError,
   { batch, index, way }: { readonly batch: Batch; readonly index: number; readonly way: Way },
@@ -124,7 +124,7 @@ function referenceOf(all: readonly Played[], { reading }: Pick<Way, 'reading'>):
   return found
 }
 
-/** What answers late is written after its outcome, in a commit of its own, so a difference counts that stays. */
+/** A late answer is written after its outcome, in a separate commit, so only a lasting difference counts. */
 async function untilAgreed(compare: () => Promise<void>): Promise<void> {
   const untilMs = performance.now() + LATE_MS
   for (;;) {
@@ -143,7 +143,7 @@ async function compareFacts(all: readonly Played[], stage: Stage, batch: Batch):
   for (const played of all) facts.set(played, await factsOf(played, { stage, batch, journal }))
   for (const played of all) {
     const { way } = played
-    // The gateway for code has a store of its own, which it does not show.
+    // The gateway for code has its own store, which is not accessible.
     if (way.protocol === 'in process' || way.protocol === 'createGateway') continue
     const reference = referenceOf(all, way)
     const found = firstDifference(facts.get(reference), facts.get(played))

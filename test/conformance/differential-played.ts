@@ -5,7 +5,7 @@ import type { Labels } from './differential-labels.ts'
 import { functionNameOf, type Way } from './differential-lanes.ts'
 import type { Answer } from './differential-observation.ts'
 
-/** One way after all calls were made over it, one after the other. */
+/** One lane after all calls were made over it in sequence. */
 export interface Played {
   readonly way: Way
   readonly answers: readonly (Answer | undefined)[]
@@ -15,7 +15,7 @@ export interface Played {
 
 const NO_SESSION = 'ses_that-never-was'
 
-/** The id that a call names, in the sessions of its way. */
+/** The session id that a call names, in the sessions of its lane. */
 export function sessionOf({ caller, session }: CallPlan, sessions: Played['sessions']): string | undefined {
   if (session === undefined) return undefined
   if (session.startsWith('@')) {
@@ -27,7 +27,7 @@ export function sessionOf({ caller, session }: CallPlan, sessions: Played['sessi
   return sessions.get(`${caller} ${session}`)?.sessionId ?? NO_SESSION
 }
 
-/** What the differences of a way may look at. */
+/** The inputs for the differences of a lane. */
 export function circumstances(batch: Batch, call: CallPlan, { protocol }: Way): Circumstances {
   const tool = visibleTool(
     batch,

@@ -11,7 +11,7 @@ export type Reading =
       readonly ref: ToolRef
       readonly input: JsonValue | undefined
       readonly key: string | undefined
-      /** The input as the tool takes it, where that is another; the request stays what was asked. */
+      /** The input for the tool, where it differs from the request. */
       readonly adapted?: JsonValue
     }
   | { readonly kind: 'refusal'; readonly observation: Observation }
@@ -22,7 +22,7 @@ export type Read = (batch: Batch, call: CallPlan) => Reading
 export const READINGS = {
   /** Versions are none, `x` or `x.y.z` (OTC-43). */
   'as written': (_batch, call) => readAs(call, call.input),
-  /** null for an optional member is the same as leaving it out (T-24). */
+  /** null for an optional member equals an absent one (OTC/T-24). */
   'as OTC': (_batch, call) => readAs(call, call.input ?? undefined),
   /** The execute drafts know `@latest` too (C-15). */
   'as the execute drafts': (_batch, call) =>
@@ -36,12 +36,12 @@ export const READINGS = {
     const input = call.input ?? {}
     if (!isJsonObject(input)) return refuse(call, '"params" must be an object of arguments by name.')
     const read = readAs(newest, input)
-    // Also where nothing changes: what was recorded is looked for in every way in which an input may once have been taken.
+    // Also where nothing changes: a recorded call is looked up under every possible reading of its input.
     return read.kind === 'refusal'
       ? read
       : { ...read, adapted: withoutNulls(visibleTool(batch, newest), input) }
   },
-  /** Tools have no versions here either; arguments are an object, and nothing is none (MCP-60). */
+  /** Tools have no versions here either; arguments are an object or absent (MCP-60). */
   'as MCP': (_batch, call) => {
     const input = call.input === undefined ? {} : call.input
     if (!isJsonObject(input)) return refuse(call, 'params.arguments must be an object.')
@@ -64,7 +64,7 @@ function readAs(call: CallPlan, input: JsonValue | undefined): Reading {
   return { kind: 'call', ref, input, key: call.key }
 }
 
-/** Rule 6: a refused request has an id too, its own if that can be one. */
+/** Rule 6: a refused request has an id too, its own if valid. */
 function refuse({ key }: CallPlan, message: string): Reading {
   const callId = key === undefined || keyProblem(key) !== undefined ? 'made' : 'as asked'
   const error = { message, canRetry: false }

@@ -9,12 +9,12 @@ import { READINGS } from './differential-reading.ts'
 import { Disagreement, firstDifference } from './differential-report.ts'
 import type { Stage } from './differential-stage.ts'
 
-/** As many a batch; each goes over every way. */
+/** Replays per batch; each goes over every lane. */
 const MAX = 8
 
 /**
- * Rule 1: what is recorded under a key is answered to the same principal over every protocol, and nothing runs again.
- * Gives how often it was.
+ * Rule 1: the outcome recorded under a key is replayed to the same principal over every protocol, and nothing runs again.
+ * Returns the number of replays.
  */
 export async function compareReplays(written: Played, stage: Stage, batch: Batch): Promise<number> {
   const recorded = await askAgain(written, stage, batch)

@@ -27,7 +27,7 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** Two ways that do not agree about a call. */
+/** Two lanes with different results of a call. */
 export class Disagreement extends Error {
   override readonly name = 'Disagreement'
 

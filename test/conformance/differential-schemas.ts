@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 
-/** A generated schema, what it says about null, and values that fit it. */
+/** A generated schema, whether it accepts null, and valid values. */
 export interface SchemaPart {
   readonly schema: JsonObject
   readonly takesNull: boolean
@@ -35,7 +35,7 @@ const number = fc.oneof(
   fc.constantFrom(...BIG),
 )
 
-/** Anything JSON can carry, small. */
+/** Small arbitrary JSON values. */
 export const anyJson: fc.Arbitrary<JsonValue> = fc
   .letrec<{ value: JsonValue }>((tie) => ({
     value: fc.oneof(

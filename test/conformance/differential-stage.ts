@@ -16,10 +16,10 @@ import { MAX_RESULT_SIZE } from './differential-acts.ts'
 import type { Batch } from './differential-calls.ts'
 import { definitionOf, preparedTools } from './differential-tools.ts'
 
-/** In every address that is handed out, so that all ways hand out the same. */
+/** The base of every returned address, so that all lanes return equal addresses. */
 const PUBLIC_URL = 'http://tools.example'
 
-/** One server, the gateway behind it, and a gateway of its own for code. */
+/** One server, the gateway behind it, and a separate gateway for code. */
 export interface Stage {
   readonly url: string
   readonly gateway: RunningGateway
@@ -28,7 +28,7 @@ export interface Stage {
   close(): Promise<void>
 }
 
-/** Each way has principals of its own: the same keys, records that never meet. */
+/** Each lane has its own principals: equal keys, but separate records. */
 export function principalOf({ callers }: Batch, way: string, caller: number): Principal {
   const { tenant = '', scopes = [] } = callers[caller] ?? {}
   return { id: `key:${way} ${caller}`, tenant, scopes }

@@ -77,7 +77,7 @@ export function toolPlans(isHost: boolean): fc.Arbitrary<readonly ToolPlan[]> {
   )
 }
 
-/** As an author writes it; what it gives may break its own promise, which types would not let pass. */
+/** The definition as an author writes it; its value may violate its output schema, which the types would forbid. */
 export function definitionOf(plan: ToolPlan): DefinedTool {
   const { act: does, isAsync, isStateful } = plan
   const promised = tool({
@@ -105,7 +105,7 @@ export function preparedTools(plans: readonly ToolPlan[], isHost: boolean): read
   const definitions = plans.map(definitionOf)
   return requireTools(definitions, {
     source: isHost ? 'host-extension' : 'node-pack',
-    // Versions are generated without a thought of one another.
+    // Versions are generated independently of one another.
     acknowledgeLaxerVersions: definitions.map(({ id }) => id),
   })
 }

@@ -4,16 +4,16 @@ import type { Played } from './differential-played.ts'
 import { Disagreement } from './differential-report.ts'
 import { apiKeyOf, type Stage } from './differential-stage.ts'
 
-/** Whose principals look into the catalog. */
+/** The lane whose principals read the catalog. */
 const OPENWOP_WAY = 'oxp-1.0'
 
-/** Rule 2: a caller may call exactly what it may see, by the generated scopes and in openwop's catalog. */
+/** Rule 2: a caller can call exactly the tools visible to it, by the generated scopes and in openwop's catalog. */
 export async function compareSight(written: Played, stage: Stage, batch: Batch): Promise<void> {
   const looks = new Map<string, number>()
   for (const [index, call] of batch.calls.entries()) {
     const reported = written.answers[index]?.observation
     const isVisible = visibleTool(batch, call) !== undefined
-    // A key that is taken, and a request that cannot be read, are answered before the tool is looked up.
+    // A used key and an unreadable request are answered before the tool is looked up.
     const isEarlier = reported?.code === 'key_conflict' || reported?.isUnread === true
     const isFound = reported?.decision !== 'hidden'
     if (!isEarlier && isFound !== isVisible) {

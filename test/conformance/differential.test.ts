@@ -10,12 +10,12 @@ const USUAL_SEED = 20_261_115
 const { COLLET_DIFFERENTIAL_CASES: wanted = MIN_CASES, COLLET_DIFFERENTIAL_SEED: seed } = process.env
 const cases = Math.max(MIN_CASES, Number(wanted))
 const BATCHES_PER_ROUND = 10
-/** For what hangs: a busy machine is no failure. */
+/** Catches hangs only; it is long enough for a busy machine. */
 const LIMIT_MS = 60_000 + cases * 500
-/** How long a disagreement is made smaller. */
+/** Time limit for shrinking a disagreement. */
 const SHRINK_MS = 10_000
 
-/** Ends that the generated calls must meet, all of them and no other. */
+/** The exact set of outcomes that the generated calls must produce. */
 const REACHED = [
   'approval_required',
   'input_invalid',
@@ -33,7 +33,7 @@ const REACHED = [
 ]
 
 it(
-  'OTC-63, OTS-40, OWP-22, MCP-69: one call gives one value, one error, one decision and one journal over every way',
+  'OTC-63, OTS-40, OWP-22, MCP-69: one call gives one value, one error, one decision and one journal over every protocol',
   async () => {
     const tally: Tally = { cases: 0, calls: 0, replays: 0, codes: new Map() }
     const firstSeed = seed === 'random' ? Math.floor(Math.random() * 2 ** 31) : Number(seed ?? USUAL_SEED)

@@ -35,7 +35,7 @@ export class EventReader {
     return new EventReader(response)
   }
 
-  /** Resolves when so many events have come; throws when the stream ends before. */
+  /** Resolves after this many events; throws when the stream ends before. */
   async until(count: number): Promise<readonly Frame[]> {
     while (this.frames.length < count) {
       if (this.#response.readableEnded)

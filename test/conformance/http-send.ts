@@ -25,7 +25,7 @@ export function httpSend(baseUrl: string): (request: VectorRequest) => Promise<V
         },
       )
       outgoing.on('error', reject)
-      // Text in one piece with the head would make Node write the head in UTF-8 as well.
+      // A body written together with the head would make Node encode the head in UTF-8 too.
       outgoing.end(body === undefined ? undefined : Buffer.from(body))
     })
 }

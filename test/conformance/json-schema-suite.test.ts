@@ -10,7 +10,7 @@ import { upgradeSchema } from '#schema/upgrade'
 import { createSchemaValidator } from '#schema/validator'
 
 /**
- * The JSON-Schema-Test-Suite as far as the registry has it: draft 4, which servers still write and which is rewritten to
+ * The part of the JSON-Schema-Test-Suite in the registry: draft 4, which servers still use and which is converted to
  * 2020-12 here. Newer keywords are compared with Ajv in `src/schema/validator.ajv.test.ts`.
  */
 const DRAFT_4 = 'http://json-schema.org/draft-04/schema#'
@@ -19,7 +19,7 @@ const FOLDER = join(
   'tests/draft4',
 )
 
-/** Where our verdict differs from the suite, and why. A row that no longer applies fails the test below. */
+/** Verdicts that differ from the suite, with the reason. A row that no longer applies fails the test below. */
 const ELSEWHERE = 'Schemas stand alone: nothing is fetched to read one.'
 const FORMAT = '`format` is an annotation (OTC/T-18).'
 const DIFFERENCES: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@ import { connect, opentool } from '#client/index'
 import { dereference, load, validate } from '#protocols/opentool/index'
 import { cpuMsSince } from '../cpu-time.ts'
 
-/** Reads one document of so many functions in every way there is, and prints how long each took; the heap is small. */
+/** Reads one document with many functions through every API, on a small heap, and prints the duration of each. */
 const FUNCTIONS = 100_000
 
 const functions = Array.from({ length: FUNCTIONS }, (_, index) => ({
@@ -31,7 +31,7 @@ const server = createServer((request, response) => {
     response.end(isCall ? '{"jsonrpc":"2.0","result":{"sum":7},"error":null,"id":"c1"}' : text),
   )
 })
-// Client and server share this thread: a connection is not idle because the other end is busy reading.
+// Client and server share this thread: a connection is not idle while the other end is busy reading.
 server.keepAliveTimeout = 600_000
 await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
 const address = server.address()

@@ -8,7 +8,7 @@ import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 import { startOpenwopServer, wholeOf } from './openwop-server.ts'
 import { type RunServer, startRunServer, typesOf } from './run-server.ts'
 
-/** One call, then none for as long as any test takes. */
+/** One call, then none for the duration of a test. */
 const ONCE: CallLimit = { ...UNLIMITED, rate: { perMs: 1 / 90_000, burst: 1 } }
 const PER_TOOL: Settings['limits'] = { ...NO_LIMITS, perTool: { ...UNLIMITED, perPrincipal: ONCE } }
 const PER_PRINCIPAL: Settings['limits'] = { ...NO_LIMITS, perPrincipal: ONCE }
@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close()
 })
 
-/** `Retry-After` is the same time as the milliseconds, in whole seconds. */
+/** `Retry-After` equals the milliseconds, in whole seconds. */
 function expectRetryAfter(headers: Readonly<Record<string, string>>, retryAfterMs: number): void {
   expect(Number(headers['retry-after'])).toBe(Math.ceil(retryAfterMs / 1_000))
   expect(Number(headers['retry-after'])).toBeGreaterThan(0)
@@ -59,7 +59,7 @@ describe('a limited call', () => {
   it.each([
     ['OWP-56, C6: of a tool and a principal', PER_TOOL, 'tool'],
     ['C6: of a principal', PER_PRINCIPAL, 'key'],
-    ['C6: of everybody', { ...NO_LIMITS, total: { ...NO_LIMITS.total, rate: ONCE.rate } }, 'global'],
+    ['C6: of all callers', { ...NO_LIMITS, total: { ...NO_LIMITS.total, rate: ONCE.rate } }, 'global'],
   ])('OWP-96: %s: openwop answers 429 with Retry-After and its scope', async (_of, limits, scope) => {
     const server = await start({ limits })
     expect((await server.open({ toolId: 'openwop:Box.Push' })).status).toBe(201)
@@ -82,7 +82,7 @@ describe('a limited call', () => {
     expect((await server.open({ toolId: 'openwop:Box.Push' }, KEYS.narrow)).status).toBe(201)
   })
 
-  it('rule 1: the replay of a call is answered whatever limits say', async () => {
+  it('rule 1: the replay of a call is not limited', async () => {
     const server = await start({ limits: { ...PER_TOOL, perPrincipal: ONCE } })
     const first = await server.otc('Echo.Say', { text: 'a' }, { id: 'k' })
     const again = await server.otc('Echo.Say', { text: 'a' }, { id: 'k' })
@@ -137,7 +137,7 @@ describe('the run of a limited call', () => {
     expect(returned?.payload).not.toHaveProperty('outcome')
   })
 
-  it('C10: a flood of refused calls fills nothing: a run records twenty and is not created by them', async () => {
+  it('C10: a flood of refused calls is bounded: a run records twenty and is not created by them', async () => {
     const server = await start({ limits: PER_TOOL })
     await server.otc('Echo.Say', {}, { run: 'run-a' })
     await Promise.all(Array.from({ length: 100 }, () => server.otc('Echo.Say', {}, { run: 'run-a' })))
@@ -148,7 +148,7 @@ describe('the run of a limited call', () => {
     expect((await server.ask('/v1/runs/run-b/events/poll', { key: KEYS.root })).status).toBe(404)
   })
 
-  it('rules 2 and 30a: a hidden tool that is limited answers, and leaves in a run, what one does that is not there', async () => {
+  it('rules 2 and 30a: a limited hidden tool has the answer and the events of an unknown tool', async () => {
     const limits = { ...NO_LIMITS, perTool: { ...ONCE, perPrincipal: UNLIMITED } }
     const server = await startOpenwopServer({ limits })
     try {

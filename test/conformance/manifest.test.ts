@@ -9,7 +9,7 @@ const LEDGERS: readonly (Ledger & { readonly rows: number })[] = [
 describe.each(LEDGERS)('the ledger $file', (ledger) => {
   const required = requiredIds(ledger)
 
-  it('has as many rows as it had', () => {
+  it('has the expected number of rows', () => {
     expect(required).toHaveLength(ledger.rows)
   })
 

@@ -8,7 +8,7 @@ type Ask = (question: Elicitation) => Promise<ElicitationAnswer & { readonly act
 
 const text = (said: string) => ({ content: [{ type: 'text', text: said }] })
 
-/** These tools cannot go on without an answer. */
+/** Returns the function that asks the caller; these tools cannot continue without it. */
 function askOf(context: ToolContext): Ask {
   return async (question) => {
     const answer = await context.elicit(question)
@@ -88,7 +88,7 @@ const PERSON: JsonObject = {
   required: ['username', 'email'],
 }
 
-/** Tools of the suite that ask their caller, in every revision by the same means. */
+/** Tools of the suite that ask their caller, with equal code for every revision. */
 export function askingTools(): readonly DefinedTool[] {
   const form2 = (key: string, message: string, schema: JsonObject): Elicitation => ({
     mode: 'form',

@@ -11,7 +11,7 @@ const ANN = { action: 'accept', content: { name: 'Ann' } }
 
 afterEach(endTalks)
 
-/** `k-carol` may decide about calls of others. */
+/** `k-carol` may approve calls of others. */
 const APPROVERS = {
   apiKeys: [
     { id: 'alice', key: new Secret('k-alice'), tenant: 'default', scopes: [] },
@@ -26,7 +26,7 @@ const APPROVERS = {
 }
 
 describe('questions in sessions', () => {
-  it('MCP-79: a question is a request on the stream of the call; its answer is a message of its own', async () => {
+  it('MCP-79: a question is a request on the stream of the call; its answer is a separate message', async () => {
     const { server } = await startTalk(mcpFixtures().tools)
     const session = await openSession(server.url, '2025-06-18', FORM)
     const stream = events(await inSession(server.url, session, { ...NAME_CALL, id: 8 }))
@@ -44,8 +44,8 @@ describe('questions in sessions', () => {
   it.each([
     ['a no', { result: { action: 'decline' } }, 'decline'],
     ['an error', { error: { code: -1, message: 'busy' } }, 'cancel'],
-    ['what does not fit', { result: { action: 'accept', content: { name: 5 } } }, 'cancel'],
-    ['what is no answer', { result: { action: 'perhaps' } }, 'cancel'],
+    ['an answer that violates the schema', { result: { action: 'accept', content: { name: 5 } } }, 'cancel'],
+    ['an invalid action', { result: { action: 'perhaps' } }, 'cancel'],
   ])('MCP-79: %s is handled', async (_what, answer, outcome) => {
     const { server } = await startTalk(mcpFixtures().tools)
     const session = await openSession(server.url, '2025-11-25', FORM)
@@ -55,14 +55,14 @@ describe('questions in sessions', () => {
     expect(await nextOf(stream)).toMatchObject({ result: { structuredContent: { result: outcome } } })
   })
 
-  it('MCP-29, MCP-36: a client that declared nothing is not asked', async () => {
+  it('MCP-29, MCP-36: a client without declared capabilities is not asked', async () => {
     const { server } = await startTalk(mcpFixtures().tools)
     const session = await openSession(server.url)
     const { result } = await answerOf(await inSession(server.url, session, { ...NAME_CALL, id: 1 }))
     expect(result.structuredContent).toEqual({ result: 'decline' })
   })
 
-  it('MCP-79, MCP-23: another process takes the answer, and serves the same session', async () => {
+  it('MCP-79, MCP-23: another process accepts the answer, and serves the same session', async () => {
     const talk = await startTalk(mcpFixtures().tools)
     const other = await talk.another()
     const session = await openSession(talk.server.url, '2025-11-25', FORM)
@@ -74,7 +74,7 @@ describe('questions in sessions', () => {
     expect(await answerOf(listed)).toMatchObject({ result: { tools: expect.any(Array) } })
   })
 
-  it('MCP-76: forms for secrets or with links are refused to the tool', async () => {
+  it('MCP-76: a tool is refused forms for secrets or with links', async () => {
     const asks = (message: string, field: string) =>
       tool({
         id: 'Bad.Form@1.0.0',
@@ -99,7 +99,7 @@ describe('questions in sessions', () => {
 })
 
 describe('questions without sessions', () => {
-  it('MCP-70…74: another process takes the answer and returns the outcome', async () => {
+  it('MCP-70…74: another process accepts the answer and returns the outcome', async () => {
     const talk = await startTalk(mcpFixtures().tools)
     const other = await talk.another()
     const asked = { ...NAME_CALL, capabilities: FORM }
@@ -111,7 +111,7 @@ describe('questions without sessions', () => {
     expect(again).toMatchObject({ id: 2, result: { resultType: 'complete', structuredContent: 'Ann' } })
   })
 
-  it('MCP-71: a client that takes pages only is not shown a form', async () => {
+  it('MCP-71: a client that supports only URLs gets no form', async () => {
     const { server } = await startTalk(askingTools())
     const call = { method: 'tools/call', params: { name: 'test_input_required_result_elicitation' } }
     const answer = await answerOf(
@@ -122,7 +122,7 @@ describe('questions without sessions', () => {
     })
   })
 
-  it('MCP-83: leaving after the question was asked cancels nothing', async () => {
+  it('MCP-83: a disconnect after the question cancels nothing', async () => {
     const { server } = await startTalk(mcpFixtures().tools)
     const asked = { ...NAME_CALL, capabilities: FORM }
     const leaving = new AbortController()
@@ -134,8 +134,8 @@ describe('questions without sessions', () => {
   })
 })
 
-describe('what is never asked for our own purposes', () => {
-  it('MCP-81: a client that offers its model and its folders is asked for neither by us, and by tools that ask it is', async () => {
+describe('requests that only tools make', () => {
+  it('MCP-81: the server never requests sampling or roots from a client, but tools can', async () => {
     const { server } = await startTalk([...mcpFixtures().tools, ...askingTools()])
     const capabilities = { sampling: {}, roots: {} }
     const call = (name: string) => ask(server.url, { method: 'tools/call', params: { name }, capabilities })
@@ -163,7 +163,7 @@ describe('approvals', () => {
     expect(response.status, await response.text()).toBeLessThan(300)
   }
 
-  it('MCP-77, MCP-78: the retry after opening the page waits for the yes, and completes', async () => {
+  it('MCP-77, MCP-78: the retry after opening the page waits for the approval, and completes', async () => {
     const { tools, runs } = mcpFixtures()
     const { server } = await startTalk(tools, { auth: APPROVERS })
     const { result } = await answerOf(await ask(server.url, call, alice))
@@ -179,7 +179,7 @@ describe('approvals', () => {
     expect(runs.get('Mail.Delete@1.0.0')).toBe(1)
   })
 
-  it('MCP-80: in 2025-11-25 the call is parked, and the same request goes on with it', async () => {
+  it('MCP-80: in 2025-11-25 the call is parked, and an equal request continues it', async () => {
     const { tools, runs } = mcpFixtures()
     const { server } = await startTalk(tools, { auth: APPROVERS })
     const open = {

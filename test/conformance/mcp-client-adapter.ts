@@ -1,6 +1,6 @@
 /**
- * The client under test of the official client suite: our MCP source, told to list and to call what is offered.
- * The suite starts it with the URL of its server; scenario and revision come by the environment.
+ * The client under test of the official client suite: our MCP source, which lists and calls the offered tools.
+ * The suite starts it with the URL of its server; scenario and revision are environment variables.
  */
 import { isToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
@@ -14,7 +14,7 @@ const given = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}')
 const revision = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION === '2026-07-28' ? 'auto' : 'legacy'
 const MAX_CONSENTS = 3
 
-/** Any value that the schema takes, for tools whose arguments do not matter. */
+/** A value that is valid for the schema, for tools whose arguments do not matter. */
 function sample(schema: JsonValue | undefined): JsonValue {
   if (!isJsonObject(schema)) return 'text'
   if (Array.isArray(schema.enum)) return schema.enum[0] ?? null
@@ -30,7 +30,7 @@ function sampleObject({ properties }: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(properties).map(([name, member]) => [name, sample(member)]))
 }
 
-/** Lists, and calls everything once, or what the scenario asks for. */
+/** Lists the tools, and calls each once or as the scenario requires. */
 async function use(upstream: OpenedMcp, token: string | undefined): Promise<void> {
   const { tools } = await upstream.discover()
   const schemas = new Map(tools.map(({ nativeName, inputSchema }) => [nativeName, inputSchema]))
@@ -54,7 +54,7 @@ async function use(upstream: OpenedMcp, token: string | undefined): Promise<void
   }
 }
 
-/** What a refused call says about the consent it lacks; an empty text when only the token was refused. */
+/** The scope that a refused call needs; an empty string when only the token was refused. */
 function neededScope(error: unknown): string | undefined {
   const text = isToolError(error) ? `${error.developerMessage ?? ''}` : ''
   return text.startsWith('HTTP 401') ? '' : /needs the scope "([^"]*)"/.exec(text)?.[1]

@@ -1,6 +1,6 @@
 /**
- * What has happened before an MCP server that wants tokens is called through us: an operator found its authorization
- * server, registered a client and wrote a provider; a person was sent there by the broker's client and said yes.
+ * The steps before Collet calls an MCP server that requires tokens: an operator found its authorization
+ * server, registered a client and configured a provider; the broker's client sent a user there, who consented.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -21,7 +21,7 @@ export interface KnownClient {
   readonly client_secret?: string
 }
 
-/** The token, or why there is none. `more` are scopes that a call turned out to need. */
+/** The token, or the reason for its absence. `more` are scopes that a call was found to need. */
 export async function consentFor(url: string, known: KnownClient, more: readonly string[]): Promise<string> {
   const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
   const refused = await fetch(url, {

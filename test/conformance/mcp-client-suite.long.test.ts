@@ -11,7 +11,7 @@ const SUITE = join(dirname(resolve('@modelcontextprotocol/conformance/package.js
 const ADAPTER = fileURLToPath(new URL('./mcp-client-adapter.ts', import.meta.url))
 const FLAGS = '--conditions=collet-source --disable-warning=ExperimentalWarning'
 
-/** The official client suite against our source; rejects when a scenario fails that its list demands. */
+/** Runs the official client suite against our source; rejects when a required scenario fails. */
 async function suite(...options: string[]): Promise<string> {
   const command = `${process.execPath} ${FLAGS} ${ADAPTER}`
   const { stdout, stderr } = await run(
@@ -24,7 +24,7 @@ async function suite(...options: string[]): Promise<string> {
   return `${stdout}${stderr}`
 }
 
-/** Extensions that the broker has no part in; the suite runs them unscored. */
+/** Extensions that do not concern the broker; the suite runs them unscored. */
 const EXTENSIONS = [
   'auth/client-credentials-basic',
   'auth/client-credentials-jwt',

@@ -21,7 +21,7 @@ const NEGOTIATIONS = [
   { which: 'new', mode: 'legacy', sum: { result: 3 } },
 ] as const
 
-/** Everything a client of ours must be able to do; `NODE_OPTIONS` of the test run stay here. */
+/** Runs everything that a client must be able to do, without the `NODE_OPTIONS` of the test run. */
 async function playClient(...args: readonly string[]) {
   const { stdout } = await run(process.execPath, [CLIENT, ...args], {
     env: { ...process.env, NODE_OPTIONS: '' },

@@ -2,7 +2,7 @@ import type { DefinedTool } from '#kernel/tool/define'
 import { tool } from '#kernel/tool/define'
 import type { SafetyTier } from '#kernel/tool/tool'
 
-/** A tool that waits until the test lets it go, and tells when it began and how it ended. */
+/** A tool that waits until the test releases it, and reports its start and its outcome. */
 export class Gate {
   readonly #begun = Promise.withResolvers<void>()
   readonly #opened = Promise.withResolvers<string>()

@@ -7,7 +7,7 @@ describe('the MCP ledger', () => {
   const required = requiredIds(LEDGER)
   const cited = citedIds(LEDGER)
 
-  it('has as many rows as it had', () => {
+  it('has the expected number of rows', () => {
     expect(required).toHaveLength(95)
   })
 

@@ -79,7 +79,7 @@ async function startPeer(
 }
 
 describe('MCP on stdio', () => {
-  it('rule 2: a toolset is all there is, and one that is not there is no start', async () => {
+  it('rule 2: only the tools of the toolset exist, and an unknown toolset prevents the start', async () => {
     const { tools } = mcpFixtures()
     const settings = { toolsets: new Map([['one', { include: [tools[0]?.id ?? ''], exclude: [] }]]) }
     const { peer, end } = await startPeer(tools, settings, undefined, 'one')
@@ -97,7 +97,7 @@ describe('MCP on stdio', () => {
     await expect(startPeer(tools, settings, undefined, 'oen')).rejects.toThrow('Did you mean "one"?')
   })
 
-  it('MCP-99: a line that is no JSON is not answered, and the next one is', async () => {
+  it('MCP-99: a line that is not JSON gets no answer, and the next line does', async () => {
     const { peer, end } = await startPeer(mcpFixtures().tools)
     peer.input.write('garbage\n\n{"jsonrpc":"2.0","id":null,"method":"x"}\n')
     peer.say({ id: 1, method: 'ping' })
@@ -106,7 +106,7 @@ describe('MCP on stdio', () => {
     expect(peer.heard).toHaveLength(1)
   })
 
-  it('MCP-99: a line that is too long ends it', async () => {
+  it('MCP-99: a line that is too long ends the server', async () => {
     const server = { ...testSettings().server, bodyLimitBytes: 100 }
     const { peer, served, end } = await startPeer([], { server })
     peer.input.write('x'.repeat(101))
@@ -115,7 +115,7 @@ describe('MCP on stdio', () => {
     expect(peer.heard).toEqual([])
   })
 
-  it('MCP-97: messages in pieces, several at once, and one without a line end are all taken', async () => {
+  it('MCP-97: accepts messages in chunks, several at once, and one without a line end', async () => {
     const { peer, end } = await startPeer([])
     const one = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })
     peer.input.write(one.slice(0, 9))
@@ -124,7 +124,7 @@ describe('MCP on stdio', () => {
     expect(peer.heard.map(({ id }) => id)).toEqual([1, 2, 3])
   })
 
-  it('MCP-100, MCP-31: both eras in one process; before initialize only ping and requests that say everything', async () => {
+  it('MCP-100, MCP-31: both eras in one process; before initialize only ping and self-contained requests', async () => {
     const { peer, end } = await startPeer(mcpFixtures().tools)
     peer.say({ id: 1, method: 'tools/list' })
     expect(await peer.answerTo(1)).toMatchObject({ error: { code: -32600 } })
@@ -164,7 +164,7 @@ describe('MCP on stdio', () => {
     expect(peer.heard.map(({ id }) => id)).toEqual(['y'])
   })
 
-  it('MCP-98: at the end of stdin what is under way is answered first', async () => {
+  it('MCP-98: at the end of stdin running requests are answered first', async () => {
     const gate = new Gate()
     const { peer, end } = await startPeer([gate.tool()])
     peer.say({ id: 1, method: 'tools/call', params: { name: 'Gate_Pass', _meta: META } })
@@ -175,7 +175,7 @@ describe('MCP on stdio', () => {
     expect(peer.heard).toMatchObject([{ id: 1, result: { structuredContent: 'through' } }])
   })
 
-  it('MCP-47, T-4: a listen ends with its result, or with nothing when it was cancelled', async () => {
+  it('MCP-47, MCP/T-4: a listen ends with its result, or with nothing when it was cancelled', async () => {
     const { peer, end } = await startPeer([])
     const params = { notifications: { toolsListChanged: true }, _meta: META }
     peer.say({ id: 'a', method: 'subscriptions/listen', params })
@@ -191,7 +191,7 @@ describe('MCP on stdio', () => {
     ])
   })
 
-  it('MCP-21: results name the call and its run, as no header can', async () => {
+  it('MCP-21: results name the call and its run, because there are no headers', async () => {
     const { peer, end } = await startPeer(mcpFixtures().tools)
     const meta = { ...META, 'collet/idempotencyKey': 'k-1' }
     const params = { name: 'Math_Add', arguments: { a: 1, b: 2 }, _meta: meta }
@@ -203,7 +203,7 @@ describe('MCP on stdio', () => {
     await end()
   })
 
-  it('MCP-93, MCP-98: once there are keys, the environment has to bring one', async () => {
+  it('MCP-93, MCP-98: once keys exist, the environment must contain one', async () => {
     const auth = {
       apiKeys: [{ id: 'alice', key: new Secret('k-alice'), tenant: 'default', scopes: ['mail:peek'] }],
       jwt: undefined,

@@ -20,7 +20,7 @@ const LISTEN = { method: 'subscriptions/listen', params: { notifications: { tool
 
 afterEach(endTalks)
 
-describe('clients that leave', () => {
+describe('clients that disconnect', () => {
   it('MCP-83, MCP-84: in the newest revision the run is cancelled, also before a stream began, and the key still answers', async () => {
     const gate = new Gate()
     const { server } = await startTalk([gate.tool()])
@@ -63,7 +63,7 @@ describe('clients that leave', () => {
     expect(gate.runs).toBe(1)
   })
 
-  it('MCP-28: in sessions the run goes on, and its key answers', async () => {
+  it('MCP-28: in sessions the run continues, and its key answers', async () => {
     const gate = new Gate()
     const { server } = await startTalk([gate.tool()])
     const session = await openSession(server.url)
@@ -97,7 +97,7 @@ describe('cancellation in sessions', () => {
     expect((await cancel('a')).status).toBe(202)
   })
 
-  it('MCP-85, T-30: the same id in another session is another request', async () => {
+  it('MCP-85, MCP/T-30: the same id in another session is another request', async () => {
     const gate = new Gate()
     const { server } = await startTalk([gate.tool()])
     const [mine, other] = await Promise.all([openSession(server.url), openSession(server.url)])
@@ -114,7 +114,7 @@ describe('cancellation in sessions', () => {
 
 describe('cancellation over several processes', () => {
   it.each(['write', 'pure'] as const)(
-    'MCP-85, T-30: another process hears of it, for a %s tool too',
+    'MCP-85, MCP/T-30: another process is notified, for a %s tool too',
     async (tier) => {
       const gate = new Gate()
       const talk = await startTalk([gate.tool(tier)])
@@ -156,8 +156,8 @@ describe('progress', () => {
   })
 })
 
-describe('news of the list', () => {
-  it('MCP-46, MCP-47, MCP-49: a listen stream begins with what it honours, is tagged, and ends with its result', async () => {
+describe('notifications of list changes', () => {
+  it('MCP-46, MCP-47, MCP-49: a listen stream begins with its accepted filters, is tagged, and ends with its result', async () => {
     const { server, changes } = await startTalk([])
     const stream = events(await ask(server.url, { ...LISTEN, id: 'L' }))
     const tag = { 'io.modelcontextprotocol/subscriptionId': 'L' }
@@ -201,7 +201,7 @@ describe('news of the list', () => {
     await closing
   })
 
-  it('MCP-47: a principal holds a hundred streams, and no more', async () => {
+  it('MCP-47: a principal can open at most a hundred streams', async () => {
     const { server } = await startTalk([])
     const streams = await Promise.all(Array.from({ length: 100 }, () => ask(server.url, LISTEN)))
     const refused = await ask(server.url, LISTEN)
@@ -240,7 +240,7 @@ describe('news of the list', () => {
     await older.body?.cancel()
   })
 
-  it('MCP-47: streams of every revision count, so that no caller takes all connections', async () => {
+  it('MCP-47: streams of every revision count, so that no caller can use all connections', async () => {
     const { server } = await startTalk([])
     const session = await openSession(server.url)
     const get = () =>
@@ -261,7 +261,7 @@ describe('news of the list', () => {
     await Promise.all(streams.slice(1).map((response) => response.body?.cancel()))
   })
 
-  it('MCP-24: a GET that takes no stream is 406', async () => {
+  it('MCP-24: a GET that does not accept a stream is 406', async () => {
     const { server } = await startTalk([])
     const session = await openSession(server.url)
     const headers = { 'Mcp-Session-Id': session, Accept: 'application/json' }

@@ -64,7 +64,7 @@ describe('the official MCP suite, on SQLite', () => {
     { revision: '2025-11-25', atLeast: 66 },
     { revision: '2026-07-28', atLeast: 133 },
   ])(
-    'MCP-19, MCP-22…24, MCP-29/30, MCP-33…36, MCP-45…48, MCP-70…74, MCP-79, MCP-82: $revision passes, but for what a server of tools does not have',
+    'MCP-19, MCP-22…24, MCP-29/30, MCP-33…36, MCP-45…48, MCP-70…74, MCP-79, MCP-82: $revision passes, except for features that a tool server does not have',
     async ({ revision, atLeast }) => {
       const { exitCode, output, passed } = await runSuite(server.url, [
         '--suite',

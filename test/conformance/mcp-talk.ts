@@ -15,14 +15,14 @@ export interface Talk {
   readonly server: RunningServer
   readonly changes: CatalogChanges
   readonly settings: Settings
-  /** A server of its own on the same store. */
+  /** Another server on the same store. */
   another(): Promise<RunningServer>
 }
 
 const running: RunningServer[] = []
 const folders = new Set<string>()
 
-/** The whole server on SQLite, as `collet serve` starts it. */
+/** The complete server on SQLite, as `collet serve` starts it. */
 export async function startTalk(tools: readonly object[], changed: Partial<Settings> = {}): Promise<Talk> {
   const settings = sqliteSettings({ tools: requireTools(tools), ...changed })
   folders.add(settings.dataFolder)
@@ -78,7 +78,7 @@ export function ask(
   return post(url, { jsonrpc: '2.0', id, method, params: { ...params, _meta } }, { ...sent, headers })
 }
 
-/** Opens a session of an older revision; gives its id. */
+/** Opens a session of an older revision; returns its id. */
 export async function openSession(
   url: string,
   revision = '2025-11-25',
@@ -90,7 +90,7 @@ export async function openSession(
   return response.headers.get('mcp-session-id') ?? ''
 }
 
-/** A message in such a session. */
+/** Sends a message in a session of an older revision. */
 export function inSession(url: string, session: string, message: object, sent: Sent = {}): Promise<Response> {
   return post(
     url,
@@ -99,7 +99,7 @@ export function inSession(url: string, session: string, message: object, sent: S
   )
 }
 
-/** The messages of a stream as they come; comments are left out. */
+/** The messages of a stream as they arrive, without comments. */
 export async function* events(response: Response): AsyncGenerator<Json> {
   let text = ''
   const decoder = new TextDecoder()
@@ -125,7 +125,7 @@ export async function nextOf(stream: AsyncGenerator<Json>): Promise<Json> {
   return value
 }
 
-/** The one answer, whichever way it came. */
+/** The single answer, from a JSON body or a stream. */
 export async function answerOf(response: Response): Promise<Json> {
   if (response.headers.get('content-type') === 'application/json') return await response.json()
   let last: Json

@@ -28,7 +28,7 @@ function showing(id: string, name: string, content: readonly JsonObject[]): Defi
   })
 }
 
-/** The schema that the suite wants to see again, keyword by keyword. */
+/** The schema that the suite expects back, keyword by keyword. */
 const RICH_INPUT = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   type: 'object',
@@ -55,7 +55,7 @@ const RICH_INPUT = {
   additionalProperties: false,
 } as const
 
-/** What the official suite calls by name. */
+/** The tools that the official suite calls by name. */
 export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
   return [
     showing('SimpleText', 'test_simple_text', [text('This is a simple text response for testing.')]),

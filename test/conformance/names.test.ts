@@ -44,7 +44,7 @@ describe('one name directory', () => {
     SPELLINGS.map(([tool, value]) => [way, tool, value, call] as const),
   )
 
-  it.each(pairs)('%s takes %s', async (_way, tool, value, call) => {
+  it.each(pairs)('%s accepts %s', async (_way, tool, value, call) => {
     expect(await call(talk.server.url, { tool, input: { a: 1, b: 2 } })).toMatchObject({ code: 'ok', value })
   })
 
@@ -90,19 +90,19 @@ describe('names on the operator’s side', () => {
   const listed = async (credential: string): Promise<readonly string[]> =>
     (await server.ask('/tools', { key: credential })).json.tools.map(({ id }: { id: string }) => id)
 
-  it('OWP-57: allow-lists go by any name, and by a version if one is written', async () => {
+  it('OWP-57: allow-lists accept any name, with or without a version', async () => {
     expect(await listed('k-base')).toEqual(['Open.Say@1.0.0'])
     expect(await listed('k-name')).toEqual(['Open.Say@1.0.0'])
     expect(await listed('k-version')).toEqual(['Mail.Send@1.0.0'])
   })
 
-  it('OWP-57: the start lines say which entries open nothing', () => {
+  it('OWP-57: the start lines report entries that grant nothing', () => {
     expect(server.warnings.filter((line) => line.includes('asks for'))).toEqual([
       'auth.apiKeys of "closed": openwop:Mail.Send asks for the scope mail:send, which this key does not hold: add it to `scopes`',
     ])
   })
 
-  it('a key is given on by other names of the tools its maker holds, and of no others', async () => {
+  it('a new key can name its creator’s tools by any of their names, and no other tools', async () => {
     const make = (name: string, tools: readonly string[]) =>
       server.ask('/admin/keys', {
         method: 'POST',
@@ -156,7 +156,7 @@ describe('two tools with one name', () => {
   })
 
   it.each(ways)(
-    '%s: the name calls neither, and the error names those the caller can see',
+    '%s: the shared name calls neither, and the error names the tools visible to the caller',
     async (_way, call) => {
       for (const [credential, hint] of [
         ['k-two', 'It could mean Calculator.Add or List.Add.'],
@@ -170,7 +170,7 @@ describe('two tools with one name', () => {
     },
   )
 
-  it('the start lines say so', () => {
+  it('is reported in the start lines', () => {
     expect(server.warnings).toContainEqual(
       '"Add" is the name of Calculator.Add, List.Add, Hidden.Add, so no tool can be called by it. MCP and OpenTool list Calculator_Add, List_Add, Hidden_Add.',
     )
@@ -178,7 +178,7 @@ describe('two tools with one name', () => {
 })
 
 describe('names that two tools would share', () => {
-  it('are refused at load where one is how the other is called', () => {
+  it('are refused at load where one is the call name of the other', () => {
     const shell = { ...add('Ops.Shell@1.0.0'), name: 'x-host-acme-shell' }
     const other = { ...add('Other.Shell@1.0.0'), catalogId: 'openwop:x' }
     expect(() => requireTools([shell, other])).not.toThrow()

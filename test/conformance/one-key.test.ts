@@ -20,7 +20,7 @@ const write = (id: string, more: object = {}) => ({
   ...more,
 })
 
-/** The doorbell of the documents: it knows two bells. */
+/** The doorbell tool of the documentation, with two bells. */
 const doorbell = {
   id: 'Doorbell.Ring@0.1.0',
   description: 'Rings a doorbell.',
@@ -59,7 +59,7 @@ const freshKey = () => {
   return `key-${keys}`
 }
 
-/** All of them mean the newest version, one way or the other. */
+/** All of these select the newest version. */
 const NAMES = ['Kit.Tool', 'Kit.Tool@1.1.0', 'Kit_Tool', 'openwop:Kit.Tool', 'Kit_Tool@1.1.0']
 const WAYS: readonly [string, CallWay][] = Object.entries(CALL_WAYS)
 const PAIRS = WAYS.flatMap(([first, make]) =>
@@ -67,7 +67,7 @@ const PAIRS = WAYS.flatMap(([first, make]) =>
 )
 
 describe('rules 4 and 5: one key is one call', () => {
-  it.each(PAIRS)('made by %s and found again by %s, in every spelling', async (_1, _2, make, repeat) => {
+  it.each(PAIRS)('made by %s and replayed by %s, in every spelling', async (_1, _2, make, repeat) => {
     for (const first of NAMES) {
       for (const second of NAMES) {
         ran = []
@@ -82,7 +82,7 @@ describe('rules 4 and 5: one key is one call', () => {
   })
 
   it.each(WAYS)(
-    '%s: without a version it is found whatever version is recorded, with another it is not',
+    '%s: it is found without a version, and not with another version than the recorded one',
     async (_way, call) => {
       const key = freshKey()
       const { url } = talk.server
@@ -96,7 +96,7 @@ describe('rules 4 and 5: one key is one call', () => {
     },
   )
 
-  it('OTS-43: null for an optional argument of OpenTool is what other protocols leave out', async () => {
+  it('OTS-43: null for an optional argument of OpenTool equals an absent one on other protocols', async () => {
     const key = freshKey()
     const { url } = talk.server
     const tool = 'Kit.Tool'
@@ -106,7 +106,7 @@ describe('rules 4 and 5: one key is one call', () => {
     expect(ran).toHaveLength(1)
   })
 
-  it('a lost reply is found by every name after the tool is gone', async () => {
+  it('a lost reply is replayed by every name after the tool is removed', async () => {
     const mine = await startTalk([write('Gone.Soon@1.0.0', { catalogId: 'openwop:gone/soon' })])
     const asked = { input: { a: 1 }, key: freshKey() }
     expect((await CALL_WAYS.OTC(mine.server.url, { tool: 'Gone.Soon@1.0.0', ...asked })).code).toBe('ok')
@@ -129,7 +129,7 @@ describe('rules 4 and 5: one key is one call', () => {
 
 describe('rule 1: a conflict is reported last', () => {
   it.each(WAYS)(
-    '%s: what is wrong with the request itself is told first, and nothing runs',
+    '%s: an error in the request itself is reported first, and nothing runs',
     async (_way, call) => {
       const { url } = talk.server
       const key = freshKey()
@@ -175,7 +175,7 @@ describe('rule 1: a conflict is reported last', () => {
 
 describe('rule 9: can_retry', () => {
   it.each(WAYS)(
-    '%s: is told while a repeat can run; the last failure says to use a new call id',
+    '%s: is true while a repeat can run; the last failure asks for a new call id',
     async (_way, call) => {
       const key = freshKey()
       const ring = () =>
@@ -194,7 +194,7 @@ describe('rule 9: can_retry', () => {
     },
   )
 
-  it.each(WAYS)('%s: a released id takes corrected input of the same tool', async (_way, call) => {
+  it.each(WAYS)('%s: a released id accepts corrected input of the same tool', async (_way, call) => {
     const { url } = talk.server
     const key = freshKey()
     const ring = (bell: string) => call(url, { tool: 'Doorbell.Ring', input: { doorbell_id: bell }, key })
@@ -202,7 +202,7 @@ describe('rule 9: can_retry', () => {
     expect((await call(url, { tool: 'Kit.Tool', input: { a: 1 }, key })).code).toBe('key_conflict')
     expect((await ring('doorbell42')).code).toBe('ok')
     expect((await ring('doorbell42')).code).toBe('ok')
-    // What it was first is another request now.
+    // The original input is a different request now.
     expect((await ring('doorbell1')).code).toBe('key_conflict')
     expect(ran).toEqual(['doorbell1', 'doorbell42'])
   })

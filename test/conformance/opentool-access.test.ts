@@ -19,12 +19,12 @@ describe('who may call', () => {
   })
   afterAll(() => server.close())
 
-  it.each(['Bearer k1', 'bearer k2', 'BEARER  k1 '])('OTS-47: %j is let in', async (authorization) => {
+  it.each(['Bearer k1', 'bearer k2', 'BEARER  k1 '])('OTS-47: %j is accepted', async (authorization) => {
     expect((await server.ask('GET', '/opentool/version', { headers: { authorization } })).status).toBe(200)
   })
 
   it.each(['k1', 'Bearer', 'Bearer ', 'Bearer K1', 'Bearer k1,k2', 'Basic k1', 'Bearer k'])(
-    'OTS-47: %j is not',
+    'OTS-47: %j is refused',
     async (authorization) => {
       const { status, json, headers } = await server.ask('GET', '/opentool/version', {
         headers: { authorization },
@@ -37,7 +37,7 @@ describe('who may call', () => {
     },
   )
 
-  it('GET /opentool says where things are', async () => {
+  it('GET /opentool lists the addresses', async () => {
     const { status, json } = await server.ask('GET', '/opentool', { headers: { authorization: 'Bearer k1' } })
     expect([status, json]).toEqual([
       200,
@@ -77,7 +77,7 @@ describe('who may call', () => {
     if (method !== 'HEAD') expect(JSON.parse(text)).toEqual({ error: 'Authorization header missing' })
   })
 
-  it('OTS-49: a stranger is turned away before its body is read', async () => {
+  it('OTS-49: an unauthenticated caller is refused before its body is read', async () => {
     const headers = { 'content-type': 'application/json', 'content-length': '1000000' }
     const status = await new Promise((resolve, reject) => {
       const sent = httpRequest(
@@ -143,7 +143,7 @@ describe('GET /opentool/load and /version', () => {
     ])
   })
 
-  it('OTS-44, OTS-45: the document is made once per catalog, has no $ref, and is not sent twice to one who has it', async () => {
+  it('OTS-44, OTS-45: the document is created once per catalog, has no $ref, and is not sent again to a client that has it', async () => {
     let made = 0
     await using server = await startOpentoolServer({
       document: (catalog) => {
@@ -166,7 +166,7 @@ describe('GET /opentool/load and /version', () => {
     ).toBe(200)
   })
 
-  it('OTS-44, OTS-45: the document of our own tools is strictly valid and says what the six functions are', async () => {
+  it('OTS-44, OTS-45: the document of our own tools is strictly valid and describes the six functions', async () => {
     await using server = await startOpentoolServer()
     const { json } = await server.ask('GET', '/opentool/load')
     expect(validate(json)).toEqual([])
@@ -177,14 +177,14 @@ describe('GET /opentool/load and /version', () => {
     expect(json.info).toEqual({ title: 'Calculator', version: '1.2.3' })
   })
 
-  it('OTS-44: no document is exactly {}', async () => {
+  it('OTS-44: an absent document is exactly {}', async () => {
     for (const document of [undefined, () => undefined]) {
       await using server = await startOpentoolServer({ document })
       expect((await server.ask('GET', '/opentool/load')).text).toBe('{}')
     }
   })
 
-  it('OTS-44: a document that cannot be made is 500 in JSON, and is tried again', async () => {
+  it('OTS-44: a document that cannot be created is 500 in JSON, and is retried', async () => {
     let broken = true
     await using server = await startOpentoolServer({
       document: () => {
@@ -200,7 +200,7 @@ describe('GET /opentool/load and /version', () => {
   })
 })
 
-describe('what a call needs beyond its arguments', () => {
+describe('the requirements of a call', () => {
   let server: Server
   beforeAll(async () => {
     server = await startOpentoolServer({ tools: specialFunctions().tools })
@@ -209,7 +209,7 @@ describe('what a call needs beyond its arguments', () => {
 
   const base64url = (text: string) => Buffer.from(text).toString('base64url')
 
-  it('comes in headers', async () => {
+  it('are sent in headers', async () => {
     const headers = {
       'collet-authorization': `${encodeURIComponent('mail, inc')}=${base64url('tökén, 1')}`,
       'collet-secret': `other=${base64url('x')}, PIN=${base64url('')}`,
@@ -221,7 +221,7 @@ describe('what a call needs beyond its arguments', () => {
     expect(given.json.result).toEqual({ mail: 'jürgen@example.com tökén, 1 1234' })
   })
 
-  it('OTS-40: is named when it is missing, with the address in the message and in data', async () => {
+  it('OTS-40: are named when missing, with the address in the message and in data', async () => {
     const { status, json, headers } = await server.call('mail', {})
     const { error } = json
     const [challenge] = error.data.missing_requirements.authorization
@@ -255,7 +255,7 @@ describe('what a call needs beyond its arguments', () => {
     expect(text).not.toMatch(/YQ|Yg|not base64|alice/)
   })
 
-  it('counts as absent when it is empty', async () => {
+  it('count as absent when empty', async () => {
     const { json } = await server.call(
       'mail',
       {},
@@ -264,7 +264,7 @@ describe('what a call needs beyond its arguments', () => {
     expect(Object.keys(json.error.data.missing_requirements)).toEqual(['authorization', 'secrets', 'user_id'])
   })
 
-  it('the trace of the request goes on through what the tool fetches', async () => {
+  it('the trace of the request continues in requests of the tool', async () => {
     const upstream = createServer((request, response) => response.end(request.headers.traceparent))
     await new Promise<void>((listening) => upstream.listen(0, '127.0.0.1', listening))
     const address = upstream.address()

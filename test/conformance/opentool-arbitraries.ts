@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { OpenToolParameter, OpenToolValueSchema } from '#protocols/opentool/codec-document'
 
-/** Few names, so that schemas and instances meet. */
+/** Few names, so that schemas and instances share some. */
 const name = fc.constantFrom('a', 'b', 'c', 'a b', 'é/~')
 const word = fc.constantFrom('a', 'b', 'ab', '', 'é')
 const text = fc.oneof(fc.constantFrom('Text', 'Text.', '', 'One of: x'), fc.string({ maxLength: 8 }))
@@ -14,7 +14,7 @@ const scalar: fc.Arbitrary<JsonValue> = fc.oneof(
   fc.constant(null),
 )
 
-/** Values small enough to hit what the schemas below speak of. */
+/** Small values, which often match the schemas below. */
 export const instance: fc.Arbitrary<JsonValue> = fc.letrec<{ value: JsonValue }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
@@ -98,7 +98,7 @@ const typed: fc.Arbitrary<JsonObject> = fc.constantFrom<JsonObject>(
   { minLength: 1 },
 )
 
-/** JSON Schemas with most keywords of 2020-12; what they say may be absurd. */
+/** JSON Schemas with most keywords of 2020-12; they may be contradictory. */
 export const wildSchema: fc.Arbitrary<JsonObject> = fc
   .letrec<{ schema: JsonValue; object: JsonObject }>((tie) => ({
     schema: fc.oneof(
@@ -167,7 +167,7 @@ function combined(any: fc.Arbitrary<JsonValue>, object: fc.Arbitrary<JsonObject>
   )
 }
 
-/** Scalars of one type, said in one of the many ways of JSON Schema. */
+/** Scalars of one type, in one of the equivalent forms of JSON Schema. */
 const likeScalars: fc.Arbitrary<JsonObject> = fc
   .constantFrom<{ readonly value: fc.Arbitrary<JsonValue>; readonly ways: readonly JsonObject[] }>(
     { value: word, ways: [{ type: 'string' }, { type: 'string', minLength: 1 }] },
@@ -193,8 +193,8 @@ const likeScalars: fc.Arbitrary<JsonObject> = fc
   })
 
 /**
- * JSON Schemas that OpenTool can say, give or take a constraint. Branches that are objects are closed: of
- * open ones it cannot be said that a member of one branch is anything in the other.
+ * JSON Schemas that OpenTool can express, except for single constraints. Branches that are objects are closed: with
+ * open ones OpenTool cannot express that a member of one branch has any value in the other.
  */
 export const plainSchema: fc.Arbitrary<JsonObject> = fc
   .letrec<{ schema: JsonObject; object: JsonObject }>((tie) => ({

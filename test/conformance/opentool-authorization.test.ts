@@ -59,8 +59,8 @@ async function startClosedServer() {
   }
 }
 
-describe('what a key may do', () => {
-  it('OTS-40, OTS-47: a function beyond its scopes answers like one that is not there', async () => {
+describe('permissions of a key', () => {
+  it('OTS-40, OTS-47: a function beyond its scopes answers like an unknown one', async () => {
     await using server = await startClosedServer()
     expect(JSON.parse((await server.call(MAILER, 'send')).text).result).toEqual({ result: 'send' })
     const hidden = await server.call(READER, 'send')
@@ -74,7 +74,7 @@ describe('what a key may do', () => {
     ])
   })
 
-  it('OTS-44: the document has the functions of the caller, under an ETag of its own', async () => {
+  it('OTS-44: the document has the functions of the caller, with its own ETag', async () => {
     await using server = await startClosedServer()
     const [all, some] = [await server.load(MAILER), await server.load(READER)]
     const names = ({ text }: typeof all) =>

@@ -26,7 +26,7 @@ describe('POST /opentool/call', () => {
     server.ask('POST', PATH, { body, headers })
 
   it.each(['2.0', '2.0.0'])(
-    'OTS-34, OTS-37: jsonrpc %j is taken, "2.0" answered, with all four keys',
+    'OTS-34, OTS-37: jsonrpc %j is accepted, and the answer has "2.0" and all four keys',
     async (jsonrpc) => {
       const { status, json } = await post({ jsonrpc, method: 'add', params: { a: 2, b: 3 }, id: 'c1' })
       expect([status, json]).toEqual([200, { jsonrpc: '2.0', result: { sum: 5 }, error: null, id: 'c1' }])
@@ -54,7 +54,7 @@ describe('POST /opentool/call', () => {
   })
 
   it.each([undefined, null, true, {}, ['x']])(
-    'OTS-35: id %j is refused, and null stands in for it',
+    'OTS-35: id %j is refused, and the answer has null instead',
     async (id) => {
       const { status, json } = await post({ jsonrpc: '2.0', method: 'noop', id })
       expect([status, json]).toMatchObject([400, { error: { code: -32600 }, id: null }])
@@ -62,7 +62,7 @@ describe('POST /opentool/call', () => {
     },
   )
 
-  it.each([undefined, null, {}])('OTS-36: params %j is no arguments', async (params) => {
+  it.each([undefined, null, {}])('OTS-36: params %j means no arguments', async (params) => {
     expect((await post({ jsonrpc: '2.0', method: 'noop', params, id: 1 })).json).toEqual({
       jsonrpc: '2.0',
       result: {},
@@ -83,7 +83,7 @@ describe('POST /opentool/call', () => {
 
   it.each([
     ['not JSON', '{"jsonrpc":', -32700],
-    ['no UTF-8 text', '"\\ud800"', -32700],
+    ['an unpaired surrogate', '"\\ud800"', -32700],
     ['too deep', `${'['.repeat(200)}${']'.repeat(200)}`, -32700],
     ['a batch', '[]', -32600],
     ['a scalar', '7', -32600],
@@ -112,7 +112,7 @@ describe('POST /opentool/call', () => {
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
-  it('OTS-38: every value but null travels under the return name, and comes back as it was', async () => {
+  it('OTS-38: every value except null is sent under the return name, unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(JSON_VALUE, async (it) => {
         const { json } = await server.call('Special_Give', { it })
@@ -140,7 +140,7 @@ describe('POST /opentool/call', () => {
   })
 
   it.each(['nope', '__proto__', 'constructor', 'Calculator.Nope', 'add ', 'ADD', '/'])(
-    'OTS-40: %j is no function',
+    'OTS-40: %j is an unknown function',
     async (method) => {
       const { status, json, headers } = await server.call(method, {})
       expect([status, json.error]).toMatchObject([
@@ -151,7 +151,7 @@ describe('POST /opentool/call', () => {
     },
   )
 
-  it('OTS-40: bad arguments are 400 and say what is wrong', async () => {
+  it('OTS-40: bad arguments are 400 with the reason', async () => {
     const { json } = await server.call('add', { a: 'two' })
     expect(json.error.code).toBe(400)
     expect(json.error.message).toMatch(/^Invalid Arguments: (?=.*\ba: )(?=.*\bb: )/)
@@ -161,7 +161,7 @@ describe('POST /opentool/call', () => {
     })
   })
 
-  it('OTS-40: an argument that is wrong deep inside says where', async () => {
+  it('OTS-40: an error deep inside an argument names its path', async () => {
     const { json } = await server.call('paint', { color: 'red', opts: { tags: ['a', 1] } })
     const { message, data } = json.error
     expect(message).toBe('Invalid Arguments: opts: /size: Is required; opts: /tags/1: Must be a string')
@@ -214,7 +214,7 @@ describe('POST /opentool/call', () => {
     expect((await server.call('paint', { color: 'red', opts: null })).json.result).toEqual({ ok: true })
   })
 
-  it('OTS-43: a null is dropped only where the schema takes none', async () => {
+  it('OTS-43: a null is dropped only where the schema does not accept null', async () => {
     const nulls = { needed: 'x', plain: null, nullable: null, either: null, extra: null }
     expect((await server.call('optional', nulls)).json.result).toEqual({
       got: ['either', 'extra', 'needed', 'nullable'],
@@ -222,7 +222,7 @@ describe('POST /opentool/call', () => {
     expect((await server.call('optional', { needed: null })).json.error).toMatchObject({ code: 400 })
   })
 
-  it('rule 4: an id is no key, and the header is', async () => {
+  it('rule 4: an id is not an idempotency key, but the header is', async () => {
     const first = await server.call('count', {})
     expect((await server.call('count', {})).json.result).not.toEqual(first.json.result)
     const key = { 'idempotency-key': 'k-1' }
@@ -255,7 +255,7 @@ describe('POST /opentool/call', () => {
     expect({ result: over.json.value }).toEqual(first.json.result)
   })
 
-  it('rule 6: a request that is no call is named and coded too', async () => {
+  it('rule 6: an invalid request has a call id and a code too', async () => {
     const key = { 'idempotency-key': 'k-6' }
     const params = await server.call('noop', [], key)
     expect(params.headers).toMatchObject({ 'collet-call-id': 'k-6', 'collet-error-code': 'request_invalid' })
@@ -268,7 +268,7 @@ describe('POST /opentool/call', () => {
     expect(unnamed.headers['collet-call-id']).toMatch(/^[0-9a-f-]{36}$/)
   })
 
-  it('rule 4: string ids are keys only if the operator turns it on; the header still wins', async () => {
+  it('rule 4: string ids are keys only if the operator enables it; the header takes precedence', async () => {
     const own = specialFunctions()
     await using declared = await startOpentoolServer({
       tools: own.tools,

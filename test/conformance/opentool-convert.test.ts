@@ -10,7 +10,7 @@ import { load } from '#protocols/opentool/codec-document-read'
 import { instance, parameters, plainSchema, wildSchema } from './opentool-arbitraries.ts'
 import { expectStrictlyValid } from './opentool-document-vectors.ts'
 
-/** Schemas of which much survives, and some of which little does. */
+/** Schemas that convert almost completely, and some that lose most of their constraints. */
 const inputSchema = fc.oneof({ arbitrary: plainSchema, weight: 4 }, { arbitrary: wildSchema, weight: 1 })
 
 const RUNS = Number(process.env.OPENTOOL_RUNS ?? 400)
@@ -80,7 +80,7 @@ describe('OTS-85: conversion', () => {
     )
   })
 
-  it('OTS-80: JSON Schema accepts what the OpenTool schema describes, and nothing else', () => {
+  it('OTS-80: JSON Schema accepts exactly the values that the OpenTool schema describes', () => {
     const cases = parameters.chain((written) =>
       fc.tuple(fc.constant(written), argumentsFor(written), instance),
     )
@@ -102,7 +102,7 @@ describe('OTS-85: conversion', () => {
     )
   })
 
-  it('OTS-81/82: from JSON Schema to OpenTool widens, unless it says that it approximates', () => {
+  it('OTS-81/82: from JSON Schema to OpenTool widens, unless it reports an approximation', () => {
     let judged = 0
     fc.assert(
       fc.property(inputSchema, fc.array(instance, { minLength: 30, maxLength: 30 }), (source, values) => {
@@ -128,7 +128,7 @@ describe('OTS-85: conversion', () => {
     expect(judged).toBeGreaterThan(RUNS)
   })
 
-  it('OTS-81/82: without any loss it accepts exactly the same', () => {
+  it('OTS-81/82: without any reported loss it accepts exactly the same values', () => {
     let judged = 0
     fc.assert(
       fc.property(inputSchema, fc.array(instance, { minLength: 30, maxLength: 30 }), (source, values) => {
@@ -176,7 +176,7 @@ describe('OTS-85: conversion', () => {
   })
 })
 
-/** What lossy conversion gives; `undefined` for a schema that OpenTool cannot say at all. */
+/** The result of lossy conversion; `undefined` for a schema that OpenTool cannot express at all. */
 function convert(source: JsonObject) {
   try {
     return fromJsonSchema(source, { mode: 'lossy' })
@@ -186,7 +186,7 @@ function convert(source: JsonObject) {
   }
 }
 
-/** The meaning of an OpenTool schema, said once more and independently. */
+/** An independent implementation of OpenTool schemas. */
 function fits(value: JsonValue | undefined, schema: OpenToolSchema): boolean {
   const { type, enum: values, items, properties = {}, required = [] } = described(schema)
   if (values !== undefined && !values.some((each) => each === value)) return false

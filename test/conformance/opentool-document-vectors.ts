@@ -71,7 +71,7 @@ function checkDocument({ doc, expect: expected }: z.infer<typeof documentShape>)
   expect(verdictOf(strict)).toBe(expected.strict)
   const lenient = validate(doc, { mode: 'lenient' })
   expect(verdictOf(lenient)).toBe(expected.lenient)
-  // What strictness calls an error, leniency never passes over in silence.
+  // Every error in strict mode is at least reported in lenient mode.
   expect(lenient.map(({ path, rule }) => [path, rule])).toEqual(expect.arrayContaining(expected.errors))
   for (const mode of ['strict', 'lenient'] as const) {
     if (expected[mode] === 'invalid')
@@ -110,7 +110,7 @@ function checkToJsonSchema({ input, output, accept }: ConvertVector): void {
   expect(toJsonSchema(back).input).toEqual(schema)
 }
 
-/** Rows of OTS-83 name both modes; the others show what `lossy` gives. */
+/** Rows of OTS-83 name both modes; the others show the result of `lossy`. */
 function checkFromJsonSchema(vector: ConvertVector): void {
   const refusal = z.object({ error: z.string(), lossy: json.optional() }).safeParse(vector.output)
   if (refusal.success) expect(convert(vector, 'strict').error?.rule).toBe(refusal.data.error)

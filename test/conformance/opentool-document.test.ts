@@ -5,7 +5,7 @@ import { checkDocumentVector, readDocumentVectors } from './opentool-document-ve
 const vectors = readDocumentVectors(new URL('vectors/opentool.jsonl', pathToFileURL(`${process.cwd()}/`)))
 
 describe('OpenTool vectors of documents, conversions and names', () => {
-  it('finds them', () => {
+  it('finds the vectors', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(50)
   })
 

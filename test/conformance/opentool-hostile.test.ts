@@ -10,7 +10,7 @@ import { startOpentoolServer } from './opentool-test-server.ts'
 
 const START = '"opentool":"1.1.0","info":{"title":"t","version":"1"}'
 const A_FUNCTION = { name: 'f', description: '', parameters: [] }
-/** Far more than any of this takes, far less than writing it out would. */
+/** Far more than any of these documents needs, far less than their expansion would. */
 const SOON_MS = 5_000
 
 function documentText(schemas: string, functions: string = JSON.stringify([A_FUNCTION])): string {
@@ -31,7 +31,7 @@ function deep(levels: number): string {
   return `${'{"type":"array","items":'.repeat(levels)}{"type":"string"}${'}'.repeat(levels)}`
 }
 
-/** What a client makes of a server whose document is this text. */
+/** Loads this text as the document of a server with the client. */
 async function loadFrom(text: string) {
   await using server = await startFakeToolServer((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(text)
@@ -54,7 +54,7 @@ describe('a server with a hostile document', () => {
     expect(failure).toMatchObject({ class: 'server', message: expect.stringContaining('OTS-26') })
   })
 
-  it('OTS-22, OTS-63: a cycle is cut, and the function behind it can be used', async () => {
+  it('OTS-22, OTS-63: a reference cycle is cut, and its function can be used', async () => {
     const node = {
       type: 'object',
       properties: { next: { $ref: '#/schemas/Node' }, self: { $ref: '#/schemas/Alias' } },
@@ -71,7 +71,7 @@ describe('a server with a hostile document', () => {
     })
   })
 
-  it('OTS-21, OTS-26: names of the language are data: functions, parameters, schemas and results', async () => {
+  it('OTS-21, OTS-26: names like __proto__ are plain data: in functions, parameters, schemas and results', async () => {
     const text = `{${START},"functions":[{"name":"__proto__","description":"","parameters":[
       {"name":"__proto__","schema":{"$ref":"#/schemas/__proto__"},"required":true}],
       "return":{"name":"__proto__","schema":{"type":"string"}}}],
@@ -101,7 +101,7 @@ describe('a server with a hostile document', () => {
 })
 
 describe('a hostile caller', () => {
-  it('OTS-43: members of that name are arguments like others', async () => {
+  it('OTS-43: members with names like __proto__ are ordinary arguments', async () => {
     await using server = await startOpentoolServer()
     const raw =
       '{"jsonrpc":"2.0","method":"echo","params":{"__proto__":{"value":"inherited"},"constructor":1},"id":"c1"}'

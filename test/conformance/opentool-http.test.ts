@@ -30,7 +30,7 @@ describe.each([
 })
 
 describe('OpenTool vectors', () => {
-  it('are there, and the runner notices a difference', () => {
+  it('exist, and the runner reports a difference', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(28)
     const [vector] = vectors
     const answer = {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { readSourceFile, resolveImport, runtimeImports } from '../source-files.ts'
 
-/** What the client may need of documents; `documentOf` and names are for servers. */
+/** The modules that the client may need; `documentOf` and names are for servers. */
 const ENTRIES = ['document-read', 'document-references', 'document', 'convert-to-json', 'convert-from-json']
 
-/** Every module that the files reach, and what is not ours among what they ask for. */
+/** Every module that the files import, directly or not, and their external imports. */
 function reach(entries: readonly string[]): {
   readonly files: ReadonlySet<string>
   readonly foreign: readonly string[]

@@ -51,13 +51,13 @@ async function ask(served: ReturnType<typeof writeTool> | undefined, params: Jso
   }
 }
 
-describe('the same request again, after the tools have changed', () => {
+describe('a repeated request after the tools have changed', () => {
   const before = writeTool({ type: 'string' })
 
   it.each([
-    ['a parameter that takes null by now', writeTool({ type: ['string', 'null'] })],
-    ['a parameter that is gone', writeTool(undefined)],
-    ['a tool that is gone', undefined],
+    ['a parameter that now accepts null', writeTool({ type: ['string', 'null'] })],
+    ['a removed parameter', writeTool(undefined)],
+    ['a removed tool', undefined],
   ])('rule 1: is answered from the record: %s', async (_, after) => {
     expect(await ask(before, { q: null }, 'k')).toBe('ran 1')
     expect(await ask(after, { q: null }, 'k')).toBe('ran 1')
@@ -70,7 +70,7 @@ describe('the same request again, after the tools have changed', () => {
     expect(await ask(undefined, { q: 'b' }, 'k')).toBe('tool_not_found')
   })
 
-  it('OTS-43: with and without the null that means nothing it is one request', async () => {
+  it('OTS-43: requests with and without an ignored null are equal', async () => {
     expect(await ask(before, {}, 'k')).toBe('ran 1')
     expect(await ask(before, { q: null }, 'k')).toBe('ran 1')
   })

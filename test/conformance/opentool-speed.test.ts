@@ -13,9 +13,9 @@ function measured(name: string): number {
   return Number(rate.replaceAll(',', ''))
 }
 
-/** `npm run bench` measures and fails on a miss; here stands that it measures the right thing. */
+/** `npm run bench` measures and fails on a miss; these tests check that it measures the right thing. */
 describe('the speed of /opentool/call', () => {
-  it('OTS-90: is promised as the ledger asks, in shares of a bare server', () => {
+  it('OTS-90: has the targets of the ledger, relative to a bare server', () => {
     const share = measured('SDK server') / measured('same JSON work')
     expect(share).toBeCloseTo(0.125, 2)
     expect(ROWS.opentool.goals.must).toBeGreaterThanOrEqual(2 * share)

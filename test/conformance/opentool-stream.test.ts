@@ -123,7 +123,7 @@ describe('POST /opentool/streamCall', () => {
     })
   })
 
-  it('OTS-52: a function without a value gives an empty result', async () => {
+  it('OTS-52: a function without a value has an empty result', async () => {
     const { events } = await receive(await open('noop', {}))
     expect(events).toEqual([
       ['start', { start: 'noop' }],
@@ -132,7 +132,7 @@ describe('POST /opentool/streamCall', () => {
     ])
   })
 
-  it('rule 10: a reader that leaves detaches; the call goes on, and its key finds it', async () => {
+  it('rule 10: the call of a disconnected reader continues, and its key finds it', async () => {
     release = Promise.withResolvers()
     const before = runs
     const headers = { 'idempotency-key': 'left' }
@@ -147,7 +147,7 @@ describe('POST /opentool/streamCall', () => {
     expect(events.map(([name]) => name)).toEqual(['start', 'data', 'done'])
   })
 
-  it('lets go of old progress when the reader is slow, never of the end', async () => {
+  it('drops old progress when the reader is slow, but never the end', async () => {
     const response = await open('chatter', {})
     const { events } = await receive(response)
     const names = events.map(([name]) => name)
@@ -158,7 +158,7 @@ describe('POST /opentool/streamCall', () => {
 
   it.each([
     ['another content type', { 'content-type': 'text/plain' }, '{}', 400],
-    ['a body that cannot be read', { 'content-type': 'application/json' }, '{', 500],
+    ['an unreadable body', { 'content-type': 'application/json' }, '{', 500],
     ['a bad envelope', { 'content-type': 'application/json' }, '{"jsonrpc":"2.0"}', 400],
   ])('OTS-50: %s is refused before the stream', async (_what, headers, raw, status) => {
     const answer = await server.ask('POST', '/opentool/streamCall', { headers, raw })
@@ -168,7 +168,7 @@ describe('POST /opentool/streamCall', () => {
 })
 
 describe('POST /opentool/stop', () => {
-  it('OTS-53: stops the server, if it is on and callers need a key', async () => {
+  it('OTS-53: stops the server, if enabled and callers need a key', async () => {
     const stopped = Promise.withResolvers<void>()
     await using server = await startOpentoolServer({ keys: ['k1'], stop: stopped.resolve })
     expect((await server.ask('POST', '/opentool/stop')).status).toBe(401)
@@ -177,7 +177,7 @@ describe('POST /opentool/stop', () => {
     await stopped.promise
   })
 
-  it('OTS-53: is not there without keys', async () => {
+  it('OTS-53: does not exist without keys', async () => {
     await using server = await startOpentoolServer({ stop: () => expect.unreachable() })
     expect((await server.ask('POST', '/opentool/stop')).status).toBe(404)
   })

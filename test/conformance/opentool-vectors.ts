@@ -64,7 +64,7 @@ export function requestOf({ request }: OpentoolVector): VectorRequest {
   return { method, path, headers, body: raw ?? (sent === undefined ? undefined : JSON.stringify(sent)) }
 }
 
-/** What differs from what the vector expects; empty when it passes. */
+/** Differences from the expectation of the vector; empty when it passes. */
 export function findDifferences(
   { expect }: OpentoolVector,
   { status, headers, text }: VectorResponse,
@@ -95,7 +95,7 @@ export function findDifferences(
   return found
 }
 
-/** Every member of `wanted` is there, at every depth; more may be. */
+/** Whether every member of `wanted` is present, at every depth; further members are allowed. */
 function contains(actual: unknown, wanted: unknown): boolean {
   if (typeof wanted !== 'object' || wanted === null || Array.isArray(wanted))
     return isDeepStrictEqual(actual, wanted)

@@ -16,14 +16,14 @@ afterAll(() => server.close())
 const root = { key: KEYS.root }
 const narrow = { key: KEYS.narrow }
 
-describe('who sees what', () => {
+describe('visibility', () => {
   it.each([
     ['missing', {}],
     ['malformed', { authorization: 'Basic abc' }],
     ['empty', { authorization: 'Bearer ' }],
     ['unknown', { authorization: 'Bearer k-nobody' }],
     ['unknown, in a key header', { 'x-api-key': 'k-nobody' }],
-    ['one good and one bad', { authorization: `Bearer ${KEYS.root}`, 'x-api-key': 'k-nobody' }],
+    ['one valid and one invalid', { authorization: `Bearer ${KEYS.root}`, 'x-api-key': 'k-nobody' }],
   ])('OWP-12, OWP-13: a %s credential is 401 everywhere, in the flat envelope', async (_title, headers) => {
     for (const path of [
       '/v1/tools',
@@ -44,7 +44,7 @@ describe('who sees what', () => {
     }
   })
 
-  it.each(API_KEY_HEADERS)('a key in %s is a credential too, as Vary says', async (name) => {
+  it.each(API_KEY_HEADERS)('a key in %s is a credential too, and Vary names the header', async (name) => {
     const { status, headers } = await server.ask('/v1/tools', { headers: { [name]: KEYS.root } })
     expect(status).toBe(200)
     expect(headers.vary).toContain(name)
@@ -75,13 +75,13 @@ describe('who sees what', () => {
     expect(idsOf(json)).not.toContain('openwop:Mail.Send')
   })
 
-  it('OWP-21: a principal without scopes gets the tools that ask for none', async () => {
+  it('OWP-21: a principal without scopes gets the tools that require none', async () => {
     const { json } = await server.ask('/v1/tools', narrow)
     const withheld = ['openwop:Mail.Send', 'x-host-acme-shell']
     expect(idsOf(json)).toEqual(ALL_IDS.filter((id) => !withheld.includes(id)))
   })
 
-  it('OWP-22, OWP-97: withheld and unknown ids answer the same to the byte', async () => {
+  it('OWP-22, OWP-97: withheld and unknown ids have equal answers, byte for byte', async () => {
     for (const query of ['', '?view=compact']) {
       const unknown = wholeOf(await server.ask(`/v1/tools/openwop:Mail.Sent${query}`, narrow))
       for (const id of ['openwop:Mail.Send', 'x-host-acme-shell', 'nothing']) {
@@ -112,7 +112,7 @@ describe('who sees what', () => {
     },
   )
 
-  it('OWP-22, OWP-97: with a wrong credential existing and unknown ids answer the same', async () => {
+  it('OWP-22, OWP-97: with a wrong credential existing and unknown ids have equal answers', async () => {
     const wrong = { key: 'k-nobody' }
     const unknown = wholeOf(await server.ask('/v1/tools/nothing', wrong))
     for (const id of ['openwop:Mail.Send', 'openwop:Who.Am']) {
@@ -126,7 +126,7 @@ describe('who sees what', () => {
     expect(text).not.toMatch(/scope/)
   })
 
-  it('OWP-23: who asks comes from the credential alone', async () => {
+  it('OWP-23: only the credential determines the principal', async () => {
     const { text } = await server.ask('/v1/tools', narrow)
     for (const query of ['tenant=globex', 'tenantId=globex&principal=root', 'scopes=*', 'workspace=x']) {
       expect((await server.ask(`/v1/tools?${query}`, narrow)).text).toBe(text)

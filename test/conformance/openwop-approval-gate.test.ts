@@ -44,7 +44,7 @@ describe('the approval gate of the public suite', () => {
     })
   })
 
-  it('refuses scenarios it does not know', async () => {
+  it('refuses unknown scenarios', async () => {
     expect((await drive({ scenario: 'toString' })).status).toBe(400)
     expect((await drive({})).status).toBe(400)
   })

@@ -23,12 +23,12 @@ describe('GET /v1/tools', () => {
     expect(json.flatMap(descriptorFindings)).toEqual([])
   })
 
-  it('OWP-15, OWP-17: holds each tool once, whatever its versions, sorted by code unit', async () => {
+  it('OWP-15, OWP-17: has each tool once, whatever its versions, sorted by code unit', async () => {
     const { json } = await server.ask('/v1/tools', root)
     expect(idsOf(json)).toEqual(ALL_IDS)
   })
 
-  it('OWP-16, OWP-17: reads byte for byte the same again, also after a restart', async () => {
+  it('OWP-16, OWP-17: is byte for byte equal when repeated, also after a restart', async () => {
     const first = await server.ask('/v1/tools', root)
     const second = await server.ask('/v1/tools', root)
     const restarted = await startOpenwopServer({ tools: openwopFixtures().toReversed() })
@@ -106,7 +106,7 @@ describe('GET /v1/tools/{toolId}', () => {
     }
   })
 
-  it('gives the newest version, or the one that is named', async () => {
+  it('is the newest version, or the requested one', async () => {
     const { json } = await server.ask('/v1/tools/openwop:Calculator.Add', root)
     expect(json.description).toBe('The new one.')
     const { json: older } = await server.ask('/v1/tools/openwop:Calculator.Add@1.0.0', root)
@@ -120,7 +120,7 @@ describe('GET /v1/tools/{toolId}', () => {
     ['openwop:odd%2Fname%2520x', 200],
     ['openwop%3Aodd%2Fname%2520x', 200],
     ['%6Fpenwop%3aodd%2fname%2520%78', 200],
-    // Decoded once, and only once.
+    // Decoded exactly once.
     ['openwop:odd%2Fname%20x', 404],
     ['openwop%253Aodd%252Fname%252520x', 404],
     ['openwop:odd/name%2520x', 404],
@@ -135,7 +135,7 @@ describe('GET /v1/tools/{toolId}', () => {
     expect((await server.ask(`/v1/tools/${segment}`, root)).status).toBe(status)
   })
 
-  it('OWP-19: ignores what only a list knows', async () => {
+  it('OWP-19: ignores query parameters of the list', async () => {
     const path = '/v1/tools/openwop:Who.Am'
     const { text } = await server.ask(path, root)
     expect((await server.ask(`${path}?source=nonsense&envelope=1&view=standard`, root)).text).toBe(text)

@@ -48,7 +48,7 @@ const POLICIES = fc.record(
 )
 
 describe('a descriptor', () => {
-  it('OWP-30, OWP-39: fits the closed schema, with everything and with nothing said', () => {
+  it('OWP-30, OWP-39: matches the closed schema, with all optional members and with none', () => {
     expect(openwopFixtures().map(toDescriptor).flatMap(descriptorFindings)).toEqual([])
     fc.assert(
       fc.property(POLICIES, fc.constantFrom(...SOURCES), (policy, source) => {
@@ -57,7 +57,7 @@ describe('a descriptor', () => {
     )
   })
 
-  it('OWP-30: is what the tool is', () => {
+  it('OWP-30: describes the tool', () => {
     expect(described('openwop:Calculator.Add')).toEqual({
       toolId: 'openwop:Calculator.Add',
       source: 'node-pack',
@@ -87,7 +87,7 @@ describe('a descriptor', () => {
     })
   })
 
-  it('OWP-31: exec is said by host extensions only', () => {
+  it('OWP-31: only host extensions have the tier exec', () => {
     expect(described('x-host-acme-shell')).toMatchObject({ source: 'host-extension', safetyTier: 'exec' })
     for (const source of SOURCES) {
       const prepared = prepareTool(
@@ -109,7 +109,7 @@ describe('a descriptor', () => {
     }
   })
 
-  it('OWP-32: its tier is the one of the policy, whatever source, approval and scopes', () => {
+  it('OWP-32: has the tier of the policy, whatever the source, approval and scopes', () => {
     fc.assert(
       fc.property(POLICIES, fc.constantFrom(...SOURCES), (policy, source) => {
         const descriptor = descriptorOf(policy, source)
@@ -119,7 +119,7 @@ describe('a descriptor', () => {
     )
   })
 
-  it('OWP-33: an unclassified MCP tool is write, and repeats nothing its server says', () => {
+  it('OWP-33: an unclassified MCP tool is write, and repeats no annotation of its server', () => {
     expect(described('mcp:fs.read')).toMatchObject({
       safetyTier: 'write',
       replayPolicy: 'non-deterministic',
@@ -138,12 +138,12 @@ describe('a descriptor', () => {
     expect(needing({})).toBe(false)
   })
 
-  it('OWP-37: says of egress what the author said, and nothing otherwise', () => {
+  it('OWP-37: has the egress that the author declared, and none otherwise', () => {
     expect(descriptorOf({})).not.toHaveProperty('egress')
     expect(descriptorOf({ egress: 'none' }).egress).toBe('none')
   })
 
-  it('OWP-38: publishes schemas as they are', () => {
+  it('OWP-38: publishes schemas unchanged', () => {
     const tierOne = {
       type: 'object',
       properties: { a: { type: ['string', 'null'], description: 'x' } },

@@ -36,7 +36,7 @@ describe('/.well-known/openwop', () => {
     }
   })
 
-  it('OWP-02, OWP-08: has the required members, and says who made it', async () => {
+  it('OWP-02, OWP-08: has the required members, and names the implementation', async () => {
     const { json } = await server.ask('/.well-known/openwop')
     expect(json).toMatchObject({
       protocolVersion: '1.0',
@@ -51,7 +51,7 @@ describe('/.well-known/openwop', () => {
     ])
   })
 
-  it('OWP-03: families stand at the root, and toolCatalog is closed', async () => {
+  it('OWP-03: families are at the root, and toolCatalog is closed', async () => {
     const { json } = await server.ask('/.well-known/openwop')
     expect(json).not.toHaveProperty('capabilities')
     expect(json.toolCatalog).toEqual({
@@ -93,7 +93,7 @@ describe('/.well-known/openwop', () => {
   })
 })
 
-/** The routes alone with some capabilities, on a real port. */
+/** Only the openwop routes with the given capabilities, on a real port. */
 async function startWith(capabilities: OpenwopCapabilities, more: readonly Tool[] = []) {
   const gateway = openTestGateway([...openwopFixtures(), ...more])
   const routes = openwopRoutes(gateway, { serverVersion: '0.0.0-test', capabilities })
@@ -129,7 +129,7 @@ describe('capabilities', () => {
     }
   })
 
-  it('OWP-26: without the compact view, view=compact is any unknown parameter', async () => {
+  it('OWP-26: without the compact view, view=compact is an unknown parameter', async () => {
     const ask = await startWith({ compactView: false })
     expect((await ask('/.well-known/openwop')).json.toolCatalog).not.toHaveProperty('compactView')
     for (const path of ['/v1/tools', '/v1/tools/openwop:Calculator.Add']) {
@@ -138,7 +138,7 @@ describe('capabilities', () => {
     expect(JSON.stringify((await ask('/v1/openapi.json')).json.paths)).not.toMatch(/compact/i)
   })
 
-  it('OWP-05, OWP-08: sessions and further families are said only when they are there', async () => {
+  it('OWP-05, OWP-08: sessions and further families are advertised only when they exist', async () => {
     const toolHooks = { supported: true, prePostEvents: true }
     const stateful = sampleTool('Note.Keep@1.0.0', () => 'kept', {
       session: { open: () => ({}), close: () => undefined, idleMs: 1_000 },
@@ -151,7 +151,7 @@ describe('capabilities', () => {
     const { json: without } = await plain('/.well-known/openwop')
     expect(without.toolCatalog).not.toHaveProperty('sessionLifecycle')
     expect(without).not.toHaveProperty('toolHooks')
-    // C3: where no tool keeps state there is nothing to bracket.
+    // C3: without a stateful tool there are no sessions.
     const stateless = await startWith({ sessionLifecycle: true })
     expect((await stateless('/.well-known/openwop')).json.toolCatalog).not.toHaveProperty('sessionLifecycle')
   })
@@ -187,7 +187,7 @@ describe('/v1/openapi.json', () => {
     },
   )
 
-  it('says what the code says of sources, events and what a compact schema leaves out', () => {
+  it('matches the code on sources, events and the keywords that a compact schema omits', () => {
     const { components, security } = check.document
     const { ToolDescriptor, CompactToolDescriptor, RunEvent } = components.schemas
     expect(security.flatMap((way) => Object.keys(way))).toEqual(['bearer', ...API_KEY_HEADERS])
@@ -229,13 +229,13 @@ describe('/v1/openapi.json', () => {
     expect(/"view"|CompactToolDescriptor/.test(text)).toBe(has.tools && !('compactView' in capabilities))
   })
 
-  it('OWP-30: its ToolDescriptor is the published one, but for the texts', () => {
+  it('OWP-30: its ToolDescriptor equals the published one, except for the texts', () => {
     const { ToolDescriptor } = check.document.components.schemas
     expect(withoutTexts(ToolDescriptor)).toEqual(withoutTexts(readToolDescriptorSchema()))
   })
 })
 
-/** A schema without what only people read. */
+/** A schema without its texts for readers. */
 function withoutTexts(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutTexts)
   if (typeof schema !== 'object' || schema === null) return schema

@@ -16,7 +16,7 @@ import { type RecordingServer, startRecordingServer } from '../sources/openapi/r
 import { untilSourcesRead } from '../sources/read-sources.ts'
 import { egressTo, sqliteSettings, testSettings } from '../test-settings.ts'
 
-/** A gateway whose one tool says which keys it would send; it fails harmlessly as often as told. */
+/** A gateway whose one tool records the keys it would send, and fails without effect a given number of times. */
 function apiKeys(changes: Parameters<typeof openTestGateway>[1] = {}) {
   const sent: string[] = []
   const failures = { left: 0 }
@@ -34,7 +34,7 @@ function apiKeys(changes: Parameters<typeof openTestGateway>[1] = {}) {
 }
 
 describe('keys of effects', () => {
-  it('OWP-89, OWP-94: one per tenant, principal, call and ordinal, with nothing of the caller’s key in it', async () => {
+  it('OWP-89, OWP-94: one per tenant, principal, call and ordinal, without any part of the caller’s key', async () => {
     const { keysOf } = apiKeys()
     const owners = new Map<string, string>()
     await fc.assert(
@@ -73,7 +73,7 @@ describe('keys of effects', () => {
     expect(new Set(sent).size).toBe(1)
   })
 
-  it('OWP-89: the same after a restart, and other on a server with another secret', async () => {
+  it('OWP-89: the same after a restart, and different on a server with another secret', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-effects-'))
     const attempt = async (file: string, fill: number) => {
       const store = openSqliteStore({ path: join(folder, file), masterKey: Buffer.alloc(32, fill) })
@@ -91,7 +91,7 @@ describe('keys of effects', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('OWP-94: a caller that sends such a key as its own names another call', async () => {
+  it('OWP-94: a caller that sends an effect key as its own key names another call', async () => {
     const { gateway, keysOf } = apiKeys()
     const [first = ''] = await keysOf(ALICE, 'mine')
     const [second = ''] = await keysOf(ALICE, first)
@@ -107,7 +107,7 @@ describe('keys that reach an upstream', () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-upstream-'))
   const upstreamSettings = testSettings()
   const settings = sqliteSettings()
-  /** The keys under which calls arrived at the other server. */
+  /** The keys of calls that arrived at the upstream server. */
   const arrived: string[] = []
   let failures = 0
   let api: RecordingServer
@@ -190,7 +190,7 @@ describe('keys that reach an upstream', () => {
     expect(keys.join()).not.toMatch(/invoice-7/)
   })
 
-  it('OWP-89: a server that says nothing took effect gets the same key again', async () => {
+  it('OWP-89: a server that reports no effect gets the same key again', async () => {
     const before = arrived.length
     failures = 1
     expect(await call('Otc.Bank_Pay', 'again')).toBe(false)

@@ -86,7 +86,7 @@ export function openwopFixtures(): readonly Tool[] {
   ]
 }
 
-/** What a caller with every scope sees, in order. */
+/** The tools visible to a caller with every scope, in order. */
 export const ALL_IDS = [
   'connector:slack.post',
   'mcp:fs.read',
@@ -113,7 +113,7 @@ export function readToolDescriptorSchema(): Record<string, unknown> {
 const ajv = new Ajv2020({ strict: false, allErrors: true })
 const validate = ajv.compile(readToolDescriptorSchema())
 
-/** Every way a value is no ToolDescriptor; empty for one. */
+/** Violations of the ToolDescriptor schema; empty for a valid value. */
 export function descriptorFindings(value: unknown): readonly string[] {
   return validate(value) ? [] : [ajv.errorsText(validate.errors)]
 }

@@ -89,12 +89,12 @@ describe('the tool hooks of the public suite', () => {
 
   it.each([
     ['the unprivileged one', { principal: 'conformance-unprivileged', requiredScopes: ['db:write'] }],
-    ['the unprivileged one, whatever the tool asks for', { principal: 'conformance-unprivileged' }],
-    ['somebody nobody seeded', { principal: 'somebody', requiredScopes: [] }],
+    ['the unprivileged one, for a tool without scopes', { principal: 'conformance-unprivileged' }],
+    ['an unseeded principal', { principal: 'somebody', requiredScopes: [] }],
     ['nobody', {}],
-    ['a principal that is no text', { principal: ['core.system'] }],
-    ['scopes that cannot be read', { principal: 'core.system', requiredScopes: 'db:write' }],
-    ['a scope that cannot be read', { principal: 'core.system', requiredScopes: ['db:write', 7] }],
+    ['a principal that is not a string', { principal: ['core.system'] }],
+    ['unreadable scopes', { principal: 'core.system', requiredScopes: 'db:write' }],
+    ['an unreadable scope', { principal: 'core.system', requiredScopes: ['db:write', 7] }],
     ['the unprivileged one before any limit', { principal: 'x', simulateRateLimitExhausted: true }],
   ])('OWP-55, OWP-103, C10: denies %s with a pair, and nothing runs', async (_, asked) => {
     const { status, json } = await post(INVOKE, { toolName: 'db.delete', args: {}, ...asked })
@@ -109,7 +109,7 @@ describe('the tool hooks of the public suite', () => {
     expect(json.toolReturned).not.toHaveProperty('durationMs')
   })
 
-  it('OWP-56, OWP-103: an exhausted bucket is rate_limited, and only for that question', async () => {
+  it('OWP-56, OWP-103: an exhausted bucket is rate_limited, and only for that request', async () => {
     const { json } = await post(INVOKE, { ...system, args: { q: 'x' }, simulateRateLimitExhausted: true })
     expect(json.toolCalled.argsHash).toBe(sha256({ q: 'x' }))
     expect(json.toolReturned).toMatchObject({ status: 'rate_limited', error: { code: 'rate_limited' } })
@@ -148,35 +148,35 @@ describe('the authorization of the public suite', () => {
 
   it.each([
     [
-      'a principal nobody seeded',
+      'an unseeded principal',
       { principal: 'conformance-unseeded-principal', action: 'runs:cancel', resource: 'r' },
     ],
-    ['a role nobody seeded', { principal: 'ghost', action: 'runs:read' }],
+    ['an unseeded role', { principal: 'ghost', action: 'runs:read' }],
     ['a scope its role does not have', { principal: 'viewer', action: 'runs:cancel' }],
     ['an expired key', { principal: 'late', action: 'runs:read' }],
     ['another tenant', { principal: 'other', action: 'mail:send' }],
     ['no principal', { action: 'runs:read' }],
     ['no action', { principal: 'root' }],
-    ['a principal that is no text', { principal: { id: 'root' }, action: 'runs:read' }],
-    ['a body that is none', []],
+    ['a principal that is not a string', { principal: { id: 'root' }, action: 'runs:read' }],
+    ['a body that is not an object', []],
   ])('OWP-60, OWP-106: denies %s', async (_, asked) => {
     expect(await decide(asked)).toEqual({ allowed: false })
   })
 
-  it('OWP-61, OWP-106: allows what the roles and scopes of production cover', async () => {
+  it('OWP-61, OWP-106: allows actions that production roles and scopes cover', async () => {
     expect(await decide({ principal: 'viewer', action: 'runs:read' })).toEqual({ allowed: true })
     expect(await decide({ principal: 'key:viewer', action: 'mail:send' })).toEqual({ allowed: true })
     expect(await decide({ principal: 'root', action: 'admin:keys' })).toEqual({ allowed: true })
     expect(await decide({ principal: 'other', action: 'mail:send' }, KEYS.other)).toEqual({ allowed: true })
   })
 
-  it('OWP-106: a tool is allowed only to those who see it', async () => {
+  it('OWP-106: a tool is allowed only for principals that see it', async () => {
     const send = { action: 'mail:read', resource: 'openwop:Mail.Send' }
     expect(await decide({ principal: 'viewer', ...send })).toEqual({ allowed: true })
     expect(await decide({ principal: 'narrow', ...send })).toEqual({ allowed: false })
   })
 
-  it('OWP-62, OWP-106: a denial is audited without a word of the asker', async () => {
+  it('OWP-62, OWP-106: a denial is audited without text from the caller', async () => {
     await decide({ principal: CANARY, action: CANARY, resource: CANARY })
     const { status, text, json } = await server.ask('/admin/audit', { key: KEYS.root, isUndocumented: true })
     expect(status).toBe(200)

@@ -31,7 +31,7 @@ function get(on: RunServer, path: string, key: string = KEYS.root) {
   return on.ask(path, { key, isUndocumented: true })
 }
 
-describe('what the public suite drives', () => {
+describe('routes for the public suite', () => {
   it('OWP-100…102: do not exist without the flag', async () => {
     for (const answer of [
       await post(plain, SESSION_RUN, {}),
@@ -75,14 +75,14 @@ describe('what the public suite drives', () => {
     expect(poll.json).toEqual({ events, isComplete: true })
   })
 
-  it('OWP-100: without a toolId it takes a tool that keeps state', async () => {
+  it('OWP-100: without a toolId it selects a stateful tool', async () => {
     const { status, json } = await post(server, SESSION_RUN, {})
     expect(status).toBe(200)
     const { json: tool } = await server.ask(`/v1/tools/${json.toolId}`, { key: KEYS.root })
     expect(tool.toolId).toBe(json.toolId)
   })
 
-  it('OWP-100: a tool that is unknown, keeps no state or fails is an error, as in production', async () => {
+  it('OWP-100: a tool that is unknown, stateless or failing is an error, as in production', async () => {
     const errorOf = async (toolId: string) => {
       const { status, json } = await post(server, SESSION_RUN, { toolId })
       return [status, json.error]
@@ -92,7 +92,7 @@ describe('what the public suite drives', () => {
     expect(await errorOf('openwop:Box.Refuse')).toEqual([422, 'tool_failed'])
   })
 
-  it('OWP-101: the event log is the durable one, and can be narrowed', async () => {
+  it('OWP-101: the event log is the durable one, and can be filtered', async () => {
     const { runId, sessionId } = (await post(server, SESSION_RUN, {})).json
     const all = await server.events(runId)
     const asked = async (query: string) => (await get(server, eventLog(runId, query))).json.events
@@ -104,7 +104,7 @@ describe('what the public suite drives', () => {
     expect(await asked('?causationId=evt_1')).toEqual([])
   })
 
-  it('C14, OWP-101: unknown and foreign runs have no events, and their own path says 404', async () => {
+  it('C14, OWP-101: unknown and foreign runs have no events, and their own path is 404', async () => {
     const { runId } = (await post(server, SESSION_RUN, {})).json
     for (const [run, key] of [
       ['__probe__', KEYS.root],
@@ -132,7 +132,7 @@ describe('what the public suite drives', () => {
     expect(status).toBe(200)
   })
 
-  it('OWP-100: the OpenAPI document does not speak of them', async () => {
+  it('OWP-100: the OpenAPI document does not list them', async () => {
     const { text } = await server.ask('/v1/openapi.json')
     expect(text).not.toContain('/v1/host')
   })
@@ -150,15 +150,15 @@ describe('the safe fetch of the public suite', () => {
   it.each([
     ['loopback', { url: 'http://127.0.0.1:9/' }, 'ssrf'],
     ['a metadata service', { url: 'http://169.254.169.254/latest/' }, 'ssrf'],
-    ['an odd spelling', { url: 'http://0x7f.1/' }, 'ssrf'],
-    ['a name that moves', { url: 'http://example.com/', simulateRebindTo: '10.0.0.1' }, 'ssrf'],
+    ['an unusual spelling', { url: 'http://0x7f.1/' }, 'ssrf'],
+    ['a name that is rebound', { url: 'http://example.com/', simulateRebindTo: '10.0.0.1' }, 'ssrf'],
     [
       'an upgrade',
       { url: 'http://203.0.113.1/', init: { headers: { connection: 'upgrade', upgrade: 'websocket' } } },
       'upgrade',
     ],
   ])(
-    'OWP-80, OWP-81, OWP-104: blocks %s by the guard of production, and says so in a pair of events',
+    'OWP-80, OWP-81, OWP-104: blocks %s with the production guard, and records it in a pair of events',
     async (_, body, blocked) => {
       const { status, json } = await post(server, SAFE_FETCH, body)
       expect(status).toBe(200)

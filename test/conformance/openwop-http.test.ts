@@ -41,7 +41,7 @@ describe('the catalog is read-only', () => {
     },
   )
 
-  it('OWP-11: a GET that carries a body is a GET, and no header makes it another method', async () => {
+  it('OWP-11: a GET with a body is a GET, and no header overrides the method', async () => {
     const before = await server.ask('/v1/tools', root)
     const headers = { 'x-http-method-override': 'DELETE', 'content-type': 'application/json' }
     const answer = await server.ask('/v1/tools', { ...root, headers, body: '{"tools":[]' })
@@ -69,7 +69,7 @@ describe('the catalog is read-only', () => {
 
 describe('caching', () => {
   it.each(['/v1/tools', '/v1/tools?view=compact', '/v1/tools/openwop:Who.Am'])(
-    '%s has a strong ETag, answers 304 and compresses when asked',
+    '%s has a strong ETag, answers 304 and compresses on request',
     async (path) => {
       const plain = await server.ask(path, root)
       const etag = plain.headers.etag ?? ''
@@ -84,7 +84,7 @@ describe('caching', () => {
     },
   )
 
-  it("one principal's ETag says nothing to another", async () => {
+  it("one principal's ETag is not valid for another", async () => {
     const { headers } = await server.ask('/v1/tools', root)
     const answer = await server.ask('/v1/tools', {
       ...narrow,
@@ -109,7 +109,7 @@ describe('errors below /v1', () => {
     expect(answer.json).toEqual({ error, message: expect.any(String) })
   })
 
-  it('OWP-13: so is a foreign Host or Origin', async () => {
+  it('OWP-13: a foreign Host or Origin has the flat envelope too', async () => {
     for (const path of ['/v1/tools', '/v1/none', '/.well-known/openwop']) {
       for (const headers of [{ origin: 'https://evil.example' }, { host: 'evil.example' }]) {
         const answer = await server.ask(path, { isUndocumented: true, headers })
@@ -118,14 +118,14 @@ describe('errors below /v1', () => {
     }
   })
 
-  it('elsewhere they are those of OTC', async () => {
+  it('elsewhere errors have the OTC shape', async () => {
     const { json } = await server.ask('/v1x', { isUndocumented: true })
     expect(json).toEqual({ $schema: 'otc://1.0', message: expect.any(String) })
   })
 })
 
 describe('addresses', () => {
-  it('GET /v1 says where things are, without a credential', async () => {
+  it('GET /v1 lists the addresses, without a credential', async () => {
     const { status, json } = await server.ask('/v1')
     expect([status, json.protocolVersion]).toEqual([200, '1.0'])
     const { protocolVersion: _, tools, ...open } = json
@@ -133,12 +133,12 @@ describe('addresses', () => {
     expect((await server.ask(tools, root)).status).toBe(200)
   })
 
-  it('a trailing slash leads to the path without it', async () => {
+  it('a trailing slash redirects to the path without it', async () => {
     const answer = await server.ask('/v1/tools/?source=mcp', { ...root, isUndocumented: true })
     expect([answer.status, answer.headers.location]).toEqual([308, '/v1/tools?source=mcp'])
   })
 
-  it('GET /v1/tools gives pages on request, which together are the list', async () => {
+  it('GET /v1/tools is paginated on request, and all pages together equal the list', async () => {
     const whole = (await server.ask('/v1/tools', root)).json
     const pages = []
     let path: string | undefined = '/v1/tools?limit=2'
@@ -155,7 +155,7 @@ describe('addresses', () => {
     expect(next.tools).toHaveLength(whole.length - 2)
   })
 
-  it.each(['limit=0', 'limit=x', 'cursor=zz'])('refuses a page asked for by %s', async (query) => {
+  it.each(['limit=0', 'limit=x', 'cursor=zz'])('refuses a page requested by %s', async (query) => {
     expect((await server.ask(`/v1/tools?${query}`, root)).status).toBe(400)
   })
 })

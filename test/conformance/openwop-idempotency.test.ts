@@ -49,7 +49,7 @@ describe.each([
     expect(without.json.sessionId).not.toBe(first.json.sessionId)
   })
 
-  it('OWP-92: requests with one key at once open one session', async () => {
+  it('OWP-92: concurrent requests with one key open one session', async () => {
     const before = server.done.length
     const answers = await Promise.all(Array.from({ length: 8 }, () => open('at once', { toolId: PUSH })))
     const opened = answers.filter(({ status }) => status === 201)
@@ -72,7 +72,7 @@ describe.each([
     }
   })
 
-  it('OWP-92: what ends something is answered again, and done once', async () => {
+  it('OWP-92: a repeated DELETE is answered again, and performed once', async () => {
     const { json } = await open('to close', { toolId: PUSH, runId: 'to end' })
     const path = `/v1/sessions/${json.sessionId}`
     const closed = [await send('DELETE', path, 'close'), await send('DELETE', path, 'close')]
@@ -89,7 +89,7 @@ describe.each([
     ])
   })
 
-  it('OWP-92: what was refused as wrong, unauthenticated or forbidden leaves the key free', async () => {
+  it('OWP-92: a request that is refused as invalid, unauthenticated or forbidden does not use the key', async () => {
     expect((await open('freed', { toolId: 5 })).status).toBe(400)
     expect((await open('freed', { toolId: PUSH }, 'no-such-key')).status).toBe(401)
     expect((await open('freed', { toolId: PUSH, userId: 'forbidden' })).status).toBe(403)
@@ -98,7 +98,7 @@ describe.each([
     expect((await open('x'.repeat(257), { toolId: PUSH })).json.error).toBe('validation_error')
   })
 
-  it('OWP-92: looking ignores the header', async () => {
+  it('OWP-92: GET ignores the header', async () => {
     await open('looked', { toolId: PUSH, runId: 'looked at' })
     const path = `/v1/runs/${encodeURIComponent('looked at')}/events/poll`
     const first = await send('GET', path, 'get')
@@ -109,7 +109,7 @@ describe.each([
   })
 })
 
-describe('Idempotency-Key over a restart', () => {
+describe('Idempotency-Key across a restart', () => {
   it('OWP-92: the answer is the same', async () => {
     const settings = sqliteSettings({ tools: runTools().tools, auth: TWO_TENANTS })
     const open = async () => {
@@ -146,7 +146,7 @@ describe('Idempotency-Key on interrupts', () => {
       ...{ as, body: { resumeValue: { action } }, headers: { 'idempotency-key': 'decision' } },
     })
 
-  it('OWP-92: a decision repeated with its key is answered as the first time', async () => {
+  it('OWP-92: a decision repeated with its key gets the first answer', async () => {
     const { runId } = await server.park('keyed-yes')
     const { json } = await server.ask(`/v1/runs/${encodeURIComponent(runId)}/events/poll`, { as: 'alice' })
     const nodeId = json.events.find(({ type }: { type: string }) => type === 'interrupt.requested')?.nodeId
@@ -161,7 +161,7 @@ describe('Idempotency-Key on interrupts', () => {
     expect([other.status, other.json.error]).toEqual([409, 'interrupt_already_resolved'])
   })
 
-  it('OWP-92: the same with a signed link; a token that is none keeps nothing', async () => {
+  it('OWP-92: a decision with a signed link is replayed too; an invalid token stores nothing', async () => {
     const { id } = await server.park('keyed-link')
     const { json } = await server.ask(`/admin/approvals/${id}/link`, {
       as: 'bob',

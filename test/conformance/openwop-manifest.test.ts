@@ -5,7 +5,7 @@ import { startOpenwopServer } from './openwop-server.ts'
 /** It has no vectors of its own, and OTC's name none of its rows. */
 const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl' }
 
-/** Rows that bind only who advertises a capability, which one, and why it is not advertised. */
+/** Rows that apply only with an advertised capability, with that capability and the reason for not advertising it. */
 const notAdvertised: Readonly<Record<string, { readonly family: string; readonly why: string }>> = {
   'OWP-84': {
     family: 'egressPolicy',
@@ -23,7 +23,7 @@ describe('the openwop ledger', () => {
     expect(required).toHaveLength(104)
   })
 
-  it('has no row without a test, but those that bind others', () => {
+  it('has no row without a test, except rows of capabilities that are not advertised', () => {
     expect(required.filter((id) => !cited.has(id) && !excused.has(id))).toEqual([])
   })
 
@@ -31,7 +31,7 @@ describe('the openwop ledger', () => {
     expect([...excused].filter((id) => cited.has(id))).toEqual([])
   })
 
-  it('advertises nothing whose rows it leaves out', async () => {
+  it('advertises no capability whose rows are excused', async () => {
     const server = await startOpenwopServer()
     const { json } = await server.ask('/.well-known/openwop')
     await server.close()

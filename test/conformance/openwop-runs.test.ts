@@ -11,7 +11,7 @@ const CALLED = 'agent.toolCalled'
 const OK_PAIR = [CALLED, 'agent.toolReturned ok']
 const ERROR_PAIR = [CALLED, 'agent.toolReturned error']
 
-/** RFC 8785 for values without odd numbers, written apart from the server's. */
+/** RFC 8785 for values without special numbers, independent of the server's implementation. */
 function sha256OfJcs(value: unknown): string {
   const sorted = (_name: string, member: unknown): unknown =>
     typeof member === 'object' && member !== null && !Array.isArray(member)
@@ -60,7 +60,7 @@ describe.each([
     }
   })
 
-  it('OWP-51: a principal is an opaque text, the same in all its events and no other’s', async () => {
+  it('OWP-51: a principal is an opaque text, equal in all its events and unique to it', async () => {
     const seen = async (key: string) => {
       const events = await server.events(runOf(await server.otc('Echo.Say', {}, { key })), key)
       return events[0]?.payload.principal
@@ -98,7 +98,7 @@ describe.each([
     expect(await server.events(runOf(first))).toEqual(events)
   })
 
-  it('OWP-90: the caller’s own key holds inside and outside of runs: the effect is not repeated', async () => {
+  it('OWP-90: the caller’s own key is valid inside and outside of runs: the effect is not repeated', async () => {
     const first = await server.otc('Echo.Write', {}, { id: 'business-1' })
     const before = server.done.length
     const again = await server.otc('Echo.Write', {}, { id: 'business-1', run: 'another run' })
@@ -159,7 +159,7 @@ describe.each([
     expect(called?.payload.argsHash).toBe(sha256OfJcs(redacted))
   })
 
-  it('OWP-43, OWP-52, OWP-54: no event holds a word of an input, an output, an error or a credential', async () => {
+  it('OWP-43, OWP-52, OWP-54: no event contains text of an input, an output, an error or a credential', async () => {
     const run = 'content free'
     const secrets = [{ id: 'KEY', value: RUN_CANARY }]
     for (const tool of ['Echo.Say', 'Echo.Write', 'Echo.Fail', 'Echo.Throw', 'Box.Push', 'Box.Refuse']) {
@@ -183,7 +183,7 @@ describe.each([
     expect(JSON.stringify(events)).not.toContain(RUN_CANARY)
   })
 
-  it.each(CALL_PATHS)('OWP-50: %s takes a run and says which it is', async (path) => {
+  it.each(CALL_PATHS)('OWP-50: %s accepts a run and names it in the answer', async (path) => {
     const run = `dialect ${path}`
     const answer = await server.otc('Echo.Say', { text: 'a' }, { run, path })
     expect([answer.status, runOf(answer)]).toEqual([200, run])
@@ -228,7 +228,7 @@ describe.each([
     expect([read.status, read.json.error]).toEqual([404, 'not_found'])
   })
 
-  it('OWP-99: 128 characters are a run id, whatever they are', async () => {
+  it('OWP-99: a run id can have any 128 characters', async () => {
     for (const run of ['r'.repeat(128), '/'.repeat(128), '𝄞'.repeat(64), '%zz']) {
       const answer = await server.otc('Echo.Say', {}, { run: encodeURIComponent(run) })
       expect(runOf(answer)).toBe(run)
@@ -238,7 +238,7 @@ describe.each([
     }
   })
 
-  it('OWP-49: two principals that name the same run have two', async () => {
+  it('OWP-49: two principals that use the same run id have two runs', async () => {
     const run = 'same name'
     await server.otc('Echo.Write', {}, { run })
     await server.otc('Echo.Say', {}, { run, key: KEYS.narrow })
@@ -250,7 +250,7 @@ describe.each([
     expect(await names(KEYS.other)).toEqual(['openwop:Echo.Say', 'openwop:Echo.Say'])
   })
 
-  it('OWP-49, OWP-97: a run of another principal or tenant answers as one that never was', async () => {
+  it('OWP-49, OWP-97: a run of another principal or tenant answers like an unknown one', async () => {
     const named = 'private'
     await server.otc('Echo.Write', {}, { run: named })
     const own = runOf(await server.otc('Echo.Write'))
@@ -284,7 +284,7 @@ describe.each([
     }
   })
 
-  it('OWP-41: DELETE ends a run: it closes its sessions, takes nothing new and replays what it had', async () => {
+  it('OWP-41: DELETE ends a run: it closes its sessions, accepts no new calls and replays recorded ones', async () => {
     const run = 'ended'
     const first = await server.otc('Echo.Write', {}, { run, id: 'in-ended' })
     const opened = await server.open({ toolId: 'openwop:Box.Push', runId: run })
@@ -317,7 +317,7 @@ describe.each([
     expect(poll.json.isComplete).toBe(true)
   })
 
-  it('rule 30a: refused calls leave no event and make no run', async () => {
+  it('rule 30a: refused calls add no event and create no run', async () => {
     const run = 'refused'
     await server.otc('No.Such', {}, { run })
     await server.otc('Echo.Say', { text: 1 }, { run })

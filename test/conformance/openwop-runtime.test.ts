@@ -54,7 +54,7 @@ async function callTool(name: string, key: string, callId?: string) {
   return { status, json, code: headers['collet-error-code'], ran: runs.length - before }
 }
 
-describe('what the catalog says is what a call meets', () => {
+describe('the catalog matches the behaviour of calls', () => {
   it('OWP-34: the scopes listed are the scopes enforced', async () => {
     expect((await describedAs('Scoped')).auth.scopes).toEqual(['mail:send'])
     expect(await callTool('Scoped', KEYS.other)).toMatchObject({ status: 200, ran: 1 })
@@ -73,7 +73,7 @@ describe('what the catalog says is what a call meets', () => {
     expect(await callTool(name, KEYS.root)).toMatchObject({ code: 'approval_required', ran: 0 })
   })
 
-  it('OWP-59: input that does not fit the published schema runs nothing', async () => {
+  it('OWP-59: input that violates the published schema runs nothing', async () => {
     const { inputSchema } = await describedAs('Typed')
     expect(new Ajv2020().validate(inputSchema, {})).toBe(false)
     expect(await callTool('Typed', KEYS.root)).toMatchObject({ code: 'input_invalid', ran: 0 })

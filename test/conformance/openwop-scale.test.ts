@@ -8,7 +8,7 @@ import { KEYS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 
 const MANY = 10_000
-/** Issue 3: fully received, warm. */
+/** Time limit for the complete answer of a warm server. */
 const MAX_MS = 150
 
 const PROPERTIES = Object.fromEntries(
@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 describe('10 000 tools', () => {
-  it('OWP-28: are all in one answer, and soon', async () => {
+  it('OWP-28: are all in one answer, within the time limit', async () => {
     const headers = { authorization: `Bearer ${KEYS.root}` }
     const first = await server.ask('/v1/tools', { headers })
     expect(new Set(first.json.map(({ toolId }: { readonly toolId: string }) => toolId)).size).toBe(MANY)
@@ -51,7 +51,7 @@ describe('10 000 tools', () => {
     expect(Math.min(...durations)).toBeLessThan(MAX_MS)
   })
 
-  it('cost memory by sets of scopes, not by principals', async () => {
+  it('use memory per set of scopes, not per principal', async () => {
     const gateway = openTestGateway(tools)
     const [list] = openwopRoutes(gateway, { serverVersion: '0' }).filter(({ path }) => path === '/v1/tools')
     const bodies = new Set<unknown>()
@@ -68,7 +68,7 @@ describe('10 000 tools', () => {
       })
       bodies.add(reply?.body)
     }
-    // Tools ask for group:1, 3, 5, 7 and 9 only, so group:0, 2 and 4 see the same.
+    // Tools require group:1, 3, 5, 7 and 9 only, so group:0, 2 and 4 see the same tools.
     expect(bodies.size).toBe(3)
   })
 })

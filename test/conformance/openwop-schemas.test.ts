@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 describe('the JSON Schemas of the documents', () => {
-  it('OWP-07: are served, each by itself, without a credential', async () => {
+  it('OWP-07: are served separately, without a credential', async () => {
     const { status, json } = await server.ask('/v1/schemas')
     expect(status).toBe(200)
     expect(json.schemas).toContain('/v1/schemas/tool-descriptor.schema.json')
@@ -31,7 +31,7 @@ describe('the JSON Schemas of the documents', () => {
     })
   })
 
-  it('OWP-30, OWP-31: the one of descriptors takes ours and refuses what the RFC refuses', async () => {
+  it('OWP-30, OWP-31: the descriptor schema accepts the server’s descriptors and refuses what the RFC refuses', async () => {
     const { json } = await server.ask('/v1/schemas/tool-descriptor.schema.json')
     const check = new Ajv2020({ strict: false }).compile(json)
     for (const descriptor of openwopFixtures().map(toDescriptor)) expect(check(descriptor)).toBe(true)

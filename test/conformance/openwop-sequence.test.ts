@@ -34,7 +34,7 @@ describe.each([
     await server.ask(`/v1/sessions/${sessionId}`, { key: KEYS.root, method: 'DELETE' })
   }
 
-  it('OWP-40…42, OWP-45, OWP-47, OWP-50, OWP-99: has no gap and whole brackets, whatever happens at once', async () => {
+  it('OWP-40…42, OWP-45, OWP-47, OWP-50, OWP-99: has no gaps and complete brackets under concurrent requests', async () => {
     const catalog = (await server.ask('/v1/tools', { key: KEYS.root })).json
     const toolIds = new Set(catalog.map(({ toolId }: { readonly toolId: string }) => toolId))
     await fc.assert(
@@ -57,7 +57,7 @@ function eventsOf(way: Way): number {
   return way === 'own session' ? 4 : 2
 }
 
-/** Every call has one event at its begin and one at its end. */
+/** Every call has one event at its start and one at its end. */
 function expectPairs(events: readonly WireRunEvent[]): void {
   const byCall = Map.groupBy(
     events.filter(({ type }) => type.startsWith('agent.')),
@@ -70,7 +70,7 @@ function expectPairs(events: readonly WireRunEvent[]): void {
   }
 }
 
-/** Everything of a session lies between its two ends. */
+/** All events of a session are between its opened and closed events. */
 function expectBrackets(events: readonly WireRunEvent[], toolIds: ReadonlySet<unknown>): void {
   const bySession = Map.groupBy(
     events.filter(({ payload }) => payload.sessionId !== undefined),

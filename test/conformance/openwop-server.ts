@@ -18,7 +18,7 @@ export interface OpenwopAnswer {
 
 export interface OpenwopServer {
   readonly url: string
-  /** Sends without a key unless told; every JSON answer is also checked against the OpenAPI document. */
+  /** Sends without a key by default; every JSON answer is also checked against the OpenAPI document. */
   ask(path: string, options?: AskOptions): Promise<OpenwopAnswer>
   close(): Promise<void>
 }
@@ -34,7 +34,7 @@ interface AskOptions {
 
 const openApi = new DocumentCheck(openwopOpenApi(openwopSettings({ serverVersion: '0.0.0-test' })))
 
-/** The whole server over the fixture tools, on a real port. */
+/** The complete server with the fixture tools, on a real port. */
 export async function startOpenwopServer(
   changes: Partial<Settings> = {},
   options: StartOptions & { readonly settingsOf?: typeof testSettings } = {},
@@ -73,12 +73,12 @@ function templateOf(path: string): string {
     .replace(/^\/v1\/schemas\/.*$/, '/v1/schemas/:name')
 }
 
-/** These have more methods than GET. */
+/** Paths with more methods than GET. */
 function isOfRuns(path: string): boolean {
   return /^\/v1\/(?:runs|sessions)\b/.test(path)
 }
 
-/** All of an answer but what differs between any two: the clock and the trace. */
+/** An answer without the parts that differ each time: the clock and the trace. */
 export function wholeOf({ status, headers, text }: OpenwopAnswer): object {
   const { date: _date, traceparent: _trace, ...others } = headers
   return { status, headers: others, text }

@@ -66,7 +66,7 @@ describe.each([
     await Promise.all([close(one.sessionId), close(two.sessionId)])
   })
 
-  it('OWP-41: a session of its own run ends the run with it', async () => {
+  it('OWP-41: a session with its own run ends the run too', async () => {
     const { sessionId, runId } = await opened()
     await close(sessionId)
     const { json } = await server.ask(`/v1/runs/${runId}/events/poll`, { key: KEYS.root })
@@ -107,7 +107,7 @@ describe.each([
     expect((await push('a', { id: 'bracketed' })).text).toBe(first.text)
     expect((await push('b', { session: sessionId, id: 'in session' })).text).toBe(inSession.text)
     await close(sessionId)
-    // Also when the session is gone: a lost reply can be fetched.
+    // Also after the session was closed: a lost reply can be fetched.
     const later = await push('b', { session: sessionId, id: 'in session' })
     expect([later.text, runOf(later)]).toEqual([inSession.text, runOf(inSession)])
     expect(server.done.slice(before)).toEqual(['close Box.Push'])
@@ -118,17 +118,17 @@ describe.each([
     ['no object', [], 400, 'validation_error'],
     ['null', null, 400, 'validation_error'],
     ['no toolId', {}, 400, 'validation_error'],
-    ['a toolId that is no text', { toolId: 1 }, 400, 'validation_error'],
+    ['a toolId that is not a string', { toolId: 1 }, 400, 'validation_error'],
     ['an unknown member', { toolId: PUSH, user: 'x' }, 400, 'validation_error'],
     ['__proto__', JSON.parse('{"toolId":"openwop:Box.Push","__proto__":{}}'), 400, 'validation_error'],
     ['an empty runId', { toolId: PUSH, runId: '' }, 400, 'validation_error'],
     ['a long runId', { toolId: PUSH, runId: 'r'.repeat(129) }, 400, 'validation_error'],
     ['a runId with NUL', { toolId: PUSH, runId: '\u0000' }, 400, 'validation_error'],
-    ['a runId that is no text', { toolId: PUSH, runId: null }, 400, 'validation_error'],
-    ['a userId that is no text', { toolId: PUSH, userId: 7 }, 400, 'validation_error'],
+    ['a runId that is not a string', { toolId: PUSH, runId: null }, 400, 'validation_error'],
+    ['a userId that is not a string', { toolId: PUSH, userId: 7 }, 400, 'validation_error'],
     ['a user the caller may not act for', { toolId: PUSH, userId: 'forbidden' }, 403, 'forbidden'],
     ['an unknown tool', { toolId: 'openwop:No.Such' }, 404, 'not_found'],
-    ['a tool id with a version that is not there', { toolId: 'Box.Push@9.9.9' }, 404, 'not_found'],
+    ['a tool id with an unknown version', { toolId: 'Box.Push@9.9.9' }, 404, 'not_found'],
     ['a tool without state', { toolId: 'openwop:Echo.Say' }, 400, 'validation_error'],
     ['a tool whose state cannot be opened', { toolId: 'openwop:Box.Refuse' }, 422, 'tool_failed'],
     ['a tool whose state takes too long', { toolId: 'openwop:Box.Hang' }, 422, 'tool_timeout'],
@@ -138,7 +138,7 @@ describe.each([
     expect(answer.text).not.toContain(RUN_CANARY)
   })
 
-  it('bad input: a body that is no JSON, no object of this kind, too large or not there is refused', async () => {
+  it('bad input: a body that is not JSON, of the wrong shape, too large or missing is refused', async () => {
     const send = async (body: string | undefined, type = 'application/json') => {
       const headers = { 'content-type': type }
       const reported = { key: KEYS.root, method: 'POST', headers, ...(body === undefined ? {} : { body }) }
@@ -153,7 +153,7 @@ describe.each([
     expect(await send(' '.repeat(2_000_000))).toEqual([413, 'payload_too_large'])
   })
 
-  it('only POST and DELETE are there', async () => {
+  it('only POST and DELETE are supported', async () => {
     for (const [method, path] of [
       ['GET', '/v1/sessions'],
       ['GET', '/v1/sessions/ses_x'],
@@ -173,7 +173,7 @@ describe.each([
     }
   })
 
-  it('OWP-41: state that could not be opened leaves an open and a failed close, and late state is let go', async () => {
+  it('OWP-41: state that cannot be opened leaves an opened and a failed closed event, and late state is released', async () => {
     for (const tool of ['Box.Refuse', 'Box.Hang']) {
       const runId = `not opened ${tool}`
       await server.open({ toolId: `openwop:${tool}`, runId })
@@ -185,7 +185,7 @@ describe.each([
     await vi.waitUntil(() => server.hung.letGo === server.hung.asked)
   })
 
-  it('OWP-41: a call whose own state comes too late ends by timeout, runs nothing and lets it go', async () => {
+  it('OWP-41: a call whose own state arrives too late times out, runs nothing and releases the state', async () => {
     const answer = await server.otc('Box.Hang')
     expect(codeOf(answer)).toEqual([200, 'tool_timeout'])
     expect(typesOf(await server.events(runOf(answer)))).toEqual([
@@ -199,7 +199,7 @@ describe.each([
     expect(server.done).not.toContain('Box.Hang')
   })
 
-  it('OWP-41: state that cannot be closed is closed all the same, and spoils no result', async () => {
+  it('OWP-41: a failure to close state still closes the session, and changes no result', async () => {
     const { sessionId, runId } = await opened({ toolId: 'openwop:Box.BadClose' })
     await server.otc('Box.BadClose', {}, { session: sessionId })
     expect((await close(sessionId)).status).toBe(204)
@@ -209,7 +209,7 @@ describe.each([
     expect(typesOf(await server.events(runOf(alone))).at(-1)).toBe('tool.session.closed completed')
   })
 
-  it('OWP-97: closing what is not yours, was closed or never was, is one and the same 404', async () => {
+  it('OWP-97: closing a session that is foreign, closed or unknown is the same 404', async () => {
     const { sessionId } = await opened()
     const expected = wholeOf(await close('ses_none'))
     expect(expected).toMatchObject({ status: 404 })
@@ -220,7 +220,7 @@ describe.each([
     expect(wholeOf(await close('%00'))).toEqual(expected)
   })
 
-  it('OWP-97: calling into what is not yours, was closed or never was, is one and the same answer', async () => {
+  it('OWP-97: a call in a session that is foreign, closed or unknown gets the same answer', async () => {
     const live = (await opened({ userId: 'ada' })).sessionId
     const gone = (await opened()).sessionId
     await close(gone)
@@ -263,7 +263,7 @@ describe.each([
     await close(sessionId)
   })
 
-  it('rule 5: the session is part of what a call id stands for', async () => {
+  it('rule 5: the session is part of the request that a call id identifies', async () => {
     const [one, two] = [await opened(), await opened()]
     await push('a', { session: one.sessionId, id: 'fingerprint' })
     for (const session of [two.sessionId, undefined]) {
@@ -272,7 +272,7 @@ describe.each([
     }
   })
 
-  it('C2, OWP-44: closing cuts what runs: the calls and the session are cancelled', async () => {
+  it('C2, OWP-44: closing aborts running calls: the calls and the session are cancelled', async () => {
     const { sessionId, runId } = await opened({ toolId: 'openwop:Box.Wait' })
     const count = () => server.done.filter((what) => what === 'waiting').length
     const before = count()
@@ -290,7 +290,7 @@ describe.each([
     ])
   })
 
-  it('OWP-44: ending a run cuts its sessions too', async () => {
+  it('OWP-44: ending a run cancels its sessions too', async () => {
     const { sessionId } = await opened({ toolId: 'openwop:Box.Wait', runId: 'cut' })
     const count = () => server.done.filter((what) => what === 'waiting').length
     const before = count()

@@ -39,7 +39,7 @@ describe.each([
 
   const end = (runId: string) => server.ask(`/v1/runs/${runId}`, { ...root, method: 'DELETE' })
 
-  it('OWP-48, OWP-98: come as id, event and data, as they happen, and the stream ends with the run', async () => {
+  it('OWP-48, OWP-98: arrive as id, event and data, as they happen, and the stream ends with the run', async () => {
     const { sessionId, runId } = (await server.open({ toolId: 'openwop:Box.Push' })).json
     const reader = await follow(runId)
     expect([reader.status, reader.headers['content-type']]).toEqual([200, 'text/event-stream'])
@@ -77,7 +77,7 @@ describe.each([
     expect(text).toMatch(/^: events of a run\n\nid: 7\n/)
   })
 
-  it('OWP-98: a reader that comes back in the middle of a live run misses nothing', async () => {
+  it('OWP-98: a reader that reconnects during a live run misses nothing', async () => {
     const run = `left and came back`
     await server.otc('Echo.Write', {}, { run })
     const first = await follow(run)
@@ -136,7 +136,7 @@ describe.each([
   )
 
   it.each(['-2', '1.5', 'x', '1 2', 'evt_1', '9'.repeat(16), 'NaN', '0x1'])(
-    'OWP-98: "%s" is no place to resume from',
+    'OWP-98: "%s" is not a valid position to resume from',
     async (last) => {
       await server.otc('Echo.Say', {}, { run: 'bounds' })
       const path = `/v1/runs/bounds/events`
@@ -151,7 +151,7 @@ describe.each([
     },
   )
 
-  it('OWP-98: a run of exactly one page, and of more, is read whole and then complete', async () => {
+  it('OWP-98: a run of exactly one page, or of more, is read completely and then marked complete', async () => {
     const run = 'long'
     const say = () => server.otc('Echo.Say', {}, { run })
     for (let n = 0; n < 10; n += 1) await Promise.all(Array.from({ length: 25 }, say))
@@ -196,7 +196,7 @@ describe.each([
     for (const { frames } of crowd) expect(frames.map(({ id }) => id)).toEqual(expected)
   })
 
-  it('bad input: readers that never read hold up neither calls nor other readers', async () => {
+  it('bad input: readers that never read delay neither calls nor other readers', async () => {
     const run = 'unread'
     await server.otc('Echo.Say', {}, { run })
     const { port, hostname } = new URL(server.url)
@@ -220,12 +220,12 @@ describe.each([
   })
 })
 
-describe('a quiet stream', () => {
+describe('an idle stream', () => {
   afterEach(() => {
     vi.useRealTimers()
   })
 
-  it('OWP-98: says that it is alive at least every 30 seconds, and ends when the reader leaves', async () => {
+  it('OWP-98: sends a keep-alive at least every 30 seconds, and ends when the reader disconnects', async () => {
     vi.useFakeTimers()
     const feed = new RunFeed(
       new StoreChanges({ watch: () => ({ want: () => undefined, end: () => undefined }) }),
@@ -261,7 +261,7 @@ describe('a quiet stream', () => {
     feed.close()
   })
 
-  it('the reader of these tests takes nothing but whole frames', () => {
+  it('the reader of these tests accepts only complete frames', () => {
     expect(() => frameOf('data: {}\nid: 1')).toThrow()
   })
 })

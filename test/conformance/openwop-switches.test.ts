@@ -37,7 +37,7 @@ interface Answer {
 
 type Ask = (path: string, method?: string, body?: object) => Promise<Answer>
 
-/** A whole server from a config that says this about openwop, asked over a socket. */
+/** A complete server with this openwop config, reached over a socket. */
 async function withConfig(
   openwop: ColletConfig['openwop'],
   look: (ask: Ask) => Promise<void>,
@@ -69,7 +69,7 @@ async function withConfig(
   }
 }
 
-/** What the discovery document claims, each claim held against the routes. */
+/** Compares each claim of the discovery document with the routes. */
 async function expectAgreement(ask: Ask) {
   const { toolCatalog } = (await ask('/.well-known/openwop')).json
   const catalog = toolCatalog?.supported === true
@@ -91,7 +91,7 @@ async function expectAgreement(ask: Ask) {
   return { catalog, compactView, sessions: await expectSessions(ask, toolCatalog, paths) }
 }
 
-/** C3: who advertises sessions opens and closes them; who does not has no such path. */
+/** C3: a server that advertises sessions opens and closes them; otherwise the path does not exist. */
 async function expectSessions(ask: Ask, toolCatalog: unknown, paths: object): Promise<boolean> {
   const sessions = JSON.stringify(toolCatalog ?? {}).includes('"sessionLifecycle":true')
   expect(Object.keys(paths).some((path) => path.startsWith('/v1/sessions'))).toBe(sessions)
@@ -99,7 +99,7 @@ async function expectSessions(ask: Ask, toolCatalog: unknown, paths: object): Pr
   expect(opened.status).toBe(sessions ? 201 : 404)
   const closed = await ask(`/v1/sessions/${opened.json.sessionId}`, 'DELETE')
   expect(closed.status).toBe(sessions ? 204 : 404)
-  // The paths of runs are there whatever is switched off: every call is in one.
+  // The paths of runs always exist, because every call is in a run.
   expect((await ask('/v1/runs/none/events')).json.error).toBe('not_found')
   expect(Object.keys(paths)).toContain('/v1/runs/{runId}/events')
   return sessions

@@ -34,7 +34,7 @@ const elsewhere = (key: string): Source => ({
   close: async () => undefined,
 })
 
-describe('what tools of others give', () => {
+describe('output of third-party tools', () => {
   const settings = sqliteSettings({
     tools: [
       sampleTool('Note.Say@1.0.0', () => 'own', { policy: { safetyTier: 'read' } }),
@@ -63,7 +63,7 @@ describe('what tools of others give', () => {
     return ask('/tools/call', { request }, run === undefined ? {} : { 'collet-run': run })
   }
 
-  it('OWP-58: is marked in every answer that carries it, replays and failures too; our own code’s is not', async () => {
+  it('OWP-58: is marked in every answer, in replays and failures too; output of in-process tools is not', async () => {
     for (let time = 0; time < 2; time += 1) {
       const { headers } = await call('Other.answer', { say: 'hi' }, { id: 'marked' })
       expect(headers.get(TRUST)).toBe('untrusted')
@@ -78,7 +78,7 @@ describe('what tools of others give', () => {
   })
 
   it.each(['legacy', { pin: '2026-07-28' }] as const)(
-    'OWP-58: is marked in the result that an MCP client hands to its model (%j)',
+    'OWP-58: is marked in the result that an MCP client passes to its model (%j)',
     async (mode) => {
       const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
       await client.connect(new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`)))
@@ -101,7 +101,7 @@ describe('what tools of others give', () => {
     expect(trusts).toEqual([undefined, 'untrusted', undefined, undefined])
   })
 
-  it('OWP-58: never advances an approval gate, whatever it says', async () => {
+  it('OWP-58: never advances an approval gate, whatever its text', async () => {
     const parked = await call('Bank.Pay', {}, { id: 'gated', run: 'gate' })
     const { id } = parked.json.missing_requirements.approval
     const { json } = await ask('/v1/runs/gate/events/poll')
@@ -152,7 +152,7 @@ describe('credentials that an upstream echoes', () => {
     return { reply, recorded }
   }
 
-  it('OWP-58: are cut out of its output before anything is recorded', async () => {
+  it('OWP-58: are redacted from its output before anything is recorded', async () => {
     const { reply, recorded } = await run('connector')
     expect(recorded?.outcome).toEqual(reply.outcome)
     expect(JSON.stringify(reply)).not.toContain('canary')
@@ -162,7 +162,7 @@ describe('credentials that an upstream echoes', () => {
     })
   })
 
-  it('OWP-58: what our own code gives on purpose stays as it is', async () => {
+  it('OWP-58: output of in-process tools is unchanged', async () => {
     const { reply } = await run('node-pack')
     expect(reply.outcome.ok && JSON.parse(reply.outcome.valueJson).plain).toBe(SECRET)
   })

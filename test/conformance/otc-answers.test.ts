@@ -9,7 +9,7 @@ const HEADER = { 'OXP-Version': '1.0' }
 
 afterAll(stopOtcServers)
 
-/** An id made for a call that brought none that could be used. */
+/** A generated id, for a call without a valid one. */
 const MADE = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 describe('Collet-Call-Id (rule 6)', () => {
@@ -31,7 +31,7 @@ describe('Collet-Call-Id (rule 6)', () => {
     ).toBe('crash')
   })
 
-  it('is known from a request that could not be decoded, if its id could', async () => {
+  it('is the id of an undecodable request, if the id is readable', async () => {
     expect(await header({ request: { call_id: 'early' } })).toBe('early')
     expect(await header({ tool_id: 5, call_id: 'bare' })).toBe('bare')
     expect(await header({ request: { execution_id: 'ex', tool_id: '' } }, '/execute')).toBe('ex')
@@ -50,7 +50,7 @@ describe('Collet-Call-Id (rule 6)', () => {
   })
 })
 
-describe('$schema of refusals (C-18, T-08)', () => {
+describe('$schema of refusals (C-18, OTC/T-08)', () => {
   let server: OtcTestServer
   beforeAll(async () => {
     server = await otcTestServer()
@@ -59,7 +59,7 @@ describe('$schema of refusals (C-18, T-08)', () => {
   const schema = async (path: string, body: object, headers: Record<string, string> = {}) =>
     (await ask('POST', path, { headers, body: { ...body } })).json.$schema
 
-  it('repeats what the request said, else the default, and is absent in the header dialect', async () => {
+  it('repeats the $schema of the request, else the default, and is absent in the header dialect', async () => {
     expect(await schema('/tools/call', { $schema: 'otc://1.0', request: {} })).toBe('otc://1.0')
     expect(await schema('/tools/call', { $schema: 'urn:oxp:9.0', request: ADD })).toBe('urn:oxp:1.0')
     expect(await schema('/tools/call', { request: {} })).toBe('otc://1.0')
@@ -121,7 +121,7 @@ describe('$schema of refusals (C-18, T-08)', () => {
 })
 
 describe('refuse', () => {
-  it('OTC-64, T-26: what failed before the route keeps the shape of this protocol', async () => {
+  it('OTC-64, OTC/T-26: a failure before the route has the shape of this protocol', async () => {
     const { routes } = await otcTestServer()
     const request = {
       method: 'POST',

@@ -20,7 +20,7 @@ describe('health', () => {
     expect(await ask('GET', '/uts/info')).toMatchObject({ json: { version: '0.0.0-test' } })
   })
 
-  it('OTC-03, OTC-68, C-24: 503 while calls are not taken, and a call is 400 with a time to retry', async () => {
+  it('OTC-03, OTC-68, C-24: 503 while calls are not accepted, and a call is 400 with a time to retry', async () => {
     const { ask } = await otcTestServer({ ready: false })
     expect(await ask('GET', '/health')).toMatchObject({ status: 503, json: { message: expect.any(String) } })
     expect(await ask('POST', '/tools/call', { body: { request: ADD } })).toMatchObject({
@@ -46,7 +46,7 @@ describe('calls', () => {
     })
   })
 
-  it('R0, T-25: proto has the end time of the call, also on a replay', async () => {
+  it('R0, OTC/T-25: proto has the end time of the call, also on a replay', async () => {
     const clock = new FakeClock(5_000)
     const { ask } = await otcTestServer({ clock })
     const body = {
@@ -75,21 +75,21 @@ describe('calls', () => {
     expect(json).toEqual({ success: true, call_id: 'c', value: 3 })
   })
 
-  it('C-19: the RFC leaves output out when there is none', async () => {
+  it('C-19: the RFC omits output when there is none', async () => {
     const { ask } = await otcTestServer()
     const { json } = await ask('POST', '/call', { body: { $schema: ARCADE_SCHEMA_ID, request: RING } })
     expect(json).not.toHaveProperty('output')
     expect(json.result).toHaveProperty('value', null)
   })
 
-  it('T-25: a replay is rendered in the dialect of the new request', async () => {
+  it('OTC/T-25: a replay is rendered in the dialect of the new request', async () => {
     const { ask } = await otcTestServer()
     await ask('POST', '/tools/call', { body: { request: { ...ADD, call_id: 'c' } } })
     const again = await ask('POST', '/execute', { body: { request: { ...ADD, execution_id: 'c' } } })
     expect(again.json).toMatchObject({ execution_id: 'c', output: { value: 3 } })
   })
 
-  it('OTC-84: the documented failure arrives whole', async () => {
+  it('OTC-84: the documented failure arrives completely', async () => {
     const { ask } = await otcTestServer()
     const body = { $schema: 'otc://1.0', request: { ...RING, input: { doorbell_id: 'doorbell1' } } }
     const { status, json, headers } = await ask('POST', '/call', { body })
@@ -104,13 +104,13 @@ describe('calls', () => {
     })
   })
 
-  it('T-20: an operator can hide developer messages', async () => {
+  it('OTC/T-20: an operator can hide developer messages', async () => {
     const { ask } = await otcTestServer({ hideDeveloperMessages: true })
     const body = { request: { ...RING, input: { doorbell_id: 'doorbell1' } } }
     expect((await ask('POST', '/tools/call', { body })).text).not.toContain('developer_message')
   })
 
-  it('T-23: an operator can refuse unknown members', async () => {
+  it('OTC/T-23: an operator can refuse unknown members', async () => {
     const { ask } = await otcTestServer({ strictRequests: true })
     expect(await ask('POST', '/tools/call', { body: { request: { ...ADD, x: 1 } } })).toMatchObject({
       status: 400,
@@ -132,7 +132,7 @@ describe('calls', () => {
     expect(both.status).toBe(400)
   })
 
-  it('OTC-66: no body, and a body that is no object, are 400', async () => {
+  it('OTC-66: a missing body, and a body that is not an object, are 400', async () => {
     const { ask } = await otcTestServer()
     expect(await ask('POST', '/tools/call')).toMatchObject({ status: 400 })
     expect(await ask('POST', '/tools/call', { body: [] })).toMatchObject({ status: 400 })
@@ -176,7 +176,7 @@ describe('every path', () => {
     },
   )
 
-  it('OTC-65, OTC-86: a message holds no developer text', async () => {
+  it('OTC-65, OTC-86: a message contains no developer text', async () => {
     const request = { ...RING, input: { doorbell_id: 'doorbell1' } }
     const { json } = await ask('POST', '/tools/call', { body: { request } })
     expect(json.result.error.message).not.toContain(json.result.error.developer_message)
@@ -187,7 +187,7 @@ describe('every path', () => {
 })
 
 describe('lone token (C-26)', () => {
-  /** Tells which token it was given, as nothing else can see one. */
+  /** A tool that returns its token, which is visible nowhere else. */
   function needing(id: string, providers: readonly string[]) {
     const seen: string[] = []
     const tool: FixtureTool = {
@@ -219,13 +219,13 @@ describe('lone token (C-26)', () => {
     expect(seen).toEqual(['google tok'])
   })
 
-  it('OTC-73: is no token when empty', async () => {
+  it('OTC-73: counts as absent when empty', async () => {
     const { ask } = await otcTestServer()
     const { status, json } = await ask('POST', '/execute', call('Gmail.GetEmails', ''))
     expect([status, json.missing_requirements.authorization.length]).toEqual([400, 1])
   })
 
-  it('is refused when no provider, or more than one, could be meant', async () => {
+  it('is refused when the tool requires no provider, or more than one', async () => {
     const { tool, seen } = needing('Two.Providers@1.0.0', ['one', 'two'])
     const { ask } = await otcTestServer({ tools: [tool] })
     const { status, json } = await ask('POST', '/execute', call('Two.Providers', 'tok'))
@@ -237,7 +237,7 @@ describe('lone token (C-26)', () => {
     })
   })
 
-  it('is not looked at for a tool the caller cannot see', async () => {
+  it('is not checked for a tool hidden from the caller', async () => {
     const { ask } = await otcTestServer()
     expect(await ask('POST', '/execute', call('No.Such', 'tok'))).toMatchObject({
       headers: { 'collet-error-code': 'tool_not_found' },

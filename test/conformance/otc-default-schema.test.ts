@@ -18,7 +18,7 @@ afterAll(() => server.stop())
 
 const post = (path: string, body: unknown) => server.ask(path, { method: 'POST', key: 'k-root', body })
 
-it('C-16: otc.defaultSchema is what a request without any version is answered in', async () => {
+it('C-16: a request without a version is answered in otc.defaultSchema', async () => {
   const list = await server.ask('/tools', { key: 'k-root' })
   expect(list.json).toMatchObject({
     $schema: 'urn:oxp:1.0',
@@ -34,7 +34,7 @@ it('C-16: otc.defaultSchema is what a request without any version is answered in
   expect((await server.ask('/tools')).json.$schema).toBe('urn:oxp:1.0')
 })
 
-it('C-16, C-17: a request that names a version is answered in that one', async () => {
+it('C-16, C-17: a request with a version is answered in that version', async () => {
   const list = await server.ask('/tools?schema=otc://1.0', { key: 'k-root' })
   expect(list.json).toMatchObject({ $schema: 'otc://1.0', tools: expect.any(Array) })
   expect(list.json.items).toBeUndefined()

@@ -25,7 +25,7 @@ const GOOD = {
   output_schema: {},
 }
 
-function wheresOf(changes: Record<string, unknown>): string[] {
+function reportedPaths(changes: Record<string, unknown>): string[] {
   return checkToolDefinition(JSON.parse(JSON.stringify({ ...GOOD, ...changes }))).map(({ where }) => where)
 }
 
@@ -40,54 +40,54 @@ describe('checkToolDefinition', () => {
   })
 
   it('OTC-23, OTC-25…28, OTC-30, C-13: every member but `requirements` is required', () => {
-    for (const key of Object.keys(GOOD)) expect(wheresOf({ [key]: undefined })).toEqual([key])
-    expect(wheresOf({ id: 'A.B' })).toEqual(['id'])
-    expect(wheresOf({ id: 'A.B@1' })).toEqual(['id'])
+    for (const key of Object.keys(GOOD)) expect(reportedPaths({ [key]: undefined })).toEqual([key])
+    expect(reportedPaths({ id: 'A.B' })).toEqual(['id'])
+    expect(reportedPaths({ id: 'A.B@1' })).toEqual(['id'])
   })
 
-  it('OTC-31, OTC-33, C-09: takes both forms of the input schema', () => {
+  it('OTC-31, OTC-33, C-09: accepts both forms of the input schema', () => {
     const schema = {
       type: 'object',
       properties: { parameters: { type: 'string', description: 'A parameter of that name.' } },
     }
-    expect(wheresOf({ input_schema: schema })).toEqual([])
-    expect(wheresOf({ input_schema: { parameters: schema } })).toEqual([])
-    expect(wheresOf({ input_schema: {} })).toEqual([])
-    expect(wheresOf({ input_schema: { parameters: [] } })).toEqual(['input_schema/parameters'])
-    expect(wheresOf({ input_schema: { parameters: { type: 'object', properties: { q: {} } } } })).toEqual([
-      'input_schema/parameters/properties/q',
-    ])
-    expect(wheresOf({ input_schema: true })).toEqual(['input_schema'])
+    expect(reportedPaths({ input_schema: schema })).toEqual([])
+    expect(reportedPaths({ input_schema: { parameters: schema } })).toEqual([])
+    expect(reportedPaths({ input_schema: {} })).toEqual([])
+    expect(reportedPaths({ input_schema: { parameters: [] } })).toEqual(['input_schema/parameters'])
+    expect(
+      reportedPaths({ input_schema: { parameters: { type: 'object', properties: { q: {} } } } }),
+    ).toEqual(['input_schema/parameters/properties/q'])
+    expect(reportedPaths({ input_schema: true })).toEqual(['input_schema'])
   })
 
   it('OTC-35: an output schema is a schema, `{}` or null', () => {
     for (const output_schema of [{}, null, { type: 'number' }])
-      expect(wheresOf({ output_schema })).toEqual([])
+      expect(reportedPaths({ output_schema })).toEqual([])
     for (const output_schema of [true, 'x', []])
-      expect(wheresOf({ output_schema })).toEqual(['output_schema'])
-    expect(wheresOf({ output_schema: { type: 'x' } })).toEqual(['output_schema/type'])
+      expect(reportedPaths({ output_schema })).toEqual(['output_schema'])
+    expect(reportedPaths({ output_schema: { type: 'x' } })).toEqual(['output_schema/type'])
   })
 
   it('OTC-34, OTC-36: refuses references and definitions in both schemas', () => {
-    expect(wheresOf({ output_schema: { $ref: '#/$defs/x', $defs: { x: {} } } })).toEqual([
+    expect(reportedPaths({ output_schema: { $ref: '#/$defs/x', $defs: { x: {} } } })).toEqual([
       'output_schema/$ref',
       'output_schema/$defs',
     ])
-    expect(wheresOf({ input_schema: { parameters: { type: 'object', definitions: {} } } })).toEqual([
+    expect(reportedPaths({ input_schema: { parameters: { type: 'object', definitions: {} } } })).toEqual([
       'input_schema/parameters/definitions',
     ])
   })
 
   it('OTC-39, OTC-40, OTC-41: closed definition, open requirements', () => {
-    expect(wheresOf({ toolkit: {} })).toEqual(['toolkit'])
-    expect(wheresOf({ requirements: { user_id: true, userId: 'an unknown member' } })).toEqual([])
-    expect(wheresOf({ requirements: { user_id: 1, secrets: [{}] } })).toEqual([
+    expect(reportedPaths({ toolkit: {} })).toEqual(['toolkit'])
+    expect(reportedPaths({ requirements: { user_id: true, userId: 'an unknown member' } })).toEqual([])
+    expect(reportedPaths({ requirements: { user_id: 1, secrets: [{}] } })).toEqual([
       'requirements/user_id',
       'requirements/secrets/0/id',
     ])
   })
 
-  it('refuses what is no object', () => {
+  it('refuses a value that is not an object', () => {
     for (const json of [null, [], 'x', undefined]) {
       expect(checkToolDefinition(json)).toMatchObject([{ where: 'definition' }])
     }

@@ -13,7 +13,7 @@ import { checkSchema } from '#schema/check'
 
 const KEYS = ['id', 'name', 'description', 'version', 'input_schema', 'output_schema', 'requirements']
 
-/** Every way a ToolDefinition as it stands on the wire breaks OTC-23…41; empty for one we would publish. */
+/** Violations of OTC-23…41 by a ToolDefinition on the wire; empty for a valid one. */
 export function checkToolDefinition(json: unknown): readonly Finding[] {
   const copied = copyJson(json)
   const definition = copied.ok && isJsonObject(copied.value) ? copied.value : undefined

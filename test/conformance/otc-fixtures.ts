@@ -12,7 +12,7 @@ export interface OtcFixtures {
   readonly runs: ReadonlyMap<string, number>
 }
 
-/** `doorbell-slow` outlasts this. */
+/** Shorter than `doorbell-slow` takes. */
 const DOORBELL_TIMEOUT_MS = 300
 
 const NUMBERS = {
@@ -86,7 +86,7 @@ function doorbellNotFound(): ToolError {
   })
 }
 
-/** Answers only some time after it was aborted, like a tool that ignores its signal. */
+/** Answers only some time after its abort, like a tool that ignores its signal. */
 function outlast({ signal }: ToolContext): Promise<null> {
   return new Promise((resolve) => {
     signal.addEventListener('abort', () => setTimeout(() => resolve(null), 50).unref(), { once: true })

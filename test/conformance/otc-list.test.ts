@@ -35,7 +35,7 @@ describe('list', () => {
     })
   })
 
-  it('OTC-23, OTC-27, C-14, T-22: every version is listed under its full id, in order of registration', async () => {
+  it('OTC-23, OTC-27, C-14, OTC/T-22: every version is listed under its full id, in order of registration', async () => {
     const { ask } = await otcTestServer({ tools: otcFixtures('versions').tools })
     const { json } = await ask('GET', '/tools?schema=urn:oxp:1.0')
     const ids = ['1.0.0', '1.1.0', '1.10.0', '1.9.0'].map((version) => `Calculator.Add@${version}`)
@@ -48,14 +48,14 @@ describe('list', () => {
     }
   })
 
-  it('T-31: an operator can drop one of the two keys', async () => {
+  it('OTC/T-31: an operator can drop one of the two keys', async () => {
     const keys = async (omitListKey: 'tools' | 'items') =>
       Object.keys((await (await otcTestServer({ omitListKey })).ask('GET', '/tools?schema=urn:oxp:1.0')).json)
     expect(await keys('tools')).toEqual(['$schema', 'items', 'tool_facts'])
     expect(await keys('items')).toEqual(['$schema', 'tools', 'tool_facts'])
   })
 
-  it('is given in pages on request, which together are the list', async () => {
+  it('is paginated on request, and all pages together equal the list', async () => {
     const { ask } = await otcTestServer()
     const whole = (await ask('GET', '/tools')).json
     const tools = []
@@ -83,7 +83,7 @@ describe('list', () => {
   })
 
   it.each(['limit=0', 'limit=1001', 'limit=x', 'limit=-1', 'cursor=nothing', 'limit=2&cursor='])(
-    'refuses a page asked for by %s',
+    'refuses a page requested by %s',
     async (query) => {
       const { ask } = await otcTestServer()
       expect(await ask('GET', `/tools?${query}`)).toMatchObject({

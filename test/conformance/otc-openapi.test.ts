@@ -25,7 +25,7 @@ describe('/openapi.json', () => {
     expect(json.openapi).toBe('3.1.0')
   })
 
-  it('is the file with the version of the server, without spaces', async () => {
+  it('is the file with the version of the server, minified', async () => {
     const { ask } = await otcTestServer()
     const { text } = await ask('GET', '/openapi.json')
     const file = readFileSync(new URL('../../src/protocols/otc/openapi.json', import.meta.url), 'utf8')

@@ -15,7 +15,7 @@ const EMAILS = { tool_id: 'Gmail.GetEmails@1.2.0' }
 
 afterAll(stopOtcServers)
 
-/** A tool that runs until it is aborted, and says when it started. */
+/** A tool that runs until it is aborted, and reports its start. */
 function endlessTool() {
   const started = Promise.withResolvers<void>()
   const tool: FixtureTool = {
@@ -62,7 +62,7 @@ describe('own calls (rule 10)', () => {
     expect(bob.text).toBe(unknown.text)
   })
 
-  it('ends a running call, returns how it ended, and returns the same again', async () => {
+  it('cancels a running call, returns its outcome, and returns the same when repeated', async () => {
     const { tool, started } = endlessTool()
     const { ask } = await otcTestServer({ tools: [tool], apiKeys: true })
     const alice = { 'OXP-API-Key': 'k-alice' }
@@ -87,7 +87,7 @@ describe('own calls (rule 10)', () => {
     })
   })
 
-  it('asks a call that another process runs to stop with 202, and it ends there', async () => {
+  it('answers 202 for a call that runs in another process, which then cancels it', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
     const masterKey = randomBytes(32)
     const [theirs, ours] = [1, 2].map(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }))
@@ -141,7 +141,7 @@ describe('challenges', () => {
     expect(await status()).toBe('failed')
   })
 
-  it('OTC-78: asking again for the same need gives the same challenge, and a new one after it failed', async () => {
+  it('OTC-78: an equal requirement gets the same challenge, and a new one after it failed', async () => {
     const clock = new FakeClock()
     const { ask, challenge } = await challenged({ clock })
     const request = { ...EMAILS, context: { user_id: 'u' } }
@@ -152,7 +152,7 @@ describe('challenges', () => {
     expect(await again()).not.toBe(challenge.id)
   })
 
-  it('T-16: url shows which provider is meant and how to pass its token', async () => {
+  it('OTC/T-16: url shows the provider and how to pass its token', async () => {
     const { ask, challenge } = await challenged()
     const { status, headers, text } = await ask('GET', new URL(challenge.url).pathname)
     expect(status).toBe(200)

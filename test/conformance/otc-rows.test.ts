@@ -16,12 +16,12 @@ const REFUSED: readonly (readonly [what: string, request: JsonObject, status: nu
   ['a missing token', { tool_id: 'Gmail.GetEmails' }, 400],
   ['a missing secret', SMS, 400],
   ['bad input', { tool_id: 'Calculator.Add', input: { a: 'x' } }, 422],
-  ['input that is no object', { tool_id: 'Calculator.Add', input: [1, 2] }, 422],
+  ['input that is not an object', { tool_id: 'Calculator.Add', input: [1, 2] }, 422],
 ]
 
 afterAll(stopOtcServers)
 
-describe('rows that one server shows', () => {
+describe('rows that one server can show', () => {
   it('OTC-02: health is 200 on a server that runs tools', async () => {
     const { ask } = await otcTestServer()
     expect((await ask('POST', '/tools/call', { body: { request: ADD } })).json.result.value).toBe(3)
@@ -67,7 +67,7 @@ describe('rows that one server shows', () => {
   )
 
   it.each(['1.0', '1.0.0'])(
-    'OTC-20, OTC-22: OXP-Version %s is taken by health, list and call',
+    'OTC-20, OTC-22: OXP-Version %s is accepted by health, list and call',
     async (version) => {
       const { ask } = await otcTestServer()
       const headers = { 'OXP-Version': version }
@@ -133,11 +133,11 @@ describe('rows that one server shows', () => {
     ['whose value is a number', [{ id: 'TWILIO_API_KEY', value: 5 }]],
     ['whose value is null', [{ id: 'TWILIO_API_KEY', value: null }]],
     ['whose id is a number', [{ id: 5, value: 'v' }]],
-    ['that is a text', ['v']],
+    ['that is a string', ['v']],
     ['that is null', [null]],
-    ['behind a good one', [{ id: 'TWILIO_API_KEY', value: 'v' }, { id: 'OTHER' }]],
+    ['after a valid one', [{ id: 'TWILIO_API_KEY', value: 'v' }, { id: 'OTHER' }]],
   ])(
-    'OTC-55: a secret item %s is 400 on every path, says what is expected, and runs nothing',
+    'OTC-55: a secret item %s is 400 on every path, names the expected form, and runs nothing',
     async (_what, secrets) => {
       const { ask, runs } = await otcTestServer()
       for (const path of CALL_PATHS) {
@@ -164,7 +164,7 @@ describe('rows that one server shows', () => {
     expect(await ask('POST', '/tools/call', { body: { request: absent } })).toMatchObject({ status: 400 })
   })
 
-  it('OTC-65: refusals have a message for people, without stacks, files or records', async () => {
+  it('OTC-65: refusals have a readable message, without stacks, files or records', async () => {
     const { ask } = await otcTestServer()
     for (const [, request] of REFUSED) {
       const { json } = await ask('POST', '/tools/call', { body: { request } })

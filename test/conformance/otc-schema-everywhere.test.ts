@@ -44,7 +44,7 @@ describe('OTC-17: every answer has a $schema', () => {
     expect([answer.status, answer.json.$schema]).toEqual([status, schema])
   })
 
-  it('but where the version is in the header of the request', async () => {
+  it('except where the version is in a header of the request', async () => {
     const headers = { 'OXP-Version': '1.0' }
     expect((await server.ask('/tools', { ...root, headers })).json).not.toHaveProperty('$schema')
     expect((await server.ask('/tools/call', post(call, headers))).json).not.toHaveProperty('$schema')
@@ -52,7 +52,7 @@ describe('OTC-17: every answer has a $schema', () => {
 })
 
 describe('401', () => {
-  it('says in WWW-Authenticate why a credential was refused, and nothing where none was sent', async () => {
+  it('has the reason for a refused credential in WWW-Authenticate, and none where no credential was sent', async () => {
     expect((await server.ask('/tools')).headers['www-authenticate']).toBe('Bearer')
     for (const headers of [{ authorization: 'Bearer wrong' }, { 'x-api-key': 'wrong' }]) {
       const answer = await server.ask('/tools', { headers })

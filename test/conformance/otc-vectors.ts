@@ -17,7 +17,7 @@ export interface VectorResponse {
   readonly text: string
 }
 
-/** One server in one of the legend's profiles, with nothing remembered from other vectors. */
+/** One server in one of the legend's profiles, without state from other vectors. */
 export interface VectorServer {
   send(request: VectorRequest): Promise<VectorResponse>
   /** Tool invocations so far, by full tool id. */
@@ -74,7 +74,7 @@ export function readServerVectors(
     .map((vector) => vectorShape.parse(vector))
 }
 
-/** Runs one vector on a fresh server; gives what differs, empty when it passes. */
+/** Runs one vector on a fresh server; returns the differences, empty when it passes. */
 export async function checkServerVector(
   vector: ServerVector,
   start: (profile: string) => Promise<VectorServer>,

@@ -14,7 +14,7 @@ import { fillRequest, runFindings, type ServerVector, type Step, stepsOf } from 
 import { atPointer, mismatch } from './vector-match.ts'
 import type { RunningVectorServer } from './vector-server.ts'
 
-/** Makes the calls of a vector with the client in one mode; gives what differs, empty when it agrees. */
+/** Makes the calls of a vector with the client in one mode; returns the differences, empty when it passes. */
 export async function playThroughClient(
   vector: ServerVector,
   mode: ClientMode,
@@ -77,7 +77,7 @@ function compare(vector: ServerVector, { answers, index, mode }: Compared): read
   return findings
 }
 
-/** Universal tool servers do not say how long a run took. */
+/** Universal tool servers do not report the duration of a run. */
 function isUnsaid(at: string, { base }: ClientMode): boolean {
   return base === '/uts' && at === '/duration'
 }
@@ -128,7 +128,7 @@ function credentialsIn(headers: Readonly<Record<string, string>>): ClientOptions
   return { ...(bearer === undefined ? {} : { jwt: bearer }), ...(key === undefined ? {} : { apiKey: key }) }
 }
 
-/** Gives the client what the vector's request carries, in either form of `context` (C-26). */
+/** Passes the credentials of the vector's request to the client, from either form of `context` (C-26). */
 function resolversFor(context: JsonValue | undefined): ClientOptions {
   if (!isJsonObject(context)) return {}
   const tokens = valuesIn(context.authorization, 'token')

@@ -24,7 +24,7 @@ export interface Caller {
 }
 
 export interface RunServer extends OpenwopServer {
-  /** What the tools did, in order. */
+  /** Actions of the tools, in order. */
   readonly done: string[]
   readonly hung: { readonly asked: number; readonly letGo: number }
   /** A call over OTC, on any of its paths. */
@@ -39,7 +39,7 @@ export interface RunServer extends OpenwopServer {
 
 const JSON_BODY = { 'content-type': 'application/json' }
 
-/** A whole server over tools that write down what they do. Two more principals share the first one's tenant. */
+/** A complete server with tools that record their actions. Two more principals share the first one's tenant. */
 export async function startRunServer(
   options: StartOptions & {
     readonly settingsOf?: typeof testSettings

@@ -8,7 +8,7 @@ export const RUN_CANARY = 'canary-0b6e41'
 
 export interface RunTools {
   readonly tools: readonly Tool[]
-  /** What really happened, in order. */
+  /** Actions that really happened, in order. */
   readonly done: string[]
   /** States of `Box.Hang`, which arrive after every timeout. */
   readonly hung: { asked: number; letGo: number }
@@ -17,7 +17,7 @@ export interface RunTools {
 const text = { type: 'string', description: 'A text.' } as const
 const input = { type: 'object', properties: { text } } as const
 
-/** Tools with and without effects, state and faults; what they do is written down. */
+/** Tools with and without effects, state and faults, which record their actions. */
 export function runTools(): RunTools {
   const done: string[] = []
   const hung = { asked: 0, letGo: 0 }

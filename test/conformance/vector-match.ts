@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 
-/** `undefined` = not there; a present null is `{ value: null }`. */
+/** `undefined` means absent; a present null is `{ value: null }`. */
 export type Found = { readonly value: unknown } | undefined
 
 /** Value at a JSON Pointer. */
@@ -23,7 +23,7 @@ const matcherShape = z.union([
   z.strictObject({ $same: z.number() }),
 ])
 
-/** Why a value does not fit what a vector expects of it; `undefined` when it fits. */
+/** The reason why a value does not match the expectation of a vector; `undefined` when it matches. */
 export function mismatch(
   found: Found,
   expected: unknown,

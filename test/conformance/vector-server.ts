@@ -12,7 +12,7 @@ export interface RunningVectorServer extends VectorServer {
   readonly url: string
 }
 
-/** The whole server as `collet serve` starts it, in one of the legend's profiles. */
+/** The complete server as `collet serve` starts it, in one of the legend's profiles. */
 export async function startVectorServer(
   profile: string,
   settingsOf: (changes: Partial<Settings>) => Settings,

@@ -24,7 +24,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   override: { action: 'override', isAuthorized: true },
 }
 
-/** One gate of its own, asked and decided the way production goes (OWP-105). */
+/** Creates one approval gate and decides it through the production code (OWP-105). */
 export async function driveApprovalGate(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const asked = isJsonObject(request.body) ? request.body : {}
   const name = typeof asked.scenario === 'string' ? asked.scenario : ''
@@ -43,7 +43,7 @@ export async function driveApprovalGate(request: HttpRequest, gateway: Gateway):
   const why = action === 'override' ? (reason ?? 'no reason was given') : reason
   await gateway.approvals.decide(approver, approval, { action, reason: why })
   const after = await gateway.approvals.find(approver, approval.id)
-  const event = await lastWord(request, gateway, approval.subject.runId)
+  const event = await latestDecision(request, gateway, approval.subject.runId)
   return jsonReply(200, { released: after?.state === 'granted', ...(event === undefined ? {} : { event }) })
 }
 
@@ -69,7 +69,7 @@ async function park({ principal, traceId }: HttpRequest, gateway: Gateway): Prom
 }
 
 /** The newest `approval.*` event of the run; none when nothing was decided. */
-async function lastWord({ principal }: HttpRequest, gateway: Gateway, runId: string) {
+async function latestDecision({ principal }: HttpRequest, gateway: Gateway, runId: string) {
   const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
   const events = page === undefined ? [] : encodeRunEvents(page, runId)
   return events.findLast(({ type }) => type.startsWith('approval.'))

@@ -38,7 +38,7 @@ interface AuthorizationParts {
   readonly noteDenial: NoteDenial
 }
 
-/** OWP-106: whether a principal of the asker's tenant may do something, as its keys and roles of production say. */
+/** OWP-106: whether a principal of the caller's tenant may do something, by its production keys and roles. */
 export function authorizationRoutes(parts: AuthorizationParts): readonly HttpRoute[] {
   return [
     {
@@ -52,7 +52,7 @@ export function authorizationRoutes(parts: AuthorizationParts): readonly HttpRou
   ]
 }
 
-/** What cannot be decided is denied (OWP-60). */
+/** An undecidable request is denied (OWP-60). */
 async function isAllowed(
   { principal: asker, body }: HttpRequest,
   parts: AuthorizationParts,
@@ -95,7 +95,7 @@ async function principalsOf(
     )
 }
 
-/** The scope of the action, and where the resource is a tool, that it is there for this principal. */
+/** Checks the scope of the action and, where the resource is a tool, that it is visible to the principal. */
 function covers(
   principal: Principal,
   action: string,
@@ -111,7 +111,7 @@ function covers(
   )
 }
 
-/** OWP-62, without a word of the asker's. */
+/** OWP-62, without text from the caller. */
 function noteDenied(principal: Principal, { noteDenial }: AuthorizationParts): void {
   noteDenial(principal, { action: 'conformance.decide', resource: PATH, reason: 'scope' })
 }

@@ -5,7 +5,7 @@ import { runRoutes } from './runs.ts'
 import { safeFetchRoutes, safeFetchTool } from './safe-fetch.ts'
 import { toolHooksRoutes } from './tool-hooks.ts'
 
-/** What the public openwop suite drives besides the product (OWP-100 to OWP-106); everything goes the way production goes. */
+/** Routes for the public openwop suite besides the product (OWP-100 to OWP-106); they run the production code. */
 export const OPENWOP_CONFORMANCE: Conformance = {
   tools: safeFetchTool(),
   routes({ gateway, settings, store, clock, log, fetch, noteDenial, publicUrl }) {

@@ -18,7 +18,7 @@ const RESET_PATH = '/v1/host/sample/test/reset'
 /** More events than the suite's runs ever have. */
 const MAX_EVENTS = 10_000
 
-/** What the public conformance suite drives; everything goes the way production goes (OWP-100 to OWP-102, OWP-105). */
+/** Routes for the public conformance suite, which run the production code (OWP-100 to OWP-102, OWP-105). */
 export function runRoutes(gateway: Gateway, hasSessions: boolean): readonly HttpRoute[] {
   const common = { access: 'authenticated', refuse } as const
   const sessionRun: HttpRoute = {
@@ -94,7 +94,7 @@ async function readEventLog({ principal, params, query }: HttpRequest, gateway: 
   return jsonReply(200, { events: events.filter((event) => isAsked(event, query)).map(withTrust) })
 }
 
-/** OWP/C13: said here only, because the event itself is closed. */
+/** OWP/C13: added only here, because the event schema is closed. */
 function withTrust(event: WireRunEvent): WireRunEvent & { readonly contentTrust?: 'untrusted' } {
   const { toolName } = event.payload
   const isResult = event.type === 'agent.toolReturned' && typeof toolName === 'string'
@@ -106,7 +106,7 @@ function isAsked(event: WireRunEvent, query: URLSearchParams): boolean {
     isSame(query.get('type'), event.type) &&
     isSame(query.get('nodeId'), event.nodeId) &&
     isSame(query.get('correlationId'), correlationOf(event.payload)) &&
-    // No event of ours names another as its cause.
+    // No event names another event as its cause.
     query.get('causationId') === null
   )
 }

@@ -19,7 +19,7 @@ import type { WireRunEvent } from '#protocols/openwop/wire'
 export const CONFORMANCE_SCOPE = 'collet-conformance'
 const SAFE_FETCH_TOOL = 'Conformance.SafeFetch'
 
-/** What the suite wants fetched, as a tool: so each is a recorded call with its pair of events (OWP-83). */
+/** The suite's fetches as a tool, so that each is a recorded call with its pair of events (OWP-83). */
 export function safeFetchTool(): readonly Tool[] {
   const definition = tool({
     id: `${SAFE_FETCH_TOOL}@1.0.0`,
@@ -37,7 +37,7 @@ export function safeFetchTool(): readonly Tool[] {
       replay: 'non-deterministic',
       egress: 'safe-fetch',
       scopes: [CONFORMANCE_SCOPE],
-      // No caller has it: `*` covers every scope, but no tenant is another one.
+      // Only the tenant restriction hides it from all callers, because `*` covers every scope.
       tenants: [CONFORMANCE_SCOPE],
       timeoutMs: 35_000,
     },
@@ -66,7 +66,7 @@ async function fetchRebound(address: string, url: string, request: RequestInit):
 
 const PATH = '/v1/host/sample/http/safe-fetch'
 
-/** OWP-104: fetches through the production guard, as a call in a run of its own that the asker can read. */
+/** OWP-104: fetches through the production guard, as a call in its own run, which the caller can read. */
 export function safeFetchRoutes(gateway: Gateway): readonly HttpRoute[] {
   const route = (path: string, handle: (request: HttpRequest) => Promise<HttpReply>): HttpRoute => ({
     method: 'POST',

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 
 const MAX_DEPTH = 5
 
-/** An input that a schema's own words suggest: its example or default, else the plainest value of its type. */
+/** An input from the schema: its example or default, else the simplest value of its type. */
 export function sampleInput(schema: JsonObject): JsonObject {
   const sample = sampleOf(schema, 0)
   return isJsonObject(sample) ? sample : {}

@@ -46,7 +46,7 @@ function toolHooksTools(toolName: string, requiredScopes: readonly string[]): re
 const PATH = '/v1/host/sample/toolhooks/invoke'
 const MAX_NAME_LENGTH = 256
 
-/** One call an hour, so that a second one finds nothing left (OWP-56). */
+/** One call an hour, so that a second call exceeds the limit (OWP-56). */
 const ONE_CALL: LimitSettings = {
   ...NO_LIMITS,
   byTool: new Map([
@@ -54,18 +54,18 @@ const ONE_CALL: LimitSettings = {
   ]),
 }
 
-/** What a gateway needs besides the tools and limits of one question. */
-type ToolHooksWorld = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
+/** The parts of a gateway besides the tools and limits of one request. */
+type ToolHooksParts = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
 
-/** OWP-103: a call of a tool the suite makes up, through the pipeline, the limits and the runs of production. */
-export function toolHooksRoutes(world: ToolHooksWorld): readonly HttpRoute[] {
+/** OWP-103: a call of a tool defined by the suite, through the production pipeline, limits and runs. */
+export function toolHooksRoutes(dependencies: ToolHooksParts): readonly HttpRoute[] {
   return [
     {
       method: 'POST',
       path: PATH,
       access: 'authenticated',
       body: 'json',
-      handle: (request) => invoke(request, world),
+      handle: (request) => invoke(request, dependencies),
       refuse,
     },
   ]
@@ -79,12 +79,15 @@ interface Invocation {
   readonly isExhausted: boolean
 }
 
-async function invoke(request: HttpRequest, world: ToolHooksWorld): Promise<HttpReply> {
+async function invoke(request: HttpRequest, dependencies: ToolHooksParts): Promise<HttpReply> {
   const asked = readInvocation(request)
   const registry = new Registry(toolHooksTools(asked.toolName, asked.requiredScopes))
-  const gateway = openGateway({ ...world, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
+  const gateway = openGateway({ ...dependencies, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
   try {
-    const [toolCalled, toolReturned] = await callInRun({ gateway, registry, clock: world.clock }, asked)
+    const [toolCalled, toolReturned] = await callInRun(
+      { gateway, registry, clock: dependencies.clock },
+      asked,
+    )
     return jsonReply(200, { toolCalled, toolReturned })
   } finally {
     await gateway.drain(0)
@@ -97,7 +100,7 @@ interface Stage {
   readonly clock: Clock
 }
 
-/** The last two events of a run in which the tool is asked for, after whatever has to go before. */
+/** Calls the tool in a run, after the required earlier calls, and returns the last two events. */
 async function callInRun(stage: Stage, asked: Invocation): Promise<readonly JsonObject[]> {
   const { gateway } = stage
   const { principal, args, isExhausted } = asked
@@ -124,7 +127,7 @@ async function callInRun(stage: Stage, asked: Invocation): Promise<readonly Json
   return events.slice(-2).map(({ payload }) => payload)
 }
 
-/** C9, C10: the suite itself named the tool, so its run may say that it was there to be refused. */
+/** C9, C10: the suite itself named the tool, so its run may reveal that the tool exists. */
 async function recordForbidden(
   { gateway: { store }, registry, clock }: Stage,
   refused: { readonly principal: Principal; readonly call: CallRequest; readonly runId: string },
@@ -175,7 +178,7 @@ function readScopes(value: JsonValue): readonly string[] | undefined {
   return scopes.length === value.length ? scopes : undefined
 }
 
-/** What looks like a secret is one of the call's own credentials, and so cut out of whatever tells of it (OWP-52). */
+/** Values that look like secrets become credentials of the call, so that all records redact them (OWP-52). */
 function secretsIn(args: JsonObject): ReadonlyMap<string, Secret> {
   const found = new Map<string, Secret>()
   const look = (value: JsonValue | undefined, isSecret: boolean): void => {
