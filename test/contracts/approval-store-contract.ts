@@ -42,9 +42,9 @@ async function stateOf(store: Store, id = 'approval-1'): Promise<string | undefi
   return (await store.approvals.find({ tenant: 'default', id }))?.state
 }
 
-/** What every store promises about calls that wait for approval. */
+/** The contract of every store for calls that wait for approval. */
 export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('rule 20: a parked call owns its key, and its question comes back as it was asked', async (store) => {
+  it('rule 20: a parked call owns its key, and its approval request is returned unchanged', async (store) => {
     const parked = await park(store)
     assert.equal(parked.state, 'parked')
     const taken = await store.claim(sampleCall({ fingerprint: 'other' }))
@@ -68,7 +68,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const run = { ...attemptAt(sampleCall(), 1), run: parked.record }
     await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
     assert.equal((await mustFind(store)).state, 'succeeded')
-    // Neither the time until it was approved at 2,000 nor the time until the caller came back is the tool's.
+    // Neither the time until the approval at 2,000 nor the time until the caller's retry counts as tool time.
     const { rows } = await store.usage({})
     assert.deepEqual(
       rows.map(({ state, tookMs, isWithdrawn }) => [state, tookMs, isWithdrawn]),
@@ -84,7 +84,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       'returned record-1 1 ok',
     ])
   }),
-  it('rule 21: a grant for something else, or of another time, is not used', async (store) => {
+  it('rule 21: a grant for another call or another time is not used', async (store) => {
     const parked = await park(store)
     await decide(store, 'key:bob')
     const others: Partial<Resumption>[] = [
@@ -98,7 +98,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.approvals.resume({ ...parked, attempt: 2 }, GRANT)).kind, 'found')
     assert.equal(await stateOf(store), 'granted')
   }),
-  it('OWP-68: of many decisions at once exactly one wins', async (store) => {
+  it('OWP-68: of many concurrent decisions exactly one wins', async (store) => {
     await park(store)
     const kinds = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
@@ -108,7 +108,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(kinds.filter((kind) => kind === 'decided').length, 1)
     assert.equal(kinds.filter((kind) => kind === 'closed').length, 19)
   }),
-  it('OWP-72: a quorum counts distinct approvers, and a repeated word changes nothing', async (store) => {
+  it('OWP-72: a quorum counts distinct approvers, and a repeated decision changes nothing', async (store) => {
     const parked = await park(store, { quorum: 2 })
     assert.deepEqual(
       [await decide(store, 'key:bob'), await decide(store, 'key:bob'), await decide(store, 'key:eve')],
@@ -120,7 +120,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['key:bob', 'key:eve'],
     )
   }),
-  it('OWP-70: an override needs no quorum only where the gate says so', async (store) => {
+  it('OWP-70: an override needs no quorum only where the gate allows it', async (store) => {
     await park(store, { quorum: 3 })
     const override = { action: 'override', reason: 'fire' } as const
     assert.equal(await decide(store, 'key:bob', override), 'counted')
@@ -128,7 +128,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await decide(store, 'key:bob', { ...override, id: 'approval-2' }), 'decided')
     assert.equal(await stateOf(store, 'approval-2'), 'granted')
   }),
-  it('OWP-73: a no ends the call for good, without a run and without a duration', async (store) => {
+  it('OWP-73: a rejection ends the call permanently, without an execution and without a duration', async (store) => {
     const parked = await park(store)
     assert.equal(await decide(store, 'key:bob', { action: 'reject', reason: 'no' }), 'decided')
     const record = await mustFind(store)
@@ -143,14 +143,14 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       'resolved record-1 reject no',
       'returned record-1 1 approval_rejected',
     ])
-    // However a store keeps it, those who may read it can.
+    // Every store lets permitted readers read it.
     const groups = await store.readJournal([], 100)
     const journaled = groups.flatMap((group) => group.events).find(({ type }) => type === 'approval.rejected')
     assert.equal(journaled !== undefined && 'reason' in journaled && journaled.reason, 'no')
     const [word] = (await store.approvals.find({ tenant: 'default', id: 'approval-1' }))?.decisions ?? []
     assert.equal(word?.reason, 'no')
   }),
-  it('OWP-71: a timeout is a refusal, also of a yes that nobody used, and a late word changes nothing', async (store) => {
+  it('OWP-71: a timeout is a rejection, also of an unused approval, and a late decision changes nothing', async (store) => {
     const parked = await park(store)
     assert.deepEqual(await store.approvals.expire(9_999), [])
     assert.deepEqual(await store.approvals.expire(10_000), [{ record: 'record-1', run: 'record-1' }])
@@ -168,7 +168,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await decide(store, 'key:bob', { id: 'approval-3', atMs: 10_000 }), 'closed')
     assert.equal((await mustFind(store, 'record-3')).state, 'failed')
   }),
-  it('rule 20: a released call is parked again for its next attempt, with a question of its own', async (store) => {
+  it('rule 20: a released call is parked again for its next attempt, with its own approval request', async (store) => {
     const first = await park(store)
     await decide(store, 'key:bob')
     await store.approvals.resume(first, GRANT)
@@ -189,7 +189,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     })
     assert.deepEqual(resumed, { kind: 'claimed', attempt: 2 })
   }),
-  it('rule 6: a call without a key adopts its like, but no other, and none of another definition', async (store) => {
+  it('rule 6: a call without a key adopts an equal call, but no other, and none of another definition', async (store) => {
     await park(store)
     const like = {
       ...{ tenant: 'default', principal: 'key:alice' },
@@ -219,7 +219,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const other = { ...second, principal: 'key:bob' }
     assert.equal((await store.approvals.park(other, parking)).kind, 'parked')
   }),
-  it('rule 13: nothing of a parked call is forgotten; what was decided goes with its call', async (store) => {
+  it('rule 13: nothing of a parked call is purged; decisions are purged with their call', async (store) => {
     await park(store, { expiresAtMs: 1_000 * POLICY.journalMs })
     await purgeAll(store, 10 * POLICY.journalMs)
     assert.equal((await mustFind(store)).state, 'parked')
@@ -232,7 +232,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.approvals.findById('approval-1'), undefined)
     assert.equal((await store.approvals.park(sampleCall(), sampleParking())).kind, 'parked')
   }),
-  it('rule 10, OWP-68: a cancelled call is over, and nothing can be decided any more', async (store) => {
+  it('rule 10, OWP-68: a cancelled call has ended, and can no longer be decided', async (store) => {
     const parked = await park(store)
     assert.deepEqual(await store.approvals.cancel({ tenant: 'other', record: 'record-1' }, 'x', 2_000), [])
     const ended = await store.approvals.cancel({ tenant: 'default', record: 'record-1' }, 'key:alice', 2_000)
@@ -249,7 +249,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       'returned record-1 1 cancelled',
     ])
   }),
-  it('rule 30, OWP-41: a session that closes ends what is parked in it first', async (store) => {
+  it('rule 30, OWP-41: a session that closes first ends the calls parked in it', async (store) => {
     const scope = scopeAt('run-a')
     await store.openSession(sampleSession('ses_1'))
     const session = { sessionId: 'ses_1', isOwn: false }
@@ -280,7 +280,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['opened ses_own', 'called record-1 1', 'returned record-1 1 ok', 'closed ses_own completed'],
     )
   }),
-  it('a question is found only with its own tenant; operators list all', async (store) => {
+  it('an approval is found only with its own tenant; operators list all', async (store) => {
     await park(store)
     assert.equal(await store.approvals.find({ tenant: 'other', id: 'approval-1' }), undefined)
     assert.equal(await store.approvals.findFor({ tenant: 'other', record: 'record-1' }), undefined)
@@ -296,7 +296,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   }),
 ]
 
-/** A question as the pipeline would ask it, for store tests. */
+/** An approval request as the pipeline would create it, for store tests. */
 function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
   return {
     tenant: 'default',

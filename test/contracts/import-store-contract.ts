@@ -20,7 +20,7 @@ async function sourceEvents(store: Store): Promise<readonly unknown[]> {
   return groups.flatMap(({ events }) => events).filter(({ type }) => type.startsWith('source.'))
 }
 
-/** What every store promises about sources that were added while a server runs. */
+/** The contract of every store for sources that are added while a server runs. */
 export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('a source is kept with its options, and listed by key', async (store) => {
     assert.deepEqual(await store.sources.list(), [])
@@ -29,7 +29,7 @@ export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const { replace: _, ...stored } = WEATHER
     assert.deepEqual(await store.sources.list(), [{ ...stored, key: 'Mail', addedMs: 2_000 }, stored])
   }),
-  it('a key that is taken stays as it is, unless it is to be replaced', async (store) => {
+  it('a used key keeps its source, unless a replacement is requested', async (store) => {
     const other = { ...WEATHER, options: { type: 'mcp' }, addedBy: 'cli:bob', addedMs: 3_000 }
     await store.sources.put(WEATHER)
     assert.equal(await store.sources.put(other), 'exists')
@@ -39,12 +39,12 @@ export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       { key: 'Weather', options: { type: 'mcp' }, addedBy: 'cli:bob', addedMs: 3_000 },
     ])
   }),
-  it('of many who add one key at once exactly one does', async (store) => {
+  it('of many concurrent additions of one key exactly one succeeds', async (store) => {
     const results = await Promise.all(Array.from({ length: 20 }, () => store.sources.put(WEATHER)))
     assert.equal(results.filter((result) => result === 'added').length, 1)
     assert.equal(results.filter((result) => result === 'exists').length, 19)
   }),
-  it('a source is taken away once', async (store) => {
+  it('a source is removed once', async (store) => {
     await store.sources.put(WEATHER)
     const removal = { key: 'Weather', by: 'cli:ann', atMs: 2_000 }
     assert.equal(await store.sources.remove(removal), true)
@@ -66,7 +66,7 @@ export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     }
     assert.deepEqual(epochs, [0, 1, 1, 2, 2, 3])
   }),
-  it('the journal says who changed which source, where it leads and which rules are new, without secrets', async (store) => {
+  it('the journal records who changed which source, its target and its new rules, without secrets', async (store) => {
     await store.sources.put(WEATHER)
     const options = { ...WEATHER.options, policy: { approval: 'never' } }
     await store.sources.put({ ...WEATHER, options, replace: true, addedBy: 'cli:bob', addedMs: 2_000 })
@@ -119,9 +119,9 @@ const EVENT: PinChanged = {
   by: 'alice',
 }
 
-/** What every store promises about imported definitions. */
+/** The contract of every store for imported definitions. */
 export const PIN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('rule 32: gives back definitions as they were written, by native name', async (store) => {
+  it('rule 32: returns definitions unchanged, by native name', async (store) => {
     assert.deepEqual(await store.pins.read('files'), { source: 'files', revision: 0, pins: [] })
     const gone = pin('b', { waiting: undefined, isServed: false })
     const held = pin('c', { accepted: undefined, isServed: false })
@@ -131,7 +131,7 @@ export const PIN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(pins, [pin('a'), gone, held])
     assert.deepEqual(await store.pins.sources(), ['files'])
   }),
-  it('rule 32: the first pin wins, and nobody writes on what he has not read', async (store) => {
+  it('rule 32: the first pin wins, and a write based on a stale read is refused', async (store) => {
     const first = await Promise.all([
       store.pins.write(change(0, [pin('a', { local: 'first' })])),
       store.pins.write(change(0, [pin('a', { local: 'second' })])),
@@ -147,7 +147,7 @@ export const PIN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.pins.revision('files'), 2)
     assert.equal(await store.pins.revision('others'), 0)
   }),
-  it('rule 32: a first sight in parts is one until its last part', async (store) => {
+  it('rule 32: a first import in several parts counts as one until its last part', async (store) => {
     const part = { isPartial: true, changesServed: false }
     assert.equal(await store.pins.write(change(0, [pin('a')], part)), 'written')
     assert.equal(await store.pins.write(change(0, [pin('a')], part)), 'stale')
@@ -158,14 +158,14 @@ export const PIN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const { revision, pins } = await store.pins.read('files')
     assert.deepEqual([revision, pins.length], [1, 3])
   }),
-  it('rule 32: raises the epoch when what is served changes, and only then', async (store) => {
+  it('rule 32: raises the epoch only when served definitions change', async (store) => {
     const before = await store.pins.epoch()
     await store.pins.write(change(0, [pin('a')]))
     await store.pins.write(change(1, [pin('a')], { changesServed: false }))
     await store.pins.write(change(1, [pin('a')]))
     assert.equal(await store.pins.epoch(), before + 1)
   }),
-  it('rule 32: journals who let a definition in with the change itself, and nothing for a stale one', async (store) => {
+  it('rule 32: journals who accepted a definition together with the change, and nothing for a stale one', async (store) => {
     await store.pins.write(change(0, [pin('a')], { events: [EVENT] }))
     await store.pins.write(change(0, [pin('a')], { events: [{ ...EVENT, by: 'mallory' }] }))
     const groups = await store.readJournal([], 100)

@@ -28,9 +28,9 @@ function spending(calls: number, milliseconds = 0, cost = 0): Spending {
 /** Three at once, and one more each 100 ms. */
 const rateAt = (nowMs: number) => ({ perMs: 1 / 100, burst: 3, nowMs })
 
-/** What every store promises about shared rates, budgets, and about calls that a limit refused. */
+/** The contract of every store for shared rates, budgets, and calls that a limit refused. */
 export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('a shared bucket gives what it holds, then what time brings, and says when', async ({ rates }) => {
+  it('a shared bucket grants its tokens, then those that time adds, and reports when', async ({ rates }) => {
     assert.deepEqual(await rates.take('a', 2, rateAt(1_000)), { tokens: 2, waitMs: 0 })
     assert.deepEqual(await rates.take('a', 2, rateAt(1_000)), { tokens: 1, waitMs: 0 })
     assert.deepEqual(await rates.take('a', 2, rateAt(1_000)), { tokens: 0, waitMs: 100 })
@@ -39,11 +39,11 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await rates.take('a', 3, rateAt(9_999)), { tokens: 3, waitMs: 0 })
     assert.deepEqual(await rates.take('b', 3, rateAt(1_100)), { tokens: 3, waitMs: 0 })
   }),
-  it('a clock that is behind gets nothing out of a shared bucket by it', async ({ rates }) => {
+  it('a slow clock gains no tokens from a shared bucket', async ({ rates }) => {
     assert.deepEqual(await rates.take('a', 3, rateAt(5_000)), { tokens: 3, waitMs: 0 })
     assert.deepEqual(await rates.take('a', 1, rateAt(4_000)), { tokens: 0, waitMs: 1_100 })
   }),
-  it('many who take from a shared bucket at once get what it holds', async ({ rates }) => {
+  it('concurrent takers from a shared bucket get exactly its tokens', async ({ rates }) => {
     const taken = await Promise.all(
       Array.from({ length: 40 }, async () => await rates.take('a', 2, rateAt(1_000))),
     )
@@ -52,14 +52,14 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       3,
     )
   }),
-  it('a bucket that is forgotten was full', async (store) => {
+  it('only full buckets are purged', async (store) => {
     await store.rates.take('a', 3, rateAt(100_000))
     await purgeAll(store, 100_000)
     assert.deepEqual(await store.rates.take('a', 1, rateAt(100_000)), { tokens: 0, waitMs: 100 })
     await purgeAll(store, 200_000)
     assert.deepEqual(await store.rates.take('a', 3, rateAt(200_000)), { tokens: 3, waitMs: 0 })
   }),
-  it('a lease takes what is left of each unit and no more', async ({ budgets }) => {
+  it('a lease takes at most the rest of each unit', async ({ budgets }) => {
     assert.deepEqual(
       await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT, 1_000),
       spending(6, 4_000, 500),
@@ -71,7 +71,7 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await budgets.lease(WINDOW, spending(1, 1, 1_000), LIMIT, 1_000), spending(0, 0, 500))
     assert.deepEqual(await budgets.read(WINDOW), LIMIT)
   }),
-  it('many leases at once hand out the limit once', async ({ budgets }) => {
+  it('concurrent leases together grant the limit once', async ({ budgets }) => {
     const granted = await Promise.all(
       Array.from({ length: 40 }, async () => await budgets.lease(WINDOW, spending(3), LIMIT, 1_000)),
     )
@@ -80,7 +80,7 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       LIMIT.calls,
     )
   }),
-  it('what is given back can be leased again', async ({ budgets }) => {
+  it('a returned amount can be leased again', async ({ budgets }) => {
     await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000)
     await budgets.giveBack(WINDOW, spending(2, 700, 0))
     assert.deepEqual(await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000), spending(2, 700, 0))
@@ -97,23 +97,21 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual(await budgets.lease({ ...WINDOW, ...other }, spending(1), LIMIT, 1_000), spending(1))
     }
   }),
-  it('a lowered limit counts what is handed out already, and a raised one grants more', async ({
-    budgets,
-  }) => {
+  it('a lowered limit counts amounts already leased, and a raised one grants more', async ({ budgets }) => {
     await budgets.lease(WINDOW, spending(8), LIMIT, 1_000)
     assert.deepEqual(await budgets.lease(WINDOW, spending(1), { ...LIMIT, calls: 5 }, 1_000), spending(0))
     assert.deepEqual(await budgets.lease(WINDOW, spending(20), { ...LIMIT, calls: 20 }, 1_000), spending(12))
     const endless = { calls: NO_LIMIT, milliseconds: NO_LIMIT, cost: NO_LIMIT }
     assert.deepEqual(await budgets.lease(WINDOW, spending(1, 2, 3), endless, 1_000), spending(1, 2, 3))
   }),
-  it('windows are forgotten a day after they end, and not before', async (store) => {
+  it('windows are purged a day after they end, and not before', async (store) => {
     await store.budgets.lease(WINDOW, spending(1), LIMIT, 1_000)
     await purgeAll(store, HOUR_MS + DAY_MS)
     assert.deepEqual(await store.budgets.read(WINDOW), spending(1))
     await purgeAll(store, HOUR_MS + DAY_MS + 1)
     assert.deepEqual(await store.budgets.read(WINDOW), spending(0))
   }),
-  it('a refused call is told to a run that is there, as a pair without a duration (C10, OWP-53)', async (store) => {
+  it('a refused call is recorded in an existing run, as a pair without a duration (C10, OWP-53)', async (store) => {
     const scope = scopeAt('run-a')
     assert.equal(await store.noteRefusal(sampleRefusal({ scope })), false)
     assert.equal(await store.findRun(scope), undefined)
@@ -133,7 +131,7 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.findRun(scope))?.open, 0)
     assert.equal(await store.find({ tenant: 'default', record: 'record-1' }), undefined)
   }),
-  it('a refused call is told to no run that has ended or is another tenant’s', async (store) => {
+  it('a refused call is recorded in no run that has ended or belongs to another tenant', async (store) => {
     const scope = scopeAt('run-a')
     await runThrough(store, sampleCall({ record: 'record-0', scope }))
     assert.equal(await store.noteRefusal(sampleRefusal({ scope: { ...scope, tenant: 'other' } })), false)
@@ -193,11 +191,9 @@ async function keyEvents(store: Store): Promise<string[]> {
     )
 }
 
-/** What every store promises about API keys and the audit stream. */
+/** The contract of every store for API keys and the audit stream. */
 export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('a key is found by its id with all it was made with, and lists never show its digest', async ({
-    keys,
-  }) => {
+  it('a key is found by its id with all its members, and lists never show its digest', async ({ keys }) => {
     assert.equal(await keys.createKey(newKey({ expiresAtMs: 9_000 })), 'created')
     const { by: _by, atMs: _atMs, ...facts } = newKey({ expiresAtMs: 9_000 })
     const rest = { createdAtMs: 1_000, revokedAtMs: undefined, lastUsedAtMs: undefined }
@@ -215,7 +211,7 @@ export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await keys.findKey('key-1'))?.tools, undefined)
     assert.deepEqual((await keys.findKey('key-2'))?.tools, [])
   }),
-  it('rule 3: a principal is made once, rotated to the same rights, and its name is never given again', async ({
+  it('rule 3: a principal is created once, keeps its rights on rotation, and its name is never reused', async ({
     keys,
   }) => {
     const owner = { tenant: 'default', name: 'alice' }
@@ -245,7 +241,7 @@ export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ],
     )
   }),
-  it('rotating ends older keys when told, never later than they would have', async ({ keys }) => {
+  it('rotation expires older keys at the requested time, never later than before', async ({ keys }) => {
     await keys.createKey(newKey({ expiresAtMs: 4_000 }))
     await keys.rotateKey(rotation({ oldEndAtMs: 5_000, expiresAtMs: 9_000 }))
     await keys.rotateKey(rotation({ keyId: 'key-3', oldEndAtMs: 5_000 }))
@@ -283,7 +279,7 @@ export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await keys.noteUses([{ keyId: 'key-1', atMs: 5_000 }])
     assert.equal(await keys.epoch(), epochs.at(-1))
   }),
-  it('every change of a key is journaled, with who did it and without any digest', async (store) => {
+  it('every change of a key is journaled, with its actor and without any digest', async (store) => {
     const { keys } = store
     await keys.createKey(newKey())
     await keys.rotateKey(rotation())
@@ -309,7 +305,7 @@ export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.keys.findKey('key-1'))?.lastUsedAtMs, 7_000)
     assert.equal((await store.readJournal([], 100)).length, before)
   }),
-  it('rule 30a: denials are read in order, by tenant, journaled, and forgotten with the journal', async (store) => {
+  it('rule 30a: denials are read in order, by tenant, journaled, and purged with the journal', async (store) => {
     await store.audit.recordDenials([DENIAL, { ...DENIAL, tenant: 'other', count: 7 }])
     await store.audit.recordDenials([{ ...DENIAL, resource: 'openwop:Mail.Read', reason: 'allowlist' }])
     const all = await store.audit.readDenials({ after: 0, limit: 10 })

@@ -36,16 +36,16 @@ async function spend(store: Store, calls: number, window = WINDOW, limit = LIMIT
   await store.budgets.lease(window, { calls, milliseconds: 0, cost: 0 }, limit, 1_000)
 }
 
-/** What every store promises about telling operators: with the change, once, and until it is delivered or given up. */
+/** The contract of every store for notices: stored with the change, once, until they are delivered or given up. */
 export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('nobody is told before somebody listens, and nobody of what it did not ask for', async (store) => {
+  it('there is no notice without a subscriber, and none of a kind without a subscription', async (store) => {
     await park(store)
     listen(store, 'pin.held')
     await store.approvals.decide(yesOf('key:bob'))
     assert.deepEqual(await store.notices.due(99_000), [])
     assert.deepEqual(await store.notices.listeners(), [])
   }),
-  it('a question, its answer and its end are told once to everybody who listens', async (store) => {
+  it('an approval request, its decision and its end give one notice to each subscriber', async (store) => {
     const kinds = new Set(NOTICE_KINDS)
     store.notices.listen([
       { target: 'ops', kinds },
@@ -66,7 +66,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const other = await take(store, 9_000, 'chat')
     assert.equal(new Set([...told, ...other].map(({ id }) => id)).size, 4)
   }),
-  it('a rejection and a timeout are told; a grant that nobody used is not told again', async (store) => {
+  it('a rejection and a timeout give a notice; an unused grant gives no second one', async (store) => {
     listen(store, 'approval.decided', 'approval.expired')
     await park(store)
     await store.approvals.decide(yesOf('key:bob', { action: 'reject' }))
@@ -81,7 +81,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['approval-1', 'approval-2'],
     )
   }),
-  it('an added and a replaced source are told of, with who did it and where it leads', async (store) => {
+  it('an added and a replaced source give a notice, with the actor and the target', async (store) => {
     listen(store, 'source.added')
     const source = {
       ...{ key: 'Shell', options: { type: 'mcp', command: 'sh', args: ['-c', 'secret'] }, addedBy: 'key:a' },
@@ -98,7 +98,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       { ...named, replaced: true, changes: { 'policy.approval': 'never' } },
     ])
   }),
-  it('definitions that wait are told of together, and only by the write that took', async (store) => {
+  it('pending definitions give one notice together, and only for the write that succeeded', async (store) => {
     listen(store, 'pin.held')
     const tools = Array.from({ length: 30 }, (_, nth) => ({ ...HELD, tool: `Mail.T${nth}` }))
     assert.equal(await holdPins(store, 0, tools), 'written')
@@ -112,7 +112,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await holdPins(store, 2, [HELD]), 'written')
     assert.equal((await take(store, 2_000)).length, 1)
   }),
-  it('a budget is told of at 80 and at 100 of 100, once in each window whoever asks', async (store) => {
+  it('a budget gives a notice at 80 and at 100 of 100, once in each window', async (store) => {
     listen(store, 'budget.80', 'budget.100')
     await spend(store, 7)
     assert.deepEqual(await take(store, 2_000), [])
@@ -134,7 +134,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       'budget.80',
     ])
   }),
-  it('a notice is handed out to one at a time, again after its lease, and not after it is settled', async (store) => {
+  it('a notice is leased to one process at a time, again after its lease, and not after it is settled', async (store) => {
     listen(store, 'approval.requested')
     await park(store)
     const takes = await Promise.all(Array.from({ length: 8 }, () => take(store, 2_000)))
@@ -159,7 +159,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const over = { waiting: 0, waitingSinceMs: undefined, delivered: 1, givenUp: 0, deliveredAtMs: 9_100 }
     assert.deepEqual(await store.notices.listeners(), [{ ...state, ...over }])
   }),
-  it('one that is given up stays to be seen for a week, and then goes', async (store) => {
+  it('an abandoned notice stays visible for a week, and is then purged', async (store) => {
     listen(store, 'approval.requested')
     await park(store)
     const [notice = assert.fail('nothing is told')] = await take(store, 2_000)

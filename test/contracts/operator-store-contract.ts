@@ -20,7 +20,7 @@ async function record(store: Store): Promise<void> {
     const call = sampleCall({ ...changes, atMs: day * DAY_MS })
     await store.claim(call)
     if (call.record === 'c1') continue
-    // People took an hour of each to decide; the tool ran for as many minutes as days have passed.
+    // The approval of each took an hour; the tool ran for as many minutes as days have passed.
     const durationMs = (day + 1) * MINUTE_MS
     const outcome = { ...success('1'), durationMs }
     const atMs = call.atMs + 60 * MINUTE_MS + durationMs
@@ -33,9 +33,9 @@ function firstDay({ sinceMs = 0 }: Omit<CallFilter, 'limit'>): number {
   return sinceMs / DAY_MS
 }
 
-/** What every store promises operators who look at calls. */
+/** The contract of every store for operators who read calls. */
 export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('operators find calls by tenant, principal, tool in any spelling, time and how long they took', async (store) => {
+  it('operators find calls by tenant, principal, tool in any spelling, time and duration', async (store) => {
     await record(store)
     const nowMs = 4 * DAY_MS + MINUTE_MS
     const expected: readonly (readonly [Omit<CallFilter, 'limit'>, readonly string[]])[] = [
@@ -79,7 +79,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual({ filter, counted: counted.sort() }, { filter, counted: days.sort() })
     }
   }),
-  it('commits that a call names are told, with who settled it and why', async (store) => {
+  it('the commits of a call are shown, with the actor and the reason of its settlement', async (store) => {
     await record(store)
     const groups = await store.journalOf('a1')
     assert.deepEqual(
@@ -94,7 +94,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual([own?.writer, own?.group], [last?.writer, last?.group])
     assert.deepEqual(await store.readJournal(chains, 100), [])
   }),
-  it('pages of calls follow each other without a gap, whatever the filter', async (store) => {
+  it('pages of calls have no gaps, with any filter', async (store) => {
     await record(store)
     const found: string[] = []
     let before: number | undefined
@@ -107,7 +107,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     }
     assert.deepEqual(found, ['b2', 'b1', 'a2', 'a1'])
   }),
-  it('calls are counted by who made them and how long they took, and open budgets are told', async (store) => {
+  it('calls are counted by principal and duration, and open budgets are listed', async (store) => {
     await record(store)
     const { rows, next } = await store.usage({ sinceMs: DAY_MS, tenant: 'team1' })
     assert.equal(next, undefined)
@@ -140,7 +140,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await store.openBudgets(1, 'other', 5), [])
     assert.deepEqual(await store.openBudgets(DAY_MS, 'team1', 5), [])
   }),
-  it('calls are found by how their record begins, and steps by their workflow', async (store) => {
+  it('calls are found by a prefix of their record id, and steps by their workflow', async (store) => {
     await record(store)
     const step = { parent: 'a1', root: 'a1' }
     await store.claim(sampleCall({ record: 's1', step }))
@@ -155,7 +155,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['s1', 's2'],
     )
   }),
-  it('the input of a call is given out with who looked in the journal, and is gone with its results', async (store) => {
+  it('reading the input of a call records the reader in the journal, and the input is purged with the results', async (store) => {
     await record(store)
     const look = { by: 'key:boss', atMs: 5 * DAY_MS }
     assert.deepEqual(await store.readInput({ record: 'a1', ...look }), { json: sampleCall().inputJson })

@@ -23,9 +23,9 @@ const REPLY: KeptReply = {
   body: '{"runId":"monday"}',
 }
 
-/** What every store promises about requests that have a key of their caller's own. */
+/** The contract of every store for requests with an idempotency key. */
 export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('OWP-92: of many that begin one request exactly one does, and the others learn who', async ({
+  it('OWP-92: of many that begin one request exactly one succeeds, and the others get its writer', async ({
     requests,
     writer,
   }) => {
@@ -35,7 +35,7 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(begun.filter(({ kind }) => kind === 'begun').length, 1)
     assert.deepEqual(await requests.begin(KEYED_REQUEST), { kind: 'under_way', writer })
   }),
-  it('OWP-92: an answer is given again as it was, to the same request of the same tenant only', async ({
+  it('OWP-92: an answer is replayed unchanged, only to the same request of the same tenant', async ({
     requests,
   }) => {
     await requests.begin(KEYED_REQUEST)
@@ -63,7 +63,7 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       reply: empty,
     })
   }),
-  it('OWP-92: a released request begins anew, also as another one', async ({ requests }) => {
+  it('OWP-92: a released request can begin again, also with another content', async ({ requests }) => {
     await requests.begin(KEYED_REQUEST)
     assert.deepEqual(await requests.begin({ ...KEYED_REQUEST, asked: 'digest-2' }), {
       kind: 'mismatch',
@@ -80,7 +80,7 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await requests.answer(KEYED_REQUEST, REPLY, 90_000)
     assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: writer })).kind, 'answered')
   }),
-  it('OWP-92: an answer is forgotten when it has expired, and not before', async (store) => {
+  it('OWP-92: an answer is purged when it has expired, and not before', async (store) => {
     await store.requests.begin(KEYED_REQUEST)
     await store.requests.answer(KEYED_REQUEST, REPLY, 90_000)
     await purgeAll(store, 90_000)
@@ -107,7 +107,7 @@ const QUESTION: NewQuestion = {
   expiresAtMs: 60_000,
 }
 
-/** What every store promises about callers whose exchanges take several requests. */
+/** The contract of every store for callers whose exchanges take several requests. */
 export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('a caller’s session is found by its tenant until it ends', async ({ callers }) => {
     await callers.openSession(SESSION)
@@ -118,7 +118,7 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await callers.endSession('acme', 's-1'), false)
     assert.equal(await callers.findSession('acme', 's-1'), undefined)
   }),
-  it('a principal has so many sessions at max: the one that was silent longest gives way, none that is in use', async ({
+  it('the sessions of a principal are limited: the longest idle one is removed, but none in use', async ({
     callers,
   }) => {
     const at = (id: string, touchedAtMs: number, principal = 'key:alice') =>
@@ -134,7 +134,7 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const many = await Promise.all(['c-1', 'c-2', 'c-3', 'c-4'].map((id) => at(id, 2_000, 'key:carol')))
     assert.equal(many.filter(Boolean).length, 2)
   }),
-  it('a caller’s session is forgotten a week after it was last used', async (store) => {
+  it('a caller’s session is purged a week after its last use', async (store) => {
     await store.callers.openSession(SESSION)
     await store.callers.touchSession('acme', 's-1', 5_000)
     await purgeAll(store, 5_000 + CALLER_SESSION_IDLE_MS)
@@ -142,7 +142,7 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await purgeAll(store, 5_001 + CALLER_SESSION_IDLE_MS)
     assert.equal(await store.callers.findSession('acme', 's-1'), undefined)
   }),
-  it('a request under way is cancelled by its session and id, and a finished one by nobody', async ({
+  it('a running request is cancelled by its session and id, and a finished one cannot be cancelled', async ({
     callers,
   }) => {
     assert.equal(await callers.cancelRequest(CALLER_REQUEST), false)
@@ -157,7 +157,7 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await callers.endRequest(CALLER_REQUEST)
     assert.equal(await callers.cancelRequest(CALLER_REQUEST), false)
   }),
-  it('of the answers to a question the first of its own principal counts', async ({ callers }) => {
+  it('of several answers to a question the first from its own principal counts', async ({ callers }) => {
     const yes = { action: 'accept', content: { room: 'blue' } }
     assert.equal(await callers.answer(QUESTION, 'key:alice', yes), false)
     await callers.ask(QUESTION)
@@ -170,9 +170,7 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(answers.filter(Boolean).length, 1)
     assert.deepEqual(await callers.findAnswer(QUESTION), yes)
   }),
-  it('open questions are those of the principal’s own call that nobody answered, in order', async ({
-    callers,
-  }) => {
+  it('open questions are the unanswered ones of the principal’s own call, in order', async ({ callers }) => {
     await callers.ask(QUESTION)
     await callers.ask({ ...QUESTION, id: 'q-2', question: { kind: 'roots' } })
     await callers.ask({ ...QUESTION, id: 'q-3', callId: 'call-2' })
@@ -187,7 +185,7 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await callers.endQuestion({ tenant: 'acme', id: 'q-2' })
     assert.deepEqual(await idsOf('key:alice'), [])
   }),
-  it('a mark is spent once, and forgotten when it has expired', async (store) => {
+  it('a mark is spent once, and purged when it has expired', async (store) => {
     assert.equal(await store.callers.isSpent('acme', 'm-1'), false)
     const spent = await Promise.all(
       Array.from({ length: 5 }, async () => await store.callers.spend('acme', 'm-1', 9_000)),

@@ -14,7 +14,7 @@ function sample(changes: Partial<RejectedRequests> = {}): RejectedRequests {
   }
 }
 
-/** What every store promises about rejected requests: each is counted once, for its caller, tool, code and minute. */
+/** The contract of every store for rejected requests: each is counted once, by caller, tool, code and minute. */
 export const REJECTION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('rejected requests of one kind and minute add up, and keep the last message', async (store) => {
     await store.rejections.add([sample()])
@@ -29,7 +29,7 @@ export const REJECTION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       },
     )
   }),
-  it('rejected requests are told apart by caller, tool, code and minute, and found by each', async (store) => {
+  it('rejected requests are counted separately by caller, tool, code and minute, and found by each', async (store) => {
     const rows = [
       sample(),
       sample({ tenant: 'beta' }),
@@ -51,7 +51,7 @@ export const REJECTION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.ok(first !== undefined && second !== undefined && first.no > second.no)
     assert.equal(await found({ before: second.no }), 4)
   }),
-  it('counts of rejected requests add up over the rows of a part of the time', async (store) => {
+  it('counts of rejected requests are summed over a period', async (store) => {
     await store.rejections.add([
       sample({ requests: 2 }),
       sample({ minuteMs: MINUTE_MS, lastAtMs: MINUTE_MS, requests: 3 }),
@@ -67,7 +67,7 @@ export const REJECTION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ],
     )
   }),
-  it('retention forgets rejected requests with the journal', async (store) => {
+  it('retention purges rejected requests with the journal', async (store) => {
     await store.rejections.add([sample()])
     await purgeAll(store, 400 * DAY_MS)
     assert.deepEqual(await store.rejections.list({ limit: 10 }), [])

@@ -27,16 +27,16 @@ function callIn(record: string, atMs = 1_000) {
   return sampleCall({ record, callId: `id of ${record}`, scope: SCOPE, atMs })
 }
 
-/** Claims in a run, or opens a session there; what a store says when it takes nothing new. */
+/** Claims a call in a run, or opens a session there; returns the store's refusal, if any. */
 async function begin(store: Store, name: string, atMs: number): Promise<readonly string[]> {
   const claimed = await store.claim(callIn(name, atMs))
   const opened = await store.openSession(sampleSession(`ses of ${name}`, { atMs }))
   return [claimed.kind, opened]
 }
 
-/** What every store promises about runs. */
+/** The contract of every store for runs. */
 export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('rule 16, OWP-99: many calls at once share one sequence from 0 without gaps, read in pages of any size', async (store) => {
+  it('rule 16, OWP-99: concurrent calls share one sequence from 0 without gaps, read in pages of any size', async (store) => {
     const calls = Array.from({ length: 60 }, (_, index) => callIn(`record-${index}`))
     await Promise.all(calls.map((call) => runThrough(store, call)))
     const events = await eventsOf(store, RUN, 7)
@@ -74,7 +74,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual(returned, { type: 'returned', ...named, ...end, atMs: 2_000 })
     }
   }),
-  it('a call alone has no run of its own until it is tried again; then its events begin as its record told them', async (store) => {
+  it('a single call has no stored run until its second attempt; then its events begin with those from its record', async (store) => {
     const call = sampleCall({ callId: 'caller’s id', argsHash: 'f'.repeat(64) })
     await store.claim(call)
     assert.equal(await store.findRun({ tenant: 'default', run: call.record }), undefined)
@@ -99,7 +99,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     ])
     assert.equal((await store.findRun({ tenant: 'default', run: call.record }))?.open, 0)
   }),
-  it('rule 9: the next attempt of a released call may be another request, once; its events tell which it was each time', async (store) => {
+  it('rule 9: the next attempt of a released call may be another request, once; its events name the request each time', async (store) => {
     const call = sampleCall({ argsHash: 'a'.repeat(64) })
     await store.claim(call)
     await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
@@ -134,7 +134,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await purgeAll(store, 4_000 + POLICY.resultsMs + 1)
     assert.deepEqual([(await mustFind(store)).expired, (await mustFind(store)).outcome], [true, undefined])
   }),
-  it('a run whose attempt is known not to go on tells its end before the next one begins', async (store) => {
+  it('a run records the end of an abandoned attempt before the next one begins', async (store) => {
     await store.claim(sampleCall({ rerunUntilMs: 9e12 }))
     await store.reclaim(await mustFind(store), { session: undefined, atMs: 3_000 })
     const events = await eventsOf(store, 'record-1')
@@ -149,7 +149,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     )
     assert.equal((await store.findRun({ tenant: 'default', run: 'record-1' }))?.open, 1)
   }),
-  it('an ended run takes no call, no session and no next attempt, and still tells how its calls end', async (store) => {
+  it('an ended run accepts no call, no session and no next attempt, and still records the end of its calls', async (store) => {
     const [released, running] = [callIn('released'), callIn('running')]
     await store.claim(released)
     await store.claim(running)
@@ -172,7 +172,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const { open: left, endedAtMs } = (await store.findRun(SCOPE)) ?? {}
     assert.deepEqual([left, endedAtMs], [0, 3_000])
   }),
-  it('a run ends by itself when nothing was open in it for a while, and not while something is', async (store) => {
+  it('a run ends automatically after nothing was open in it for a while, and not before', async (store) => {
     await runThrough(store, callIn('first'))
     assert.deepEqual(await begin(store, 'second', RUN_IDLE_MS + 999), ['claimed', 'opened'])
     const muchLater = RUN_IDLE_MS * 10
@@ -188,7 +188,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.reclaim(previous, { session: undefined, atMs: over })).kind, 'run_ended')
     assert.equal(await store.endRun(SCOPE, over), false)
   }),
-  it('rule 1: a key that is taken is found also by a claim that names a run that ended, or one that never was', async (store) => {
+  it('rule 1: a used key is found also by a claim in an ended or unknown run', async (store) => {
     await runThrough(store, callIn('record-1'))
     await store.endRun(SCOPE, 2_000)
     for (const scope of [SCOPE, scopeAt('run-new')]) {
@@ -198,7 +198,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.findRun(scopeAt('run-new')), undefined)
     assert.equal((await gistOfRun(store, RUN)).length, 2)
   }),
-  it('rule 9: who lost the race for the next attempt finds the winner, also when the run has ended since', async (store) => {
+  it('rule 9: the loser of the race for the next attempt gets the winner, also when the run has ended since', async (store) => {
     const call = callIn('record-1')
     await store.claim(call)
     await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
@@ -208,7 +208,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const lost = await store.reclaim(previous, { session: undefined, atMs: 5_000 })
     assert.equal(lost.kind === 'found' && lost.record.attempt, 2)
   }),
-  it('OWP-49: a run and its events are read, and ended, with their own tenant alone', async (store) => {
+  it('OWP-49: a run and its events are read, and ended, only with their own tenant', async (store) => {
     await store.claim(callIn('record-1'))
     const foreign = { tenant: 'other', run: RUN }
     assert.equal(await store.findRun(foreign), undefined)
@@ -223,7 +223,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await gistOfRun(store, RUN), ['called record-1 1'])
     assert.equal((await store.findRun(SCOPE))?.principal, 'key:alice')
   }),
-  it('rule 13: a run is told as long as the journal, however long it is, and one with something open stays', async (store) => {
+  it('rule 13: a run is kept as long as the journal, whatever its length, and a run with open calls stays', async (store) => {
     const calls = Array.from({ length: 300 }, (_, index) => callIn(`record-${index}`))
     await Promise.all(calls.map((call) => runThrough(store, call)))
     const still = sampleCall({ record: 'still', scope: scopeAt('run-b') })
@@ -237,7 +237,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await begin(store, 'again', POLICY.journalMs * 2), ['claimed', 'opened'])
     assert.deepEqual(await gistOfRun(store, RUN), ['called again 1', 'opened ses of again'])
   }),
-  it('rule 13: a key that is free again begins a new run, never the one of the call that had it before', async (store) => {
+  it('rule 13: a key that is free again begins a new run, never the run of its earlier call', async (store) => {
     const call = sampleCall({ tier: 'read', session: { sessionId: 'ses_1', isOwn: true } })
     const again = { ...call, atMs: 2 * POLICY.resultsMs }
     await runThrough(store, call)

@@ -26,7 +26,7 @@ const SAMPLE_POLICY: ToolPolicy = {
 
 export type SampleTool = Partial<Omit<Tool, 'policy'>> & { readonly policy?: Partial<ToolPolicy> }
 
-/** A prepared tool without a schema library: takes any object, gives any value. */
+/** A prepared tool without a schema library: accepts any object, returns any value. */
 export function sampleTool(id: string, run: Tool['run'], changes: SampleTool = {}): Tool {
   const parts = parseToolId(id)
   if (parts === undefined) throw new Error(`'${id}' is not a tool id`)
@@ -49,7 +49,7 @@ export function sampleTool(id: string, run: Tool['run'], changes: SampleTool = {
   }
 }
 
-/** One case of a store's contract, on a store of its own. */
+/** One case of a store's contract, on its own store. */
 export function it(name: string, check: (store: Store) => Promise<void>): ContractCase<Store> {
   return { name, run: async (open) => check(await open()) }
 }
@@ -57,7 +57,7 @@ export function it(name: string, check: (store: Store) => Promise<void>): Contra
 export const DAY_MS = 86_400_000
 export const POLICY = { resultsMs: DAY_MS, journalMs: 90 * DAY_MS }
 
-/** What store contracts do over and over. */
+/** Common steps of store contracts. */
 export async function mustFind(store: Store, record = 'record-1'): Promise<CallRecord> {
   const found = await store.find({ tenant: 'default', record })
   assert.ok(found, `no call ${record}`)
@@ -87,7 +87,7 @@ export function sampleSession(sessionId: string, changes: Partial<NewSession> = 
   }
 }
 
-/** Claims a call and ends it well. */
+/** Claims a call and ends it successfully. */
 export async function runThrough(store: Store, call: NewCall): Promise<ClaimResult> {
   const claimed = await store.claim(call)
   const run = attemptAt(call, 1)
@@ -112,7 +112,7 @@ export async function eventsOf(store: Store, run: string, pageSize = 500): Promi
   return events
 }
 
-/** One word per event, with whatever it is about. */
+/** A short text per event: its kind and its subject. */
 export function gistOf(event: RunEvent): string {
   switch (event.type) {
     case 'called':

@@ -30,9 +30,9 @@ async function stateOf(store: Store, sessionId = 'ses_1') {
   return [found?.state, found?.outcome]
 }
 
-/** What every store promises about sessions (rule 30). */
+/** The contract of every store for sessions (rule 30). */
 export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('a run that was made for a session ends with it, and any other goes on', async (store) => {
+  it('a run created for a session ends with it, and any other continues', async (store) => {
     await store.openSession({ ...SESSION, endsRun: true })
     await store.closeSession(SESSION, 'failed', 2_000)
     assert.equal((await store.findRun(SESSION.scope))?.endedAtMs, 2_000)
@@ -66,7 +66,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       { type: 'session.closed', ...ids, outcome: 'completed', sequence: 1, atMs: 3_000 },
     ])
   }),
-  it('OWP-41: of many closes at once exactly one happens', async (store) => {
+  it('OWP-41: of many concurrent closes exactly one takes effect', async (store) => {
     await store.openSession(SESSION)
     const begun = await Promise.all(Array.from({ length: 10 }, () => store.beginSessionClose(SESSION)))
     assert.equal(begun.filter(Boolean).length, 1)
@@ -79,7 +79,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await gistOfRun(store, RUN), ['opened ses_1', `closed ses_1 ${outcome}`])
     assert.equal((await store.findRun(SESSION.scope))?.open, 0)
   }),
-  it('OWP-40, OWP-42: calls of a session lie between its events and name it', async (store) => {
+  it('OWP-40, OWP-42: calls of a session are between its events and name it', async (store) => {
     await store.openSession(SESSION)
     await runThrough(store, callInSession('a'))
     await runThrough(store, callInSession('b'))
@@ -97,7 +97,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal('sessionId' in event && event.sessionId, 'ses_1')
     assert.equal((await mustFind(store, 'a')).sessionId, 'ses_1')
   }),
-  it('rule 30: no call begins in a session that closes, or was never there', async (store) => {
+  it('rule 30: no call begins in a closing or unknown session', async (store) => {
     const refused = { kind: 'session_ended' }
     assert.deepEqual(await store.claim(callInSession('early')), refused)
     await store.openSession(SESSION)
@@ -109,12 +109,12 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.findByRecord('later'), undefined)
     assert.equal((await gistOfRun(store, RUN)).at(-1), 'closed ses_1 completed')
   }),
-  it('rule 30: who lost a session is told so, also when its run ended with it', async (store) => {
+  it('rule 30: a call in a lost session is refused as such, also when its run ended with it', async (store) => {
     await store.openSession({ ...SESSION, endsRun: true })
     await store.closeSession(SESSION, 'failed', 2_000)
     assert.deepEqual(await store.claim(callInSession('late')), { kind: 'session_ended' })
   }),
-  it('OWP-41: the close of a session comes after the end of a call that is written with it', async (store) => {
+  it('OWP-41: the close of a session follows the end of a call in the same commit', async (store) => {
     await store.openSession(SESSION)
     const calls = ['a', 'zzz'].map((record) => callInSession(record))
     await Promise.all(calls.map((call) => store.claim(call)))
@@ -152,7 +152,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual(await stateOf(store, `ses_${name}`), ['closed', as])
     }
   }),
-  it('OWP-41: each attempt has its own session, and one that never went on is closed by the next', async (store) => {
+  it('OWP-41: each attempt has its own session, and that of an abandoned attempt is closed by the next', async (store) => {
     const attempts = ['ses_a', 'ses_b', 'ses_c'].map((sessionId) => ({ sessionId, isOwn: true }))
     const [first, second, third] = attempts
     const call = sampleCall({ session: first })
@@ -178,13 +178,13 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     ])
     assert.equal((await store.findRun({ tenant: 'default', run: 'record-1' }))?.open, 0)
   }),
-  it('a claim that finds its key taken opens no session', async (store) => {
+  it('a claim of a used key opens no session', async (store) => {
     await store.claim(sampleCall())
     await store.claim(sampleCall({ session: { sessionId: 'ses_1', isOwn: true } }))
     assert.equal(await store.findSession(SESSION), undefined)
     assert.equal(await store.findRun({ tenant: 'default', run: 'record-1' }), undefined)
   }),
-  it('rule 30, OWP-49: a session is seen and closed with its own tenant alone', async (store) => {
+  it('rule 30, OWP-49: a session is visible and closed only with its own tenant', async (store) => {
     await store.openSession(SESSION)
     const foreign = { tenant: 'other', sessionId: 'ses_1' }
     assert.equal(await store.findSession(foreign), undefined)
@@ -193,7 +193,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await stateOf(store), ['open', undefined])
     assert.equal(await store.closeSession({ tenant: 'default', sessionId: 'nobody' }, 'failed', 1), false)
   }),
-  it('rule 13: closed sessions are forgotten with the journal, open ones never', async (store) => {
+  it('rule 13: closed sessions are purged with the journal, open ones never', async (store) => {
     const many = Array.from({ length: 450 }, (_, index) =>
       sampleSession(`ses_${index}`, { scope: scopeAt(`run-${index % 7}`) }),
     )

@@ -25,7 +25,7 @@ export function sampleOffer(nativeName: string, other: Partial<OfferedTool> = {}
   }
 }
 
-/** A source with a real counterpart behind it, and what the suite needs to know of that. */
+/** A source with a real upstream, and the facts about it that the suite needs. */
 export interface SourceUnderTest {
   readonly source: Source
   /** A call that succeeds. */
@@ -40,11 +40,11 @@ export interface SourceUnderTest {
   readonly credentials?: Readonly<Record<string, string>>
   /** Ends the upstream for good. Absent where there is nothing to end. */
   stop?(): Promise<void>
-  /** Lets everything go, after the source was closed. */
+  /** Releases all resources after the source was closed. */
   close(): Promise<void>
 }
 
-/** What a source gets with a call, as the server would hand it. */
+/** The invocation of a call, as the server passes it to a source. */
 export function contextFor(
   credentials: Readonly<Record<string, string>> = {},
   changes: Partial<StatefulContext<unknown>> = {},
@@ -86,7 +86,7 @@ async function offeredBy(subject: SourceUnderTest, nativeName: string): Promise<
   return found
 }
 
-/** One case of a source's contract, on a source of its own that is closed afterwards. */
+/** One case of a source's contract, on its own source, which is closed afterwards. */
 function it(name: string, check: (subject: SourceUnderTest) => Promise<void>): ContractCase<SourceUnderTest> {
   return {
     name,
@@ -102,7 +102,7 @@ function it(name: string, check: (subject: SourceUnderTest) => Promise<void>): C
   }
 }
 
-/** What every source promises the server. */
+/** The contract of every source. */
 export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
   it('rule 32: offers tools with unique names, usable schemas and bindings that are plain JSON', async (subject) => {
     const { tools, identity } = await discover(subject)
@@ -129,20 +129,20 @@ export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
     assert.deepEqual(second.identity, first.identity)
     assert.deepEqual(second.tools, first.tools)
   }),
-  it('OWP-33: decides the tier of each tool, never more harmless than the operator said', async (subject) => {
+  it('OWP-33: decides the tier of each tool, never below the tier set by the operator', async (subject) => {
     for (const { policy } of (await discover(subject)).tools) {
       assert.ok(policy.safetyTier !== undefined)
       assert.ok(policy.egress !== undefined)
     }
   }),
-  it('wants what it offers, under the policy that it offers it with', async (subject) => {
+  it('accepts its own offered tools, under their offered policy', async (subject) => {
     const { source } = subject
     for (const tool of (await discover(subject)).tools) {
       if (source.policyFor !== undefined) assert.deepEqual(source.policyFor(tool), tool.policy)
       if (source.wants !== undefined) assert.equal(source.wants(tool), true)
     }
   }),
-  it('carries a call out with the binding it was handed, as it comes back from a store', async (subject) => {
+  it('executes a call with its binding after a round trip through a store', async (subject) => {
     const { nativeName, input, check } = subject.good
     const { binding } = await offeredBy(subject, nativeName)
     const kept: JsonObject = JSON.parse(JSON.stringify(binding))
@@ -166,7 +166,7 @@ export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
     )
     assert.ok(performance.now() - startedMs < 4_000)
   }),
-  it('rule 9: says so when nobody answers, and asks nobody to repeat what may have been done', async (subject) => {
+  it('rule 9: reports an unreachable upstream, and allows no retry of a call that may have taken effect', async (subject) => {
     if (subject.stop === undefined) return
     const { nativeName, input } = subject.good
     const { binding } = await offeredBy(subject, nativeName)
@@ -180,7 +180,7 @@ export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
       (error: unknown) => isToolError(error) && error.code === 'upstream_failed',
     )
   }),
-  it('closes twice without harm, and takes no calls after that', async (subject) => {
+  it('can be closed twice, and accepts no calls after that', async (subject) => {
     const { nativeName, input } = subject.good
     const { binding } = await offeredBy(subject, nativeName)
     await subject.source.close()

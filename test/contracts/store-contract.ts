@@ -37,9 +37,9 @@ const CHALLENGE: NewChallenge = {
 
 const TIERS = ['pure', 'read', 'write', 'exec'] as const satisfies readonly SafetyTier[]
 
-/** What every store promises the call pipeline. */
+/** The contract of every store for the call pipeline. */
 export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('rule 7: a claim takes a free key once and shows the holder to everybody else', async (store) => {
+  it('rule 7: a claim takes a free key once and returns the holder to all others', async (store) => {
     assert.deepEqual(await store.claim(sampleCall()), { kind: 'claimed', attempt: 1 })
     const second = await store.claim(sampleCall({ fingerprint: 'other' }))
     assert.equal(second.kind, 'found')
@@ -55,7 +55,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.find({ tenant: 'other', record: 'record-1' }), undefined)
     assert.equal(await store.find({ tenant: 'default', record: 'nobody' }), undefined)
   }),
-  it('an outcome comes back with the same bytes, and a second one changes nothing', async (store) => {
+  it('an outcome is returned with the same bytes, and a second one changes nothing', async (store) => {
     const call = sampleCall({ userId: 'user ✓', callId: 'caller’s id' })
     await store.claim(call)
     const outcome = success('{"text":"naïve ✓ \\ud83d\\ude00","n":[1,2.5]}')
@@ -105,7 +105,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     })
     assert.deepEqual((await mustFind(store)).outcome, success('null'))
   }),
-  it('a call that has ended for good is never taken for another attempt', async (store) => {
+  it('a call with a final outcome is never taken for another attempt', async (store) => {
     for (const state of ['succeeded', 'failed'] as const) {
       const call = sampleCall({ record: state })
       await store.claim(call)
@@ -152,7 +152,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.settle({ ...settlement, record: 'record-1' }), 'not_ambiguous')
     assert.equal(await store.settle({ ...settlement, record: 'nobody' }), 'not_found')
   }),
-  it('the journal holds every change in order and nothing a caller wrote', async (store) => {
+  it('the journal has every change in order and no text from callers', async (store) => {
     const call = sampleCall({ callId: 'CALLER-TEXT', traceId: 'TRACE-TEXT', userId: 'USER-TEXT' })
     await store.claim(call)
     await store.finish({
@@ -167,7 +167,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.ok(!text.includes(secret), `the journal shows ${secret}`)
     }
   }),
-  it('rule 16: a journal reader goes on after the positions it holds', async (store) => {
+  it('rule 16: a journal reader continues after its positions', async (store) => {
     await store.claim(sampleCall())
     const first = await store.readJournal([], 100)
     await store.claim(sampleCall({ record: 'record-2' }))
@@ -191,7 +191,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...NOTICE_STORE_CONTRACT,
   ...REJECTION_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
-  it('rule 2: lists the calls of one principal, newest first, page by page, with what its caller wrote, and without steps', async (store) => {
+  it('rule 2: lists the calls of one principal, newest first, page by page, with the caller’s texts, and without steps', async (store) => {
     const step = { parent: 'r1', root: 'r1' }
     await store.claim(sampleCall({ record: 'r1', callId: 'first', protocol: 'mcp', traceId: 't1' }))
     await store.claim(sampleCall({ record: 'r2', principal: 'key:bob' }))
@@ -211,7 +211,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(listed, ['second undefined trace-1', 'first mcp t1'])
     assert.deepEqual(await store.listOwn({ tenant, principal: 'key:nobody', limit: 5 }), { calls: [] })
   }),
-  it('rule 13: results expire, the key of a write stays, a read is forgotten, an open call is untouched', async (store) => {
+  it('rule 13: results expire, the key of a write stays, a read is purged, an open call is unchanged', async (store) => {
     const write = sampleCall()
     const read = sampleCall({ record: 'record-2', tier: 'read' })
     await store.claim(write)
@@ -262,7 +262,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual([previous.state, previous.expired], ['released', true])
     assert.equal((await store.reclaim(previous, { session: undefined, atMs: 3_000 + DAY_MS })).kind, 'found')
   }),
-  it('rule 13: tombstones go with the journal', async (store) => {
+  it('rule 13: tombstones are purged with the journal', async (store) => {
     const call = sampleCall()
     await store.claim(call)
     await store.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('1'), atMs: 2_000 })
@@ -270,7 +270,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await purgeAll(store, 2_001 + POLICY.journalMs)
     assert.equal(await store.find({ tenant: 'default', record: 'record-1' }), undefined)
   }),
-  it('rule 22: one open challenge per need; an expired one makes room', async (store) => {
+  it('rule 22: one open challenge per requirement; an expired one is replaced', async (store) => {
     assert.equal((await store.openChallenge(CHALLENGE)).id, 'challenge-1')
     assert.equal((await store.openChallenge({ ...CHALLENGE, id: 'challenge-2' })).id, 'challenge-1')
     assert.equal(
@@ -288,7 +288,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(store.digest('a'), store.digest('a'))
     assert.notEqual(store.digest('a'), store.digest('b'))
   }),
-  it('a wish that servers read their configuration again is a new number, and nothing else is', async (store) => {
+  it('only a reload request changes the reload number', async (store) => {
     const first = await store.reloads.epoch()
     await store.probe()
     assert.equal(await store.reloads.epoch(), first)

@@ -47,9 +47,9 @@ function asked(changes: Partial<AskedConsent> = {}): AskedConsent {
 
 const QUESTION = ['consent asked record-1 mailer call-1', 'consent suspended record-1']
 
-/** What every store promises about the consents that calls wait for. */
+/** The contract of every store for consents that calls wait for. */
 export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
-  it('OWP-64, OWP-65: a run is told once per challenge and call, also when everybody asks at once', async (store) => {
+  it('OWP-64, OWP-65: a run records one event per challenge and call, also for concurrent requests', async (store) => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => store.consents.runs.ask(asked())))
     assert.deepEqual(new Set(answers), new Set([true]))
     assert.deepEqual(await gistOfRun(store, RUN), QUESTION)
@@ -60,7 +60,7 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
       [[RUN, 0]],
     )
   }),
-  it('OWP-79: the end is told once, with the reference of the credential, to all that wait for it', async (store) => {
+  it('OWP-79: the end is recorded once for every waiting call, with the reference of the credential', async (store) => {
     const { runs } = store.consents
     await runs.ask(asked())
     await runs.ask(asked({ record: 'record-2', callId: 'call-2', scope: scopeAt('run-b') }))
@@ -74,7 +74,7 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     ])
     assert.ok(!(await gistOfRun(store, RUN)).includes('consent accept record-3'))
   }),
-  it('OWP-71, OWP-78: a no, a renewal that was refused and a time that is over are told as such', async (store) => {
+  it('OWP-71, OWP-78: a denial, a refused renewal and a timeout are recorded as such', async (store) => {
     const { runs } = store.consents
     await runs.ask(asked({ hasExpired: true }))
     assert.deepEqual(await runs.expire(600_999), [])
@@ -89,12 +89,12 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
       'consent reject record-1 denied',
     ])
   }),
-  it('OWP-79: a token that its caller brought is no credential of ours to name', async (store) => {
+  it('OWP-79: a token from the caller is recorded without a credential reference', async (store) => {
     await store.consents.runs.ask(asked())
     await store.consents.runs.resolve(NEED, { as: 'completed', atMs: 2_000 })
     assert.deepEqual(await gistOfRun(store, RUN), [...QUESTION, 'consent accept record-1'])
   }),
-  it('a run that has ended is told nothing more', async (store) => {
+  it('a run that has ended records nothing more', async (store) => {
     const { runs } = store.consents
     await runs.ask(asked())
     await store.endRun({ tenant: 'default', run: RUN }, 1_500)
@@ -102,7 +102,7 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await runs.resolve(NEED, GIVEN), [])
     assert.deepEqual(await gistOfRun(store, RUN), QUESTION)
   }),
-  it('rule 20: the own run of a call is told until there is a call, which then runs whatever the time', async (store) => {
+  it('rule 20: the own run of a call records events before the call exists, which then runs at any time', async (store) => {
     const { runs } = store.consents
     const scope = scopeAt('run_record-1', { run: 'record-1' })
     assert.equal(await runs.ask(asked({ scope })), true)
@@ -149,9 +149,9 @@ async function vaultEvents(store: Store): Promise<readonly unknown[]> {
   return groups.flatMap(({ events }) => events).filter(({ type }) => type.startsWith('vault.'))
 }
 
-/** What every store promises about credentials and consents (rules 24 to 26). */
+/** The contract of every store for credentials and consents (rules 24 to 26). */
 export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('rule 24: a credential is found by its whole address and by no other', async (store) => {
+  it('rule 24: a credential is found only by its complete address', async (store) => {
     await store.vault.put(TOKEN)
     assert.equal((await mustFind(store)).value?.reveal(), 'first-value')
     for (const other of [
@@ -164,7 +164,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal(await store.vault.find({ ...TOKEN, ...other }), undefined, JSON.stringify(other))
     }
   }),
-  it('a credential that is set anew has another reference and a later version', async (store) => {
+  it('a replaced credential has another reference and a later version', async (store) => {
     await store.vault.put(TOKEN)
     const before = await mustFind(store)
     await store.vault.put({
@@ -192,7 +192,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.vault.unlease(entry)
     assert.equal(await store.vault.lease(entry, 2_100, 3_000), true)
   }),
-  it('rule 26: a refresh counts only for the version it has seen', async (store) => {
+  it('rule 26: a refresh is accepted only for the version it has read', async (store) => {
     await store.vault.put(TOKEN)
     const entry = await mustFind(store)
     const renewed = { value: new Secret('renewed'), scopes: ['mail.read'], expiresAtMs: 9_000, atMs: 2_000 }
@@ -219,7 +219,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.vault.put({ ...TOKEN, ref: 'cred_2' })
     assert.equal((await mustFind(store)).isSpent, false)
   }),
-  it('a credential is removed by its reference, so never one that was set meanwhile', async (store) => {
+  it('a credential is removed by its reference, so never a newer one', async (store) => {
     await store.vault.put(TOKEN)
     await store.vault.put({ ...TOKEN, ref: 'cred_2' })
     assert.equal(await store.vault.remove(TOKEN, 'cli:bob', 2_000), false)
@@ -227,7 +227,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.vault.remove({ ...TOKEN, ref: 'cred_2' }, 'cli:bob', 2_000), false)
     assert.equal(await store.vault.find(TOKEN), undefined)
   }),
-  it('OWP-74: a list has facts and no values, of one tenant or of all, newest first', async (store) => {
+  it('OWP-74: a list has metadata without values, of one tenant or of all, newest first', async (store) => {
     await store.vault.put(TOKEN)
     await store.vault.put({ ...TOKEN, ref: 'cred_2', kind: 'secret', provider: 'KEY', scopes: [] })
     await store.vault.put({ ...TOKEN, ref: 'cred_3', tenant: 'other' })
@@ -247,7 +247,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.ok(!JSON.stringify(all).includes('first-value'))
     assert.ok(all.every((facts) => !('value' in facts)))
   }),
-  it('OWP-79: every change is journaled with its reference, and with nothing of the value', async (store) => {
+  it('OWP-79: every change is journaled with its reference, and without the value', async (store) => {
     await store.vault.put({ ...TOKEN, user: 'digest of u' })
     const entry = await mustFind(store, { ...TOKEN, user: 'digest of u' })
     await store.vault.renew(entry, {
@@ -282,7 +282,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await mustFind(store, { ...TOKEN, tenant: 'other' })).value?.reveal(), 'other-value')
     assert.equal((await mustFind(store)).ref, 'cred_1')
   }),
-  it('rule 25: a consent is taken once', async (store) => {
+  it('rule 25: a consent is consumed once', async (store) => {
     await store.consents.begin(CONSENT, 10)
     const found = await store.consents.find('state-1')
     assert.equal(found?.held.reveal(), 'verifier')
@@ -292,20 +292,20 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(taken.filter(Boolean).length, 1)
     assert.equal(await store.consents.find('state-1'), undefined)
   }),
-  it('rules 23, 25: a way out of every stage is kept', async (store) => {
+  it('rules 23, 25: consents of every stage are stored', async (store) => {
     for (const stage of CONSENT_STAGES) {
       await store.consents.begin({ ...CONSENT, id: stage, stage }, 10)
       assert.equal((await store.consents.find(stage))?.stage, stage)
     }
   }),
-  it('rule 25: whoever only opens a link pushes out nobody who is at the provider', async (store) => {
+  it('rule 25: opening a link evicts no consent that is already at the provider', async (store) => {
     await store.consents.begin({ ...CONSENT, id: 'at provider', stage: 'provider' }, 3)
     for (let index = 0; index < 5; index += 1)
       await store.consents.begin({ ...CONSENT, id: `opened-${index}`, stage: 'sign_in' }, 3)
     assert.equal((await store.consents.find('at provider'))?.stage, 'provider')
     assert.equal(await store.consents.find('opened-0'), undefined)
   }),
-  it('consents of one challenge are few, and are forgotten when they are over', async (store) => {
+  it('consents of one challenge are limited, and purged when they expire', async (store) => {
     for (let index = 0; index < 5; index += 1)
       await store.consents.begin({ ...CONSENT, id: `state-${index}` }, 3)
     await store.consents.begin({ ...CONSENT, id: 'else', challenge: 'challenge-2', expiresAtMs: 90_000 }, 3)

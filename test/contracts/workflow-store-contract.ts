@@ -31,9 +31,9 @@ async function suspend(store: Store, waitsFor = 'step-1'): Promise<void> {
   assert.equal(suspended.kind, 'recorded')
 }
 
-/** What every store promises workflows (rule 31). */
+/** The contract of every store for workflows (rule 31). */
 export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  it('rule 31: a workflow is put away, and goes on once, as the same attempt and told as one call', async (store) => {
+  it('rule 31: a workflow is suspended and resumed once, as the same attempt and recorded as one call', async (store) => {
     await suspend(store)
     const found = await mustFind(store)
     assert.deepEqual([found.state, found.waitsFor, found.attempt], ['parked', 'step-1', 1])
@@ -50,7 +50,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['called', 'returned'],
     )
   }),
-  it('rule 10: a cancel that arrives just before a workflow is suspended does not end what resumes it', async (store) => {
+  it('rule 10: a cancel that arrives just before a workflow is suspended does not end the resumed workflow', async (store) => {
     await store.claim(flow())
     assert.equal(
       await store.requestCancel({ tenant: 'default', record: 'record-1' }, 'key:alice', 1_500),
@@ -63,7 +63,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(resumed.kind, 'claimed')
     assert.deepEqual(await store.cancelRequests(), [])
   }),
-  it('rule 31: only a running workflow is put away, and only by whoever runs it', async (store) => {
+  it('rule 31: only a running workflow is suspended, and only by its runner', async (store) => {
     await store.claim(sampleCall())
     const plain = await store.workflows.suspend(attemptAt(sampleCall(), 1), { waitsFor: '', atMs: 2_000 })
     assert.equal(plain.kind, 'found')
@@ -73,7 +73,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(late.kind, 'found')
     assert.equal((await mustFind(store, 'record-2')).state, 'running')
   }),
-  it('rule 31: what is put away ends when its caller cancels it, or nobody goes on with it in time', async (store) => {
+  it('rule 31: a suspended workflow ends when its caller cancels it or it is not resumed in time', async (store) => {
     await suspend(store)
     const address = { tenant: 'default', record: 'record-1' }
     assert.deepEqual(await store.workflows.cancel({ ...address, tenant: 'other' }, 'key:alice', 3_000), [])
@@ -86,7 +86,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(found.outcome?.ok === false && found.outcome.error.code, 'cancelled')
     assert.equal((await store.findRun(SCOPE))?.open, 0)
   }),
-  it('rule 31: knows which steps of a workflow are open, and tells whose they are', async (store) => {
+  it('rule 31: lists the open steps of a workflow, and names the workflow of a step', async (store) => {
     await store.claim(flow())
     await store.claim(step('step-1'))
     await store.claim(step('step-2'))
@@ -104,7 +104,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       [undefined, 'record-1', 'record-1'],
     )
   }),
-  it('rule 6: nobody adopts a step', async (store) => {
+  it('rule 6: a step is never adopted', async (store) => {
     await store.claim(flow())
     const like = {
       tenant: 'default',
@@ -119,7 +119,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await store.workflows.suspend(attemptAt(inner, 1), { waitsFor: '', atMs: 2_000 })
     assert.equal(await store.approvals.findParked({ ...like, fingerprint: 'inner' }), undefined)
   }),
-  it('rule 13: the results of steps are kept until the call that began it all is final, and as long after', async (store) => {
+  it('rule 13: the results of steps are kept until the root call is final, and as long after', async (store) => {
     await store.claim(flow({ rerunUntilMs: Number.MAX_SAFE_INTEGER }))
     await store.claim(step('step-1'))
     const run = attemptAt(step('step-1'), 1)
