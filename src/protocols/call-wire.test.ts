@@ -10,7 +10,7 @@ function revealed(given: ReadonlyMap<string, { reveal(): string }>): Record<stri
 }
 
 describe('requirement headers', () => {
-  it('carry any id and any text there and back, in characters a header may have', () => {
+  it('encode any id and any text in header characters, and decode them unchanged', () => {
     fc.assert(
       fc.property(PAIRS, PAIRS, fc.option(TEXT, { nil: undefined }), (tokens, secrets, userId) => {
         fc.pre(userId?.includes('\0') !== true)
@@ -19,17 +19,17 @@ describe('requirement headers', () => {
         const read = decodeRequirements(headers)
         expect(revealed(read.tokens)).toEqual(tokens)
         expect(revealed(read.secrets)).toEqual(secrets)
-        // A user id of white space alone is still one: it travels percent-encoded.
+        // A user id of only white space is valid, and percent-encoded.
         expect(read.userId).toBe(userId)
       }),
     )
   })
 
-  it('refuse a user with NUL, which no store keeps', () => {
+  it('refuse a user with NUL, which no store accepts', () => {
     expect(() => decodeRequirements(encodeRequirements({ userId: 'a\0b' }))).toThrow('without NUL')
   })
 
-  it('never print what they hold', () => {
+  it('never print their values', () => {
     const { secrets } = decodeRequirements(encodeRequirements({ secrets: { pin: 'hunter2' } }))
     expect(`${secrets.get('pin')} ${JSON.stringify([...secrets])}`).not.toContain('hunter2')
   })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { FrameQueue } from './frame-queue.ts'
 
 describe('FrameQueue', () => {
-  it('gives frames in order, also to one who waits', async () => {
+  it('returns frames in order, also to a waiting reader', async () => {
     const frames = new FrameQueue(1)
     const first = frames.next()
     frames.add('1', true)
@@ -13,14 +13,14 @@ describe('FrameQueue', () => {
     expect([await first, await frames.next(), await frames.next()]).toEqual(['1', '2', undefined])
   })
 
-  it('wakes one who waits when it ends', async () => {
+  it('wakes a waiting reader when it ends', async () => {
     const frames = new FrameQueue(1)
     const waiting = frames.next()
     frames.end()
     expect(await waiting).toBeUndefined()
   })
 
-  it('holds a bounded amount for a reader that does not read, and the newest is never lost', async () => {
+  it('buffers a bounded amount for a slow reader, and never drops the newest frame', async () => {
     const lengths = fc.array(fc.integer({ min: 1, max: 40_000 }), { minLength: 1, maxLength: 30 })
     await fc.assert(
       fc.asyncProperty(lengths, async (given) => {

@@ -12,7 +12,7 @@ describe('html', () => {
     expect(html`${1} of ${2}`.text).toBe('1 of 2')
   })
 
-  it('inserts HTML unescaped, one piece or several', () => {
+  it('inserts one or several HTML fragments unescaped', () => {
     const items = ['a', '<b>'].map((item) => html`<li>${item}</li>`)
     expect(html`<ul>${items}</ul>${html`<hr>`}`.text).toBe('<ul><li>a</li><li>&lt;b&gt;</li></ul><hr>')
   })
@@ -24,7 +24,7 @@ describe('html', () => {
   })
 })
 
-describe('the look of pages', () => {
+describe('the styles of pages', () => {
   it("uses the console's values: a token has one value in both", () => {
     const file = join(import.meta.dirname, '../../console/src/styles/tokens.css')
     const [root = ''] = readFileSync(file, 'utf8').split('}')

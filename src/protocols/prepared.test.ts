@@ -20,7 +20,7 @@ describe('PreparedViews', () => {
     expect(encode).toHaveBeenCalledTimes(3)
   })
 
-  it('C-16: callers choose the view, so it forgets what was unused for longest', () => {
+  it('OTC/C-16: callers choose the view, so the least recently used view is dropped', () => {
     const views = new PreparedViews(MAX)
     const catalog = emptyCatalog()
     const get = (view: string) => views.get(catalog, view, () => '[]')
@@ -33,7 +33,7 @@ describe('PreparedViews', () => {
     expect(get('cold')).not.toBe(cold)
   })
 
-  it('a hit forgets nothing', () => {
+  it('a hit drops no view', () => {
     const views = new PreparedViews(MAX)
     const catalog = emptyCatalog()
     const names = Array.from({ length: MAX }, (_unused, index) => `view ${index}`)

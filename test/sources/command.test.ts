@@ -289,7 +289,7 @@ describe('commands as tools', () => {
     const { tools, warnings } = await source.discover(new AbortController().signal)
     expect(tools.map(({ nativeName }) => nativeName)).toEqual(['now'])
     expect(warnings).toEqual([
-      'gone is left out: the program no-such-program-here is not found, or is no program.',
+      'gone is left out: the program no-such-program-here is not found, or is not a program.',
     ])
     expect(source.health()).toEqual({ state: 'degraded', reason: warnings[0] })
   })
@@ -335,7 +335,7 @@ describe('isolation', () => {
     writeFileSync(join(folder, 'bwrap'), '#!/bin/false\n', { mode: 0o755 })
     expect(await findConfinement(folder)).toMatchObject({
       bwrap: undefined,
-      unavailableReason: 'bubblewrap (bwrap) cannot make namespaces here',
+      unavailableReason: 'bubblewrap (bwrap) cannot create namespaces here',
     })
   })
 

@@ -46,7 +46,7 @@ describe('a program that speaks MCP', () => {
     expect(paged.warnings).toEqual([])
     const circle = await openTestMcp(faulty('circle')).discover()
     expect(circle.tools.length).toBe(16)
-    expect(circle.warnings.join()).toContain('run in a circle')
+    expect(circle.warnings.join()).toContain('form a loop')
   })
 
   it('a list without end is cut', async () => {

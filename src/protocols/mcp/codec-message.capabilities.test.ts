@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readCapabilities } from './codec-message.ts'
 
-describe('what a client may be asked', () => {
+describe('questions that a client accepts', () => {
   it.each([
     [{}, { form: false, url: false }],
     [{ elicitation: {} }, { form: true, url: false }],

@@ -33,7 +33,7 @@ describe('schemas per revision', () => {
     expect(toInputSchema(schema, NEW_REVISION)).toBe(schema)
   })
 
-  it('MCP-53, MCP-54: what is no object is put inside one, its references go with it, and its dialect stays in front', () => {
+  it('MCP-53, MCP-54: a schema that is not of an object is wrapped with its references, and its dialect stays at the root', () => {
     const tree: JsonObject = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'array',
@@ -48,7 +48,7 @@ describe('schemas per revision', () => {
     expect(toOutputSchema(tree, NEW_REVISION)).toBe(tree)
   })
 
-  it('MCP-53, MCP-67: a wrapped schema takes exactly the wrapped values', () => {
+  it('MCP-53, MCP-67: a wrapped schema accepts exactly the wrapped values', () => {
     const schema = fc.constantFrom<JsonObject>(
       { type: 'number', minimum: 0 },
       { type: ['string', 'null'] },

@@ -11,7 +11,7 @@ import { type Answer, encodeNotification, type RequestHeaders } from './codec-me
 import { type ClientCapabilities, MCP_PATH, type Revision } from './wire.ts'
 
 /*
- * What a method of MCP gets: the services of the server, and one request with its way back to the client.
+ * The context of an MCP method: the services of the server, and one request with the channel to its client.
  * Both transports, HTTP and stdio, create these; every method takes them.
  * Invariant: an exchange knows nothing of other requests of its client (MCP-31).
  */

@@ -27,7 +27,7 @@ async function failureOf(names: readonly string[]): Promise<string> {
   return ''
 }
 
-it('MCP-62: what is wrong with an input is said once', async () => {
+it('MCP-62: each problem of an input is described once', async () => {
   expect(await failureOf(['scale'])).toBe('The input of A.B@1.0.0 is invalid: scale: Is required.')
   const many = await failureOf(['a', 'b', 'c', 'd', 'e', 'f', 'g'])
   for (const name of 'abcdefg') expect(many.split(`${name}: Is required`)).toHaveLength(2)
@@ -44,7 +44,7 @@ const target = {
 const textOf = (error: CallError, of: ReplyTarget): string =>
   JSON.parse(encodeFailure(error, { callId: 'c', headers: {}, target: of }).json ?? '').result.content[0].text
 
-it('F9: a model is told once to call again, by the name it knows, and of no call id that it cannot send', () => {
+it('F9: a model is asked once to call again, by the name it knows, without a call id that it cannot send', () => {
   const tool = toolOf(['scale'])
   const error = callErrorOf(approvalRequired({ id: 'x', tool: tool.id }, 'http://h'))
   expect(textOf(error, { ...target, tool })).toBe(
@@ -61,13 +61,13 @@ it('F9: a model is told once to call again, by the name it knows, and of no call
   )
 })
 
-it('what a tool says of itself stays as it is', () => {
+it('the text of a tool is unchanged', () => {
   const tool = toolOf([])
   const error = { code: 'tool_failed', message: `${tool.id} is closed.`, canRetry: false } as const
   expect(textOf(error, { ...target, tool })).toBe('A.B@1.0.0 is closed.')
 })
 
-it.each([true, false])('rule 9: whether the same call may be tried again is said: %s', (canRetry) => {
+it.each([true, false])('rule 9: reports whether the same call may be retried: %s', (canRetry) => {
   const error = { code: 'cancelled', message: 'Nothing was run.', canRetry } as const
   const { json } = encodeFailure(error, { callId: 'c', headers: {}, target })
   const said = canRetry ? { 'collet/canRetry': true } : {}

@@ -5,7 +5,7 @@ import { sampleTool } from '../../../test/contracts/samples.ts'
 import { ToolTables } from './tool-calls.ts'
 
 describe('names', () => {
-  it('MCP-50, MCP-42: every tool has one name that all clients take, in their order, whatever the tools want to be called', () => {
+  it('MCP-50, MCP-42: every tool has one name that all clients accept, and the names are sorted', () => {
     const wanted = fc.oneof(
       fc.constantFrom('same', 'a.b', 'a_b', 'x'.repeat(70)),
       fc.string({ minLength: 1 }),

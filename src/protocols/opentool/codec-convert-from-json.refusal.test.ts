@@ -31,9 +31,9 @@ function refusal(schema: unknown): readonly string[] {
 const FREE = { type: 'object', properties: {} }
 const P = '/properties/p'
 
-describe('what fromJsonSchema refuses', () => {
+describe('schemas that fromJsonSchema refuses', () => {
   it.each<[string, unknown, string[]]>([
-    ['a root that is no object', { type: 'string' }, ['unrepresentable ']],
+    ['a root that is not an object', { type: 'string' }, ['unrepresentable ']],
     ['false', false, ['unrepresentable ']],
     ['a required property that nothing fits', input(false), [`unrepresentable ${P}`]],
     [
@@ -48,12 +48,20 @@ describe('what fromJsonSchema refuses', () => {
       input({ type: 'string', anyOf: [{ type: 'integer' }] }),
       [`unrepresentable ${P}/anyOf`],
     ],
-    ['a reference to nowhere', input({ $ref: '#/$defs/No' }), [`unrepresentable ${P}/$ref`]],
-    ['a reference to what is no schema', input({ $ref: '#/required' }), [`unrepresentable ${P}/$ref`]],
+    ['a reference without a target', input({ $ref: '#/$defs/No' }), [`unrepresentable ${P}/$ref`]],
+    [
+      'a reference to a value that is not a schema',
+      input({ $ref: '#/required' }),
+      [`unrepresentable ${P}/$ref`],
+    ],
     ['$dynamicRef', input({ $dynamicRef: '#m' }), [`unrepresentable ${P}/$dynamicRef`]],
-    ['what is no schema', input({ type: 'text' }), [`unrepresentable ${P}/type`]],
-    ['a text for a schema', input('string'), [`unrepresentable ${P}`]],
-    ['no JSON', { type: 'object', properties: { p: new Date(0) } }, [`unrepresentable ${P}`]],
+    ['an invalid schema', input({ type: 'text' }), [`unrepresentable ${P}/type`]],
+    ['a string instead of a schema', input('string'), [`unrepresentable ${P}`]],
+    [
+      'a value that is not JSON',
+      { type: 'object', properties: { p: new Date(0) } },
+      [`unrepresentable ${P}`],
+    ],
     [
       'a required parameter without a name',
       { type: 'object', properties: { '': {} }, required: [''] },
@@ -90,7 +98,7 @@ describe('what fromJsonSchema refuses', () => {
     expect(convert({ $ref: '#' }).p?.schema).toEqual(FREE)
   })
 
-  it('OTS-26: references that unfold without end, and depth, fail fast', () => {
+  it('OTS-26: endlessly expanding references and deep nesting fail fast', () => {
     const $defs: Record<string, JsonObject> = { s0: { type: 'string' } }
     for (let index = 1; index < 60; index += 1) {
       const before = { $ref: `#/$defs/s${index - 1}` }
@@ -113,7 +121,7 @@ describe('what fromJsonSchema refuses', () => {
     expect(cpuMsSince(started)).toBeLessThan(5_000)
   })
 
-  it('OTS-83: throws nothing but a conversion error, whatever it is given', () => {
+  it('OTS-83: throws only conversion errors, for any value', () => {
     const keyword = fc.constantFrom(
       ...[
         'type',

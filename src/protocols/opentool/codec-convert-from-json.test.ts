@@ -67,7 +67,7 @@ describe('fromJsonSchema', () => {
     expect(convert(schema)).toEqual({ p: { name: 'p', schema: expected, required: true }, losses: [] })
   })
 
-  it('OTS-81: follows local references and applies what stands beside them', () => {
+  it('OTS-81: follows local references and applies their sibling keywords', () => {
     const root = {
       $defs: {
         N: { type: 'string', description: 'orig', maxLength: 3 },
@@ -271,7 +271,7 @@ describe('fromJsonSchema', () => {
       [`approximated ${P}/items`],
     ],
     [{ type: 'array', items: false }, 'Constraints: exactly 0 items', [`dropped ${P}/items`]],
-  ])('OTS-82: says in words what it cannot say otherwise: %j', (schema, description, losses) => {
+  ])('OTS-82: describes in words what types cannot express: %j', (schema, description, losses) => {
     const converted = convert(schema)
     expect(converted.p?.description).toBe(description)
     expect(converted.losses).toEqual(losses)
@@ -289,7 +289,7 @@ describe('fromJsonSchema', () => {
     })
   })
 
-  it('OTS-82: wraps a root that is no object, if requested', () => {
+  it('OTS-82: wraps a root that is not an object, if requested', () => {
     const schema = { type: 'array', items: { type: 'string' }, description: 'words' }
     expect(fromJsonSchema(schema, { wrap: true })).toEqual({
       parameters: [

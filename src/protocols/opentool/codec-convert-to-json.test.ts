@@ -9,7 +9,7 @@ function functionWith(changes: Partial<OpenToolFunction>): OpenToolFunction {
 }
 
 describe('toJsonSchema', () => {
-  it('OTS-80: keeps both descriptions of a parameter, for the way back', () => {
+  it('OTS-80: keeps both descriptions of a parameter, for the reverse conversion', () => {
     const parameters = [
       { name: 'a', description: 'mine', schema: { type: 'string', description: 'own' }, required: true },
       { name: 'b', description: 'same', schema: { type: 'string', description: 'same' }, required: false },
@@ -28,7 +28,7 @@ describe('toJsonSchema', () => {
     ])
   })
 
-  it('OTS-80: a return becomes the result object that travels; none has no schema', () => {
+  it('OTS-80: a return becomes the result object on the wire; without a return there is no schema', () => {
     const schema = { type: 'number' } as const
     const { output } = toJsonSchema(functionWith({ return: { name: 'sum', description: 'a+b', schema } }))
     expect(output).toEqual({
@@ -77,7 +77,7 @@ describe('toJsonSchema', () => {
     ])
   })
 
-  it('OTS-21: a reference to nothing throws', () => {
+  it('OTS-21: a reference without a target throws', () => {
     const parameters = [{ name: 'p', schema: { $ref: '#/schemas/A' }, required: true }]
     expect(() => toJsonSchema(functionWith({ parameters }))).toThrow('dereference first')
   })

@@ -8,7 +8,7 @@ function namesOf(...originals: string[]) {
 }
 
 describe('names', () => {
-  it('OTS-84: too long a name is cut and told apart by a hash of the original', () => {
+  it('OTS-84: a long name is shortened and made unique with a hash of the original', () => {
     const [left, right] = ['a'.repeat(65), 'a'.repeat(66)]
     expect(legalName(left)).toMatch(/^a{55}_[0-9a-f]{8}$/)
     expect(legalName(right)).not.toBe(legalName(left))
@@ -16,7 +16,7 @@ describe('names', () => {
     expect(legalName('😀.é')).toBe('___')
   })
 
-  it('OTS-84: in a collision the legal name stays, whatever the order', () => {
+  it('OTS-84: in a collision the legal name stays, in any order', () => {
     const { nameOf, keyByName } = namesOf('a.b', 'a/b', 'a_b')
     expect(nameOf.get('a_b')).toBe('a_b')
     expect(nameOf.get('a.b')).toMatch(/^a_b_[0-9a-f]{8}$/)
@@ -25,13 +25,13 @@ describe('names', () => {
     expect(keyByName.get(nameOf.get('a/b') ?? '')).toBe('a/b')
   })
 
-  it('OTS-84: equal names of different things are told apart by their keys', () => {
+  it('OTS-84: equal names of different tools are made unique with their keys', () => {
     const { nameOf } = assignNames(['X.Add', 'Y.Add'].map((key) => ({ key, name: 'add' })))
     expect(nameOf.get('X.Add')).toBe('add')
     expect(nameOf.get('Y.Add')).toMatch(/^add_[0-9a-f]{8}$/)
   })
 
-  it('OTS-84: every name is legal, distinct, and leads back', () => {
+  it('OTS-84: every name is legal, unique and reversible', () => {
     const original = fc.oneof(fc.string(), fc.constantFrom('a.b', 'a_b', 'a b', '', '_', 'x'.repeat(70)))
     fc.assert(
       fc.property(fc.uniqueArray(original, { maxLength: 20 }), (originals) => {

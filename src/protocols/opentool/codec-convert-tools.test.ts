@@ -21,7 +21,7 @@ function toolOf(definition: Omit<Partial<ToolDefinition>, 'id'> & { readonly id:
   return prepared.tool
 }
 
-/** What a tool is that says nothing of itself. */
+/** The defaults of a tool. */
 const USUAL = { safetyTier: 'write' }
 
 describe('documentOf', () => {
@@ -91,7 +91,7 @@ describe('documentOf', () => {
     })
   })
 
-  it('OTS-84: tools that want the same name get two, and each leads back to its tool', () => {
+  it('OTS-84: tools with the same name get different ones, and each identifies its tool', () => {
     const tools = ['A.Add@1.0.0', 'B.Add@1.0.0'].map((id) => toolOf({ id, name: 'add' }))
     const { document, toolOf: dispatch, nameOf } = documentOf(tools, INFO)
     const [first, second] = document.functions.map(({ name }) => name)
@@ -117,7 +117,7 @@ describe('documentOf', () => {
     ])
   })
 
-  it('OTS-82: adds what only the whole input says to the description, and passes the server on', () => {
+  it('OTS-82: adds rules of the input as a whole to the description, and keeps the server', () => {
     const input = {
       type: 'object',
       title: 'Input',

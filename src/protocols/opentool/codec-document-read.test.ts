@@ -165,7 +165,7 @@ describe('validate', () => {
     expect(found(schemaDocument({ $ref: '#/schemas/B' }))).toEqual([`error ${SCHEMA}/$ref OTS-21`])
   })
 
-  it('OTS-25: gives all findings at once', () => {
+  it('OTS-25: reports all findings at once', () => {
     const functions = [{ name: 'a b', parameters: {} }, functionWith({}), functionWith({})]
     expect(found({ opentool: 1, info: {}, functions })).toEqual([
       'error /opentool OTS-02',
@@ -256,7 +256,7 @@ describe('load', () => {
     expect(load(new TextEncoder().encode(text))).toEqual(documentWith())
   })
 
-  it('OTS-01: says where text stops being JSON, and that bytes are not UTF-8', () => {
+  it('OTS-01: reports where a text is not JSON, and that bytes are not UTF-8', () => {
     const [finding] = validate('{\n  "opentool": "1.1.0",\n  info: {}\n}')
     expect(finding).toEqual({
       path: '',
@@ -317,7 +317,7 @@ describe('load', () => {
     })
   })
 
-  it('OTS-23: keeps members it does not know, `x-*` and a sound `stream`; leaves out a broken one', () => {
+  it('OTS-23: keeps unknown members, `x-*` and a valid `stream`; leaves out an invalid one', () => {
     const stream = { data: { name: 't', schema: { type: 'string' } } }
     const written = { ...documentWith(functionWith({ stream, 'x-cost': 1 })), 'x-team': ['a'], legacy: true }
     expect(load(written)).toEqual(written)

@@ -28,7 +28,7 @@ function chain(length: number, times: number): JsonObject {
 }
 
 describe('dereference', () => {
-  it('OTS-24: writes references out everywhere, in `schemas` too, through aliases', () => {
+  it('OTS-24: replaces references everywhere, in `schemas` too, through aliases', () => {
     const word = { type: 'string', description: 'orig' }
     const list = { type: 'array', items: { $ref: '#/schemas/Word' } }
     const loaded = load(documentWith({ List: list, Alias: { $ref: '#/schemas/List' }, Word: word }, 'Alias'))
@@ -43,7 +43,7 @@ describe('dereference', () => {
     expect(dereference(plain)).toEqual(plain)
   })
 
-  it('OTS-21: ignores what stands beside a reference', () => {
+  it('OTS-21: ignores siblings of a reference', () => {
     const schemas = {
       A: { type: 'string', description: 'orig' },
       B: { $ref: '#/schemas/A', description: 'mine' },
@@ -103,7 +103,7 @@ describe('dereference', () => {
     expect(cpuMsSince(started)).toBeLessThan(5_000)
   })
 
-  it('OTS-26: references of a sensible document are no laughing matter', () => {
+  it('OTS-26: references of an ordinary document are within the limits', () => {
     expect(validate({ ...EMPTY, schemas: chain(12, 2) })).toEqual([])
     expect(validate({ ...EMPTY, schemas: chain(70, 1) })).toEqual([])
   })
@@ -157,7 +157,7 @@ describe('dereference', () => {
     expect(cpuMsSince(started)).toBeLessThan(10_000)
   })
 
-  it('OTS-21: throws for a document that nobody has read', () => {
+  it('OTS-21: throws for a document that was not loaded', () => {
     const document: OpenToolDocument = { ...EMPTY, schemas: { A: { $ref: '#/schemas/B' } } }
     expect(() => dereference(document)).toThrow(OpenToolDocumentError)
   })

@@ -6,7 +6,7 @@ import { OPENTOOL_CODES, toWireError } from './errors.ts'
 const CODES: readonly ErrorCode[] = [...REFUSAL_CODES, ...FAILURE_CODES]
 
 describe('errors on OpenTool', () => {
-  it('OTS-40: 405 is for functions that are not there, 400 for what the caller can put right, 500 for the rest', () => {
+  it('OTS-40: 405 is for unknown functions, 400 for errors that the caller can correct, 500 for all others', () => {
     const numbered = (number: number) => CODES.filter((code) => OPENTOOL_CODES[code] === number)
     expect(numbered(405)).toEqual(['tool_not_found'])
     expect(numbered(400)).toEqual([
@@ -45,7 +45,7 @@ describe('errors on OpenTool', () => {
     expect(toWireError(error, { method: 'f', callId: 'c' })).toMatchObject({ code, message })
   })
 
-  it('says how many arguments are wrong, and about the first five what', () => {
+  it('reports how many arguments are wrong, and describes the first five', () => {
     const issues = Array.from({ length: 7 }, (_, index) => ({
       parameter: `p${index}`,
       pointer: `/p${index}`,

@@ -42,7 +42,7 @@ async function open(options: FromOpenToolOptions = {}) {
 }
 
 describe('tools from an OpenTool document', () => {
-  it('are its functions, done by handlers', async () => {
+  it('are its functions, run by handlers', async () => {
     const gateway = await open()
     expect(await gateway.call('MySums.add_all', { a: 1, b: 2 })).toMatchObject({ ok: true, value: 3 })
     expect(await gateway.call('MySums.ring@2.1.0', {})).toMatchObject({ ok: true, value: null })
@@ -52,12 +52,12 @@ describe('tools from an OpenTool document', () => {
     })
   })
 
-  it('have the toolkit and version that are asked for', async () => {
+  it('have the requested toolkit and version', async () => {
     const gateway = await open({ toolkit: 'Sums', version: '3.0.0' })
     expect(await gateway.call('Sums.add_all@3.0.0', { a: 1, b: 2 })).toMatchObject({ ok: true, value: 3 })
   })
 
-  it('need a handler for each function, and no other, and say all of it at once', () => {
+  it('need exactly one handler for each function, and report all problems at once', () => {
     const open = () => fromOpenTool(DOCUMENT, { 'add-al': () => 1, ring: () => undefined })
     expect(open).toThrow('it has no handler')
     expect(open).toThrow('Did you mean "add-all"?')

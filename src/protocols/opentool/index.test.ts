@@ -14,13 +14,13 @@ function write(name: string, content: string | Uint8Array): string {
 }
 
 describe('loadFile', () => {
-  it('OTS-25: loads a document, references and all', async () => {
+  it('OTS-25: loads a document with its references', async () => {
     const document = await loadFile(new URL('../../../vectors/opentool-calc.json', import.meta.url))
     expect(document.info).toMatchObject({ title: 'Calculator', version: '1.2.3' })
     expect(document.functions[0]?.parameters[0]?.schema).toEqual({ $ref: '#/schemas/Num' })
   })
 
-  it('OTS-01: skips a byte order mark and refuses what is not UTF-8', async () => {
+  it('OTS-01: skips a byte order mark and refuses bytes that are not UTF-8', async () => {
     const text = '\uFEFF{"opentool":"1.1.0","info":{"title":"t","version":"1"},"functions":[]}'
     expect((await loadFile(write('bom.json', text))).functions).toEqual([])
     await expect(
@@ -28,7 +28,7 @@ describe('loadFile', () => {
     ).rejects.toThrow('UTF-8')
   })
 
-  it('OTS-25: rejects with all findings, or with what the file system says', async () => {
+  it('OTS-25: rejects with all findings, or with the error of the file system', async () => {
     await expect(loadFile(write('empty.json', '{}'))).rejects.toMatchObject({ findings: [{}, {}, {}] })
     await expect(loadFile(join(folder, 'none.json'))).rejects.toMatchObject({ code: 'ENOENT' })
     await expect(
@@ -42,7 +42,7 @@ describe('loadFile', () => {
     ).resolves.toMatchObject({ functions: [{ parameters: [] }] })
   })
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal is aborted', async () => {
     const stopped = loadFile(write('stop.json', '{}'), { signal: AbortSignal.abort() })
     await expect(stopped).rejects.toMatchObject({ name: 'AbortError' })
   })

@@ -86,7 +86,7 @@ describe('compactSchema', () => {
       object({ a: text }, { dependentSchemas: { a: object({ b: text }) }, unevaluatedProperties: false }),
       object({ a: text }),
     ],
-    ['nothing left to tell', object({}, { patternProperties: { '^x-': text } }), undefined],
+    ['nothing left to describe', object({}, { patternProperties: { '^x-': text } }), undefined],
     ['nothing fits', object({ a: text }, { allOf: [false] }), undefined],
     [
       'what counts from the end of a list stays with that list',
@@ -124,7 +124,7 @@ describe('compactSchema', () => {
     )
   })
 
-  it('OWP-25: whatever the tool accepts fits the compact schema', () => {
+  it('OWP-25: every input that the tool accepts fits the compact schema', () => {
     let accepted = 0
     fc.assert(
       fc.property(schemas(), fc.array(inputs(), { minLength: 60, maxLength: 60 }), (schema, values) => {

@@ -50,11 +50,11 @@ describe('refuse', () => {
     expect(refusal(code)).toMatchObject({ status, json: { error } })
   })
 
-  it('rule 11: nothing that began invites a repetition', () => {
+  it('rule 11: no error of a started call invites a retry', () => {
     for (const code of FAILURE_CODES) expect([200, 422]).toContain(OPENWOP_ANSWERS[code].status)
   })
 
-  it('OWP-96: waiting is said twice and alike', () => {
+  it('OWP-96: header and body have the same waiting time', () => {
     const { headers, json } = refusal('rate_limited', { retryAfterMs: 1_500.2 })
     expect([headers['retry-after'], json.details]).toEqual(['2', { retryAfterMs: 1_501 }])
     for (const retryAfterMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
@@ -72,7 +72,7 @@ describe('refuse', () => {
     [405, 405, 'method_not_allowed'],
     [413, 413, 'payload_too_large'],
     [418, 400, 'validation_error'],
-  ])('what HTTP itself refuses with %i is %i %s', (suggested, status, error) => {
+  ])('a refusal by HTTP with %i is %i %s', (suggested, status, error) => {
     expect(refusal('request_invalid', { status: suggested })).toMatchObject({ status, json: { error } })
     expect(refusal('unauthenticated', { status: suggested }).status).toBe(401)
   })

@@ -64,7 +64,7 @@ function stageOver(store: Store, clock = new FakeClock()) {
 }
 
 describe('keys of requests that change something', () => {
-  it('OWP-92: only what was done, or is decided, is kept; refusals free the key', async () => {
+  it('OWP-92: only completed and decided requests are kept; refusals release the key', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.oneof(fc.constantFrom(...REFUSED), fc.integer({ min: 200, max: 599 })),
@@ -83,7 +83,7 @@ describe('keys of requests that change something', () => {
     )
   })
 
-  it('OWP-92: the same for what a route throws', async () => {
+  it('OWP-92: thrown errors are treated like returned ones', async () => {
     const { send, answers, asked } = stageOver(openMemoryStore())
     for (const code of [
       'request_invalid',
@@ -111,7 +111,7 @@ describe('keys of requests that change something', () => {
     expect(again.body).toBe('{"error":"not_found","message":"None."}')
   })
 
-  it('OWP-92: a key is one caller’s, at one endpoint; another body under it is refused', async () => {
+  it('OWP-92: a key belongs to one caller and one endpoint; another body with it is refused', async () => {
     const { send, route, asked } = stageOver(openMemoryStore())
     await send({ body: { a: 1, b: 2 } })
     expect((await send({ body: { b: 2, a: 1 } })).headers[REPLAY]).toBe('true')
@@ -128,7 +128,7 @@ describe('keys of requests that change something', () => {
     expect(asked).toHaveLength(1 + others.length)
   })
 
-  it('OWP-92: of requests that arrive together one is done, and the others are told to come again', async () => {
+  it('OWP-92: of concurrent requests one runs, and the others are asked to retry', async () => {
     const { send, answers, asked } = stageOver(openMemoryStore())
     let finish: (reply: HttpReply) => void = () => undefined
     answers(() => new Promise((resolve) => (finish = resolve)))
@@ -144,7 +144,7 @@ describe('keys of requests that change something', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('OWP-92: those that only look ignore keys, and a key that is none is refused', async () => {
+  it('OWP-92: reads ignore keys, and an invalid key is refused', async () => {
     const { send, route, asked } = stageOver(openMemoryStore())
     const get = route({ method: 'GET' })
     for (let time = 0; time < 2; time += 1) expect((await send({}, get)).headers).not.toHaveProperty(REPLAY)
@@ -155,7 +155,7 @@ describe('keys of requests that change something', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('OWP-92: an answer is given again for a day after it was given', async () => {
+  it('OWP-92: an answer is repeated for a day', async () => {
     const store = openMemoryStore()
     const { send, clock, asked } = stageOver(store)
     await send()
@@ -199,7 +199,7 @@ describe('keys of requests in a database', () => {
     }
   })
 
-  it('OWP-92: two processes do it once; what a dead one left unanswered, the next does anew', async () => {
+  it('OWP-92: two processes run it once; a request that a dead process left unanswered runs again', async () => {
     const [one, two] = [open(), open()]
     const [first, second] = [stageOver(one), stageOver(two)]
     let finish: (reply: HttpReply) => void = () => undefined
@@ -216,7 +216,7 @@ describe('keys of requests in a database', () => {
     expect(second.asked).toHaveLength(1)
   })
 
-  it('OWP-92: a key that cannot be noted lets nothing begin', async () => {
+  it('OWP-92: nothing runs if the key cannot be recorded', async () => {
     const store = open()
     const { send, asked } = stageOver(store)
     await store.close()

@@ -10,7 +10,7 @@ function read(status: number, body: JsonValue | undefined, dialect: 'oxp-1.0' | 
 }
 
 describe('readCallReply', () => {
-  it('OTC-76: reads what each challenge is about from the map beside them', () => {
+  it('OTC-76: reads the subject of each challenge from the map beside them', () => {
     const missing = {
       authorization: [
         { id: 'a', url: 'https://a.example/a' },
@@ -47,18 +47,18 @@ describe('readCallReply', () => {
       'a mime type beside the value',
       { response: { call_id: 'x', success: true, mime_type: 'a/b', value: 1 } },
     ],
-  ])('C-03, C-04, C-18, C-20: reads the %s envelope', (_title, body) => {
+  ])('OTC/C-03, OTC/C-04, OTC/C-18, OTC/C-20: reads the %s envelope', (_title, body) => {
     expect(read(200, body)).toEqual({ kind: 'value', callId: 'x', value: 1 })
   })
 
-  it('OTC-91, C-19: an absent value is null, a false one is not', () => {
+  it('OTC-91, OTC/C-19: an absent value is null, a false one is not', () => {
     expect(read(200, { success: true })).toEqual({ kind: 'value', value: null })
     expect(read(200, { success: true, output: {} })).toEqual({ kind: 'value', value: null })
     expect(read(200, { success: true, value: false })).toEqual({ kind: 'value', value: false })
     expect(read(200, { success: true, value: 0 })).toEqual({ kind: 'value', value: 0 })
   })
 
-  it('T-30: an artifact of the first draft is its value', () => {
+  it('OTC/T-30: an artifact of the first draft is its value', () => {
     const artifact = { url: 'https://a/file', content_type: 'text/plain' }
     expect(read(200, { success: true, output: { artifact } })).toMatchObject({ value: artifact })
   })
@@ -70,7 +70,7 @@ describe('readCallReply', () => {
     },
   )
 
-  it('OTC-93, C-30: can_retry is false unless true, and waits are numbers from 0', () => {
+  it('OTC-93, OTC/C-30: can_retry is false unless true, and waits are numbers from 0', () => {
     const failed = (error: JsonValue) => read(200, { result: { success: false, error } })
     expect(failed({ message: 'm' })).toMatchObject({ class: 'tool', message: 'm', canRetry: false })
     expect(failed({ message: 'm', can_retry: 'yes' })).toMatchObject({ canRetry: false })
@@ -81,7 +81,7 @@ describe('readCallReply', () => {
     expect(failed(null)).toMatchObject({ class: 'tool', canRetry: false })
   })
 
-  it('C-22: a bad input told as output.error of a 200 is a tool failure', () => {
+  it('OTC/C-22: an invalid input reported as output.error of a 200 is a tool failure', () => {
     const body = { success: false, output: { error: { message: 'Invalid input', developer_message: 'b' } } }
     expect(read(200, body)).toMatchObject({ class: 'tool', message: 'Invalid input', developerMessage: 'b' })
   })
@@ -102,14 +102,14 @@ describe('challenges', () => {
       },
     ],
     ['requires_authorization', 200, { success: false, output: { requires_authorization: challenge } }],
-  ] as const)('C-27, T-30: are found in %s', (_title, status, body) => {
+  ] as const)('OTC/C-27, OTC/T-30: are found in %s', (_title, status, body) => {
     expect(read(status, body)).toMatchObject({
       class: 'authorization_required',
       missing: { authorization: [read1] },
     })
   })
 
-  it('C-27: the form of universal tool servers counts in uts mode only', () => {
+  it('OTC/C-27: the form of universal tool servers counts in uts mode only', () => {
     const body = {
       success: true,
       value: { auth_required: true, auth_url: 'https://a.example/go', auth_id: '7' },
@@ -137,7 +137,7 @@ describe('challenges', () => {
     ['requirements', { user_id: true }],
     ['requirements', {}],
     ['authorization_required', { authorization: [challenge], user_id: true, secrets: [{ id: 'K' }] }],
-  ])('C-28, OTC-79: %s for %j', (kind, missing) => {
+  ])('OTC/C-28, OTC-79: %s for %j', (kind, missing) => {
     expect(read(400, { message: 'm', missing_requirements: missing })).toMatchObject({ class: kind })
   })
 })
@@ -168,7 +168,7 @@ describe('refusals', () => {
     [429, 'server'],
     [500, 'transport'],
     [503, 'transport'],
-  ])('C-21, C-23: status %i is %s, with or without a body', (status, kind) => {
+  ])('OTC/C-21, OTC/C-23: status %i is %s, with or without a body', (status, kind) => {
     for (const body of [undefined, null, [], 'text', {}]) {
       const failure = read(status, body)
       expect(failure).toMatchObject({ class: kind })
@@ -183,16 +183,16 @@ describe('refusals', () => {
     [{ error: { message: 'd' } }, 'd'],
     [{ detail: ['Invalid payload'] }, 'Invalid payload'],
     [{ detail: [{ loc: ['body'], msg: 'field required' }, { msg: 'too long' }] }, 'field required; too long'],
-  ])('C-23: the message of %j is %j', (body, message) => {
+  ])('OTC/C-23: the message of %j is %j', (body, message) => {
     expect(read(400, body)).toMatchObject({ message })
   })
 
-  it('OTC-82, C-30: parameter errors are strings by name', () => {
+  it('OTC-82, OTC/C-30: parameter errors are strings by name', () => {
     const body = { message: 'm', parameter_errors: { a: 'Must be a number', b: ['x', 1] } }
     expect(read(422, body)).toMatchObject({ parameterErrors: { a: 'Must be a number', b: '["x",1]' } })
   })
 
-  it('OTC-85, OTC-115, C-32: reads any status and any JSON without throwing', () => {
+  it('OTC-85, OTC-115, OTC/C-32: reads any status and any JSON without throwing', () => {
     const members = fc.dictionary(
       fc.constantFrom(
         'result',
@@ -230,7 +230,7 @@ describe('isRouteMiss', () => {
     [404, { message: 'No Calculator.Add here' }, false],
     [400, { message: 'bad' }, false],
     [200, {}, false],
-  ])('C-01: %i with %j: %s', (status, body, isMiss) => {
+  ])('OTC/C-01: %i with %j: %s', (status, body, isMiss) => {
     expect(isRouteMiss(status, body, 'Calculator.Add@1.0.0')).toBe(isMiss)
   })
 })

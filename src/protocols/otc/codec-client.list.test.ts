@@ -13,7 +13,7 @@ function readOne(definition: JsonObject) {
 }
 
 describe('readToolList', () => {
-  it('C-07: items win over tools, tools over nothing', () => {
+  it('OTC/C-07: items win over tools, tools over nothing', () => {
     const items = [{ id: 'A.I@1.0.0' }]
     const tools = [{ id: 'A.T@1.0.0' }]
     expect(readToolList({ items, tools })?.map((tool) => tool.id)).toEqual(['A.I@1.0.0'])
@@ -21,15 +21,18 @@ describe('readToolList', () => {
     expect(readToolList({ items: [], tools })).toEqual([])
   })
 
-  it('C-08: a bare array is a list', () => {
+  it('OTC/C-08: a bare array is a list', () => {
     expect(readToolList([{ id: 'add@1.0.0', inputSchema: SCHEMA }])?.[0]?.input).toEqual(SCHEMA)
   })
 
-  it.each([[null], ['tools'], [{}], [{ tools: 'none' }], [{ message: 'no' }]])('is no list: %j', (body) => {
-    expect(readToolList(body)).toBeUndefined()
-  })
+  it.each([[null], ['tools'], [{}], [{ tools: 'none' }], [{ message: 'no' }]])(
+    'is not a list: %j',
+    (body) => {
+      expect(readToolList(body)).toBeUndefined()
+    },
+  )
 
-  it('C-09: parameters without type and properties is the wrapped form', () => {
+  it('OTC/C-09: parameters without type and properties is the wrapped form', () => {
     expect(readOne({ input_schema: { parameters: SCHEMA } })?.input).toEqual(SCHEMA)
     expect(readOne({ input_schema: { parameters: {} } })?.input).toEqual({})
     const plain = { type: 'object', properties: { parameters: { type: 'object' } } }
@@ -40,14 +43,14 @@ describe('readToolList', () => {
     })
   })
 
-  it('C-10, C-13: nothing but a name is needed', () => {
+  it('OTC/C-10, OTC/C-13: nothing but a name is needed', () => {
     expect(readToolList([{ name: 'add' }])).toEqual([
       { id: 'add', name: 'add', description: '', input: {}, output: 'any', requirements: NOTHING },
     ])
     expect(readToolList([{ description: 'nameless' }, 7, null])).toEqual([])
   })
 
-  it('C-11: reads the toolkit form, its version and its input', () => {
+  it('OTC/C-11: reads the toolkit form, its version and its input', () => {
     const tool = readToolList({
       tools: [
         { name: 'Add', toolkit: { name: 'Calculator', version: '1.0.0' }, input: { parameters: SCHEMA } },
@@ -63,17 +66,17 @@ describe('readToolList', () => {
     ['absent is any', {}, 'any'],
     ['older forms are any', { output: { available_modes: ['value'], value: { parameters: SCHEMA } } }, 'any'],
     ['a schema stays', { output_schema: { type: 'number' } }, { type: 'number' }],
-  ])('C-12: %s', (_title, definition, output) => {
+  ])('OTC/C-12: %s', (_title, definition, output) => {
     expect(readOne(definition)?.output).toEqual(output)
   })
 
-  it('C-14: ids are opaque and their version is only a fallback', () => {
+  it('OTC/C-14: ids are opaque and their version is only a fallback', () => {
     expect(readToolList([{ id: 'add@2' }])?.[0]).toMatchObject({ id: 'add@2', version: '2' })
     expect(readToolList([{ id: 'add' }])?.[0]).not.toHaveProperty('version')
     expect(readToolList([{ id: 'a@1.0.0', version: '9.0.0' }])?.[0]?.version).toBe('9.0.0')
   })
 
-  it('OTC-41, C-29: keeps unknown requirement members and passes over entries without id', () => {
+  it('OTC-41, OTC/C-29: keeps unknown requirement members and passes over entries without id', () => {
     const google = { id: 'google', oauth2: { scopes: ['mail'], flow: 'x' }, extra: 1 }
     const tool = readOne({
       requirements: { authorization: [google, {}], secrets: [{ id: 'K' }, { name: 'L' }], user_id: true },
@@ -85,7 +88,7 @@ describe('readToolList', () => {
     })
   })
 
-  it('C-11: required parameters that the RFC names beside the schema are kept', () => {
+  it('OTC/C-11: required parameters that the RFC names beside the schema are kept', () => {
     const parameters = { type: 'object', properties: { a: { type: 'number' } } }
     expect(readOne({ input: { parameters, required: ['a'] } })?.input).toEqual({
       ...parameters,
@@ -95,7 +98,7 @@ describe('readToolList', () => {
     expect(readOne({ input: { parameters: said, required: ['a'] } })?.input).toEqual(said)
   })
 
-  it('T-29: parameters a model must not infer are hidden from it', () => {
+  it('OTC/T-29: parameters a model must not infer are hidden from it', () => {
     const tool = readOne({
       input_schema: {
         parameters: {

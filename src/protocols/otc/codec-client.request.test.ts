@@ -5,7 +5,7 @@ const CALL = { toolId: 'Calculator.Add@1.0.0', callId: 'x', input: { a: 1 } }
 const PATHS: readonly CallPath[] = ['/tools/call', '/call', '/tools/execute', '/execute']
 
 describe('buildCallBody', () => {
-  it('C-02: bare in the header dialect, wrapped elsewhere', () => {
+  it('OTC/C-02: bare in the header dialect, wrapped elsewhere', () => {
     expect(buildCallBody(pinnedWire('oxp-header'), '/tools/call', CALL)).toEqual({
       tool_id: 'Calculator.Add@1.0.0',
       call_id: 'x',
@@ -17,16 +17,16 @@ describe('buildCallBody', () => {
     })
   })
 
-  it('C-16: $schema is left out when the server showed none', () => {
+  it('OTC/C-16: $schema is left out when the server showed none', () => {
     expect(buildCallBody(pinnedWire('uts'), '/tools/call', CALL)).not.toHaveProperty('$schema')
   })
 
-  it('C-04: the execute paths name the id execution_id and are always wrapped', () => {
+  it('OTC/C-04: the execute paths name the id execution_id and are always wrapped', () => {
     const body = buildCallBody(pinnedWire('oxp-header'), '/execute', CALL)
     expect(body).toEqual({ request: { tool_id: 'Calculator.Add@1.0.0', execution_id: 'x', input: { a: 1 } } })
   })
 
-  it('OTC-57, C-05, C-06: only known members, always an id and input', () => {
+  it('OTC-57, OTC/C-05, OTC/C-06: only known members, always an id and input', () => {
     const known = ['call_id', 'context', 'execution_id', 'input', 'tool_id', 'trace_id']
     for (const dialect of CLIENT_DIALECTS) {
       for (const path of PATHS) {
@@ -39,7 +39,7 @@ describe('buildCallBody', () => {
     }
   })
 
-  it('C-26: context holds arrays and nothing empty', () => {
+  it('OTC/C-26: context holds arrays and nothing empty', () => {
     const context = { authorization: [{ id: 'g', token: 't' }], secrets: [], userId: 'u' }
     expect(buildCallBody(pinnedWire('oxp-header'), '/tools/call', { ...CALL, context }).context).toEqual({
       authorization: [{ id: 'g', token: 't' }],

@@ -6,32 +6,32 @@ const LONG = 'https://github.com/OpenToolCalling/Specification/tree/main/spec/ht
 
 describe('detectWire', () => {
   it.each([
-    ['C-08: a bare array is a universal tool server', [], null, 'uts', undefined],
-    ['C-08: a bare array stays uts even with a version header', [], '1.0', 'uts', undefined],
+    ['OTC/C-08: a bare array is a universal tool server', [], null, 'uts', undefined],
+    ['OTC/C-08: a bare array stays uts even with a version header', [], '1.0', 'uts', undefined],
     [
-      'C-02: a version header without $schema is the header dialect',
+      'OTC/C-02: a version header without $schema is the header dialect',
       { items: [] },
       '1.0',
       'oxp-header',
       undefined,
     ],
     [
-      'C-17, OTC-14: $schema wins over the header',
+      'OTC/C-17, OTC-14: $schema wins over the header',
       { $schema: 'urn:oxp:1.0', items: [] },
       '1.0',
       'oxp-1.0',
       'urn:oxp:1.0',
     ],
     [
-      'C-16, OTC-13: an otc id is repeated',
+      'OTC/C-16, OTC-13: an otc id is repeated',
       { $schema: 'otc://1.0', tools: [] },
       null,
       'otc-1.0',
       'otc://1.0',
     ],
-    ['C-16, OTC-12: the long form is repeated', { $schema: LONG, tools: [] }, null, 'otc-1.0', LONG],
-    ['C-16: the ArcadeAI URL is repeated', { $schema: ARCADE, tools: [] }, null, 'rfc-call', ARCADE],
-    ['C-16: no $schema shown, none sent', { tools: [] }, null, 'oxp-1.0', undefined],
+    ['OTC/C-16, OTC-12: the long form is repeated', { $schema: LONG, tools: [] }, null, 'otc-1.0', LONG],
+    ['OTC/C-16: the ArcadeAI URL is repeated', { $schema: ARCADE, tools: [] }, null, 'rfc-call', ARCADE],
+    ['OTC/C-16: no $schema shown, none sent', { tools: [] }, null, 'oxp-1.0', undefined],
   ] as const)('%s', (_title, list, header, dialect, schemaId) => {
     const wire = detectWire(list, header)
     expect(wire.dialect).toBe(dialect)
@@ -41,7 +41,7 @@ describe('detectWire', () => {
 })
 
 describe('pinnedWire', () => {
-  it.each(CLIENT_DIALECTS)('C-01: %s can fall back to every call path', (dialect) => {
+  it.each(CLIENT_DIALECTS)('OTC/C-01: %s can fall back to every call path', (dialect) => {
     expect([...pinnedWire(dialect).paths].sort()).toEqual([
       '/call',
       '/execute',
@@ -50,7 +50,7 @@ describe('pinnedWire', () => {
     ])
   })
 
-  it('C-01: starts at the path of the pinned draft', () => {
+  it('OTC/C-01: starts at the path of the pinned draft', () => {
     expect(pinnedWire('rfc-call').paths[0]).toBe('/call')
     expect(pinnedWire('execute').paths.slice(0, 2)).toEqual(['/tools/execute', '/execute'])
   })
@@ -69,7 +69,7 @@ describe('headers', () => {
     ['oxp-header', 'OXP-API-Key'],
     ['otc-1.0', 'OTC-API-Key'],
     ['rfc-call', 'X-API-Key'],
-  ] as const)('OTC-99, C-25: the key of %s goes into %s', (dialect, header) => {
+  ] as const)('OTC-99, OTC/C-25: the key of %s goes into %s', (dialect, header) => {
     expect(apiKeyHeaderOf(dialect)).toBe(header)
   })
 })

@@ -69,7 +69,7 @@ describe('decodeListRequest', () => {
     [{ body: { $schema: ARCADE_SCHEMA_ID } }, 'arcade', ARCADE_SCHEMA_ID],
     [{ headers: { 'oxp-version': '1.0' } }, 'header', undefined],
     [{ headers: { 'oxp-version': '1.0' }, body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
-  ])('OTC-08, C-07, C-31: %j asks for %s', (asked, shape, schemaId) => {
+  ])('OTC-08, OTC/C-07, OTC/C-31: %j asks for %s', (asked, shape, schemaId) => {
     expect(decode(asked)).toEqual({ shape, schemaId })
   })
 
@@ -82,7 +82,7 @@ describe('decodeListRequest', () => {
     [{ body: [] }, 'request_invalid'],
     [{ body: null }, 'request_invalid'],
     [{ query: 'schema=otc://1.0', body: { $schema: 'urn:oxp:1.0' } }, 'request_invalid'],
-  ])('OTC-16, OTC-18, C-17: %j is refused as %s', (asked, code) => {
+  ])('OTC-16, OTC-18, OTC/C-17: %j is refused as %s', (asked, code) => {
     expect(() => decode(asked)).toThrow(expect.objectContaining({ code }))
   })
 })
@@ -145,7 +145,7 @@ const tool_facts = {
 }
 
 describe('encodeList', () => {
-  it('OTC-06, OTC-31, OTC-33, OTC-41, C-09, C-13: each shape has its own definitions and no other members', () => {
+  it('OTC-06, OTC-31, OTC-33, OTC-41, OTC/C-09, OTC/C-13: each shape has its own definitions and no other members', () => {
     const tool = toolWith({})
     expect(list('header', tool)).toEqual({ items: [six], tool_facts })
     expect(list('items', tool)).toEqual({ $schema: 'otc://1.0', items: [six], tool_facts })
@@ -156,7 +156,7 @@ describe('encodeList', () => {
     expect(list('uts', tool)).toEqual([six])
   })
 
-  it('C-11: the RFC form adds toolkit, input and output', () => {
+  it('OTC/C-11: the RFC form adds toolkit, input and output', () => {
     expect(list('arcade', toolWith({}))).toEqual({
       $schema: 'otc://1.0',
       tools: [
@@ -183,7 +183,7 @@ describe('encodeList', () => {
   })
 
   it.each([[null], [{}], [{ type: 'string' }]])(
-    'OTC-35, C-12: output_schema %j is listed unchanged',
+    'OTC-35, OTC/C-12: output_schema %j is listed unchanged',
     (outputSchema) => {
       for (const [shape, pointer] of [
         ['header', 'items'],

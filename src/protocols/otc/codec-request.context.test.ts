@@ -34,7 +34,7 @@ describe('decodeContext', () => {
     expect(secrets([{ id: 'K', value: 'v' }])).toEqual({ K: 'v' })
   })
 
-  it('C-26: reads the objects of 4 March 2025', () => {
+  it('OTC/C-26: reads the objects of 4 March 2025', () => {
     const lone = decodeContext({ authorization: { token: 't' } })
     expect([lone.loneToken?.reveal(), lone.tokens.size]).toEqual(['t', 0])
     expect(tokens({ id: 'google', token: 't' })).toEqual({ google: 't' })
@@ -68,13 +68,13 @@ describe('decodeContext', () => {
     ['OTC-54: an authorization item without an id', { authorization: [{ token: 't' }] }],
     ['OTC-54: an authorization item that is a text', { authorization: ['t'] }],
     ['OTC-54: authorization that is a text', { authorization: 't' }],
-    ['C-26: an authorization object without a token', { authorization: {} }],
-    ['C-26: an authorization object whose token is a number', { authorization: { token: 5 } }],
+    ['OTC/C-26: an authorization object without a token', { authorization: {} }],
+    ['OTC/C-26: an authorization object whose token is a number', { authorization: { token: 5 } }],
     ['OTC-55: a secret without a value', { secrets: [{ id: 'K' }] }],
     ['OTC-55: a secret whose value is a number', { secrets: [{ id: 'K', value: 5 }] }],
-    ['C-26: a secrets object with a number', { secrets: { K: 5 } }],
+    ['OTC/C-26: a secrets object with a number', { secrets: { K: 5 } }],
     [
-      'T-21: one provider with two tokens',
+      'OTC/T-21: one provider with two tokens',
       {
         authorization: [
           { id: 'g', token: 'a' },
@@ -83,7 +83,7 @@ describe('decodeContext', () => {
       },
     ],
     [
-      'T-21: one secret with two values',
+      'OTC/T-21: one secret with two values',
       {
         secrets: [
           { id: 'K', value: 'a' },
@@ -95,7 +95,7 @@ describe('decodeContext', () => {
     expect(() => decodeContext(context)).toThrow(expect.objectContaining({ code: 'request_invalid' }))
   })
 
-  it('T-21: the same item twice is harmless', () => {
+  it('OTC/T-21: the same item twice is harmless', () => {
     expect(
       tokens([
         { id: 'g', token: 'a' },

@@ -61,30 +61,33 @@ describe('dialect (§3.1)', () => {
     ['/tools/call', { $schema: ARCADE_SCHEMA_ID, ...wrapped }, 'otc-1.0', ARCADE_SCHEMA_ID],
   ]
 
-  it.each(rows)('T-24: %s with %j and null in every optional member is the same', (path, body, dialect) => {
-    const nulls = { call_id: null, trace_id: null, input: null, context: null }
-    const own: Readonly<Record<string, object>> = {
-      proto: { $schema: null, run_id: null, execution_id: null, created_at: null },
-      execute: { execution_id: null },
-      uts: { user_id: null, execution_id: null },
-    }
-    const members = { ...nulls, ...own[dialect] }
-    const sent = JSON.parse(JSON.stringify(body))
-    const nested = {
-      ...members,
-      context: { authorization: null, secrets: null, user_id: null, user_info: null },
-    }
-    for (const given of [members, nested]) {
-      const inside = sent.request === undefined ? {} : { request: { ...given, ...sent.request } }
-      const outside = sent.request === undefined || dialect === 'proto' ? given : {}
-      const withNulls = { $schema: null, ...outside, ...sent, ...inside }
-      expect(decode(withNulls, { path })).toEqual(decode(body, { path }))
-      const strict = dialect !== 'proto'
-      expect(decode(withNulls, { path, strict })).toEqual(decode(body, { path, strict }))
-    }
-  })
+  it.each(rows)(
+    'OTC/T-24: %s with %j and null in every optional member is the same',
+    (path, body, dialect) => {
+      const nulls = { call_id: null, trace_id: null, input: null, context: null }
+      const own: Readonly<Record<string, object>> = {
+        proto: { $schema: null, run_id: null, execution_id: null, created_at: null },
+        execute: { execution_id: null },
+        uts: { user_id: null, execution_id: null },
+      }
+      const members = { ...nulls, ...own[dialect] }
+      const sent = JSON.parse(JSON.stringify(body))
+      const nested = {
+        ...members,
+        context: { authorization: null, secrets: null, user_id: null, user_info: null },
+      }
+      for (const given of [members, nested]) {
+        const inside = sent.request === undefined ? {} : { request: { ...given, ...sent.request } }
+        const outside = sent.request === undefined || dialect === 'proto' ? given : {}
+        const withNulls = { $schema: null, ...outside, ...sent, ...inside }
+        expect(decode(withNulls, { path })).toEqual(decode(body, { path }))
+        const strict = dialect !== 'proto'
+        expect(decode(withNulls, { path, strict })).toEqual(decode(body, { path, strict }))
+      }
+    },
+  )
 
-  it('T-24: a version of null in the March draft, and a lone token with an id of null, are absent', () => {
+  it('OTC/T-24: a version of null in the draft of March 2025, and a lone token with an id of null, are absent', () => {
     const tool = { name: 'Add', toolkit: 'Calculator', version: null }
     expect(decode({ tool }, { path: '/execute' }).call.tool.version).toBe('latest')
     const context = { authorization: { id: null, token: 't' } }
@@ -96,11 +99,11 @@ describe('dialect (§3.1)', () => {
     [{ authorization: [null] }, 'Each item of "context.authorization" must be an object'],
     [{ secrets: 5 }, '"context.secrets" must be an array of { "id", "value" } objects'],
     [{ user_id: 5 }, '"context.user_id" must be a string'],
-  ])('T-24: a wrong type is told as what it is: %j', (context, message) => {
+  ])('OTC/T-24: a wrong type is reported precisely: %j', (context, message) => {
     expect(refusal({ request: { ...ADD, context } }).message).toContain(message)
   })
 
-  it.each(rows)('C-01, C-02: %s with %j is %s', (path, body, dialect, schemaId) => {
+  it.each(rows)('OTC/C-01, OTC/C-02: %s with %j is %s', (path, body, dialect, schemaId) => {
     expect(decode(body, { path })).toMatchObject({
       dialect,
       schemaId,
@@ -122,23 +125,23 @@ describe('dialect (§3.1)', () => {
     ['/execute', { tool: 'Calculator.Add' }],
     ['/execute', { request: ADD, ...ADD }],
     ['/uts/tools/call', {}],
-  ])('OTC-66, C-02: %s with %j is refused', (path, body) => {
+  ])('OTC-66, OTC/C-02: %s with %j is refused', (path, body) => {
     expect(refusal(body, { path })).toMatchObject({ code: 'request_invalid' })
   })
 })
 
 describe('version', () => {
-  it.each(['1.0', '1.0.0'])('OTC-20, OTC-22: the header may say %s', (version) => {
+  it.each(['1.0', '1.0.0'])('OTC-20, OTC-22: the header may be %s', (version) => {
     expect(decode(ADD, { headers: { 'oxp-version': version } })).toMatchObject({ dialect: 'oxp-header' })
   })
 
-  it.each(['7.0', '1', '1.1', '', '1.0, 1.0'])('OTC-18, T-08: header %j is refused', (version) => {
+  it.each(['7.0', '1', '1.1', '', '1.0, 1.0'])('OTC-18, OTC/T-08: header %j is refused', (version) => {
     expect(refusal(ADD, { headers: { 'oxp-version': version } })).toMatchObject({
       code: 'version_unsupported',
     })
   })
 
-  it('C-17: header and $schema that disagree are refused', () => {
+  it('OTC/C-17: header and $schema that disagree are refused', () => {
     const body = { $schema: 'urn:oxp:1.0', request: ADD }
     expect(decode(body, { headers: { 'oxp-version': '1.0' } }).dialect).toBe('oxp-1.0')
     expect(refusal(body, { headers: { 'oxp-version': '2.0' } })).toMatchObject({
@@ -147,7 +150,7 @@ describe('version', () => {
   })
 
   it.each(['urn:oxp:2.0', 'urn:oxp:1.1', 'otc://1.1', `${ARCADE_SCHEMA_ID}?x`, 'https://example.com/1.0'])(
-    'OTC-18, OTC-69, T-08: $schema %s is unsupported and the supported ids are named',
+    'OTC-18, OTC-69, OTC/T-08: $schema %s is unsupported and the supported ids are named',
     (schema) => {
       expect(refusal({ $schema: schema, request: ADD })).toMatchObject({
         code: 'version_unsupported',
@@ -160,7 +163,7 @@ describe('version', () => {
     expect(refusal({ $schema: schema, request: ADD })).toMatchObject({ code: 'request_invalid' })
   })
 
-  it('T-12: the version is judged before the envelope', () => {
+  it('OTC/T-12: the version is checked before the envelope', () => {
     expect(refusal({ $schema: 'urn:oxp:9.0' })).toMatchObject({ code: 'version_unsupported' })
   })
 })
@@ -175,13 +178,13 @@ describe('tool', () => {
   })
 
   it.each(['Calculator.Add@latest', 'Calculator.Add@1.1', 'Calculator.Add@1.0.0-beta', '', 'A.B@v1'])(
-    'OTC-43, OTC-70, T-09, C-15: %j is no tool id',
+    'OTC-43, OTC-70, OTC/T-09, OTC/C-15: %j is no tool id',
     (toolId) => {
       expect(refusal({ request: { tool_id: toolId } })).toMatchObject({ code: 'request_invalid' })
     },
   )
 
-  it.each<CallPath>(['/execute', '/tools/execute'])('C-15: %s knows @latest', (path) => {
+  it.each<CallPath>(['/execute', '/tools/execute'])('OTC/C-15: %s accepts @latest', (path) => {
     const latest = { base: 'Calculator.Add', version: 'latest' }
     expect(decode({ request: { tool_id: 'Calculator.Add@latest' } }, { path }).call.tool).toEqual(latest)
     const tool = { name: 'Add', toolkit: 'Calculator', version: 'latest' }
@@ -196,7 +199,7 @@ describe('tool', () => {
     expect(refusal({ request })).toMatchObject({ code: 'request_invalid' })
   })
 
-  it('does not quote an endless tool id', () => {
+  it('shortens a long tool id in its message', () => {
     expect(refusal({ request: { tool_id: 'x'.repeat(10_000) } }).message.length).toBeLessThan(250)
   })
 
@@ -211,7 +214,7 @@ describe('tool', () => {
 })
 
 describe('members', () => {
-  it('OTC-47, C-05: input and inputs are one member', () => {
+  it('OTC-47, OTC/C-05: input and inputs are one member', () => {
     const input = (request: object) => decode({ request: { ...ADD, ...request } }).call.input
     expect(input({ input: { a: 1 } })).toEqual({ a: 1 })
     expect(input({ inputs: { a: 1 } })).toEqual({ a: 1 })
@@ -222,11 +225,11 @@ describe('members', () => {
     })
   })
 
-  it.each([[1, 2], 'text', 5, false])('T-13: input %j is passed on for the tool to judge', (input) => {
+  it.each([[1, 2], 'text', 5, false])('OTC/T-13: input %j is left to the validation of the tool', (input) => {
     expect(decode({ request: { ...ADD, input } }).call.input).toEqual(input)
   })
 
-  it('C-04: call_id and execution_id are one id', () => {
+  it('OTC/C-04: call_id and execution_id are one id', () => {
     const key = (request: object, path: CallPath) =>
       decode({ request: { ...ADD, ...request } }, { path }).call.key
     expect(key({ call_id: 'c' }, '/tools/call')).toBe('c')
@@ -248,7 +251,7 @@ describe('members', () => {
   })
 
   it.each([5, '', 'x'.repeat(257), 'a\u0000b', 'a\nb', '\ud800'])(
-    'OTC-44, T-24, rule 4: call_id %j is refused',
+    'OTC-44, OTC/T-24, rule 4: call_id %j is refused',
     (callId) => {
       expect(refusal({ request: { ...ADD, call_id: callId } })).toMatchObject({ code: 'request_invalid' })
     },
@@ -268,7 +271,7 @@ describe('members', () => {
     }
   })
 
-  it('C-26: uts puts user_id beside tool_id', () => {
+  it('OTC/C-26: uts puts user_id beside tool_id', () => {
     const user = (request: object, path: CallPath): DecodedCall['call']['userId'] =>
       decode({ request: { ...ADD, ...request } }, { path }).call.userId
     expect(user({ user_id: 'u' }, '/uts/tools/call')).toBe('u')
@@ -278,7 +281,7 @@ describe('members', () => {
     expect(refusal(two, { path: '/uts/tools/call' })).toMatchObject({ code: 'request_invalid' })
   })
 
-  it('OTC-115, T-23, C-32: unknown members are ignored, or refused in strict mode', () => {
+  it('OTC-115, OTC/T-23, OTC/C-32: unknown members are ignored, or refused in strict mode', () => {
     const inside = { request: { ...ADD, colour: 'red' } }
     const beside = { request: ADD, colour: 'red' }
     for (const body of [inside, beside]) {
@@ -287,7 +290,7 @@ describe('members', () => {
     }
   })
 
-  it('T-23: strict mode takes every member a dialect publishes', () => {
+  it('OTC/T-23: strict mode accepts every member that a dialect publishes', () => {
     const whole = { ...ADD, call_id: 'c', trace_id: 't', input: {}, context: { user_info: {} } }
     const proto = {
       tool: { name: 'A', toolkit: 'B' },

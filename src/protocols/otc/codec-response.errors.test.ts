@@ -31,7 +31,7 @@ describe('OTC_ANSWERS', () => {
 
 describe('refusalReply', () => {
   it.each(['rate_limited', 'budget_exceeded', 'overloaded', 'not_ready'] as const)(
-    'C-24, OTC-68: %s says when to try again',
+    'OTC/C-24, OTC-68: %s says when to try again',
     (code) => {
       const reply = refusalReply(FORM, fault(code, 'm', { retryAfterMs: 2_100 }), SHOWN)
       expect(reply).toMatchObject({ status: 400, headers: { 'retry-after': '3', 'x-should-retry': 'true' } })
@@ -39,19 +39,19 @@ describe('refusalReply', () => {
     },
   )
 
-  it('C-24: what waiting cannot mend says nothing about it', () => {
+  it('OTC/C-24: an error that waiting cannot resolve has no waiting time', () => {
     const { headers } = refusalReply(FORM, fault('tool_not_found', 'm', { retryAfterMs: 5 }), SHOWN)
     expect(headers).not.toHaveProperty('retry-after')
     expect(headers).not.toHaveProperty('x-should-retry')
   })
 
-  it('OTC-72, OTC-102, OTC-108, C-21: bad credentials are 401 with a challenge and the usual body', () => {
+  it('OTC-72, OTC-102, OTC-108, OTC/C-21: bad credentials are 401 with a challenge and the usual body', () => {
     const reply = refusalReply(FORM, fault('unauthenticated', 'm'), { ...SHOWN, suggested: 401 })
     expect(reply).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer' } })
     expect(reply.body).toBe('{"$schema":"urn:oxp:1.0","message":"m"}')
   })
 
-  it('T-26: statuses of HTTP itself are kept, others follow the table', () => {
+  it('OTC/T-26: statuses of HTTP itself are kept, others follow the table', () => {
     const status = (suggested: number) =>
       refusalReply(FORM, fault('request_invalid', 'm'), { ...SHOWN, suggested }).status
     expect([404, 405, 413, 415, 429, 500, 503].map(status)).toEqual([404, 405, 413, 400, 400, 400, 400])

@@ -6,7 +6,7 @@ import type { Outcome } from '#kernel/call/call'
 import { encodePlainResult, encodeResult } from './codec-response.ts'
 import type { Dialect } from './wire.ts'
 
-/** How each dialect says that there is no output: `null`, or nothing at all (C-19). */
+/** How each dialect represents an absent output: `null`, or nothing at all (OTC/C-19). */
 const NO_OUTPUT = {
   proto: 'null',
   execute: 'absent',
@@ -96,7 +96,7 @@ describe('value and error', () => {
     )
   })
 
-  it('OTC-92: exclude each other where a call is shown by itself', () => {
+  it('OTC-92: exclude each other in the view of a single call', () => {
     fc.assert(
       fc.property(fc.oneof(successes, failures), (outcome) => {
         const result = bodyOf(encodePlainResult('c', outcome, { hideDeveloperMessages: false }))

@@ -66,7 +66,7 @@ describe('200 bodies (§3.1)', () => {
         output: { value: 3 },
       },
     ],
-  ])('OTC-87…89, C-03, C-04: %s with a value', (dialect, body) => {
+  ])('OTC-87…89, OTC/C-03, OTC/C-04: %s with a value', (dialect, body) => {
     expect(encode(dialect, three)).toEqual(body)
   })
 
@@ -94,7 +94,7 @@ describe('200 bodies (§3.1)', () => {
         response: { execution_id: 'c', duration: 0, success: true },
       },
     ],
-  ])('OTC-91, C-19: %s without output', (dialect, body) => {
+  ])('OTC-91, OTC/C-19: %s without output', (dialect, body) => {
     expect(encode(dialect, nothing)).toEqual(body)
   })
 
@@ -138,7 +138,7 @@ describe('200 bodies (§3.1)', () => {
     expect(text).toContain('"value":{"b":1.0,"a":"\\u00e9"}')
   })
 
-  it('T-24: echoes any call id as it is', () => {
+  it('OTC/T-24: echoes any call id as it is', () => {
     const callId = 'ü"\\ 😀'
     expect(encode('oxp-header', { ...three, callId })).toMatchObject({ call_id: callId })
   })
@@ -154,7 +154,7 @@ describe('tool errors', () => {
     retryAfterMs: 499.2,
   }
 
-  it('OTC-84, C-30: carries what the tool set, the wait as a whole number', () => {
+  it('OTC-84, OTC/C-30: carries what the tool set, the wait as a whole number', () => {
     expect(JSON.parse(encodeToolError(full, SHOWN))).toEqual({
       message: 'Doorbell ID not found',
       developer_message: 'no doorbell1',
@@ -164,7 +164,7 @@ describe('tool errors', () => {
     })
   })
 
-  it('OTC-67, T-20: developer_message can be kept off the wire', () => {
+  it('OTC-67, OTC/T-20: developer_message can be kept off the wire', () => {
     expect(encodeToolError(full, { hideDeveloperMessages: true })).not.toContain('doorbell1')
   })
 
@@ -177,7 +177,7 @@ describe('tool errors', () => {
 describe('refusals', () => {
   const form = { schemaId: S, callId: 'c' }
 
-  it('OTC-17, OTC-65, OTC-85, C-18: $schema and message, without $schema in the header dialect', () => {
+  it('OTC-17, OTC-65, OTC-85, OTC/C-18: $schema and message, without $schema in the header dialect', () => {
     const refused = { code: 'tool_not_found', message: 'm', canRetry: false } as const
     expect(JSON.parse(encodeRefusal(form, refused, SHOWN))).toEqual({ $schema: S, message: 'm' })
     expect(JSON.parse(encodeRefusal({ ...form, schemaId: undefined }, refused, SHOWN))).toEqual({
@@ -203,13 +203,13 @@ describe('refusals', () => {
     expect(text).toContain('"parameter_errors":{"a":"/0: first; /1: second","__proto__":"third"}')
   })
 
-  it('T-13: no parameter_errors when the input as a whole is wrong', () => {
+  it('OTC/T-13: no parameter_errors when the input as a whole is wrong', () => {
     const details = { issues: [{ pointer: '', message: 'must be an object' }] }
     const refused = { code: 'input_invalid', message: 'm', canRetry: false, details } as const
     expect(encodeRefusal(form, refused, SHOWN)).not.toContain('parameter_errors')
   })
 
-  it('OTC-75, OTC-76, OTC-79, C-28: missing requirements in wire spelling, challenges closed', () => {
+  it('OTC-75, OTC-76, OTC-79, OTC/C-28: missing requirements in wire spelling, challenges closed', () => {
     const challenge = {
       id: 'ch',
       url: 'https://a/ch',

@@ -16,7 +16,7 @@ describe('schemaFamily', () => {
     [`${OTC}/tree/main/spec/http/1.0/openapi.json`, 'otc'],
     [`${OXP}/tree/main/specification/http/1.0/openapi.json`, 'oxp'],
     [`${OXP}/raw/main/spec/http/1.0/openapi.json`, 'oxp'],
-  ])('OTC-12, OTC-13, OTC-14, C-16: %s is of the family %s', (schemaId, family) => {
+  ])('OTC-12, OTC-13, OTC-14, OTC/C-16: %s is of the family %s', (schemaId, family) => {
     expect(schemaFamily(schemaId)).toBe(family)
   })
 
@@ -34,7 +34,7 @@ describe('schemaFamily', () => {
 })
 
 describe('isSupportedVersion', () => {
-  it('OTC-22: takes the sample and the semantic version', () => {
+  it('OTC-22: accepts the sample and the semantic version', () => {
     expect(['1.0', '1.0.0'].every(isSupportedVersion)).toBe(true)
     expect(['1', '1.0.1', 'v1.0', ' 1.0', '01.0'].some(isSupportedVersion)).toBe(false)
   })
@@ -57,7 +57,7 @@ describe('callIdToHeader', () => {
     )
   })
 
-  it('never lets an id end the header line, whatever it holds', () => {
+  it('never lets an id end the header line', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (callId) => !/[\r\n\0]/.test(callIdToHeader(callId))),
     )

@@ -58,7 +58,7 @@ async function offer(
   const [first] = command.argv
   const program = typeof first === 'string' ? await findProgram(first, host) : undefined
   if (program === undefined)
-    return `${name} is left out: the program ${String(first)} is not found, or is no program.`
+    return `${name} is left out: the program ${String(first)} is not found, or is not a program.`
   const isCapped = command.cpuSeconds !== undefined || command.memoryMb !== undefined
   if (isCapped && confinement.prlimit === undefined) {
     return `${name} is left out: cpuSeconds and memoryMb need the program prlimit, which is not found.`

@@ -20,7 +20,7 @@ export function createCommandSource(
   const closing = new AbortController()
   const running = new Set<Promise<unknown>>()
   let confinement: Promise<Confinement> | undefined
-  let health: SourceHealth = { state: 'starting', reason: 'It has not looked at this machine yet.' }
+  let health: SourceHealth = { state: 'starting', reason: 'Its commands have not been checked yet.' }
   const findBounds = async (isFresh: boolean): Promise<Confinement> => {
     if (isFresh) confinement = undefined
     confinement ??= findConfinement(path)
@@ -39,10 +39,14 @@ export function createCommandSource(
     },
     async invoke(invocation) {
       if (running.size >= options.maxProcesses) {
-        throw fault('upstream_failed', `${running.size} commands run already; try again in a moment.`, {
-          canRetry: true,
-          retryAfterMs: 1_000,
-        })
+        throw fault(
+          'upstream_failed',
+          `${running.size} commands are already running; try again in a moment.`,
+          {
+            canRetry: true,
+            retryAfterMs: 1_000,
+          },
+        )
       }
       const run = findBounds(false).then((found) =>
         invokeCommand(invocation, {

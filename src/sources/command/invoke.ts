@@ -21,7 +21,7 @@ import type { CommandOptions } from './options.ts'
  * Runs one command: environment, sandbox, limits, and its output as a value. Invariant: a command runs at most once.
  */
 
-interface CommandWorld {
+interface CommandEnvironment {
   readonly confinement: Confinement
   /** Variables of this process that a command may get. */
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -37,7 +37,7 @@ const HARMLESS_VARIABLES = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
 /** Runs the accepted command once (rule 32). */
 export async function invokeCommand(
   { nativeName, binding: accepted, input, context }: Invocation,
-  world: CommandWorld,
+  world: CommandEnvironment,
 ): Promise<JsonValue | undefined> {
   const binding = readBinding(BINDING, `the command ${nativeName}`, accepted)
   const problem = binding.isolation === 'required' ? isolationProblem(binding, world.confinement) : undefined
@@ -91,7 +91,7 @@ function stdinOf({ stdin }: CommandBinding, input: Invocation['input']): string 
 function variablesOf(
   nativeName: string,
   binding: CommandBinding,
-  { context, world }: { readonly context: Invocation['context']; readonly world: CommandWorld },
+  { context, world }: { readonly context: Invocation['context']; readonly world: CommandEnvironment },
 ): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const name of [...HARMLESS_VARIABLES, ...binding.inheritEnv]) {
@@ -227,7 +227,7 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
   if (output === 'none') return undefined
   const text = textIn(stdout)
   if (text === undefined)
-    throw fault('output_invalid', `The command ${name} wrote something that is no UTF-8 text.`)
+    throw fault('output_invalid', `The command ${name} wrote output that is not UTF-8 text.`)
   // The last line end is not part of the value.
   if (output === 'text') return text.replace(/\r?\n$/, '')
   const problem = tooMuchJson(stdout)
@@ -237,7 +237,7 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
     const value: JsonValue = JSON.parse(text)
     return value
   } catch {
-    throw fault('output_invalid', `The command ${name} wrote something that is no JSON.`, {
+    throw fault('output_invalid', `The command ${name} wrote output that is not JSON.`, {
       developerMessage: `${stdout.length} bytes on standard output are not one JSON value.`,
     })
   }

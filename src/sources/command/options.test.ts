@@ -11,13 +11,13 @@ function problemsOf(options: object): string {
 }
 
 describe('the options of commands', () => {
-  it('fills in what is not said', () => {
+  it('fills in defaults', () => {
     const parsed = COMMAND_OPTIONS.parse({ type: 'command', commands: { now: COMMAND } })
     expect(parsed).toMatchObject({ vendor: 'local', isolation: 'auto', hide: ['.collet'] })
     expect(parsed.commands.now).toMatchObject({ okExitCodes: [0], timeoutMs: 60_000, network: false })
   })
 
-  it('keeps values of variables from being printed', () => {
+  it('never prints values of variables', () => {
     const commands = { now: { ...COMMAND, env: { TOKEN: 'canary-value' } } }
     const parsed = COMMAND_OPTIONS.parse({ type: 'command', commands })
     expect(JSON.stringify(parsed)).not.toContain('canary')
@@ -31,20 +31,20 @@ describe('the options of commands', () => {
       'policy.safetyTier: commands are of tier exec',
     ],
     ['rule 7: a deterministic command', { tools: { now: { replay: 'deterministic' } } }, 'tools.now.replay'],
-    ['OWP-86: a vendor that is no label', { vendor: 'Acme Inc' }, 'vendor: expected lower-case'],
-    ['OWP-86: a name that is no label', { commands: { 'Disk Usage': COMMAND } }, 'Disk Usage'],
+    ['OWP-86: a vendor that is not a label', { vendor: 'Acme Inc' }, 'vendor: expected lower-case'],
+    ['OWP-86: a name that is not a label', { commands: { 'Disk Usage': COMMAND } }, 'Disk Usage'],
     [
       'a text instead of an argv',
       { commands: { now: { ...COMMAND, argv: 'date -u' } } },
       'commands.now.argv',
     ],
     [
-      'a parameter nobody declared',
+      'an undeclared parameter',
       { commands: { now: { ...COMMAND, argv: ['date', '{zone}'] } } },
-      '{zone} is no parameter',
+      '{zone} is not a parameter',
     ],
     [
-      'a parameter used nowhere',
+      'an unused parameter',
       { commands: { now: { ...COMMAND, input: { type: 'object', properties: { zone: {} } } } } },
       'commands.now.input.properties.zone: is used nowhere',
     ],

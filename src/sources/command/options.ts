@@ -45,7 +45,7 @@ const COMMAND = z
     outputSchema: SCHEMA.optional(),
     /** Exit codes that mean success. */
     okExitCodes: z.array(EXIT_CODE).min(1).default([0]),
-    /** Exit codes by which the command says that nothing took effect, so that the same call may run again. */
+    /** Exit codes by which the command reports that nothing took effect, so that the same call may run again. */
     retryExitCodes: z.array(EXIT_CODE).default([]),
     /** Variables with their values. */
     env: z
@@ -109,7 +109,7 @@ function parameterProblems({ argv, input, stdin }: Used) {
   return [
     ...unknown.map((name) => ({
       path: ['argv'],
-      message: `{${name}} is no parameter: add it to input.properties, or write {{${name}}} for the text itself.`,
+      message: `{${name}} is not a parameter: add it to input.properties, or write {{${name}}} for the text itself.`,
     })),
     ...idle.map((name) => ({
       path: ['input', 'properties', name],
@@ -119,7 +119,7 @@ function parameterProblems({ argv, input, stdin }: Used) {
 }
 
 const TIER = 'commands are of tier exec, always; leave safetyTier out.'
-const REPLAY = 'a command may change something, so it is not deterministic; say idempotent if it is.'
+const REPLAY = 'a command may change something, so it is not deterministic; write idempotent if it is.'
 
 /** Commands of this machine as tools: a fixed table, no shell (OWP-86, OWP-87). */
 export const COMMAND_OPTIONS = z

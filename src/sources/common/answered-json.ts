@@ -10,7 +10,7 @@ import {
 import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
 /**
- * Parses answers and tool lists of other servers. Invariant: a long list is parsed in pieces, so that calls go on.
+ * Parses answers and tool lists of other servers. Invariant: a long list is parsed in parts, so that calls continue.
  */
 
 /** Allowance for the envelope around a value. */
@@ -32,7 +32,7 @@ export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefi
 }
 
 const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, maxValues: 1_000_000 }
-const LOOKED_AT_ONCE = 262_144
+const SCANNED_BYTES = 262_144
 /** Bound for the parts of a list: tools, or their members. */
 const MAX_PARTS = 100_000
 /** Bound for one tool, which is parsed in one step. */
@@ -40,14 +40,14 @@ const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, maxValues: 5_000
 const MAX_PART_SIZE = 1_048_576
 
 /**
- * A list of tools, however long: the outermost value and what lies in it are taken apart here, and each part is parsed
- * alone, with pauses in which others go on. `undefined` for what is no JSON.
+ * Parses a list of tools of any length: the outermost value and its members are split here, and each part is parsed
+ * by itself, with pauses for other work. `undefined` for a text that is not JSON.
  */
 export async function readList(text: string): Promise<JsonValue | undefined> {
   try {
     // Decoding the text was a long step.
     await new EventLoopYielder().yieldNow()
-    await inPieces(lookAt(Buffer.from(text)))
+    await inPieces(scanBytes(Buffer.from(text)))
     const value = await inPieces(new ListReader(text).read())
     await new EventLoopYielder().yieldNow()
     return value
@@ -57,10 +57,10 @@ export async function readList(text: string): Promise<JsonValue | undefined> {
   }
 }
 
-function* lookAt(bytes: Buffer): Generator<undefined, void> {
+function* scanBytes(bytes: Buffer): Generator<undefined, void> {
   const scan = new JsonScan(LIST_BOUNDS)
-  for (let at = 0; at < bytes.length; at += LOOKED_AT_ONCE) {
-    scan.take(bytes.subarray(at, at + LOOKED_AT_ONCE))
+  for (let at = 0; at < bytes.length; at += SCANNED_BYTES) {
+    scan.take(bytes.subarray(at, at + SCANNED_BYTES))
     if (scan.problem !== undefined) throw new TooMuchJson(scan.problem)
     yield
   }
@@ -145,7 +145,7 @@ class ListReader {
     do {
       const character = this.#text[this.#at]
       if (character === '"') this.#passText()
-      else if (character === undefined) throw new SyntaxError('it breaks off')
+      else if (character === undefined) throw new SyntaxError('it ends too early')
       else {
         if (character === '[' || character === '{') depth += 1
         else depth -= 1

@@ -6,16 +6,16 @@ describe('a command line with parameters', () => {
   it.each<[string, readonly ArgvPart[], Parameters<typeof expandArgv>[1], readonly string[]]>([
     ['a whole element', ['cat', '{file}'], { file: 'a b;c' }, ['cat', 'a b;c']],
     ['a prefix', ['x', '--name={name}'], { name: '-rf /' }, ['x', '--name=-rf /']],
-    ['a number and a truth', ['x', '{n}', '{b}'], { n: 1.5, b: false }, ['x', '1.5', 'false']],
+    ['a number and a boolean', ['x', '{n}', '{b}'], { n: 1.5, b: false }, ['x', '1.5', 'false']],
     ['a list as several elements', ['x', '{files}'], { files: ['a', 'b'] }, ['x', 'a', 'b']],
     ['a prefix for each of a list', ['x', '--tag={t}'], { t: ['a', 'b'] }, ['x', '--tag=a', '--tag=b']],
     ['a group for each of a list', ['x', ['-e', '{t}']], { t: ['a', 'b'] }, ['x', '-e', 'a', '-e', 'b']],
     ['nothing for an absent parameter', ['x', '--n={n}', ['-m', '{m}'], '{o}'], { n: null }, ['x']],
     ['a flag that is true', ['x', { flag: '-v', when: 'v' }], { v: true }, ['x', '-v']],
-    ['a flag that is not', ['x', { flag: '-v', when: 'v' }], { v: 'true' }, ['x']],
+    ['a flag that is not true', ['x', { flag: '-v', when: 'v' }], { v: 'true' }, ['x']],
     ['an object as JSON', ['x', '{o}'], { o: { a: [1] } }, ['x', '{"a":[1]}']],
     [
-      'braces of others',
+      'braces that are not placeholders',
       ['awk', '{print $1}', '{}', '{{name}}'],
       { name: 1 },
       ['awk', '{print $1}', '{}', '{name}'],
@@ -31,17 +31,17 @@ describe('a command line with parameters', () => {
     ['a flag as its program', [{ flag: '-v', when: 'v' }]],
     ['two parameters in one element', ['x', '{a}{b}']],
     ['text behind a parameter', ['x', '{a}.txt']],
-    ['an option whose name goes on in the value', ['x', '--out{a}']],
+    ['an option whose name continues in the value', ['x', '--out{a}']],
     ['a short option glued to its value', ['x', '-o{a}']],
     ['a dash in front of a value', ['x', '-{a}']],
     ['a group without a parameter', ['x', ['-a', '-b']]],
-    ['a group with two', ['x', ['{a}', '{b}']]],
+    ['a group with two parameters', ['x', ['{a}', '{b}']]],
     ['a NUL', ['x', 'a\0b']],
   ])('refuses %s', (_title, argv) => {
     expect(problemsOfArgv(argv)).not.toEqual([])
   })
 
-  it('OWP-87: whatever a value is, it stays one argument and never becomes an option', () => {
+  it('OWP-87: every value stays one argument and never becomes an option', () => {
     const argv: readonly ArgvPart[] = ['x', '{a}', '--k={a}', ['-n', '{a}'], '--', '{b}']
     fc.assert(
       fc.property(fc.string(), fc.string(), (a, b) => {
@@ -52,11 +52,11 @@ describe('a command line with parameters', () => {
     )
   })
 
-  it('knows which parameters could become options', () => {
+  it('finds the parameters that could become options', () => {
     expect([...exposedParameters(['x', '{a}', '--b={b}', ['-c', '{c}'], '--', '{d}'])]).toEqual(['a', 'c'])
   })
 
-  it('takes members of its own input alone', () => {
+  it('ignores inherited members of the input', () => {
     expect(expandArgv(['x', '{constructor}'], {})).toEqual(['x'])
   })
 })

@@ -7,7 +7,7 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
  */
 
 /**
- * One element of a command line: text, with at most one `{parameter}` at its end; several elements that are there only
+ * One element of a command line: text, with at most one `{parameter}` at its end; several elements that are present only
  * together with their parameter; or a flag for a parameter that is true.
  */
 export const ARGV_PART = z.union([
@@ -20,7 +20,7 @@ export type ArgvPart = z.output<typeof ARGV_PART>
 const NAME = '[A-Za-z_][A-Za-z0-9_-]*'
 const ESCAPED = new RegExp(`\\{\\{(${NAME})\\}\\}`, 'g')
 const PLACEHOLDER = new RegExp(`\\{(${NAME})\\}`, 'g')
-/** Cannot occur in an argument, so it stands for an escaped brace. */
+/** Cannot occur in an argument, so it marks an escaped brace. */
 const MARK = '\0'
 
 type Element =
@@ -29,7 +29,7 @@ type Element =
   | { readonly kind: 'wrong'; readonly problem: string }
 
 function readElement(text: string): Element {
-  if (text.includes(MARK)) return { kind: 'wrong', problem: 'an argument cannot hold a NUL character.' }
+  if (text.includes(MARK)) return { kind: 'wrong', problem: 'an argument cannot contain a NUL character.' }
   const masked = text.replace(ESCAPED, `${MARK}$1${MARK}`)
   const found = [...masked.matchAll(PLACEHOLDER)]
   const [first] = found
@@ -134,7 +134,7 @@ function expandPart(part: ArgvPart, input: JsonObject, exposed: ReadonlySet<stri
 }
 
 function checked(name: string, text: string, exposed: ReadonlySet<string>): string {
-  if (text.includes('\0')) throw new BadArgument(name, `${name} must not hold a NUL character.`)
+  if (text.includes('\0')) throw new BadArgument(name, `${name} must not contain a NUL character.`)
   if (text.startsWith('-') && exposed.has(name)) {
     throw new BadArgument(name, `${name} must not begin with "-": the command would take it for an option.`)
   }

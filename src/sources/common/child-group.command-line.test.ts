@@ -6,7 +6,7 @@ const SCRIPT = 'C:\\Program Files\\nodejs\\node_modules\\npm\\bin\\npx-cli.js'
 const windows = { platform: 'win32', execPath: NODE }
 const hasNpm = (file: string): boolean => file === SCRIPT
 
-it('on Windows npx is started as the script for Node that it is, and no shell reads its arguments', () => {
+it('on Windows npx is started as a script of Node, and no shell interprets its arguments', () => {
   for (const name of ['npx', 'npx.cmd', 'NPX', 'C:\\Program Files\\nodejs\\npx.cmd'])
     expect(commandLine([name, '-y', 'a & b'], windows, hasNpm)).toEqual([NODE, SCRIPT, '-y', 'a & b'])
   expect(commandLine(['npx', '-y'], windows, () => false)).toEqual(['npx', '-y'])
@@ -14,7 +14,7 @@ it('on Windows npx is started as the script for Node that it is, and no shell re
   expect(commandLine(['uvx', 'npx'], windows, hasNpm)).toEqual(['uvx', 'npx'])
 })
 
-it('elsewhere every program is itself', () => {
+it('on other systems every program is started directly', () => {
   expect(commandLine(['npx', '-y'], { platform: 'linux', execPath: '/node' }, () => true)).toEqual([
     'npx',
     '-y',

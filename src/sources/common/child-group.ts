@@ -105,7 +105,7 @@ function watchOver(pid: number): (() => void) | undefined {
     stdio: ['pipe', 'ignore', 'ignore'],
     cwd: '/',
     env: {},
-    // Ctrl-C on our terminal must not reach it.
+    // Ctrl-C on our terminal must not end the shell.
     detached: true,
   })
   watch.on('error', () => undefined)

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { findingsOf } from '../../../test/samples/definitions.ts'
 import { COMMON_OPTIONS, remotePolicyOf, shownAddress } from './options.ts'
 
-describe('an address that is shown', () => {
-  it('has no values of its query, and still is another one for another value', () => {
+describe('a shown address', () => {
+  it('hides the values of its query, and still differs for different values', () => {
     const shown = shownAddress('https://a.example/mcp?api_key=top-secret&empty=&api_key=two')
     expect(shown).toMatch(
       /^https:\/\/a\.example\/mcp\?api_key=sha256-[0-9a-f]{8}&empty=&api_key=sha256-[0-9a-f]{8}$/,
@@ -38,7 +38,7 @@ describe('the policy that an operator writes', () => {
     expect(options.safeParse({ policy }).success).toBe(findingsOf({ policy }).length === 0)
   })
 
-  it('may say that a tool runs commands, which then asks for approval, but not where its traffic goes', () => {
+  it('may declare that a tool runs commands, which then needs approval, but not where its traffic goes', () => {
     expect(options.safeParse({ policy: { safetyTier: 'exec' } }).success).toBe(true)
     const exec = { policy: undefined, tools: { run: { safetyTier: 'exec' } } } as const
     expect(remotePolicyOf('run', exec)).toMatchObject({ approval: 'always', egress: 'host-owned' })

@@ -76,7 +76,7 @@ export const HOST_LABEL = z.string().regex(/^[a-z][a-z0-9-]{0,63}$/, {
   error: 'expected lower-case letters, digits and "-", beginning with a letter, for example "disk-usage".',
 })
 
-/** A tool's policy, with every field of the one table. */
+/** A tool's policy, with every field of `POLICY_FIELDS`. */
 export const POLICY_SHAPE = {
   safetyTier: z.enum(POLICY_FIELDS.safetyTier.choices),
   replay: z.enum(POLICY_FIELDS.replay.choices),
@@ -187,7 +187,7 @@ function given(policy: z.output<typeof OPERATOR_POLICY> | undefined): PolicyDefi
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
 }
 
-/** An accepted binding, as it comes back from the store; `what` names its tool. */
+/** Parses an accepted binding from the store; `what` names its tool. */
 export function readBinding<Binding>(schema: z.ZodType<Binding>, what: string, binding: JsonObject): Binding {
   const parsed = schema.safeParse(binding)
   if (parsed.success) return parsed.data

@@ -4,7 +4,7 @@ import { delimiter, isAbsolute, relative, resolve } from 'node:path'
 import { ChildGroup } from './child-group.ts'
 
 /**
- * Running one program to its end, and finding the means to confine it (bubblewrap, prlimit). Commands and packs use it.
+ * Runs one program to its end, and finds the means to confine it (bubblewrap, prlimit). Commands and packs use it.
  * Invariant: `runProcess` settles only when the program and everything it started are gone.
  */
 
@@ -29,7 +29,7 @@ export async function findConfinement(path: string): Promise<Confinement> {
   return {
     bwrap: works ? bwrap : undefined,
     prlimit,
-    unavailableReason: works ? '' : 'bubblewrap (bwrap) cannot make namespaces here',
+    unavailableReason: works ? '' : 'bubblewrap (bwrap) cannot create namespaces here',
   }
 }
 
@@ -113,7 +113,7 @@ export interface ProcessEnd {
   readonly exitCode: number | null
   readonly killedBy: NodeJS.Signals | null
   readonly stdout: Buffer
-  /** The end of it. */
+  /** The last bytes of standard error. */
   readonly stderr: Buffer
   /** The program was ended because it wrote more than `maxOutputBytes`. */
   readonly isTooLong: boolean

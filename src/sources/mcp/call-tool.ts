@@ -34,7 +34,7 @@ type CallSetting = Omit<DiscoverSetting, 'services' | 'stopped'>
 /** Rounds of questions in one call, and questions in one round. */
 const MAX_ROUNDS = 10
 const MAX_QUESTIONS = 20
-/** Rounds in which the server only asks to be asked again. */
+/** Rounds in which the server only asks for another request. */
 const MAX_WAITS = 500
 const FIRST_WAIT_MS = 250
 const MAX_WAIT_MS = 5000
@@ -208,7 +208,7 @@ async function answerAll(
     if (!isWireObject(question) || method !== 'elicitation/create')
       throw fault(
         'upstream_failed',
-        'The MCP server behind the tool asks for something that callers are not asked for.',
+        'The MCP server behind the tool sent a request that callers cannot answer.',
         { developerMessage: `It asks for ${method ?? 'something unreadable'}; only elicitation is offered.` },
       )
     answers.push([key, await askCaller(context, question.params, setting.key)])
@@ -241,7 +241,7 @@ async function wasSentToPage(error: unknown, { context, setting }: ToolCall): Pr
 }
 
 function tooManyRounds() {
-  return fault('upstream_failed', 'The MCP server behind the tool keeps asking and comes to no end.', {
+  return fault('upstream_failed', 'The MCP server behind the tool asks too many questions.', {
     developerMessage: `More than ${MAX_ROUNDS} rounds of questions, ${MAX_QUESTIONS} in one, or ${MAX_WAITS} of waiting.`,
   })
 }
@@ -251,8 +251,8 @@ const MAX_ERROR_LENGTH = 8000
 const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
 
 /**
- * The value of a result: structured if the definition promises that, content blocks otherwise. The other members go
- * along for callers that speak MCP.
+ * The value of a result: structured if the definition promises that, content blocks otherwise. The other members are
+ * kept for callers on MCP.
  */
 export function readOutput(result: JsonObject, isStructured: boolean): JsonValue | ShownValue {
   const content = isWireArray(result.content) ? result.content : undefined
@@ -356,7 +356,7 @@ function beginCheck(setting: CallSetting, connection: McpConnection): ProgramChe
   const { listChanges } = connection
   const check = { listChanges, offers: listProgram(setting, connection), found: new WeakMap() }
   CHECKS.set(connection, check)
-  // After a failure the next call lists again.
+  // After a failure the next call lists the tools again.
   check.offers.catch(() => CHECKS.delete(connection))
   return check
 }

@@ -42,7 +42,7 @@ export interface RequestOptions {
   onAcknowledged?(): void
 }
 
-/** What a connection does with the messages that a server sends on its own account. */
+/** Handlers of the messages that a server sends on its own initiative. */
 export interface Handlers {
   /** `caller`: the call that the request belongs to, if that is known. */
   readonly requests: ReadonlyMap<

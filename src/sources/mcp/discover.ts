@@ -14,7 +14,7 @@ import type { Endpoint, Upstream } from './upstream.ts'
 
 /**
  * Lists the tools of an MCP server, and subscribes to changes of the list. Invariant: a list is read within bounds of
- * time, pages, tools and bytes, and an unreadable tool costs only itself.
+ * time, pages, tools and bytes, and an unreadable tool does not affect the others.
  */
 
 export interface DiscoverSetting {
@@ -178,10 +178,10 @@ interface ToolListing {
   readonly warnings: readonly string[]
 }
 
-/** Every page of `tools/list` (MCP/T-12), but no endless ones. */
+/** Reads every page of `tools/list` (MCP/T-12), up to the bounds. */
 export async function listTools(connection: McpConnection, signal: AbortSignal): Promise<ToolListing> {
   if (connection.server.capabilities.tools === undefined)
-    return { tools: [], warnings: ['the server says that it has no tools'] }
+    return { tools: [], warnings: ['the server declares that it has no tools'] }
   const tools: JsonObject[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
@@ -206,7 +206,7 @@ export async function listTools(connection: McpConnection, signal: AbortSignal):
       return { tools: tools.slice(0, MAX_TOOLS), warnings: [`only the first ${MAX_TOOLS} tools are read`] }
     cursor = textOf(result.nextCursor)
     if (cursor === undefined) return { tools, warnings: [] }
-    if (seen.has(cursor)) return { tools, warnings: ['the pages of tools/list run in a circle'] }
+    if (seen.has(cursor)) return { tools, warnings: ['the cursors of tools/list form a loop'] }
     seen.add(cursor)
   }
   return { tools, warnings: [`only the first ${MAX_PAGES} pages of tools/list are read`] }

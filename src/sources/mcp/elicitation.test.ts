@@ -9,7 +9,7 @@ const form = (message: string, properties: JsonObject = { name: { type: 'string'
 const page = (url: string) => ({ mode: 'url', message: 'Look', url, elicitationId: 'e1' })
 
 describe('questions of an upstream', () => {
-  it('MCP-76, OWP-58: name their source and are marked, whoever they pretend to be', () => {
+  it('MCP-76, OWP-58: name their source and are marked as untrusted', () => {
     expect(readQuestion(form('SYSTEM (Collet): your session expired.'), 'Crm')).toMatchObject({
       mode: 'form',
       message: 'The MCP server "Crm" asks: SYSTEM (Collet): your session expired.',
@@ -17,7 +17,7 @@ describe('questions of an upstream', () => {
     })
   })
 
-  it('show what turns text around, hides or has no width', () => {
+  it('show hidden, zero-width and direction characters as escapes', () => {
     const message = 'Pay \u202Eevil\u202C now\u200B\u001B[2K\u{E0041}'
     const fields = {
       name: { type: 'string', title: 'a\u202Eb', description: 'c\u200Bd', enumNames: ['e\u2066'] },
@@ -36,12 +36,9 @@ describe('questions of an upstream', () => {
     ['a field', { 'a\u202Eb': { type: 'string' } }],
     ['a choice', { name: { type: 'string', enum: ['yes\u200B'] } }],
     ['a titled choice', { name: { type: 'string', oneOf: [{ const: 'y\u2066', title: 'Yes' }] } }],
-  ])(
-    'are not put when %s, which is sent back as it is, would show as something else',
-    (_what, properties) => {
-      expect(readQuestion(form('Which?', properties), 'Crm')).toBeUndefined()
-    },
-  )
+  ])('are not asked if %s, which is sent back unchanged, would look different', (_what, properties) => {
+    expect(readQuestion(form('Which?', properties), 'Crm')).toBeUndefined()
+  })
 
   it.each([
     'http://127.0.0.1:21208@evil.example/',
@@ -50,11 +47,11 @@ describe('questions of an upstream', () => {
     'javascript:alert(1)',
     'data:text/html,x',
     'nonsense',
-  ])('MCP-77: no page at %s', (url) => {
+  ])('MCP-77: refuse a page at %s', (url) => {
     expect(readQuestion(page(url), 'Crm')).toBeUndefined()
   })
 
-  it('MCP-77: a page shows its host as it is', () => {
+  it('MCP-77: show the host of a page unchanged', () => {
     expect(readQuestion(page('https://ex\u0430mple.com/a\u202Eb'), 'Crm')).toMatchObject({
       url: 'https://xn--exmple-4nf.com/a%E2%80%AEb',
       untrusted: true,

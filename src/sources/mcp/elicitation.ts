@@ -5,8 +5,8 @@ import { hiddenCharacter } from '#sources/kit/suspicions'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 
 /**
- * Questions of MCP servers to the person behind a call, and the answers in both eras. Invariant: a question names its
- * source and shows characters that would be hidden, so that it cannot pass for a question of someone else.
+ * Questions of MCP servers to the person behind a call, and the answers in all revisions. Invariant: a question names its
+ * source and shows characters that would be hidden, so that it cannot be mistaken for a question from elsewhere.
  */
 
 const MAX_MESSAGE_LENGTH = 10_000
@@ -62,7 +62,7 @@ export function readQuestion(params: JsonValue | undefined, source: string): Eli
 /** Members that are only shown; all others are sent back and must stay as they are. */
 const SHOWN: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
 
-/** `undefined` if a name or a choice, which is sent back, would show as something else. */
+/** `undefined` if a name or a choice, which is sent back, would look different. */
 function cleanForm(schema: JsonObject): JsonObject | undefined {
   const cleaned = cleanMembers(schema)
   return hasHidden(cleaned) ? undefined : cleaned

@@ -31,7 +31,7 @@ interface RefusalDetails {
   readonly requiredScope: string | undefined
 }
 
-/** The server answered with an HTTP status instead of taking the message. */
+/** The server answered with an HTTP status instead of accepting the message. */
 export class HttpRefusal extends Error {
   override readonly name = 'HttpRefusal'
   readonly details: RefusalDetails
@@ -74,7 +74,7 @@ export class StaleConnection extends Error {
 
 const MAX_TEXT_LENGTH = 2000
 const RPC_CODES = { methodNotFound: -32_601, badParams: -32_602 }
-/** Statuses by which a server says that it did not take the request (rule 9). */
+/** Statuses that mean that the server did not process the request (rule 9). */
 const NOT_TAKEN: ReadonlySet<number> = new Set([429, 503])
 
 /** The fault that a failed call ends with. `wasAnswered`: the server processed an earlier round of the call. */

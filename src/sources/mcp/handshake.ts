@@ -18,7 +18,7 @@ import type { Endpoint } from './upstream.ts'
  * whatever was started is ended if that fails.
  */
 
-/** What is the same for all connections of a source. */
+/** Settings that all connections of a source share. */
 export interface ConnectionSetting {
   readonly key: string
   readonly endpoint: Endpoint
@@ -81,7 +81,7 @@ interface Failure {
   readonly transport: Transport
 }
 
-/** The program's own ending and stderr say more than the failed request. */
+/** The program's exit and stderr explain more than the failed request. */
 function explained(
   { error, transport }: Failure,
   { options }: ConnectionSetting,

@@ -10,7 +10,7 @@ const ID = 1
 const RESULT = { content: [{ type: 'text', text: '5' }] }
 const COMPLETE = { resultType: 'complete', ...RESULT }
 
-/** An answer whose body comes in pieces of a few bytes, as a network may bring it. */
+/** An answer whose body arrives in chunks of a few bytes. */
 function answer(status: number, type: string, text: string, headers: PlainAnswer['headers'] = {}) {
   const bytes = Buffer.from(text)
   async function* body() {
@@ -67,7 +67,7 @@ async function call(answers: readonly PlainAnswer[], revision?: string) {
 }
 
 describe('a request over HTTP', () => {
-  it('describes itself in the new era, and carries its progress token in both', async () => {
+  it('carries its metadata in 2026-07-28, and its progress token in every revision', async () => {
     const { calling, send } = await call([json(done(COMPLETE))], '2026-07-28')
     expect(await calling).toEqual(COMPLETE)
     const [request] = send.mock.lastCall ?? []
@@ -103,7 +103,7 @@ describe('a request over HTTP', () => {
     })
   })
 
-  it('finds its answer in a batch and among events, and passes on what comes before', async () => {
+  it('finds its answer in a batch and among events, and delivers earlier messages', async () => {
     const changed = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' }
     const progress = { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: ID } }
     const other = { jsonrpc: '2.0', id: 99, result: {} }
@@ -117,7 +117,7 @@ describe('a request over HTTP', () => {
     expect(streamed.onListChanged).toHaveBeenCalledTimes(1)
   })
 
-  it('MCP-27: asks for the rest of a stream that broke off, if its events have ids', async () => {
+  it('MCP-27: resumes a stream that broke off, if its events have ids', async () => {
     const { calling, send } = await call([
       stream('id: e1\nretry: 1000\ndata:\n\n'),
       stream(event(done(RESULT))),
@@ -151,7 +151,7 @@ describe('a request over HTTP', () => {
     await expect((await call([json([])])).calling).rejects.toMatchObject(ended)
   })
 
-  it('knows a refusal by its status, and by its message if it has one', async () => {
+  it('recognises a refusal by its status, and by its message if it has one', async () => {
     const error = { jsonrpc: '2.0', id: ID, error: { code: -32_022, message: 'no' } }
     await expect((await call([json(error)])).calling).rejects.toMatchObject({ code: -32_022 })
     await expect((await call([json(error, 400)], '2026-07-28')).calling).rejects.toMatchObject({
@@ -170,7 +170,7 @@ describe('a request over HTTP', () => {
     ['without a kind', {}],
     ['of an unknown kind', { resultType: 'partly' }],
     ['that asks nothing', { resultType: 'input_required', inputRequests: {} }],
-  ])('rejects a result of the new era %s', async (_, result) => {
+  ])('rejects a result of 2026-07-28 %s', async (_, result) => {
     await expect((await call([json(done(result))], '2026-07-28')).calling).rejects.toThrow('Invalid result')
   })
 
@@ -180,7 +180,7 @@ describe('a request over HTTP', () => {
     await expect(deep.calling).rejects.toMatchObject({ code: 'upstream_failed' })
   })
 
-  it('MCP-85: a server of the old era is sent a cancellation with the credentials of the call', async () => {
+  it('MCP-85: a server of a 2025 revision is sent a cancellation with the credentials of the call', async () => {
     const { calling, send, stop } = await call([stream('id: e1\ndata:\n\n')])
     await vi.waitUntil(() => send.mock.calls.length === 1)
     stop.abort(new Error('enough'))

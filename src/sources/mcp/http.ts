@@ -46,7 +46,7 @@ const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
 const MAX_RESUMES = 5
 const FIRST_PAUSE_MS = 1000
 const PAUSE_GROWTH = 1.5
-/** A server may not ask to be asked again sooner. */
+/** A server cannot request an earlier retry. */
 const MIN_RETRY_MS = 1000
 /** After this many events of one stream, other work gets a turn. */
 const EVENTS_A_TURN = 100
@@ -307,7 +307,7 @@ function messageCheck({ maxBytes, json }: MessageBounds): (chunk: Uint8Array) =>
 }
 
 function tooMuch(problem: string): Error {
-  return fault('upstream_failed', 'The MCP server sent a larger message than is read.', {
+  return fault('upstream_failed', 'The MCP server sent a message that is too large.', {
     developerMessage: `A message of the MCP server ${problem}.`,
   })
 }

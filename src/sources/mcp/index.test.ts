@@ -9,7 +9,7 @@ afterEach(() => {
 })
 
 describe('throttle', () => {
-  it('runs at once, then at most once per gap, and forgets nothing', () => {
+  it('runs at once, then at most once per gap, and loses no request', () => {
     const run = vi.fn()
     const throttled = throttle(run, 1000)
     for (let index = 0; index < 100; index += 1) throttled()

@@ -13,7 +13,7 @@ import { endpointOf, SessionConnection, Upstream } from './upstream.ts'
  * source types opens it. Calls outside of sessions share the connection of their principal.
  */
 
-/** The least time between two reports that tools have changed. */
+/** Minimum time between two reports that tools have changed. */
 const CHANGE_GAP_MS = 1000
 
 export function createMcpSource(

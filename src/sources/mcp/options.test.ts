@@ -24,11 +24,11 @@ describe('options of an MCP source', () => {
       'connection: callers with credentials of their own cannot share',
     ],
     [{ url: 'https://h/mcp', colour: 'red' }, 'colour'],
-  ])('%j: says what to write', (options, message) => {
+  ])('%j is refused with advice', (options, message) => {
     expect(problems(options)).toContain(message)
   })
 
-  it('keep credentials out of sight', () => {
+  it('never show credentials', () => {
     const options = MCP_OPTIONS.parse({
       type: 'mcp',
       url: 'https://h/mcp',
@@ -37,7 +37,7 @@ describe('options of an MCP source', () => {
     expect(JSON.stringify(options)).not.toContain('canary')
   })
 
-  it('rule 32: a pin knows the command and the URL, in whatever order its members come', () => {
+  it('rule 32: a pin holds the command and the URL, independent of the order of options', () => {
     const at = (args: readonly string[]) =>
       endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args, cwd: 'sub' }), { folder: '/srv' })
     const endpoint = at(['-y', 'x'])
@@ -57,7 +57,7 @@ describe('options of an MCP source', () => {
     [['-c', 'PGPASSWORD=canary psql'], 'npx'],
     [['TOKEN=canary'], 'npx'],
     [['app:canary@db'], 'npx'],
-  ])('of %j only the name of a package or script is shown and pinned', (args, shown) => {
+  ])('only the package or script of %j is shown and pinned', (args, shown) => {
     expect(shownCommand('npx', args)).toBe(shown)
     const options = MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args })
     const pinned = JSON.stringify(endpointOf(options, { folder: '/' }).pinned)
@@ -73,7 +73,7 @@ describe('options of an MCP source', () => {
     ['https://ann:canary@a.example/x', 'https:…'],
     ['C:\\Program Files\\acme\\server.exe', 'C:\\Program Files\\acme\\server.exe'],
     ['/opt/My App/server', '/opt/My App/server'],
-  ])('of the command %s only what can be a path is shown and pinned', (command, shown) => {
+  ])('only the part of the command %s that can be a path is shown and pinned', (command, shown) => {
     expect(shownCommand(command, [])).toBe(shown)
     const identity = (word: string) =>
       JSON.stringify(endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: word }), { folder: '/' }).pinned)
@@ -87,7 +87,7 @@ describe('options of an MCP source', () => {
     ['/usr/bin/python3.12', 'server.py', '/usr/bin/python3.12 server.py'],
     ['C:\\nodejs\\node.exe', 'server.js', 'C:\\nodejs\\node.exe server.js'],
     ['uvx', 'acme-server', 'uvx acme-server'],
-  ])('%s %s: the first argument is a name only where a launcher takes one', (command, word, shown) => {
+  ])('%s %s: the first argument is shown only if the program is a launcher', (command, word, shown) => {
     expect(shownCommand(command, [word])).toBe(shown)
     const options = MCP_OPTIONS.parse({ type: 'mcp', command, args: [word] })
     const pinned = endpointOf(options, { folder: '/' }).pinned

@@ -9,7 +9,7 @@ function marked(mark: unknown, type = 'string') {
 }
 
 describe('MCP-48: arguments in headers', () => {
-  it('are read from chains of properties, and the marks are taken off', () => {
+  it('are read from chains of properties, and the marks are removed', () => {
     const schema = {
       type: 'object',
       properties: {
@@ -32,7 +32,7 @@ describe('MCP-48: arguments in headers', () => {
 
   it.each([
     ['an empty name', marked('')],
-    ['no text', marked(1)],
+    ['a name that is not a string', marked(1)],
     ['a space', marked('a b')],
     ['a number', marked('A', 'number')],
     ['the root', { type: 'object', 'x-mcp-header': 'A' }],
@@ -53,11 +53,11 @@ describe('MCP-48: arguments in headers', () => {
         },
       },
     ],
-  ])('a mark with %s spoils the tool', (_name, schema) => {
+  ])('a mark with %s makes the tool invalid', (_name, schema) => {
     expect(readHeaderParams(schema)).toMatchObject({ ok: false })
   })
 
-  it('every text survives its header', () => {
+  it('every text is decoded from its header unchanged', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const value = headersFor([{ header: 'A', path: ['a'] }], { a: text })?.['Mcp-Param-A'] ?? ''

@@ -39,14 +39,15 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
   const { inputSchema, outputSchema, execution } = written
   if (!isWireObject(inputSchema) || inputSchema.type !== 'object')
     return skip('its inputSchema does not describe an object')
-  if (outputSchema !== undefined && !isWireObject(outputSchema)) return skip('its outputSchema is no schema')
+  if (outputSchema !== undefined && !isWireObject(outputSchema))
+    return skip('its outputSchema is not a schema')
   if (isWireObject(execution) && execution.taskSupport === 'required')
-    return skip('it runs as a task only, which no client of this revision can drive')
+    return skip('it runs only as a task, which this client does not support')
   const headers = readHeaderParams(inputSchema)
   if (!headers.ok) return skip(headers.problem)
   for (const schema of [headers.schema, outputSchema ?? {}]) {
     const dialect = unknownDialect(schema)
-    if (dialect !== undefined) return skip(`its schema is in a dialect that is not known: "${dialect}"`)
+    if (dialect !== undefined) return skip(`its schema is in an unknown dialect: "${dialect}"`)
   }
   // Servers of the first revisions have the title among the annotations. It is a text, not a hint.
   const title = textOf(written.title) || annotatedTitle(written.annotations)
@@ -169,7 +170,7 @@ function strip(schema: JsonObject, path: readonly string[], params: HeaderParam[
   const { [MARK]: mark, properties, ...rest } = schema
   if (mark !== undefined) params.push(readMark(mark, rest, path))
   for (const [name, value] of Object.entries(rest))
-    if (hasMark(value, 0)) throw new BadMark(`${MARK} below "${name}", which is no chain of properties`)
+    if (hasMark(value, 0)) throw new BadMark(`${MARK} below "${name}", which is not a chain of properties`)
   if (!isWireObject(properties)) return rest
   const stripped = Object.entries(properties).map(([name, value]): [string, JsonValue] => [
     name,
@@ -183,7 +184,7 @@ function readMark(mark: JsonValue, schema: JsonObject, path: readonly string[]):
   if (path.length === 0 || typeof mark !== 'string' || !TOKEN.test(mark))
     throw new BadMark(`${MARK} of ${where} is not the name of a header`)
   if (!TYPES.has(schema.type))
-    throw new BadMark(`${MARK} of ${where} is on something else than a string, an integer or a boolean`)
+    throw new BadMark(`${MARK} of ${where} is not on a string, an integer or a boolean`)
   return { header: mark, path }
 }
 

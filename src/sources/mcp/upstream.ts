@@ -137,7 +137,7 @@ export class Upstream {
     this.#onChange()
   }
 
-  /** A program offers other tools than the one that was listed: the next listing starts a new process. */
+  /** A program offers other tools than it listed before: the next listing starts a new process. */
   changed(): void {
     this.#pool.retireAll((key) => key === COMMON)
     this.#onChange()
@@ -220,7 +220,10 @@ export class Upstream {
       state: 'degraded',
       reason: `The connection to the MCP server was lost${why === undefined ? '' : `: ${why}`}`,
     }
-    this.#setting.services.log.warn({ reason: this.#health.reason }, 'An MCP server went away')
+    this.#setting.services.log.warn(
+      { reason: this.#health.reason },
+      'the connection to an MCP server was lost',
+    )
     const key = this.#pool.lost(connection)
     if (key !== COMMON || this.#isClosed) return
     clearTimeout(this.#restart)

@@ -27,8 +27,8 @@ export interface ChannelEvents {
 }
 
 /**
- * Lines of JSON over a pipe of our own. Not Node's channel between processes: there one odd message of the other side ends this
- * process, handles can be sent along, and nothing is bounded.
+ * Lines of JSON over a separate pipe. Node's IPC channel is not used: an invalid message of the other side would end this
+ * process, handles could be sent, and nothing is bounded.
  */
 export class PackChannel {
   readonly #socket: Duplex
@@ -72,10 +72,10 @@ export class PackChannel {
       if (!(error instanceof BadLine)) throw error
       this.#break(`it sent a message of more than ${this.#bounds.maxLineBytes} bytes`)
     }
-    this.#hear()
+    this.#deliver()
   }
 
-  #hear(): void {
+  #deliver(): void {
     while (!this.#isBroken) {
       const [line] = this.#lines
       if (line === undefined) break
@@ -129,7 +129,7 @@ export class PackChannel {
     this.#socket.pause()
     const untilMs = this.#secondBeganMs + SECOND_MS - performance.now()
     clearTimeout(this.#resting)
-    this.#resting = setTimeout(() => this.#hear(), Math.max(1, untilMs)).unref()
+    this.#resting = setTimeout(() => this.#deliver(), Math.max(1, untilMs)).unref()
   }
 
   #break(why: string): void {

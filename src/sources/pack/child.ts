@@ -54,13 +54,13 @@ const socket = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
 socket.once('close', () => process.exit(0))
 const channel = new PackChannel(socket, TRUSTED, {
   onMessage: (message) => {
-    if (isToChild(message)) hear(message)
+    if (isToChild(message)) handleMessage(message)
   },
   onBroken: () => process.exit(1),
 })
 
 /** False if the message was too large. */
-function tell(message: ToServer): boolean {
+function sendToServer(message: ToServer): boolean {
   return channel.send(message, MAX_MESSAGE_BYTES)
 }
 
@@ -69,11 +69,11 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
     lockDown({ mayStartPrograms })
     pack = await loadPack(entry)
     const tools = [...pack.tools].map(([name, tool]) => describeTool(name, tool))
-    if (!tell({ type: 'loaded', tools, warnings: pack.warnings })) {
-      tell({ type: 'broken', message: `Its definitions are more than ${MAX_MESSAGE_BYTES} bytes.` })
+    if (!sendToServer({ type: 'loaded', tools, warnings: pack.warnings })) {
+      sendToServer({ type: 'broken', message: `Its definitions are more than ${MAX_MESSAGE_BYTES} bytes.` })
     }
   } catch (error) {
-    tell({ type: 'broken', message: error instanceof Error ? error.message : String(error) })
+    sendToServer({ type: 'broken', message: error instanceof Error ? error.message : String(error) })
   }
 }
 
@@ -85,10 +85,10 @@ async function invoke(id: number, call: SentCall): Promise<void> {
     if (tool === undefined)
       throw fault('upstream_failed', `The pack has no tool ${call.nativeName} any more.`)
     const value = await runPackTool(tool, call.input, contextOf(id, call, tool, held))
-    if (tell({ type: 'ended', id, end: { ok: true, value } })) return
+    if (sendToServer({ type: 'ended', id, end: { ok: true, value } })) return
     throw fault('result_too_large', `The result is more than ${MAX_MESSAGE_BYTES} bytes.`)
   } catch (error) {
-    tell({ type: 'ended', id, end: { ok: false, error: sentError(error) } })
+    sendToServer({ type: 'ended', id, end: { ok: false, error: sentError(error) } })
   } finally {
     running.delete(id)
   }
@@ -99,9 +99,9 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     asks += 1
     const waiting = Promise.withResolvers<Answer>()
     held.asked.set(asks, waiting)
-    if (!tell({ type: 'ask', id, ask: asks, question })) {
+    if (!sendToServer({ type: 'ask', id, ask: asks, question })) {
       held.asked.delete(asks)
-      throw fault('tool_failed', `The tool wanted to send more than ${MAX_MESSAGE_BYTES} bytes at once.`)
+      throw fault('tool_failed', `The tool tried to send more than ${MAX_MESSAGE_BYTES} bytes at once.`)
     }
     const answer = await waiting.promise
     if (!answer.ok) throw receivedError(answer.error)
@@ -118,7 +118,7 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     progress: (done, total, message) => {
       // JSON has no other numbers.
       if (!Number.isFinite(done)) return
-      tell({
+      sendToServer({
         type: 'progress',
         id,
         done,
@@ -171,10 +171,13 @@ function isElicitationAnswer(value: unknown): value is ElicitationAnswer {
 function loggerOf(id: number): Logger {
   const write =
     (level: LogLevel): WriteLine =>
-    (said: object | string, text?: string) => {
-      const [fields, message] = typeof said === 'string' ? [{}, said] : [said, text ?? '']
-      tell({
-        ...{ type: 'log', id, level, fields: plain(fields) },
+    (first: object | string, text?: string) => {
+      const [fields, message] = typeof first === 'string' ? [{}, first] : [first, text ?? '']
+      sendToServer({
+        type: 'log',
+        id,
+        level,
+        fields: plain(fields),
         message: String(message).slice(0, MAX_LINE_LENGTH),
       })
     }
@@ -196,7 +199,7 @@ function isToChild(message: unknown): message is ToChild {
   return typeof message === 'object' && message !== null && 'type' in message
 }
 
-function hear(message: ToChild): void {
+function handleMessage(message: ToChild): void {
   if (message.type === 'load') void load(message.entry, message.mayStartPrograms)
   else if (message.type === 'invoke') void invoke(message.id, message.call)
   else if (message.type === 'abort') {
@@ -225,29 +228,29 @@ const OF_MODULES = [
 ] as const
 
 /**
- * Takes away what pack code must not find in its process, before any of it is loaded. It is a second wall, not the first: the
- * server answers no debugging signal, files and programs are Node's permission model, and where bubblewrap is there, no other
- * process can be seen at all.
+ * Removes functions that pack code must not use, before any of it is loaded. This is a second line of defence: the server
+ * ignores the debugging signal, Node's permission model covers files and programs, and with bubblewrap no other process is
+ * visible.
  */
 function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }): void {
   const load = createRequire(import.meta.url)
   for (const name of OF_PROCESS) Reflect.deleteProperty(process, name)
   for (const [module, names] of OF_MODULES) {
-    for (const name of names) takeAway(load(module), name)
+    for (const name of names) disableFunction(load(module), name)
   }
   if (!mayStartPrograms) {
     // Also `ChildProcess`: one that was never started can send signals to any pid.
     const programs: object = load('node:child_process')
-    for (const name of Object.keys(programs)) takeAway(programs, name)
+    for (const name of Object.keys(programs)) disableFunction(programs, name)
   }
   // Also for `import { kill } from 'node:process'`.
   syncBuiltinESMExports()
 }
 
-function takeAway(module: object, name: string): void {
+function disableFunction(module: object, name: string): void {
   Reflect.defineProperty(module, name, {
     value: () => {
-      throw Object.assign(new Error(`${name} is not there for packs.`), { code: 'ERR_ACCESS_DENIED' })
+      throw Object.assign(new Error(`${name} is not available to packs.`), { code: 'ERR_ACCESS_DENIED' })
     },
     enumerable: true,
   })

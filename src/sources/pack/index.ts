@@ -96,8 +96,8 @@ class PackSource implements Source {
 
   policyFor({ nativeName, policy }: OfferedTool): PolicyDefinition {
     const egress = this.#egress
-    const said = this.#options.trustPolicy ? { egress, ...policy } : { ...policy, egress }
-    return policyOf(nativeName, this.#options, said)
+    const declared = this.#options.trustPolicy ? { egress, ...policy } : { ...policy, egress }
+    return policyOf(nativeName, this.#options, declared)
   }
 
   /** OWP-37: `safe-fetch` only if no other traffic is possible, or if the operator trusts the author. */
@@ -170,7 +170,7 @@ function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'g
   const strange = unmet.filter((need) => !known.has(need))
   const fix =
     strange.length > 0
-      ? `${strange.join(', ')} is nothing that can be granted.`
+      ? `${strange.join(', ')} cannot be granted.`
       : `Add grant: [${[...grant, ...unmet].map((need) => `'${need}'`).join(', ')}] to it if you trust the pack with that.`
   throw fault(
     'upstream_failed',

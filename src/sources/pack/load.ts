@@ -33,7 +33,7 @@ export async function runPackTool(
   if (value === undefined || tool.outputSchema === null) return undefined
   const copied = copyJson(value)
   if (copied.ok) return copied.value
-  throw new ToolError('The tool gave something that is not JSON.', {
+  throw new ToolError('The tool returned a value that is not JSON.', {
     developerMessage: `${copied.pointer}: ${copied.problem}`,
   })
 }
@@ -124,7 +124,7 @@ const PACKAGE_FILE = z.looseObject({
 /** A pack on this machine, and its declared needs. */
 export interface LocatedPack {
   readonly root: string
-  /** What it may read of its own: that folder, or a single file. */
+  /** The files of the pack that it may read: its folder, or a single file. */
   readonly own: string
   readonly entry: string
   readonly requires: readonly string[]
@@ -143,8 +143,8 @@ export async function locatePack(options: PackOptions, folder: string): Promise<
   }
   const pack = await readManifest(join(place, 'pack.json'), PACK_FILE)
   const packed = await readManifest(join(place, 'package.json'), PACKAGE_FILE)
-  const said = pack?.runtime?.entry ?? packed?.collet?.entry
-  const entry = await findEntry(place, said, packed)
+  const declared = pack?.runtime?.entry ?? packed?.collet?.entry
+  const entry = await findEntry(place, declared, packed)
   if (entry === undefined) throw missing(options)
   return await identify(place, entry, pack ?? {}, packed ?? {})
 }
@@ -163,11 +163,11 @@ function findPackage(name: string, folder: string): string {
 
 async function findEntry(
   place: string,
-  said: string | undefined,
+  declared: string | undefined,
   packed: z.output<typeof PACKAGE_FILE> | undefined,
 ): Promise<string | undefined> {
   const own = packed?.name === undefined ? undefined : resolveOwn(place, packed.name)
-  for (const name of [said, own, packed?.main, 'index.js', 'index.mjs', 'index.ts']) {
+  for (const name of [declared, own, packed?.main, 'index.js', 'index.mjs', 'index.ts']) {
     if (name === undefined) continue
     const file = await realpath(resolve(place, name)).catch(() => undefined)
     if (file !== undefined && (await stat(file)).isFile()) return file
@@ -228,7 +228,7 @@ function missing({ package: name, path }: PackOptions): ToolError {
 /** The tools of a pack by name. */
 export interface LoadedPack {
   readonly tools: ReadonlyMap<string, Tool>
-  /** What was left out and why. */
+  /** Which tools were left out, and why. */
   readonly warnings: readonly string[]
 }
 

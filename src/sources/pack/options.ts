@@ -37,11 +37,11 @@ export const PACK_OPTIONS = z
     package: TEXT.optional(),
     /** Folder or file, relative to the folder of the configuration. */
     path: TEXT.optional(),
-    /** What the pack may use of what it says it needs; more than that and none of its tools is served. */
+    /** Permissions of the pack. If it needs more, none of its tools is served. */
     grant: z.array(z.enum(NEEDS)).default([...GRANTED]),
     /** Whether tier, replay and egress are what its author wrote; otherwise every tool is `write` (OWP-33). */
     trustPolicy: z.boolean().default(false),
-    /** `process`: in a process of its own, with caps, and Node's permission model for files and programs. */
+    /** `process`: in a separate process, with limits, and Node's permission model for files and programs. */
     isolation: z.enum(['none', 'process']).default('none'),
     /** With `process`: bubblewrap around it. `auto`: when it works here. `required`: nothing runs without it. */
     sandbox: z.enum(['auto', 'required', 'none']).default('auto'),
@@ -59,8 +59,8 @@ export const PACK_OPTIONS = z
     env: z.array(VARIABLE).default([]),
   })
   .superRefine((options, context) => {
-    const said = [options.package, options.path].filter((each) => each !== undefined)
-    if (said.length !== 1) {
+    const named = [options.package, options.path].filter((each) => each !== undefined)
+    if (named.length !== 1) {
       const message = 'expected either "package", the name of an installed one, or "path", a folder or file.'
       context.addIssue({ code: 'custom', path: ['package'], message })
     }

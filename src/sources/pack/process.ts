@@ -95,7 +95,7 @@ export class PackProcess {
     this.#channel = openChannel(child, {
       onMessage: (message) => {
         const read = parseMessage(message)
-        if (read === undefined) this.kill('it sent a message that makes no sense')
+        if (read === undefined) this.kill('it sent an invalid message')
         else this.#onMessage(read, loaded)
       },
       onBroken: (why) => this.kill(why),
@@ -186,7 +186,7 @@ export class PackProcess {
     if (message.type === 'ended') call.end.resolve(message.end)
     else if (message.type === 'progress') context.progress(message.done, message.total, message.message)
     else if (message.type === 'log') context.log[message.level](message.fields, message.message)
-    else if (call.asked >= MAX_ASKED) this.kill(`it asked for more than ${MAX_ASKED} things at once`)
+    else if (call.asked >= MAX_ASKED) this.kill(`it sent more than ${MAX_ASKED} requests at once`)
     else {
       const { id, ask, question } = message
       call.asked += 1
@@ -233,9 +233,13 @@ function sentCall({ nativeName, input, context }: Invocation, { requirements }: 
 function checked(value: unknown): JsonValue {
   const copied = copyJson(value)
   if (copied.ok) return copied.value
-  throw fault(copied.tooLarge ? 'result_too_large' : 'output_invalid', 'The tool gave something unusable.', {
-    developerMessage: `${copied.pointer}: ${copied.problem}`,
-  })
+  throw fault(
+    copied.tooLarge ? 'result_too_large' : 'output_invalid',
+    'The tool returned a value that cannot be used.',
+    {
+      developerMessage: `${copied.pointer}: ${copied.problem}`,
+    },
+  )
 }
 
 /** The channel on the fourth stream; none if the process could not be started. */
@@ -245,8 +249,8 @@ function openChannel(child: ChildGroup['child'], events: ChannelEvents): PackCha
 }
 
 /**
- * Node opens its debugger to any process that may send SIGUSR1, and code that is kept from files and programs may: a listener takes that
- * away. It stays for good, because without it the signal would end us. `--inspect` opens the debugger as before.
+ * Node opens its debugger on SIGUSR1, which a pack without access to files and programs can still send. A listener prevents
+ * that. It is never removed, because without it the signal would end this process. `--inspect` still opens the debugger.
  */
 function ignoreDebugSignal(): void {
   if (!process.listeners('SIGUSR1').includes(doNothing)) process.on('SIGUSR1', doNothing)
@@ -303,8 +307,8 @@ export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
 }
 
 /**
- * Processes, network and mounts of its own. What it may not read is not there at all, so neither a link nor a socket in a folder
- * leads out, and other processes cannot be seen or signalled.
+ * A sandbox with separate processes, network and mounts. Files that the pack may not read do not exist in it, so no link or
+ * socket leads out, and other processes cannot be seen or signalled.
  */
 function sandboxArguments(plan: ChildPlan): readonly string[] {
   const { grant } = plan.options

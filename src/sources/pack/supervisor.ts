@@ -12,7 +12,7 @@ import { type Described, PackProcess } from './process.ts'
 const FIRST_PAUSE_MS = 250
 const MAX_PAUSE_MS = 30_000
 /** The exit of a process that lived this long is not part of a crash loop. */
-const GOOD_LIFE_MS = 60_000
+const STABLE_MS = 60_000
 
 export class PackSupervisor {
   readonly #options: PackOptions
@@ -52,10 +52,14 @@ export class PackSupervisor {
       )
     }
     if (process.calls >= this.#options.maxCalls) {
-      throw fault('upstream_failed', `${process.calls} calls run in this pack already; nothing was run.`, {
-        canRetry: true,
-        retryAfterMs: 1_000,
-      })
+      throw fault(
+        'upstream_failed',
+        `${process.calls} calls are already running in this pack; nothing was run.`,
+        {
+          canRetry: true,
+          retryAfterMs: 1_000,
+        },
+      )
     }
     return await process.invoke(invocation, tool)
   }
@@ -98,7 +102,7 @@ export class PackSupervisor {
     if (this.#process !== ended || this.#isClosed) return
     const { clock, log } = this.#services
     const nowMs = clock.monotonicMs()
-    this.#crashes = nowMs - this.#startedAtMs > GOOD_LIFE_MS ? 1 : this.#crashes + 1
+    this.#crashes = nowMs - this.#startedAtMs > STABLE_MS ? 1 : this.#crashes + 1
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#crashes - 1), MAX_PAUSE_MS)
     this.#notBeforeMs = nowMs + pauseMs
     this.#lastEnd = why
@@ -113,7 +117,7 @@ export class PackSupervisor {
     this.#notBeforeMs = 0
     if (old === undefined) return
     const end = (): void => {
-      if (old.calls === 0) old.kill('another version of the pack is there')
+      if (old.calls === 0) old.kill('another version of the pack replaces it')
       else setTimeout(end, 1_000).unref()
     }
     end()

@@ -19,8 +19,8 @@ const state: RequestState = {
   nonce: 'n',
 }
 
-describe('what a request goes on with', () => {
-  it('MCP-72: comes back as it was, in whatever order its arguments are', () => {
+describe('the state that a request continues with', () => {
+  it('MCP-72: opens unchanged, independent of the order of the arguments', () => {
     const sealed = sealState(state, owner, sign)
     const input = { cc: [], to: 'bob' }
     expect(openState(sealed, { ...owner, input }, { sign, nowMs: 999 })).toEqual(state)
@@ -40,7 +40,7 @@ describe('what a request goes on with', () => {
     expect(openState(sealState(state, owner, sign), owner, { sign, nowMs: 1_000 })).toBeUndefined()
   })
 
-  it('MCP-72: no text but ours opens, and no change of ours', () => {
+  it('MCP-72: a forged or changed state does not open', () => {
     const sealed = sealState(state, owner, sign)
     fc.assert(
       fc.property(fc.nat(sealed.length - 1), fc.string({ minLength: 1, maxLength: 3 }), (index, text) => {
