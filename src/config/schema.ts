@@ -119,7 +119,7 @@ const ROLE = z
   )
   .transform((role, context) => {
     if (!Array.isArray(role)) return role
-    // Here, because a union says nothing of what is wrong inside of one of its forms.
+    // Checked here, because a union does not report problems inside one of its forms.
     for (const [index, scope] of role.entries()) {
       const [issue] = SCOPE.safeParse(scope).error?.issues ?? []
       if (issue !== undefined)
@@ -269,7 +269,7 @@ function hook<Name extends keyof Hooks>() {
     .optional()
 }
 
-/** The section that each protocol says it has. */
+/** The config section that each protocol declares. */
 function sectionsOf<Table extends Readonly<Record<string, { readonly settings: z.ZodRawShape }>>>(
   table: Table,
 ): { [Name in keyof Table]: z.ZodPrefault<ReturnType<typeof closed<Table[Name]['settings']>>> }

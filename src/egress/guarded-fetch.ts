@@ -26,7 +26,7 @@ import {
 } from './policy.ts'
 
 /**
- * The only way out of the process (rule 33): a `fetch` that reaches only the addresses that its policy allows. Sources, tools,
+ * The only outgoing connection of the process (rule 33): a `fetch` that reaches only the addresses that its policy allows. Sources, tools,
  * authentication and webhooks get it from the server.
  * A request is never sent twice. Refusals are `egress_denied`; failures of the network, of time and of size are
  * `upstream_failed`, with `canRetry` only if no connection was made.
@@ -272,7 +272,7 @@ function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
   const request = makeRequest(input, init)
   if (request.integrity !== '') throw new TypeError('fetch: `integrity` is not supported here.')
   const { method, redirect } = request
-  // The caller's signal: the one of the request object ends with that object.
+  // The caller's signal is used, because the signal of the request object ends with that object.
   const signal = init?.signal ?? (input instanceof Request ? input : request).signal
   return { request, head: { url, method, headers: outgoingHeaders(request.headers), redirect, signal } }
 }

@@ -34,7 +34,7 @@ export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const satisfies R
 >
 const MAX_ADDRESSES = 64
 
-/** Throws unless the URL is plain HTTP. The URL parser has normalised odd spellings of addresses. */
+/** Throws unless the URL is plain HTTP. The URL parser has normalised unusual spellings of addresses. */
 export function targetOf(url: URL): Target {
   const { protocol } = url
   if (protocol !== 'http:' && protocol !== 'https:')

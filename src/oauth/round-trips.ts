@@ -11,7 +11,7 @@ import type { Departure, OAuthClient, Return } from './client.ts'
 /**
  * Round trips of a browser to an authorization server and back, with their cookies. Consents, approvals and the console's
  * sign-in use it.
- * A return counts once, within minutes, and only in the browser that left; all that `state` stands for is in the store.
+ * A return counts once, within minutes, and only in the browser that started it; the data behind `state` is in the store.
  */
 
 const LIFETIME_MS = 10 * 60_000

@@ -46,7 +46,7 @@ interface Explained {
   readonly accepted?: readonly Accepted[] | undefined
 }
 
-/** A failed choice is explained once: by what it accepts, or by what is wrong with the branch that was meant. */
+/** A failed choice is explained once: by what it accepts, or by the problems of the branch that was intended. */
 function explain({ keyword, params, at, branches }: SchemaProblem): readonly Explained[] {
   const member = params[MEMBER_PARAM[keyword] ?? '']
   const pointer = typeof member === 'string' ? childPointer(at, member) : at
@@ -83,7 +83,7 @@ const WRONG_KIND = 1_000_000
 const WRONG_MEMBER_VALUE = 1_000
 
 /**
- * The branch that was clearly meant: right kind of value, right discriminator, fewest problems. Otherwise the problems that
+ * The branch that was clearly intended: right kind of value, right discriminator, fewest problems. Otherwise the problems that
  * all branches share.
  */
 function closestBranch(
@@ -196,7 +196,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   uuid: 'a UUID',
 }
 
-/** `format` is what stands beside the pattern in the schema. A pattern short enough to show may say more than it. */
+/** `format` is the keyword beside the pattern in the schema. A pattern short enough to show may be more precise. */
 function patternMessage({ pattern, format }: Params): string {
   const written = String(pattern)
   if (typeof format !== 'string') return `Must match the pattern ${shorten(written)}`

@@ -10,7 +10,7 @@ import {
 /**
  * Where JSON Schema 2020-12 holds further schemas, how to visit and map them, and where references lead. Every module that
  * walks through schemas uses it.
- * A reference leads only to a place of its own document where a schema stands.
+ * A reference points only to a schema in the same document.
  */
 
 /** `undefined` for a reference that leads nowhere. */

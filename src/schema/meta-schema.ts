@@ -6,7 +6,7 @@ import { childPointer, isJsonObject, type JsonValue } from '#kernel/base/json'
  * Its verdicts equal those of the published meta-schema, with `format` as an annotation; a test compares them.
  */
 
-/** `message` says what must stand there instead, without a full stop. */
+/** `message` describes the expected value, without a full stop. */
 interface MetaSchemaProblem {
   readonly pointer: string
   readonly message: string

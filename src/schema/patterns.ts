@@ -6,7 +6,7 @@ import { visitSchemas } from './keywords.ts'
 /**
  * Regular expressions of schemas. Those of imported schemas run on an engine without backtracking, or under a deadline, so
  * that no text can hang the server; authored ones run on the native engine. The validator and `imported.ts` use it.
- * A pattern matches exactly the texts that ECMA-262 says.
+ * A pattern matches exactly the texts that it matches in ECMA-262.
  */
 
 /** A pattern that is not enforced here, and why. */

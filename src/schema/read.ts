@@ -316,7 +316,7 @@ function misspelledKeyword(keyword: string): string | undefined {
   return undefined
 }
 
-/** Keywords whose schemas stand alone; around a schema in `anyOf` and the like, others may declare properties. */
+/** Keywords whose schemas are independent; for a schema in `anyOf` and similar keywords, the schemas around it may declare properties. */
 const STANDALONE = [
   'properties',
   'patternProperties',

@@ -1,7 +1,7 @@
 /**
  * What every part of a server can use: its settings, services, callers and addresses. `start-server.ts` opens one `ServerHost`
  * and passes it to each function of its list of parts.
- * Invariant: parts read settings from `settings.current` or through `onReload`, never from a copy of their own.
+ * Invariant: parts read settings from `settings.current` or through `onReload`, never from their own copy.
  */
 
 import { sep } from 'node:path'

@@ -113,7 +113,7 @@ export class Reloads {
       }
     } catch (err) {
       if (!this.#isCutOff)
-        this.#options.log.warn({ err }, 'whether the config is to be read again is not known')
+        this.#options.log.warn({ err }, 'cannot read whether a config reload was requested')
       this.#isCutOff = true
     } finally {
       this.#isLooking = false
@@ -136,7 +136,7 @@ async function inTime(read: () => Promise<Settings>, stop: AbortSignal): Promise
   stop.throwIfAborted()
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
   const seconds = READ_LIMIT_MS / 1_000
-  const why = `The config was not read within ${seconds} seconds: something that it awaits does not come.`
+  const why = `The config was not read within ${seconds} seconds: something that it awaits never completes.`
   const timer = setTimeout(() => reject(new StartRefused(why)), READ_LIMIT_MS)
   const giveUp = () => reject(stop.reason)
   stop.addEventListener('abort', giveUp)

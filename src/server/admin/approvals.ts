@@ -231,7 +231,7 @@ function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Di
   return [...terms, ...definitionDiff(offered(before), offered(after))]
 }
 
-/** Without the input: its size stands in its place. */
+/** Has the size of the input in place of the input. */
 export function renderInList(view: ApprovalView): RenderedApproval {
   return {
     id: view.id,

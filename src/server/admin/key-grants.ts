@@ -1,6 +1,6 @@
 /**
  * Checks the grants of a new key: that they exist, that they open something, and that the granting principal has them too. Keys over
- * HTTP and the check of a config (`idle-names.ts`, `collet check`) use the same rules.
+ * HTTP and the check of a config (`unused-names.ts`, `collet check`) use the same rules.
  */
 import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'

@@ -21,7 +21,7 @@ import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
 /*
- * The approval pages of `collet mcp`, on a loopback port of their own.
+ * The approval pages of `collet mcp`, on a separate loopback port.
  * The stdio server opens them when a call first waits.
  * Invariant: they listen only on loopback, and close with the process.
  */

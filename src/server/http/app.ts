@@ -297,7 +297,7 @@ function findPrincipal(
 
 type RouteAccess = Pick<ServerRoute, 'authenticate' | 'takesRunAs'>
 
-/** The principal of a request. A session cookie stands for the credential of its user; routes for operators have their own check. */
+/** The principal of a request. A session cookie represents the credential of its user; routes for operators have their own check. */
 function authenticate(
   services: HttpServices,
   headers: RequestHeaders,

@@ -105,7 +105,7 @@ function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource):
     const probe = { send: wayOut, signal, apiKey: credentialOf(options) }
     const shake = async (): Promise<string> => {
       await reached.return(undefined)
-      return await shakeHands(options, url, probe)
+      return await sendHandshake(options, url, probe)
     }
     return [['resolve', next], ['connect', next], ...tls, ['handshake', shake]]
   }
@@ -113,8 +113,8 @@ function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource):
   return file === undefined ? [] : [['file', () => findFile(file, check)]]
 }
 
-/** Sends the first request of its protocol. */
-async function shakeHands(options: SourceOptions, url: URL, probe: ProbeContext): Promise<string> {
+/** Sends the first request of the source's protocol. */
+async function sendHandshake(options: SourceOptions, url: URL, probe: ProbeContext): Promise<string> {
   const look = PROBES[options.type]
   if (look === undefined) return 'It answers'
   const found = await look(url.href, probe)
@@ -193,19 +193,19 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
         ? `Allow ${host} under egress.allow in the config, if it is meant to be reached.`
         : `Check the spelling of ${host}, and whether this machine can resolve names.`
     case 'connect':
-      return `Start the server at ${host}, or open the way there: a firewall or another port may be between.`
+      return `Start the server at ${host}, or check the port and any firewall in between.`
     case 'tls':
-      return `Renew the certificate of ${host}, or give Node the one that signed it: NODE_EXTRA_CA_CERTS.`
+      return `Renew the certificate of ${host}, or add the CA that signed it with NODE_EXTRA_CA_CERTS.`
     case 'program':
-      return `Install ${programOf(options) ?? 'the program'}, or write its whole path into the source.`
+      return `Install ${programOf(options) ?? 'the program'}, or write its full path into the source.`
     case 'file':
-      return 'Put the file back, or import it again from where it is now.'
+      return 'Restore the file, or import it again from its new place.'
     case 'handshake':
       return 'Check whether the service is still at this address, and whether it requires a credential: import it again with --api-key --replace.'
     case 'list':
       return programOf(options) === undefined
         ? 'Ask the operator of the service: it answers, but does not list its tools.'
-        : 'Run the program by hand and look at what it writes: it starts, but does not list its tools.'
+        : 'Run the program by hand and read its output: it starts, but does not list its tools.'
     case 'definitions':
       return 'Read the warnings of the source: collet sources --json.'
   }

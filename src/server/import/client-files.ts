@@ -35,7 +35,7 @@ interface ServerList {
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024
 
-/** The text of a file; `undefined` if it does not exist, is no regular file, or is too large for settings. */
+/** The text of a file; `undefined` if it does not exist, is not a regular file, or is too large for settings. */
 export function readSettingsFile(file: string): string | undefined {
   try {
     const stat = statSync(file)
@@ -71,7 +71,7 @@ function parseAs(format: Format, text: string): JsonValue | undefined {
 /** Members under which clients keep their servers; each is tried at the root. */
 const LISTS = ['mcpServers', 'servers', 'context_servers', 'mcp_servers'] as const
 
-/** The servers in a client's file, for all projects or for the one in `folder`; `undefined` if it is no such file. */
+/** The servers in a client's file, for all projects or for the project in `folder`; `undefined` if the file has no list of servers. */
 export function readServerList(text: string, file: string, folder: string): ServerList | undefined {
   const root = parseSettings(text, file)
   if (root === undefined) return undefined

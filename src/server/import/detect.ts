@@ -33,14 +33,14 @@ export type ImportTarget =
 
 export interface Detection {
   readonly found: FoundSource | undefined
-  /** What the probes met, for an operator who expected something else. */
+  /** Findings of the probes, for an operator who expected another result. */
   readonly seen: readonly string[]
   /** The server cannot be reached, so its kind is unknown. */
   readonly isAway?: true
 }
 
 export interface DetectOptions extends ProbeContext {
-  /** Looks for this type alone. */
+  /** Tries only probes for this type. */
   readonly only?: ImportType | undefined
   /** Called before each step. */
   onStep(text: string): void
@@ -76,7 +76,7 @@ interface Step {
 const UNREACHABLE = Symbol('unreachable')
 const STEP_MS = 15_000
 
-/** Tries the probes in turn: first the one that the path suggests, last those that could mistake another kind. */
+/** Tries the probes in turn: first the probe that the path suggests, last those that could mistake another kind for theirs. */
 export async function detectUrl(url: string, options: DetectOptions): Promise<Detection> {
   const { only, signal, send, apiKey, onStep } = options
   const seen: string[] = []
@@ -87,7 +87,7 @@ export async function detectUrl(url: string, options: DetectOptions): Promise<De
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(STEP_MS)])
     const result = await look(address, { send, apiKey, signal: deadline }).catch(refusalOf)
     signal.throwIfAborted()
-    // Every other probe would ask the same host.
+    // Every other probe would send its request to the same host.
     if (result === UNREACHABLE)
       return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isAway: true }
     if (typeof result === 'string') seen.push(`${text}: ${result.replaceAll(address, shownAddress(address))}`)

@@ -19,12 +19,12 @@ import type { FoundSource } from './probe.ts'
  * `POST /admin/sources/probe` `{ target, api_key? }`: detects what a URL, a file or a command is, and which tools it
  * has, before it is added. The console shows the answer, a stream of events: `step` and `line` (of the program's
  * stderr) as they happen, then `found` or `failed`. Invariant: a probe of a command runs it, so the journal records
- * each probe before anything is asked or started. A reader who leaves stops it.
+ * each probe before it sends a request or starts a program. A reader that disconnects stops the probe.
  */
 
 interface ProbeOptions {
   readonly clock: Clock
-  /** Journals the probe, before anything is asked or started. */
+  /** Journals the probe before it sends a request or starts a program. */
   noteLook(target: string): unknown
   readonly folder: string
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -118,7 +118,7 @@ async function probe(
       const shown = cleanText(target.kind === 'url' ? shownAddress(text) : text)
       return failed(`${shown} is not MCP, OpenAPI, OTC or OpenTool.`, seen.map(cleanText))
     }
-    // What a program is shows only when it answers.
+    // The kind of a program is known only when it answers.
     if (target.kind !== 'command') onStep(`It is ${found.what}. Reading its tools`)
     let lines = 0
     const onLine = (line: string) => {

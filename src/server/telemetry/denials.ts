@@ -1,5 +1,5 @@
 /**
- * Refusals on their way to the audit stream (rule 30a): a tool that its caller may not see, a scope that a credential lacks, a
+ * Refusals for the audit stream (rule 30a): a tool that its caller may not see, a scope that a credential lacks, a
  * credential that is not valid. The composition root opens one log for each process; routes and the gateway write to it through
  * `NoteDenial`. A refusal costs the same whether or not a hidden tool exists, so that timing reveals nothing (OWP-22).
  */
@@ -15,7 +15,7 @@ import { isForTenant, type Tool } from '#kernel/tool/tool'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import type { Store } from '#store/collet-store'
 
-/** Sees every tool. No credential stands for it. */
+/** Sees every tool. No credential has this principal. */
 const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
 /** Longer than the name of any tool. Notes are kept for a second, so longer names are not kept. */
 const MAX_NAME_LENGTH = 1_000

@@ -345,7 +345,7 @@ function callLine(
   }
 }
 
-/** The address of an approval lets no one decide by itself, so it may be logged. The page of a consent is for its caller alone. */
+/** The address of an approval alone does not permit a decision, so it may be logged. The page of a consent is only for its caller. */
 function failureHint({ message, details }: CallError, explainsFailures: boolean): string | undefined {
   const { approval, authorization = [] } = details?.missing ?? {}
   if (approval !== undefined) return `Decide at ${approval.url}`
