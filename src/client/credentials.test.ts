@@ -25,7 +25,7 @@ describe('jwtMinter', () => {
     expect(signature).toBe(createHmac('sha256', 'test-secret').update(signed).digest('base64url'))
   })
 
-  it('OTC-110: gives the same token until it is about to end, then a new one', async () => {
+  it('OTC-110: returns the same token until it is about to expire, then a new one', async () => {
     let now = NOW_MS
     const mint = jwtMinter({ secret: 's', lifetimeSeconds: 300 }, () => now)
     const first = await mint()

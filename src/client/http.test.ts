@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { joinSignals, sleep, untilAborted } from './http.ts'
 
 describe('untilAborted', () => {
-  it('leaves work behind that never ends', async () => {
+  it('stops waiting for work that never ends', async () => {
     const caller = new AbortController()
     const waiting = untilAborted(caller.signal, () => new Promise(() => undefined))
     caller.abort(new Error('enough'))

@@ -25,7 +25,7 @@ function importGraph(entry: string): ReadonlyMap<string, readonly string[]> {
 describe('the import graph of collet/client', () => {
   const graph = importGraph('src/client/index.ts')
 
-  it('is walked at all', () => {
+  it('is not empty', () => {
     expect([...graph.keys()]).toEqual(
       expect.arrayContaining([
         'src/client/call.ts',

@@ -19,11 +19,11 @@ describe('retryAdvice', () => {
     [429, true],
     [500, true],
     [503, true],
-  ])('T-07: status %i is resent: %s', (status, resend) => {
+  ])('OTC/T-07: status %i is resent: %s', (status, resend) => {
     expect(advice(status).resend).toBe(resend)
   })
 
-  it('C-24: x-should-retry overrules the status', () => {
+  it('C-24: x-should-retry overrides the status', () => {
     expect(advice(400, { 'x-should-retry': 'true' }).resend).toBe(true)
     expect(advice(503, { 'x-should-retry': 'false' }).resend).toBe(false)
     expect(advice(200, { 'x-should-retry': 'true' }).resend).toBe(false)
@@ -42,18 +42,18 @@ describe('retryAdvice', () => {
     expect(advice(503, { 'retry-after': header }).afterMs).toBe(afterMs)
   })
 
-  it('gives a wait of over a minute back to the caller', () => {
+  it('returns a wait of over a minute to the caller', () => {
     expect(advice(429, { 'retry-after': '61' })).toEqual({ resend: false, refused: true, afterMs: 61_000 })
   })
 
-  it('a server that ignores call ids is asked again only after it refused', () => {
+  it('a server that ignores call ids gets a retry only after it refused', () => {
     expect(advice(503, {}, false).resend).toBe(false)
     expect(advice(408, {}, false).resend).toBe(false)
     expect(advice(429, {}, false).resend).toBe(true)
     expect(advice(400, { 'x-should-retry': 'true' }, false).resend).toBe(true)
   })
 
-  it('C-27: what waits for a person is never resent', () => {
+  it('C-27: a call that waits for a person is never resent', () => {
     const headers = new Headers({ 'x-should-retry': 'true' })
     const body = { missing_requirements: { user_id: true } }
     expect(retryAdvice({ status: 400, headers, body }, true, NOW).resend).toBe(false)
@@ -61,7 +61,7 @@ describe('retryAdvice', () => {
 })
 
 describe('waits', () => {
-  it('T-06: 500 ms, doubling, at most a minute', () => {
+  it('OTC/T-06: 500 ms, doubling, at most a minute', () => {
     expect([0, 1, 2, 20].map(backoffMs)).toEqual([500, 1_000, 2_000, 60_000])
   })
 

@@ -41,7 +41,7 @@ function callIds(server: { readonly requests: readonly { readonly path: string; 
 }
 
 describe('challenges', () => {
-  it('OTC-77: are in the failure and told to onChallenge once', async () => {
+  it('OTC-77: are in the failure and passed to onChallenge once', async () => {
     await using server = await startFakeToolServer(withChallenge(['pending']))
     const reported: RemoteChallenge[] = []
     const client = connect(server.url, { onChallenge: (challenge) => void reported.push(challenge) })
@@ -73,7 +73,7 @@ describe('challenges', () => {
     },
   )
 
-  it('approval_required is a class of its own', async () => {
+  it('approval_required is a separate class', async () => {
     await using server = await startFakeToolServer(withChallenge(['pending'], 'approval'))
     expect(await connect(server.url).tryCall('Gmail.GetEmails@1.2.0')).toMatchObject({
       ok: false,
@@ -103,7 +103,7 @@ describe('challenges', () => {
     expect(script.requests.map(({ method }) => method)).toEqual(['POST', 'GET', 'POST'])
   })
 
-  it('our key goes to the check_url of our own server only', async () => {
+  it('the key is sent only to a check_url of its own server', async () => {
     const base = 'https://tools.example.com'
     for (const [checkUrl, key] of [
       [`${base}/check`, 'k'],
@@ -129,7 +129,7 @@ describe('challenges', () => {
     expect(script.requests).toHaveLength(1)
   })
 
-  it('polling ends with the caller', async () => {
+  it('polling ends when the caller aborts', async () => {
     const caller = new AbortController()
     await using server = await startFakeToolServer((request, response) => {
       if (request.path === '/challenges/c1') caller.abort()

@@ -35,7 +35,7 @@ describe('API keys', () => {
     expect(script.requests[0]?.headers.get('OTC-API-Key')).toBe('k')
   })
 
-  it('OTC-102: a key nobody accepts is unauthenticated', async () => {
+  it('OTC-102: a key that is not accepted is unauthenticated', async () => {
     await using server = await startFakeToolServer((_request, response) =>
       sendJson(response, 401, { message: 'Unknown key' }),
     )
@@ -63,7 +63,7 @@ describe('tokens', () => {
     expect([...(headers?.values() ?? [])]).not.toContain('k')
   })
 
-  it('a function is asked for every attempt', async () => {
+  it('a token function is called for every attempt', async () => {
     let made = 0
     const script = scriptedFetch([TOOL], breakConnection, succeed(1))
     const jwt = async () => `token-${made++}`
@@ -83,7 +83,7 @@ describe('tokens', () => {
     expect({ sub, lifetime: exp - iat }).toEqual({ sub: 'me', lifetime: 600 })
   })
 
-  it('a function that answers too late does not send after all', async () => {
+  it('a token function that answers too late causes no request', async () => {
     const script = scriptedFetch([TOOL], succeed(1))
     const late = Promise.withResolvers<string>()
     const client = connect(HTTPS, { ...script, jwt: () => late.promise, timeoutMs: 10, dialect: 'oxp-1.0' })
@@ -93,7 +93,7 @@ describe('tokens', () => {
     expect(script.requests).toEqual([])
   })
 
-  it('a function that fails or gives rubbish sends nothing', async () => {
+  it('nothing is sent if the token function fails or returns an invalid token', async () => {
     const script = scriptedFetch([TOOL], succeed(1))
     const failing = connect(HTTPS, { ...script, jwt: () => Promise.reject(new Error('no token')) })
     await expect(failing.call('A.B@1.0.0')).rejects.toMatchObject({ class: 'unauthenticated' })
@@ -122,13 +122,13 @@ describe('plain http', () => {
     expect(script.requests).toEqual([])
   })
 
-  it('OTC-101: carries them to loopback', async () => {
+  it('OTC-101: sends credentials to loopback', async () => {
     const script = scriptedFetch([TOOL], succeed(1))
     await connect('http://localhost:4100', { ...script, apiKey: 'k' }).call('A.B@1.0.0')
     expect(script.requests[0]?.headers.get('OXP-API-Key')).toBe('k')
   })
 
-  it('tokens and secrets of a tool stay here too', async () => {
+  it('does not send tokens and secrets of a tool either', async () => {
     const tool = { ...TOOL, requirements: { secrets: [{ id: 'K' }] } }
     const script = scriptedFetch([tool], succeed(1))
     const client = connect('http://api.example.com', {

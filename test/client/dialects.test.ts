@@ -11,7 +11,7 @@ function toolIdOf(dialect: ClientDialect): string {
 }
 
 describe.each(CLIENT_DIALECTS)('a server that speaks only %s', (dialect) => {
-  it('C-01, C-02, C-03, C-07, C-08, C-09, C-16: is listed and called without being told its dialect', async () => {
+  it('C-01, C-02, C-03, C-07, C-08, C-09, C-16: is listed and called without a configured dialect', async () => {
     await using server = await startFakeToolServer(DIALECT_PLAYS[dialect])
     const client = connect(server.url)
     const [tool] = await client.list()
@@ -55,7 +55,7 @@ describe('call paths', () => {
     expect(server.requests.filter(({ method }) => method === 'POST')).toHaveLength(1)
   })
 
-  it('C-01: a server without any call path says so', async () => {
+  it('C-01: a server without any call path is reported', async () => {
     await using server = await startFakeToolServer((request, response) =>
       sendJson(
         response,

@@ -28,7 +28,7 @@ describe('list and get', () => {
     expect((await connect(URL, scriptedFetch(VERSIONS)).get(asked))?.id).toBe(id)
   })
 
-  it('C-15: full ids go on the wire; an unlisted id goes as it is', async () => {
+  it('C-15: full ids are sent; an unlisted id is sent unchanged', async () => {
     const script = scriptedFetch(VERSIONS, succeed(1))
     const client = connect(URL, script)
     await client.call('Calculator.Add')
@@ -44,7 +44,7 @@ describe('list and get', () => {
     ])
   })
 
-  it('calls share one list; list() always asks; an unknown tool asks again once the list is old', async () => {
+  it('calls share one list; list() always requests it; an unknown tool requests it again once the list is old', async () => {
     let now = 0
     let listed = 0
     await using server = await startFakeToolServer((request, response) => {
@@ -86,7 +86,7 @@ describe('list and get', () => {
     [404, 'server', 'pin `dialect`'],
     [500, 'transport', 'status 500'],
     [200, 'transport', 'no tool list'],
-  ])('a %i that is no list is a %s failure', async (status, kind, message) => {
+  ])('a %i without a list is a %s failure', async (status, kind, message) => {
     await using server = await startFakeToolServer((_request, response) => sendJson(response, status, {}))
     await expect(connect(server.url, { maxRetries: 0 }).list()).rejects.toMatchObject({
       class: kind,
@@ -96,7 +96,7 @@ describe('list and get', () => {
   })
 })
 
-describe('bad use', () => {
+describe('misuse', () => {
   it.each([
     ['an empty tool id', '', {}, {}],
     ['a call id with a line break', 'A.B', {}, { callId: 'a\nb' }],

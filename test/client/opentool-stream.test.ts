@@ -33,7 +33,7 @@ const data = (result: string) =>
   `event:data\ndata:{"jsonrpc":"2.0","result":${result},"error":null,"id":"c1"}\n\n`
 
 describe('client.stream', () => {
-  it('OTS-50, OTS-52: gives what a server of ours streams', async () => {
+  it('OTS-50, OTS-52: yields the stream of a Collet server', async () => {
     const slow = {
       id: 'Slow.F@1.0.0',
       name: 'f',
@@ -59,7 +59,7 @@ describe('client.stream', () => {
     expect(opentool.exceptionOf(failure)?.name).toBe('OpenToolServerCallException')
   })
 
-  it('OTS-51, OTS-52: reads frames however they are cut, without start and without done', async () => {
+  it('OTS-51, OTS-52: reads frames however they are split, without start and without done', async () => {
     const text = `: hello\r\n${data('{"n":1}')}${data('{"n":2}')}`
     await using server = await startFakeToolServer(
       sending(text.slice(0, 20), text.slice(20, 21), text.slice(21)),
@@ -84,7 +84,7 @@ describe('client.stream', () => {
     expect([results.length, opentool.exceptionOf(failure)?.code]).toEqual([1, code])
   })
 
-  it('OTS-50: a server without streams is told apart from one that answers at once', async () => {
+  it('OTS-50: distinguishes a server without streams from one that answers at once', async () => {
     await using none = await startOpentoolServer()
     const { failure } = await collect(opentool.connect(none.url).stream(CALL))
     expect(opentool.exceptionOf(failure)?.name).toBe('OpenToolServerNoAccessException')
@@ -101,7 +101,7 @@ describe('client.stream', () => {
     expect((await collect(opentool.connect(server.url).stream(CALL))).failure?.class).toBe('transport')
   })
 
-  it('ends when nothing comes for too long, when too much comes, and when the connection breaks', async () => {
+  it('ends when no data arrives in time, when too much arrives, and when the connection breaks', async () => {
     await using silent = await startFakeToolServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(data('{"n":1}'))
     })
@@ -122,7 +122,7 @@ describe('client.stream', () => {
     expect((await collect(opentool.connect(broken.url).stream(CALL))).failure?.class).toBe('transport')
   })
 
-  it('closes the connection when its reader leaves', async () => {
+  it('closes the connection when its reader stops', async () => {
     const closed = Promise.withResolvers<void>()
     await using server = await startFakeToolServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(data('{"n":1}'))

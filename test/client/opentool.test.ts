@@ -38,13 +38,13 @@ describe('opentool.connect', () => {
     expect(asked).toEqual([url])
   })
 
-  it('OTS-60: what cannot be an address or go there is refused before anything is sent', () => {
+  it('OTS-60: an invalid address, and a key for plain http, are refused before anything is sent', () => {
     expect(() => opentool.connect({ port: 0 })).toThrow('port')
     expect(() => opentool.connect('ftp://h')).toThrow('http')
     expect(() => opentool.connect({ host: 'h.example' }, { apiKey: 'k' })).toThrow('plain http')
   })
 
-  it('OTS-61, OTS-62, OTS-63: speaks to a server of ours, with its key as a bearer', async () => {
+  it('OTS-61, OTS-62, OTS-63: works with a Collet server, with its key as a bearer token', async () => {
     await using server = await startOpentoolServer({ keys: ['k1'] })
     const client = opentool.connect(server.url, { apiKey: 'k1' })
     expect(await client.version()).toEqual({ version: '1.2.3' })
@@ -61,7 +61,7 @@ describe('opentool.connect', () => {
     }
   })
 
-  it('sends what a call needs beyond its arguments, never in the clear to another machine', async () => {
+  it('sends tokens, secrets and the user of a call, never unencrypted to another machine', async () => {
     await using server = await startOpentoolServer({ tools: specialFunctions().tools })
     const needs = { tokens: { 'mail, inc': 'tök' }, secrets: { PIN: '1234' }, userId: 'jürgen' }
     const { result } = await opentool
@@ -81,7 +81,7 @@ describe('opentool.connect', () => {
       (_request, response) => sendJson(response, 200, { code: 404, message: 'Json Parser NOT implement' }),
     ],
     ['404', (_request, response) => void response.writeHead(404).end('<html>')],
-  ])('OTS-63: %s is no document', async (_what, play) => {
+  ])('OTS-63: %s is not a document', async (_what, play) => {
     await using server = await startFakeToolServer(play)
     expect(await opentool.connect(server.url).load()).toBeNull()
   })
@@ -177,7 +177,7 @@ describe('opentool.connect', () => {
     expect(opentool.errorInResult({ code: 1, message: 'm', more: 1 })).toBeUndefined()
   })
 
-  it('OTS-66: a call is sent once, whatever becomes of it', async () => {
+  it('OTS-66: a call is sent once, whatever the outcome', async () => {
     await using server = await startFakeToolServer(
       (_request, response) => void response.socket?.resetAndDestroy(),
     )
@@ -186,7 +186,7 @@ describe('opentool.connect', () => {
     expect(failure.message).toContain('Whether the call ran is not known')
   })
 
-  it('OTS-66: waits as long as it is told, or until its caller leaves', async () => {
+  it('OTS-66: waits for the configured time, or until its caller aborts', async () => {
     await using server = await startFakeToolServer(() => undefined)
     const client = opentool.connect(server.url)
     const late = await failureOf(client.call(CALL, { timeoutMs: 30 }))
@@ -254,7 +254,7 @@ describe('connect, on OpenTool servers', () => {
       )
     }
 
-  it('finds out by itself, and gives the same values as over OTC', async () => {
+  it('detects the protocol, and returns the same values as over OTC', async () => {
     await using server = await startOpentoolServer({
       tools: [...opentoolFixtures(), ...specialFunctions().tools],
     })
@@ -276,7 +276,7 @@ describe('connect, on OpenTool servers', () => {
     expect((await both.call('Calculator.Add', { a: 2, b: 3 })).toolId).toBe('Calculator.Add@1.2.3')
   })
 
-  it('finds out behind a key as well', async () => {
+  it('detects the protocol behind a key as well', async () => {
     await using server = await startOpentoolServer({ keys: ['k1'] })
     await using front = await startFakeToolServer((request, response) => {
       if (request.path.startsWith('/opentool/')) return onlyOpenTool(server.url)(request, response)
@@ -289,7 +289,7 @@ describe('connect, on OpenTool servers', () => {
     })
   })
 
-  it('does not look for OpenTool where it was told what to speak, nor forgets the first answer', async () => {
+  it('does not probe for OpenTool if the protocol is configured, and remembers the first answer', async () => {
     await using server = await startFakeToolServer(notFound)
     expect((await failureOf(connect(server.url, { protocol: 'otc' }).list())).message).toContain('GET /tools')
     expect(server.requests.map(({ path }) => path)).toEqual(['/tools'])
@@ -298,7 +298,7 @@ describe('connect, on OpenTool servers', () => {
     expect(() => connect(server.url, { protocol: 'opentool', dialect: 'uts' })).toThrow('dialect')
   })
 
-  it('takes a URL that ends in /opentool for what it is', async () => {
+  it('treats a URL that ends in /opentool as an OpenTool server', async () => {
     await using server = await startOpentoolServer()
     expect((await connect(`${server.url}/opentool`).call('echo', { value: 'x' })).value).toBe('x')
   })
@@ -308,7 +308,7 @@ describe('connect, on OpenTool servers', () => {
     ['server', 'nope', {}],
     ['tool', 'boom', {}],
     ['authorization_required', 'mail', {}],
-  ])('a failure of class %s has the class it has over OTC', async (kind, name, input) => {
+  ])('a failure of class %s has the same class as over OTC', async (kind, name, input) => {
     await using server = await startOpentoolServer({
       tools: [...opentoolFixtures(), ...specialFunctions().tools],
     })
@@ -317,7 +317,7 @@ describe('connect, on OpenTool servers', () => {
     if (!tried.ok && kind === 'authorization_required') expect(tried.error.challenges).toHaveLength(1)
   })
 
-  it('carries call id and user, and what the server says about a failure', async () => {
+  it('sends call id and user, and returns the details of a failure', async () => {
     const special = specialFunctions()
     await using server = await startOpentoolServer({ tools: special.tools })
     const client = connect(server.url, { protocol: 'opentool' })
@@ -338,14 +338,14 @@ describe('connect, on OpenTool servers', () => {
     expect((await failureOf(client.call(''))).class).toBe('config')
   })
 
-  it('gives the whole result of a server that does not describe itself', async () => {
+  it('returns the whole result of a server that does not describe itself', async () => {
     await using server = await startOpentoolServer({ document: undefined })
     const client = connect(server.url, { protocol: 'opentool' })
     expect(await client.list()).toEqual([])
     expect((await client.call('add', { a: 1, b: 1 })).value).toEqual({ sum: 2 })
   })
 
-  it('one caller who leaves while functions are read does not disturb another', async () => {
+  it('a caller that aborts while functions are read does not affect another', async () => {
     const held: (() => void)[] = []
     await using server = await startFakeToolServer((request, response) => {
       if (request.path.endsWith('/load')) held.push(() => sendJson(response, 200, {}))

@@ -26,7 +26,7 @@ afterAll(async () => {
 })
 
 describe('the client against our own server', () => {
-  it('gives approval_required for a tool that asks for approval, with the call id to repeat', async () => {
+  it('returns approval_required for a tool that needs approval, with the call id to repeat', async () => {
     const tried = await connect(server.url).tryCall('Bank.Pay', {}, { callId: 'pay-1', runId: 'monday' })
     expect(tried).toMatchObject({
       ok: false,
@@ -43,7 +43,7 @@ describe('the client against our own server', () => {
   })
 
   it.each(['otc', 'opentool'] as const)(
-    'says exactly how a call failed and in which run, over %s',
+    'reports the exact failure and the run of a call, over %s',
     async (protocol) => {
       const tried = await connect(server.url, { protocol }).tryCall('Bank.Fail', {}, { runId: 'monday' })
       expect(tried).toMatchObject({
@@ -53,7 +53,7 @@ describe('the client against our own server', () => {
     },
   )
 
-  it('tells the tool what the caller says about the user', async () => {
+  it('passes the user that the caller names to the tool', async () => {
     const client = connect(server.url)
     const userInfo = { plan: 'gold', since: 2019 }
     const { value } = await client.call('Who_Asks', {}, { userId: 'u-7', userInfo })
@@ -66,7 +66,7 @@ describe('the client against our own server', () => {
   })
 
   it.each(['otc', 'opentool'] as const)(
-    'finds a call by its own id whatever version it had, if none is named, over %s',
+    'finds a call by its id, whatever its version, if none is named, over %s',
     async (protocol) => {
       const callId = `clock of ${protocol}`
       await connect(server.url).call('Clock.Read@1.0.0', {}, { callId })
@@ -83,7 +83,7 @@ describe('the client against our own server', () => {
     },
   )
 
-  it('gives server for other refusals', async () => {
+  it('returns the class server for other refusals', async () => {
     const client = connect(server.url)
     expect(await client.tryCall('Bank.Pay@9.0.0')).toMatchObject({ error: { class: 'server' } })
     await server.drain()

@@ -42,7 +42,7 @@ describe('requirements', () => {
     expect(script.requests[0]?.call).not.toHaveProperty('context')
   })
 
-  it("the caller's user id wins over the resolver, and is sent even when not required", async () => {
+  it("the caller's user id takes precedence over the resolver, and is sent even if not required", async () => {
     const script = scriptedFetch([MAIL, SMS], succeed(null))
     const client = connect(URL, { ...script, requirements: { userId: () => 'resolver', secrets: () => 'v' } })
     await client.call('Gmail.GetEmails@1.2.0', {}, { userId: 'caller' })
@@ -63,7 +63,7 @@ describe('requirements', () => {
     ['a secret', SMS.id, { secrets: [{ id: 'K' }] }, 'requirements'],
     ['a user id', MAIL.id, { user_id: true }, 'requirements'],
   ] as const)(
-    'T-32: without %s the call is sent, for the server may have it, and its answer is read',
+    'OTC/T-32: without %s the call is sent, because the server may have it, and its answer decides',
     async (_title, id, missing_requirements, kind) => {
       const script = scriptedFetch([MAIL, SMS], refuse(400, { message: 'm', missing_requirements }))
       const tried = await connect(URL, { ...script, requirements: { secrets: () => '' } }).tryCall(id)
@@ -96,7 +96,7 @@ describe('requirements', () => {
     expect(script.requests).toEqual([])
   })
 
-  it('a resolver that never answers ends with the caller', async () => {
+  it('a resolver that never answers ends when the caller aborts', async () => {
     const caller = new AbortController()
     const script = scriptedFetch([SMS], succeed(null))
     const secrets = () => {

@@ -11,7 +11,7 @@ function ids(requests: readonly { readonly call: object }[]) {
 }
 
 describe('failures with can_retry', () => {
-  it('OTC-94, OTC-95, T-04, T-06: are resent at most twice, each with a new id, after the asked wait', async () => {
+  it('OTC-94, OTC-95, OTC/T-04, OTC/T-06: are resent at most twice, each with a new id, after the requested wait', async () => {
     const script = scriptedFetch(TOOLS, failWith(FLAKY))
     const tried = await connect(URL, script).tryCall('A.B@1.0.0', {}, { traceId: 't' })
     expect(tried).toMatchObject({ ok: false, error: { class: 'tool', canRetry: true, retries: 2 } })
@@ -28,7 +28,7 @@ describe('failures with can_retry', () => {
     expect(ids(script.requests)).toEqual(['invoice-7', 'invoice-7'])
   })
 
-  it('T-06: wait 500 ms and then double when no wait is asked for', async () => {
+  it('OTC/T-06: wait 500 ms and then double if no wait is requested', async () => {
     const script = scriptedFetch(TOOLS, failWith({ message: 'm', can_retry: true }))
     await connect(URL, script).tryCall('A.B@1.0.0')
     const [first = 0, second = 0] = script.waits
@@ -40,7 +40,7 @@ describe('failures with can_retry', () => {
   it.each([
     ['OTC-93: without can_retry', { message: 'm' }],
     [
-      'T-06: with prompt content',
+      'OTC/T-06: with prompt content',
       { message: 'm', can_retry: true, additional_prompt_content: 'use ids a, b' },
     ],
     ['with a wait of over a minute', { message: 'm', can_retry: true, retry_after_ms: 60_001 }],
@@ -55,7 +55,7 @@ describe('failures with can_retry', () => {
 
   const ASKING = { ...FLAKY, additional_prompt_content: 'use ids a, b' }
 
-  it('OTC-96: are sent again with the input that onRetry gives, after the asked wait', async () => {
+  it('OTC-96: are sent again with the input that onRetry returns, after the requested wait', async () => {
     const script = scriptedFetch(TOOLS, failWith(ASKING), succeed(1))
     const asked: (string | undefined)[] = []
     const result = await connect(URL, script).call(
@@ -76,7 +76,7 @@ describe('failures with can_retry', () => {
     expect(script.waits[0]).toBeGreaterThanOrEqual(700)
   })
 
-  it('OTC-96: go to the caller when onRetry gives nothing, and after maxRetries', async () => {
+  it('OTC-96: go to the caller if onRetry returns nothing, and after maxRetries', async () => {
     const declined = scriptedFetch(TOOLS, failWith(ASKING))
     const onRetry = () => undefined
     expect(await connect(URL, declined).tryCall('A.B@1.0.0', {}, { onRetry })).toMatchObject({
@@ -114,7 +114,7 @@ describe('transport failures', () => {
     ['500', refuse(500, {})],
     ['503', refuse(503, {})],
     ['a refusal with x-should-retry', refuse(400, { message: 'busy' }, { 'x-should-retry': 'true' })],
-  ])('T-07: %s is resent with the same id', async (_title, step) => {
+  ])('OTC/T-07: %s is resent with the same id', async (_title, step) => {
     const script = scriptedFetch(TOOLS, step, step, succeed(1))
     const result = await connect(URL, script).call('A.B@1.0.0')
     expect(result).toMatchObject({ value: 1, retries: 2 })
@@ -122,13 +122,13 @@ describe('transport failures', () => {
     expect(result.callId).toBe(ids(script.requests)[0])
   })
 
-  it('C-24: waits as long as Retry-After asks', async () => {
+  it('C-24: waits as long as Retry-After states', async () => {
     const script = scriptedFetch(TOOLS, refuse(503, {}, { 'retry-after': '7' }), succeed(1))
     await connect(URL, script).call('A.B@1.0.0')
     expect(script.waits[0]).toBeGreaterThanOrEqual(7_000)
   })
 
-  it('end after maxRetries, with the id to ask again with', async () => {
+  it('end after maxRetries, with the id for a later repetition', async () => {
     const script = scriptedFetch(TOOLS, breakConnection)
     const tried = await connect(URL, { ...script, maxRetries: 3 }).tryCall('A.B@1.0.0', {}, { callId: 'k-1' })
     expect(tried).toMatchObject({ ok: false, error: { class: 'transport', retries: 3, callId: 'k-1' } })
@@ -161,7 +161,7 @@ describe('transport failures', () => {
     }
   })
 
-  it('a refusal that outlasts all retries says when to come back', async () => {
+  it('a refusal that outlasts all retries includes the time to wait', async () => {
     const script = scriptedFetch(
       TOOLS,
       refuse(400, { message: 'busy' }, { 'x-should-retry': 'true', 'retry-after': '90' }),
@@ -181,7 +181,7 @@ describe('transport failures', () => {
     expect(script.requests).toHaveLength(1)
   })
 
-  it('a change of the input while we wait does not change the retry', async () => {
+  it('a change of the input during the wait does not change the retry', async () => {
     const input = { amount: 1 }
     const flaky = failWith(FLAKY)
     const script = scriptedFetch(

@@ -40,7 +40,7 @@ it.each([
   ['otc', 'Counter.Next@1.0.0', 'läufe/1 %'],
   ['opentool', 'Counter_Next', 'läufe/2 %'],
 ] as const)(
-  'over %s a call belongs to the run it names, whatever its characters',
+  'over %s a call belongs to the run it names, with any characters',
   async (protocol, name, runId) => {
     const client = connect(protocol === 'opentool' ? `${server.url}/opentool` : server.url, { protocol })
     expect(await client.call(name, {}, { runId })).toMatchObject({ value: 1, runId })

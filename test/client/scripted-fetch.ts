@@ -10,7 +10,7 @@ interface ScriptedRequest {
 
 export type Step = (request: ScriptedRequest) => Response | Promise<Response>
 
-/** `GET /tools` gives these tools; every other request takes the next step, and the last one again and again. */
+/** `GET /tools` returns these tools; every other request takes the next step, and the last step repeats. */
 export function scriptedFetch(tools: readonly JsonObject[], ...steps: readonly Step[]) {
   const requests: ScriptedRequest[] = []
   const waits: number[] = []

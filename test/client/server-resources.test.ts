@@ -53,7 +53,7 @@ async function taken(events: AsyncGenerator<RunEvent>, most: number): Promise<re
   return found
 }
 
-describe('what a server of this package offers beside calls', () => {
+describe('resources of a Collet server beside calls', () => {
   it('OWP-10: the catalog, whole, of one source, and one tool', async () => {
     const { catalog } = connect(server.url)
     expect((await catalog.list()).map(({ toolId }) => toolId)).toEqual([
@@ -96,7 +96,7 @@ describe('what a server of this package offers beside calls', () => {
     })
   })
 
-  it('OWP-98: events of a run come as they happen, from where a reader was, until the run is over', async () => {
+  it('OWP-98: events of a run arrive as they happen, from the last position of the reader, until the run ends', async () => {
     const client = connect(server.url)
     await client.call('Clock.Read', {}, { runId: 'tuesday' })
     const first = await taken(client.runs.events('tuesday'), 2)
@@ -129,7 +129,7 @@ describe('what a server of this package offers beside calls', () => {
     expect(seen).toEqual([null, '0'])
   })
 
-  it('a reader who leaves is told that it left', async () => {
+  it('a reader that aborts gets an error that names the abort', async () => {
     const client = connect(server.url)
     await client.call('Clock.Read', {}, { runId: 'thursday' })
     const leaving = new AbortController()
@@ -139,7 +139,7 @@ describe('what a server of this package offers beside calls', () => {
     await expect(taken(events, 9)).rejects.toThrow('aborted by its caller')
   })
 
-  it('rule 10: the state of a call, and a way to stop it', async () => {
+  it('rule 10: reads the state of a call, and cancels it', async () => {
     const client = connect(server.url)
     const waiting = client.tryCall('Slow.Wait', {}, { callId: 'slow-1' })
     await expect.poll(() => held.length).toBe(1)
@@ -162,7 +162,7 @@ describe('what a server of this package offers beside calls', () => {
   })
 })
 
-it('a list of calls goes on over its pages', async () => {
+it('a list of calls continues over its pages', async () => {
   const client = connect(server.url)
   const ids = Array.from({ length: 60 }, (_, number) => `page-${number}`)
   await Promise.all(ids.map((callId) => client.call('Clock.Read', {}, { callId })))
@@ -171,7 +171,7 @@ it('a list of calls goes on over its pages', async () => {
   expect(listed.sort()).toEqual(ids.sort())
 })
 
-/** The stream of an answer up to the first whole event, and then an error as a broken connection gives. */
+/** The stream of an answer up to the first complete event, and then an error as from a broken connection. */
 function cutAfterFirstEvent({ body }: Response): ReadableStream<Uint8Array> {
   const text = new TextDecoder()
   let whole = ''

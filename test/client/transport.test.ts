@@ -15,7 +15,7 @@ function onCall(play: Play): Play {
 }
 
 describe('over real HTTP', () => {
-  it('T-07: a connection reset before the answer is resent with the same id', async () => {
+  it('OTC/T-07: a request whose connection is reset before the answer is resent with the same id', async () => {
     let calls = 0
     await using server = await startFakeToolServer(
       onCall((request, response) => {
@@ -32,7 +32,7 @@ describe('over real HTTP', () => {
     expect(first?.text).toBe(second?.text)
   })
 
-  it('T-07: an answer cut in the middle is resent with the same id', async () => {
+  it('OTC/T-07: a request whose answer is cut in the middle is resent with the same id', async () => {
     let calls = 0
     await using server = await startFakeToolServer(
       onCall((_request, response) => {
@@ -45,7 +45,7 @@ describe('over real HTTP', () => {
     expect(await connect(server.url, { sleep }).call('A.B@1.0.0')).toMatchObject({ value: 1, retries: 1 })
   })
 
-  it('a server nobody listens on is a transport failure', async () => {
+  it('an address without a server is a transport failure', async () => {
     const server = await startFakeToolServer(() => undefined)
     await server[Symbol.asyncDispose]()
     const client = connect(server.url, { sleep })
@@ -72,7 +72,7 @@ describe('over real HTTP', () => {
     })
   })
 
-  it('an aborted call ends at once and says that it may still run', async () => {
+  it('an aborted call ends at once and reports that it may still run', async () => {
     const caller = new AbortController()
     await using server = await startFakeToolServer(onCall(() => caller.abort(new Error('user left'))))
     const tried = await connect(server.url, { sleep }).tryCall('A.B@1.0.0', {}, { signal: caller.signal })
@@ -84,7 +84,7 @@ describe('over real HTTP', () => {
       expect(tried.error.message).toMatch(/aborted by its caller.*Whether the call ran is not known/)
   })
 
-  it("the client's own signal ends every call", async () => {
+  it("the client's signal ends every call", async () => {
     const owner = new AbortController()
     await using server = await startFakeToolServer(onCall(() => owner.abort()))
     const client = connect(server.url, { signal: owner.signal })
@@ -92,7 +92,7 @@ describe('over real HTTP', () => {
     await expect(client.list()).rejects.toMatchObject({ class: 'transport' })
   })
 
-  it('one caller who leaves while the list is read does not disturb another', async () => {
+  it('a caller that aborts while the list is read does not affect another', async () => {
     const leaving = new AbortController()
     const held: (() => void)[] = []
     await using server = await startFakeToolServer((request, response) => {

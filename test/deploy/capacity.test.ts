@@ -6,11 +6,11 @@ const page = readFileSync(new URL('../../docs/scale.md', import.meta.url), 'utf8
 const [, , billion] = LOADS
 
 describe('docs/scale.md', () => {
-  it('shows what the script prints', () => {
+  it('shows the output of the script', () => {
     expect(page).toContain(printModel(MEASURED, LOADS))
   })
 
-  it('shows the figures that the model begins with', () => {
+  it('shows the input figures of the model', () => {
     expect(page).toContain(`WAL ${MEASURED.pureWal} bytes a call`)
     expect(page).toContain(`WAL ${MEASURED.writeWal} bytes a call`)
     expect(page).toContain(
@@ -21,7 +21,7 @@ describe('docs/scale.md', () => {
 })
 
 describe('the model', () => {
-  it('makes larger groups of fewer replicas, and needs fewer cores for them', () => {
+  it('forms larger groups with fewer replicas, and needs fewer cores for them', () => {
     if (billion === undefined) throw new Error('no such load')
     const coresOf = (replicas: number) =>
       needsOf(MEASURED, { ...billion, replicas }).find(({ what }) => what.startsWith('cores for commits'))
@@ -29,7 +29,7 @@ describe('the model', () => {
     expect(coresOf(10)).toBeLessThan(coresOf(100) / 2)
   })
 
-  it('names what breaks, worst first, and nothing of a small load', () => {
+  it('lists the exceeded limits, worst first, and none for a small load', () => {
     const broken = LOADS.map((load) => firstToBreak(needsOf(MEASURED, load)))
     expect(broken[0]).toEqual([])
     const shares = (broken[2] ?? []).map(({ needed, max = Infinity }) => needed / max)

@@ -17,7 +17,7 @@ function textOf(file: string): string {
   return readFileSync(join(FOLDER, file), 'utf8')
 }
 
-/** Every member of a document that is called so, wherever it is. */
+/** Every member of a document with this name, at any depth. */
 function membersOf(document: unknown, name: string): readonly unknown[] {
   if (typeof document !== 'object' || document === null) return []
   return Object.entries(document).flatMap(([key, value]) => [
@@ -26,7 +26,7 @@ function membersOf(document: unknown, name: string): readonly unknown[] {
   ])
 }
 
-/** The samples that `/metrics` has once everything has happened, by name, with the names of their labels. */
+/** The samples of `/metrics` after every kind of event, by name, with the names of their labels. */
 async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const metrics = createMetrics()
   metrics.callStarted()
@@ -61,7 +61,7 @@ interface Use {
   readonly labels: readonly string[]
 }
 
-/** What an expression asks for: each metric with the labels it is chosen by, and all labels it is summed by. */
+/** Metrics of an expression, each with the labels of its selector, and all labels of its aggregations. */
 function usesOf(expression: string): readonly Use[] {
   const by = [...expression.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/,\s*/))
   return [...expression.matchAll(/\b((?:collet|process|nodejs)_\w+|up\b)(?:\{([^}]*)\})?/g)].map(
@@ -94,14 +94,14 @@ function networkNames(
 
 const PORTS = z.array(z.object({ name: z.string(), containerPort: z.number() }))
 
-describe('what watches a server', () => {
+describe('monitoring of a server', () => {
   const alerts: unknown = parse(textOf('alerts.yaml'))
   const board: unknown = JSON.parse(textOf('grafana-board.json'))
 
   it.each([
     ['alerts.yaml', alerts, 13],
     ['grafana-board.json', board, 19],
-  ])('%s asks for metrics and labels that a server has', async (_file, document, most) => {
+  ])('%s uses only metrics and labels that a server has', async (_file, document, most) => {
     const known = await samples()
     const expressions = membersOf(document, 'expr').map(String)
     expect(expressions).toHaveLength(most)
@@ -114,14 +114,14 @@ describe('what watches a server', () => {
     expect(expressions.filter((expression) => usesOf(expression).length === 0)).toEqual([])
   })
 
-  it('says with every alert what to do', () => {
+  it('gives advice with every alert', () => {
     const notes = membersOf(alerts, 'annotations')
     expect(notes).toHaveLength(membersOf(alerts, 'alert').length)
     for (const note of notes)
       expect(note).toMatchObject({ summary: expect.any(String), action: expect.any(String) })
   })
 
-  it('notices a metric and a label that are not there', async () => {
+  it('detects a metric and a label that do not exist', async () => {
     const known = await samples()
     expect(known.has('collet_calls_lost')).toBe(false)
     expect(usesOf('sum by (le) (rate(collet_calls_total{tool="x"}[5m]))')).toEqual([
@@ -135,7 +135,7 @@ describe('compose.yaml', () => {
   const compose = COMPOSE.parse(parse(textOf('compose.yaml'), { merge: true }))
   const { services } = compose
 
-  it('mounts files that are there', () => {
+  it('mounts only files that exist', () => {
     const mounted = membersOf(services, 'volumes')
       .flat()
       .map(String)
@@ -144,7 +144,7 @@ describe('compose.yaml', () => {
     for (const volume of mounted) expect(existsSync(join(FOLDER, volume.split(':')[0] ?? ''))).toBe(true)
   })
 
-  it('runs two servers that can write to their own folder only, and passes on what they need', () => {
+  it('runs two servers that can write only to their own folder, and passes their variables', () => {
     const replica = { build: { dockerfile: 'deploy/Dockerfile' }, read_only: true }
     expect(services).toMatchObject({ 'collet-1': replica, 'collet-2': replica })
     expect(textOf('Caddyfile')).toMatch(/collet-1.*collet-2/)
@@ -163,7 +163,7 @@ describe('compose.yaml', () => {
       expect(service).toMatchObject({ cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] })
   })
 
-  it('lets the proxy reach neither the database nor what servers say to each other or to Prometheus', () => {
+  it('keeps the proxy away from the database, the port between servers and the metrics', () => {
     const networksOf = (name: string) => networkNames(services[name]?.networks)
     expect(networksOf('proxy')).toEqual(['edge'])
     expect(networksOf('postgres')).toEqual(['database'])
@@ -196,15 +196,15 @@ describe('compose.yaml', () => {
 })
 
 describe('the config for a container', () => {
-  it('is accepted, and asks every caller for a key', async () => {
+  it('is accepted, and requires a key of every caller', async () => {
     const { config } = await loadConfig(join(FOLDER, 'collet.config.ts'))
     expect(config.auth.required).toBe(true)
-    // A replica that is reached at loopback alone gets no calls of its sessions from the other container.
+    // A replica that listens only on loopback gets no calls of its sessions from the other container.
     const internal = { host: '0.0.0.0', port: 4110 }
     expect(config.server).toMatchObject({ host: '0.0.0.0', metricsPort: 9464, internal })
   })
 
-  it.each(['compose.yaml', 'kubernetes.yaml'])('is given by %s no variable that nothing reads', (file) => {
+  it.each(['compose.yaml', 'kubernetes.yaml'])('gets from %s only variables that are read', (file) => {
     const read = [textOf('collet.config.ts'), readFileSync(ENVIRONMENT, 'utf8')].join('\n')
     const given = [...textOf(file).matchAll(/\b((?:COLLET|POSTGRES)_[A-Z_]+)(?:: |,)/g)].map(
       ([, name = '']) => name,
@@ -234,7 +234,7 @@ describe('kubernetes.yaml', () => {
     ])
   })
 
-  it('runs three servers with no rights, of which two stay when a machine is emptied', () => {
+  it('runs three unprivileged servers, of which two stay while a node is drained', () => {
     expect(ofKind('Deployment')).toMatchObject({ spec: { replicas: 3 } })
     expect(ofKind('PodDisruptionBudget')).toMatchObject({ spec: { minAvailable: 2 } })
     const [pod, container] = membersOf(ofKind('Deployment'), 'securityContext')
@@ -268,7 +268,7 @@ describe('kubernetes.yaml', () => {
     expect(membersOf(ofKind('Ingress'), 'service')).toEqual([{ name: 'collet', port: { name: 'http' } }])
   })
 
-  it('asks for health where a server answers, and waits longer than a server takes to stop', async () => {
+  it('probes /health, and waits longer than a server takes to stop', async () => {
     for (const probe of ['startupProbe', 'readinessProbe'])
       expect(only('Deployment', probe)).toMatchObject({ httpGet: { path: '/health' } })
     const { config } = await loadConfig(join(FOLDER, 'collet.config.ts'))
@@ -282,7 +282,7 @@ describe('kubernetes.yaml', () => {
     )
   })
 
-  it('mounts what is made by the commands above it', () => {
+  it('mounts only objects that the commands above it create', () => {
     const volumes = membersOf(membersOf(ofKind('Deployment'), 'volumes')[0], 'name')
     for (const mount of membersOf(membersOf(ofKind('Deployment'), 'volumeMounts')[0], 'name'))
       expect(volumes).toContain(mount)
@@ -292,7 +292,7 @@ describe('kubernetes.yaml', () => {
     expect(files).toEqual(['collet-key', 'postgres-password'])
   })
 
-  it('starts a command that there is', async () => {
+  it('starts an existing command', async () => {
     const [name] = LIST.parse(only('Deployment', 'args'))
     expect((await loadCommands()).map((command) => command.name)).toContain(name)
   })
@@ -303,7 +303,7 @@ describe('the Dockerfile', () => {
   const lines = text.split('\n')
   const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')))
 
-  it('ends as a user without rights, with a health check and the package that was packed', () => {
+  it('runs as an unprivileged user, with a health check and the packed package', () => {
     expect(last).toContain('USER node')
     expect(last.join('\n')).toMatch(/^HEALTHCHECK .*127\.0\.0\.1:4100\/health/m)
     expect(last.filter((line) => line.startsWith('COPY'))).toEqual(['COPY --from=install /app /app'])
@@ -315,7 +315,7 @@ describe('the Dockerfile', () => {
       expect(line).toMatch(/^FROM node:\$\{NODE\}/)
   })
 
-  it('copies files that are there, and installs dependencies before it copies the sources', () => {
+  it('copies only files that exist, and installs dependencies before it copies the sources', () => {
     const copies = lines.flatMap((line) => /^COPY (?!--from)(.+) \S+$/.exec(line)?.[1]?.split(' ') ?? [])
     expect(copies).toEqual(['package.json', 'package-lock.json', '.'])
     for (const source of copies) expect(existsSync(join(FOLDER, '..', source))).toBe(true)
@@ -360,7 +360,7 @@ describe('the Dockerfile', () => {
 })
 
 describe('the systemd unit', () => {
-  it('reloads by a signal, and has no rights it does not need', () => {
+  it('reloads on a signal, and has no unneeded privileges', () => {
     const unit = textOf('collet.service')
     expect(unit).not.toMatch(/npmjs|npx|npm install collet/)
     expect(unit).toMatch(/^ExecReload=.*-HUP/m)

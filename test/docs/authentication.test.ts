@@ -10,7 +10,7 @@ import { API_KEY_HEADERS as SERVER_HEADERS } from '#protocols/http-exchange'
 import { API_KEY_HEADERS as CLIENT_HEADERS } from '#protocols/otc/codec-client'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-/** Long enough for every HMAC algorithm, so that only the algorithm can be what is refused. */
+/** Long enough for every HMAC algorithm, so that only the algorithm can be the reason for a refusal. */
 const SECRET = 'a secret that only this test shares'.padEnd(64, '.')
 const auth: Settings['auth'] = {
   apiKeys: [{ id: 'alice', key: new Secret('k-alice'), tenant: 'default', scopes: [] }],
@@ -24,7 +24,7 @@ const token = (algorithm: string) =>
     .setExpirationTime('5m')
     .sign(new TextEncoder().encode(SECRET))
 
-/** Every method there is: how the documents call it, and a request that uses it. */
+/** Every method: its name in the documents, and a request that uses it. */
 const METHODS: readonly { readonly named: RegExp; readonly headers: Record<string, string> }[] = [
   ...CLIENT_HEADERS.map((name) => ({
     named: new RegExp(`\`${name}\``),

@@ -10,8 +10,8 @@ import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { readBlocks } from './markdown-blocks.ts'
 
 /**
- * What every page is held to, whatever test plays it besides: commands and their options are there, configs are valid, and a
- * block is of a kind that some test reads.
+ * Checks of every page, besides its own test: commands and their options exist, configs are valid, and each block has a
+ * kind that some test reads.
  */
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -30,10 +30,10 @@ const LANGUAGES: ReadonlySet<string> = new Set([
   'nginx',
 ])
 
-/** What configs on pages take from the environment. */
+/** Environment variables that configs on pages use. */
 const VARIABLES = { AGENT_KEY: 'a-key-of-32-random-bytes-or-more' }
 
-/** Every command line of ours on a page: in a block, or in the middle of a sentence. */
+/** Every collet command line on a page: in a block, or in a sentence. */
 function commandLines(page: string): readonly string[] {
   const shell = readBlocks(page).filter(({ language }) => language === 'sh')
   const inBlocks = shell.flatMap(({ text }) =>
@@ -70,7 +70,7 @@ function isConfig(value: JsonValue): boolean {
 }
 
 describe.each(PAGES)('%s', (page) => {
-  it('names commands and options that are there', async () => {
+  it('names only commands and options that exist', async () => {
     const commands = await loadCommands()
     expect(commandLines(page).flatMap((line) => findMistakes(line, commands))).toEqual([])
   })
@@ -94,7 +94,7 @@ describe.each(PAGES)('%s', (page) => {
   })
 })
 
-it('notices a command and an option that are not there', async () => {
+it('detects a command and an option that do not exist', async () => {
   const commands = await loadCommands()
   expect(findMistakes('serf --port 0', commands)).toHaveLength(1)
   expect(findMistakes("keys create ci --scop 'a:*'", commands)).toHaveLength(1)

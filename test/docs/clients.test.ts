@@ -34,7 +34,7 @@ interface Model {
   close(): void
 }
 
-/** Two services in one that speak as models do: first they ask for a tool that was offered, then they say what it gave. */
+/** Imitates two model services: the first answer calls an offered tool, the second repeats its result. */
 async function startModel(): Promise<Model> {
   const listening = createServer(async (request, response) => {
     const { messages, tools } = JSON.parse(await bodyOf(request))
@@ -111,7 +111,7 @@ describe('the programs of docs/clients.md', () => {
   })
 
   it.each(PROGRAMS.map(({ file, shown }, index) => [file, shown, index] as const))(
-    '%s calls a tool and prints what is shown',
+    '%s calls a tool and prints the shown output',
     (_file, shown, index) => {
       expect(shown.length).toBeGreaterThan(0)
       expect(printed[index]).toEqual(shown)
@@ -165,7 +165,7 @@ describe('the snippets of docs/clients.md', () => {
     expect(written.slice(-3, -1)).toEqual(['mcp', '--config'])
   })
 
-  it('the Inspector is called as collet connect says', async () => {
+  it('the Inspector is started as collet connect prints', async () => {
     const command = BLOCKS.find(({ text }) => text.includes('--cli'))?.text.trim()
     expect(await connect('inspector')).toContain(command)
   })

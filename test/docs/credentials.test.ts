@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Shell blocks with what they are shown to print, in the order of the page. */
+/** Shell blocks with the output that the page shows, in the order of the page. */
 const steps = blocks.flatMap((block, index) => {
   const sample = blocks[index + 1]
   return block.language === 'sh' && sample !== undefined ? [{ block, sample }] : []
@@ -44,7 +44,7 @@ describe('docs/credentials.md', () => {
   })
 
   it.each(steps.map(({ block, sample }) => [block.line, block, sample] as const))(
-    'line %i runs and answers what is shown',
+    'line %i runs and gets the shown answer',
     async (_line, block, sample) => {
       const { stdout } = await run('sh', ['-ec', block.text.replaceAll(DOCUMENTED_URL, server.url)], {
         cwd: folder,
@@ -68,7 +68,7 @@ function wordsOf(text: string): string {
   return text.trim().replaceAll(/\s+/g, ' ')
 }
 
-/** The whole of a text word by word, where `…` stands for anything. */
+/** Matches a whole text word by word, where `…` stands for anything. */
 function patternOf(text: string): RegExp {
   const words = wordsOf(text.replace(/^: /, '')).replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return new RegExp(`^${words.replaceAll(' … ', ' ').replaceAll('…', '\\S+')}$`)

@@ -64,7 +64,7 @@ describe.each(['docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/proto
     })
 
     it.each(shell.map(({ block, sample }) => [block.line, block, sample] as const))(
-      'line %i runs and answers what is shown',
+      'line %i runs and gets the shown answer',
       async (_line, block, sample) => {
         const output = await runShell(block.text)
         if (sample === undefined) return
@@ -141,7 +141,7 @@ describe('"From your own program" of docs/approvals.md', () => {
 })
 
 describe('"Tools that keep state" of docs/configuration.md', () => {
-  it('shows a tool that loads, and has state of its own in a call without a session', async () => {
+  it('shows a tool that loads, and has separate state in a call without a session', async () => {
     const block = readBlocks('docs/configuration.md').find(({ text }) => text.includes('session: {'))
     expect(fileOf(block)).toBe('counter.ts')
     writeFileSync(join(project, 'counter.ts'), block?.text ?? '')
@@ -163,7 +163,7 @@ function fileOf(block: MarkdownBlock | undefined): string {
 }
 
 describe('matchesSample', () => {
-  it('notices a wrong value, a missing and a surplus member', () => {
+  it('detects a wrong value, a missing and a surplus member', () => {
     const sample = { a: 1, b: ['…x'], duration: 0.2 }
     expect(matchesSample(sample, { a: 1, b: ['yyx'], duration: 7 })).toBe(true)
     expect(matchesSample(sample, { a: 2, b: ['yyx'], duration: 7 })).toBe(false)

@@ -75,7 +75,7 @@ describe('the programs of the guides', () => {
   afterAll(() => rmSync(project, { recursive: true }))
 
   it.each(PROGRAMS.map(({ place, shown }, index) => [place, shown, index] as const))(
-    '%s prints what is shown',
+    '%s prints the shown output',
     (_place, shown, index) => {
       expect(shown.length).toBeGreaterThan(0)
       expect(printed[index]).toEqual(shown)
@@ -83,7 +83,7 @@ describe('the programs of the guides', () => {
   )
 })
 
-/** Recipes with commands are played from top to bottom: files are saved, commands run, and what they print is compared. */
+/** Runs recipes with commands from top to bottom: saves files, runs commands, and compares their output. */
 describe('the recipes with commands', () => {
   const withCommands = RECIPES.filter((file) => readBlocks(file).some(({ language }) => language === 'sh'))
 
@@ -125,7 +125,7 @@ async function play(document: string, project: string): Promise<void> {
   }
 }
 
-/** A program says its name itself; JSON has no comments, so the sentence before it does. */
+/** A program has its name in a comment; JSON has no comments, so the sentence before it names the file. */
 function fileOf(document: string, { text, line }: MarkdownBlock): string {
   const own = /^\/\/ (\S+)\n/.exec(text)?.[1]
   const above = readFileSync(join(ROOT, document), 'utf8').split('\n').slice(0, line).join('\n')

@@ -3,7 +3,7 @@ import { parseConfig } from '#config/load'
 import { readBlocks } from './markdown-blocks.ts'
 
 describe('"Limits and budgets" of docs/configuration.md', () => {
-  it('shows a config that is taken as it is', () => {
+  it('shows a config that is accepted unchanged', () => {
     const block = readBlocks('docs/configuration.md').find(({ text }) => text.includes('budgets: ['))
     const body = /export default defineConfig\((.*)\)/s.exec(block?.text ?? '')?.[1] ?? ''
     const config: unknown = new Function(`return (${body})`)()

@@ -14,15 +14,15 @@ function listedUnder(heading: string, page: string): string[] {
   )
 }
 
-describe('lists that operators build on', () => {
-  it('docs/cli.md has every event of the journal, and no other', () => {
+describe('lists that operators rely on', () => {
+  it('docs/cli.md lists every event of the journal, and no others', () => {
     const source = read('src/kernel/journal/events.ts')
     const types = [...source.matchAll(/'([a-z]+\.[a-z_]+)'/g)].map(([, type = '']) => type)
     expect(types.length).toBeGreaterThan(40)
     expect(listedUnder('The events of the journal', 'docs/cli.md').toSorted()).toEqual(types.toSorted())
   })
 
-  it('docs/operations.md has every metric of ours, and no other', async () => {
+  it('docs/operations.md lists every metric, and no others', async () => {
     const metrics = createMetrics()
     metrics.follow({ certificateEndsAtMs: () => 0 })
     const { text } = await metrics.render()

@@ -16,7 +16,7 @@ export function matchesSample(sample: unknown, actual: unknown, member = ''): bo
   }
   if (isObject(sample)) {
     if (!isObject(actual)) return false
-    // A made-up name: whatever is there looks like what is shown under it.
+    // A placeholder name: any member with a matching value is accepted.
     if ('…' in sample) return Object.values(actual).every((value) => matchesSample(sample['…'], value))
     const names = Object.keys(sample)
     return (

@@ -54,7 +54,7 @@ function table({ tools }: Discovery): string {
 }
 
 describe('the examples of docs/sources/openapi.md', () => {
-  it('the configuration gives the tools that are shown, at the server that was chosen', async () => {
+  it('the configuration creates the shown tools, at the chosen server', async () => {
     const { discovery, close } = await open()
     expect(table(discovery)).toBe(blockWith('text', 'listOrders ').text)
     expect(toolOf(discovery, 'createOrder').inputSchema).toEqual(JSON.parse(blockWith('json', '$defs').text))
@@ -63,7 +63,7 @@ describe('the examples of docs/sources/openapi.md', () => {
     await close()
   })
 
-  it('a call sends what is shown, and its answer becomes the output that is shown', async () => {
+  it('a call sends the shown request, and its answer becomes the shown output', async () => {
     const { source, discovery, close } = await open({ baseUrl: `${server.origin}/v1` })
     const output = JSON.parse(blockWith('json', '"next"').text)
     server.answer(() => ({
@@ -93,7 +93,7 @@ describe('the examples of docs/sources/openapi.md', () => {
     await close()
   })
 
-  it('the credentials are options that can be written so', async () => {
+  it('the shown credentials are valid options', async () => {
     const { security } = await run(blockWith('ts', 'legacy'))
     expect(OPENAPI_OPTIONS.safeParse({ type: 'openapi', file: 'shop.yaml', security }).error).toBeUndefined()
   })

@@ -35,7 +35,7 @@ describe('the examples of docs/protocols/opentool.md on documents', () => {
   })
 
   it.each(samples.map(({ block, output }) => [block.line, block, output] as const))(
-    'line %i prints what is shown',
+    'line %i prints the shown output',
     async (line, block, output) => {
       const file = join(folder, `line-${line}.ts`)
       writeFileSync(

@@ -64,7 +64,7 @@ describe('docs/protocols/opentool.md', () => {
   })
 
   it.each(runs.map(({ block, next }) => [block.line, block, next] as const))(
-    'line %i runs in a shell and answers what is shown',
+    'line %i runs in a shell and gets the shown answer',
     async (_line, block, next) => {
       const { stdout } = await run('sh', ['-ec', block.text.replaceAll(DOCUMENTED_URL, server.url)], {
         cwd: folder,
@@ -78,7 +78,7 @@ describe('docs/protocols/opentool.md', () => {
   )
 
   it.each(clients.map(({ block, next }) => [block.line, block, next?.text] as const))(
-    'line %i runs as a program and prints what is shown',
+    'line %i runs as a program and prints the shown output',
     async (line, block, shown) => {
       const entry = pathToFileURL(join(ROOT, 'src/client/index.ts')).href
       const file = join(folder, `line-${line}.ts`)
@@ -89,7 +89,7 @@ describe('docs/protocols/opentool.md', () => {
   )
 
   it.each(configs.map(({ block, ...rest }) => [block.line, block, rest] as const))(
-    'OTS-03, OTS-32, OTS-50: line %i configures what it says',
+    'OTS-03, OTS-32, OTS-50: line %i is a config with the described effect',
     async (_line, block, { ask, answer }) => {
       const entry = pathToFileURL(join(ROOT, 'src/index.ts')).href
       const file = join(folder, 'configured.ts')

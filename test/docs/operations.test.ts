@@ -38,7 +38,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Whatever the blocks started; the server of the first steps has ended by itself if all went well. */
+/** Ends a process that the blocks started; on success the server of the first steps has ended already. */
 function endProcess(name: string): void {
   const file = join(folder, `${name}.pid`)
   if (!existsSync(file)) return
@@ -72,7 +72,7 @@ function withPorts(text: string): string {
   return text.replaceAll(/\b410([0-3])\b/g, (_, index) => String(portOf(Number(index))))
 }
 
-/** The tools of PostgreSQL are not everywhere, and not in the version of every database; the others are run below. */
+/** The tools of PostgreSQL are not installed everywhere, or in another version; the other commands are run below. */
 const NEEDS_TOOLS = /^(pg_dump|createdb) /
 const RELOAD = 'collet reload --store "$DATABASE_URL"\n'
 const ALSO_BELOW = ['collet backup before-the-move.db\n', 'collet journal verify\n', RELOAD]
@@ -88,7 +88,7 @@ it('every command of the page is run, or needs the tools of PostgreSQL', () => {
   expect([...inLists].map(([, text]) => text)).toEqual(IN_LISTS)
 })
 
-it('every command that the page names is one, with options that it has', async () => {
+it('every command that the page names exists, with its options', async () => {
   const commands = await loadCommands()
   const named = [...PAGE.matchAll(/`(?:npx )?(collet [a-z][^`]*)`/g)].map(([, text = '']) =>
     text.split(/\s+/).slice(1),
@@ -218,7 +218,7 @@ async function until(isSo: () => boolean | Promise<boolean>, limitMs = LIMIT_MS)
   }
 }
 
-/** One shell for all blocks, as a person has it: what one exports the next one sees. */
+/** One shell for all blocks, so that later blocks see exported variables. */
 class Shell {
   readonly #child: ChildProcess
   #said = ''
@@ -234,7 +234,7 @@ class Shell {
     }
   }
 
-  /** What a block prints; throws when its last command fails. */
+  /** Runs a block and returns its output; throws if its last command fails. */
   async run(block: string): Promise<string> {
     this.#blocks += 1
     const mark = `ended ${this.#blocks} with`

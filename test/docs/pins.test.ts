@@ -62,7 +62,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Shell blocks with what they are shown to print, in the order of the page. */
+/** Shell blocks with the output that the page shows, in the order of the page. */
 const blocks = readBlocks('docs/pins.md')
 const steps = blocks.flatMap((block, index) => {
   const sample = blocks[index + 1]
@@ -75,7 +75,7 @@ describe('docs/pins.md', () => {
   })
 
   it.each(steps.map(({ block, sample }) => [block.line, block, sample] as const))(
-    'line %i runs and prints what is shown',
+    'line %i runs and prints the shown output',
     async (_line, block, sample) => {
       const { stdout } = await run('sh', ['-ec', block.text], {
         cwd: folder,

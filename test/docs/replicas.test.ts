@@ -34,7 +34,7 @@ describe('docs/replicas.md', () => {
   })
 
   it(
-    'shows servers that start as printed, all on one database, and end when they are asked to',
+    'shows servers that start as printed, all on one database, and stop on request',
     async () => {
       expect(COMMANDS).toHaveLength(2)
       const env = { COLLET_KEY: randomBytes(32).toString('base64') }

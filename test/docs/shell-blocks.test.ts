@@ -66,7 +66,7 @@ it('docs/call-lifecycle.md: an ambiguous call is found and settled', async () =>
   )
 })
 
-it('docs/toolsets.md: a key that is limited to a toolset is made with the config beside it', async () => {
+it('docs/toolsets.md: a key that is limited to a toolset is created beside the config', async () => {
   const blocks = readBlocks('docs/toolsets.md')
   const at = blocks.findIndex(({ language }) => language === 'sh')
   writeConfig(blocks[at + 1]?.text ?? '')

@@ -45,19 +45,19 @@ async function play(source: Source, file: string): Promise<void> {
 }
 
 describe('the examples of docs/sources', () => {
-  it('command.md: every row gives what is shown', async () => {
+  it('command.md: every row returns the shown result', async () => {
     const [key, options] = documented('docs/sources/command.md')
     const services = servicesOf({ folder: tmpdir(), environment: process.env })
     await play(createCommandSource(key, COMMAND_OPTIONS.parse(options), services), 'docs/sources/command.md')
   })
 
-  it('otc.md: every row gives what is shown', async () => {
+  it('otc.md: every row returns the shown result', async () => {
     const { url } = await startUpstream({ tools: [prepared(ADD)] })
     const [key, options] = documented('docs/sources/otc.md', url)
     await play(createOtcSource(key, OTC_OPTIONS.parse(options), servicesTo(url)), 'docs/sources/otc.md')
   })
 
-  it('opentool.md: every row gives what is shown', async () => {
+  it('opentool.md: every row returns the shown result', async () => {
     const { url } = await startUpstream({ tools: [prepared(ADD)] })
     const [key, options] = documented('docs/sources/opentool.md', url)
     const source = createOpenToolSource(key, OPENTOOL_OPTIONS.parse(options), servicesTo(url))

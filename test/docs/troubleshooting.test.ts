@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { expect, it } from 'vitest'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-/** Shorter parts of a message would be found anywhere. */
+/** Shorter parts of a message would match anywhere. */
 const MIN_LENGTH = 9
 
 function sources(): string {
@@ -11,7 +11,7 @@ function sources(): string {
   return files.map((file) => readFileSync(join(ROOT, file), 'utf8').replaceAll(/\\(['`])/g, '$1')).join('\n')
 }
 
-it('docs/troubleshooting.md has messages that a program of ours says', () => {
+it('docs/troubleshooting.md quotes messages that exist in the code', () => {
   const text = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8')
   const messages = [...text.matchAll(/^\| `([^`]+)` \|/gm)].map(([, message = '']) => message)
   expect(messages.length).toBeGreaterThan(25)

@@ -83,7 +83,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
-describe('the TypeScript of the documentation, in a project that collet init made', () => {
+describe('the TypeScript of the documentation, in a project from collet init', () => {
   it('is found, and the files of the project itself have no mistake', () => {
     expect(BLOCKS.length).toBeGreaterThan(25)
     const files = BLOCKS.map(({ file }) => file)

@@ -11,7 +11,7 @@ import { readBlocks } from './markdown-blocks.ts'
 
 const LIMIT_MS = 40_000
 
-/** Inside of this package, so that what is documented imports us by name. */
+/** Inside this package, so that documented code can import it by name. */
 function makeFolder(): string {
   const folder = mkdtempSync(join(resolve(import.meta.dirname), 'tmp-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -19,7 +19,7 @@ function makeFolder(): string {
 }
 
 describe('docs/sources/workflow.md', () => {
-  it('shows a workflow that does what it says', { timeout: LIMIT_MS }, async () => {
+  it('shows a workflow that behaves as described', { timeout: LIMIT_MS }, async () => {
     const block = readBlocks('docs/sources/workflow.md').find(({ language }) => language === 'ts')
     const text = block?.text ?? ''
     const expected = [...text.matchAll(/\/\/ → (.*)$/gm)].map(([, shown = '']) => shown)

@@ -23,7 +23,7 @@ export default { tools: [pay], console: { enabled: false } }
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const ZONE = 'Asia/Tokyo'
 const LONG = 'a-word-without-any-place-to-break-'.repeat(12)
-/** Not those that the package proposes: they turn off what keeps sites apart. */
+/** Not the flags that the package proposes, which turn off site isolation. */
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
 /** Set it to keep pictures of the pages. */
 const PICTURES = process.env.COLLET_PICTURES
@@ -87,7 +87,7 @@ describe('the page of an approval in a browser', () => {
   it.each([
     ['a desk', 1_280],
     ['a phone', 360],
-  ])('on %s: signs in by the link of the CLI, reads, gives a reason, decides', async (name, width) => {
+  ])('on %s: signs in with the link of the CLI, reads, gives a reason, decides', async (name, width) => {
     const where = name.replace(' ', '-')
     const address = addressIn(await pay(`${name} ${LONG}`))
     const { page, refused, context } = await openContext(width)
@@ -120,7 +120,7 @@ describe('the page of an approval in a browser', () => {
     await context.close()
   })
 
-  it('a page of another port of this machine cannot press the buttons', async () => {
+  it('a page on another port of this machine cannot submit a decision', async () => {
     const { page, context } = await openContext(800)
     const address = addressIn(await pay('from another page'))
     const { stdout } = await runCollet(['sign-in', '--url', server.url], { cwd: folder })

@@ -31,7 +31,7 @@ const settings = sqliteSettings()
 
 afterAll(() => rmSync(settings.dataFolder, { recursive: true }))
 
-it('rule 32: a default that is another one at each start suspends no tool', { timeout: 60_000 }, async () => {
+it('rule 32: a default that differs at each start suspends no tool', { timeout: 60_000 }, async () => {
   const program = join(settings.dataFolder, 'clock.mjs')
   writeFileSync(program, PROGRAM)
   const source = MCP_OPTIONS.parse({ type: 'mcp', command: process.execPath, args: [program] })

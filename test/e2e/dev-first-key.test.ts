@@ -32,7 +32,7 @@ async function develop(...more: readonly string[]): Promise<ServerProcess> {
   return server
 }
 
-it('collet dev says that every caller needs a key, when the first one is made and at each later start', async () => {
+it('collet dev reports that every caller needs a key, when the first one is created and at each later start', async () => {
   const first = await develop()
   const call = ['call', 'Demo.One', '{}', '--url']
   expect((await runCollet([...call, first.url], { cwd: folder })).code).toBe(0)

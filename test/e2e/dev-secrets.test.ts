@@ -31,7 +31,7 @@ async function call(words: readonly string[]) {
 }
 
 describe('secrets in .env', () => {
-  it('are lent by collet dev to calls of this machine, and never stored', async () => {
+  it('are used by collet dev for calls from this machine, and never stored', async () => {
     const { code, stdout } = await call(['dev', '--once'])
     expect([code, stdout]).toEqual([0, '12\n'])
     expect(server?.output()).toContain('Secrets from .env: BANK_PIN\n')

@@ -9,7 +9,7 @@ import {
   startCollet,
 } from './server-process.ts'
 
-/** Every effect is a line outside the store; a run that waits for `go` ends when that file is there. */
+/** Every effect is a line outside the store; a run that waits for `go` ends when that file exists. */
 const CONFIG = `
 import { appendFileSync, existsSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -39,7 +39,7 @@ export default {
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  /** Without what each reply says anew. */
+  /** Without the members that differ in each reply. */
   readonly text: string
   // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
   readonly json: any
@@ -70,7 +70,7 @@ export class FaultProject {
     return server
   }
 
-  /** A command of the project; on its store unless it is about none. */
+  /** Runs a command of the project, on its store if the command has one. */
   collet(argv: readonly string[], options: ProcessOptions = {}): Promise<Ended> {
     return runCollet([...argv, this.storeFlag], { cwd: this.folder, ...options })
   }

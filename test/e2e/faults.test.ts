@@ -6,11 +6,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Answer, FaultProject } from './fault-project.ts'
 
 // Configs with typos and tool files that throw: test/cli/process.test.ts. Requests that are wrong, slow or too large:
-// test/server/odd-requests.test.ts. A run that outlasts the grace of a stop: src/kernel/call/execute.interruption.test.ts.
+// test/server/odd-requests.test.ts. A run that outlasts the grace period of a stop: src/kernel/call/execute.interruption.test.ts.
 
 const LIMIT_MS = 60_000
 const PATIENTLY = { timeout: 15_000, interval: 20 }
-/** About three quarters of a megabyte, or twice that where the shell counts in kilobytes. */
+/** About three quarters of a megabyte, or twice that if the shell counts in kilobytes. */
 const SMALL_DISK_BLOCKS = 1_536
 
 let project: FaultProject
@@ -30,7 +30,7 @@ async function verifyJournal(): Promise<void> {
 }
 
 describe('a full disk', { timeout: LIMIT_MS }, () => {
-  it('rule 11: takes no new call, answers earlier ones, does not crash, and loses nothing', async () => {
+  it('rule 11: accepts no new call, answers earlier ones, does not crash, and loses nothing', async () => {
     const small = await project.serve({ fileBlocks: SMALL_DISK_BLOCKS })
     const acknowledged = new Map<string, string>()
     let refused: Answer | undefined
@@ -79,7 +79,7 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
   })
 
   it.skipIf(!canLiftLimits())(
-    'rule 11: serves on when there is room again; what was kept is stored and nothing ran twice',
+    'rule 11: continues once there is space again; pending outcomes are stored and nothing ran twice',
     async () => {
       const server = await project.serve({ fileBlocks: SMALL_DISK_BLOCKS })
       const asked: string[] = []
@@ -115,7 +115,7 @@ describe('a database that cannot be opened', { timeout: LIMIT_MS }, () => {
     expect(await server.stop()).toBe(0)
   }
 
-  it('an overwritten header is named with exit code 3, and the file is left as it is', async () => {
+  it('an overwritten header is reported with exit code 3, and the file is not changed', async () => {
     await usedStore()
     const file = openSync(project.database, 'r+')
     writeSync(file, Buffer.alloc(100, 0x5a), 0, 100, 0)
@@ -130,7 +130,7 @@ describe('a database that cannot be opened', { timeout: LIMIT_MS }, () => {
     expect(readFileSync(project.database).equals(before)).toBe(true)
   })
 
-  it('a truncated file is named with exit code 3', async () => {
+  it('a truncated file is reported with exit code 3', async () => {
     await usedStore()
     truncateSync(project.database, 8_192)
     const ended = await project.collet(['serve'])
@@ -139,7 +139,7 @@ describe('a database that cannot be opened', { timeout: LIMIT_MS }, () => {
     expect(ended.stderr).not.toMatch(/\n\s+at /)
   })
 
-  it('rule 14: another COLLET_KEY is refused with exit code 3 and what to do, by serve and by operators', async () => {
+  it('rule 14: another COLLET_KEY is refused with exit code 3 and advice, by serve and by operator commands', async () => {
     await usedStore()
     const env = { COLLET_KEY: Buffer.alloc(32, 1).toString('base64') }
     for (const command of [['serve'], ['calls'], ['journal', 'verify']]) {
@@ -151,7 +151,7 @@ describe('a database that cannot be opened', { timeout: LIMIT_MS }, () => {
   })
 })
 
-it('a port that this project or another program uses is named with exit code 3, and its server serves on', {
+it('a port in use by this project or another program is reported with exit code 3, and its server keeps serving', {
   timeout: LIMIT_MS,
 }, async () => {
   const server = await project.serve()
@@ -170,7 +170,7 @@ it('a port that this project or another program uses is named with exit code 3, 
 })
 
 describe('a server that gets a stop signal while a write runs', { timeout: LIMIT_MS }, () => {
-  it('lets it finish, answers its caller, and ends with 0', async () => {
+  it('lets it finish, answers its caller, and exits with 0', async () => {
     const server = await project.serve()
     const running = project.call(server, 'Fault.Write', 'key', { waits: true })
     await expect.poll(() => project.effects().get('key'), PATIENTLY).toBe(1)
@@ -185,7 +185,7 @@ describe('a server that gets a stop signal while a write runs', { timeout: LIMIT
     expect(project.effects().get('key')).toBe(1)
   })
 
-  it('after a second signal it ends at once with 3, and the write is ambiguous', async () => {
+  it('exits at once with 3 after a second signal, and the write is ambiguous', async () => {
     const server = await project.serve()
     const running = project.call(server, 'Fault.Write', 'key', { waits: true }).catch(() => undefined)
     await expect.poll(() => project.effects().get('key'), PATIENTLY).toBe(1)
@@ -246,7 +246,7 @@ describe('a server that is killed while calls run', { timeout: LIMIT_MS }, () =>
     expect(Object.fromEntries(project.effects())).toEqual({ read: 2, idempotent: 2, write: 1 })
   })
 
-  it('rule 12: an ambiguous call is listed, stays so until it is settled, and then answers what was said', async () => {
+  it('rule 12: an ambiguous call is listed until it is settled, and then returns the settled outcome', async () => {
     const ids = ['with-value', 'without-value', 'failed', 'not-run'] as const
     const next = await cut(ids.map((id) => ['Fault.Write', id] as const))
     const ask = async (id: string) => await project.call(next, 'Fault.Write', id, { waits: true })

@@ -14,7 +14,7 @@ const MIB = 1_048_576
 const BODY_BYTES = 20_000
 /** One caller holds a third of it at most. */
 const BODIES_BYTES = 24 * MIB
-/** Half of what a server that takes everything grows by; measured, 220 MiB against 770. */
+/** Half of the growth of a server that accepts everything; measured: 220 MiB against 770. */
 const MAX_GROWTH_BYTES = 400 * MIB
 
 const TEXT = 'x'.repeat(BODY_BYTES)
@@ -68,7 +68,7 @@ async function openSocket(): Promise<Socket> {
   return socket
 }
 
-/** One call on a connection of its own; an answer that is not whole is an error. */
+/** One call on a new connection; an incomplete answer is an error. */
 async function callOn(socket: Socket, id: string): Promise<Answer> {
   socket.write(callBytes(id))
   let text = ''
@@ -98,7 +98,7 @@ describe('a flood', () => {
         most = Math.max(most, residentBytes())
       }, 100)
       const sockets: Socket[] = []
-      // In parts: the listener's queue is shorter than the flood.
+      // In batches, because the listener's queue is shorter than the flood.
       while (sockets.length < CALLS) {
         sockets.push(...(await Promise.all(Array.from({ length: 100 }, openSocket))))
       }
@@ -123,7 +123,7 @@ describe('a flood', () => {
       expect(health.status).toBe(200)
       expect(most - before).toBeLessThan(MAX_GROWTH_BYTES)
 
-      // Afterwards it is as before: a refused call runs with the same id, and one that ran is replayed.
+      // Afterwards the server works as before: a refused call runs with the same id, and a call that ran is replayed.
       const [refusedAt, ranAt] = [refused[0], ran[0]].map((one) =>
         one === undefined ? -1 : answers.indexOf(one),
       )

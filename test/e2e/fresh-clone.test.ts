@@ -79,7 +79,7 @@ describe('a fresh clone', () => {
   )
 
   it.skipIf(!existsSync('/usr/bin/script'))(
-    'prints a link that signs in as the first line on a terminal, and does not build again',
+    'prints a sign-in link as the first line on a terminal, and does not build again',
     async () => {
       const command = `npm ${START.join(' ')}`
       await withServer('script', ['-qec', command, '/dev/null'], async (server) => {
@@ -98,7 +98,7 @@ describe('a fresh clone', () => {
   )
 
   it(
-    'builds the console again when its sources changed, and says so where it cannot',
+    'rebuilds the console if its sources changed, and reports a failed build',
     () => {
       const built = () => statSync(join(clone.folder, 'dist/console/index.html')).mtimeMs
       const before = built()

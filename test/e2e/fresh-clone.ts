@@ -9,7 +9,7 @@ const COMMAND_LIMIT_MS = 120_000
 /** This repository as a newcomer has it after `git clone` and `npm ci`: what is committed, the packages, and no build. */
 export interface FreshClone {
   readonly folder: string
-  /** The machine's own Node comes first on its PATH, however old that is. */
+  /** The machine's Node comes first on its PATH, however old it is. */
   readonly env: NodeJS.ProcessEnv
   /** Runs a shell block in the folder, as printed in a document. */
   play(block: string): Played

@@ -17,7 +17,7 @@ const LIMIT_MS = 90_000
 const { bwrap } = await findConfinement(process.env.PATH ?? '')
 const SANDBOXES = bwrap === undefined ? (['none'] as const) : (['none', 'required'] as const)
 
-describe.each(SANDBOXES)('a hostile pack in a process of its own, sandbox %s', (sandbox) => {
+describe.each(SANDBOXES)('a hostile pack in a separate process, sandbox %s', (sandbox) => {
   let folder: string
   let server: ServerProcess
 
@@ -30,7 +30,7 @@ describe.each(SANDBOXES)('a hostile pack in a process of its own, sandbox %s', (
       join(folder, 'collet.config.mjs'),
       `export default { sources: { Evil: ${JSON.stringify(source)} }, server: { port: 0 }, limits: { total: { bodyBytes: 9000000 } } }`,
     )
-    // Should the debugger open after all, then not on a port that others want.
+    // If the debugger opens after all, it must not take a port that other tests use.
     server = await startCollet(['serve'], { cwd: folder, env: { NODE_OPTIONS: '--inspect-port=0' } })
   }, LIMIT_MS)
 
@@ -57,18 +57,18 @@ describe.each(SANDBOXES)('a hostile pack in a process of its own, sandbox %s', (
   const greets = () =>
     expect.poll(async () => (await call('Hello')).value, { timeout: 40_000, interval: 100 }).toBe('hello')
 
-  it('finds no way to signal the server, to lift its caps or to write files', {
+  it('cannot signal the server, raise its limits or write files', {
     timeout: LIMIT_MS,
   }, async () => {
     await greets()
     expect((await call('Signal')).value).toEqual({ atLoad: [], now: [] })
-    // Nor would a signal do: other programs of this user may send it.
+    // A signal is no proof: other programs of this user may send it.
     process.kill(server.pid, 'SIGUSR1')
     await greets()
     expect(server.output()).not.toContain('Debugger listening')
   })
 
-  it('OWP-37: is rated by what it can do: only a sandbox keeps it from the network', {
+  it('OWP-37: is rated by its capabilities: only a sandbox keeps it from the network', {
     timeout: LIMIT_MS,
   }, async () => {
     await greets()
@@ -79,7 +79,7 @@ describe.each(SANDBOXES)('a hostile pack in a process of its own, sandbox %s', (
     expect(reached.success).toBe(sandbox === 'none')
   })
 
-  it('ends alone, whatever it sends', { timeout: LIMIT_MS }, async () => {
+  it('ends without affecting the server, whatever it sends', { timeout: LIMIT_MS }, async () => {
     for (const [name, text] of [
       ['Say', 'null\n'],
       ['Say', '{"type":"log","id":1,"level":"nope","fields":{},"message":"x"}\n'],
@@ -123,7 +123,7 @@ function descendantsOf(pid: number): readonly number[] {
   return children(pid)
 }
 
-/** State, parent, … of a process; `undefined` when it is gone. */
+/** State, parent, … of a process; `undefined` if it has ended. */
 function statOf(pid: number): readonly string[] | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')

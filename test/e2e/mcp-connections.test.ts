@@ -42,7 +42,7 @@ describe('an MCP program behind the server', () => {
     return said(isJsonObject(result) ? result.value : undefined)
   }
 
-  it('openwop §7.3: calls of one caller meet the same process; a session has its own', async () => {
+  it('openwop §7.3: calls of one caller use the same process; a session has its own', async () => {
     expect([await count(), await count(), await count({ 'collet-run': 'watched' })]).toEqual([1, 2, 3])
     const opened = await post('/v1/sessions', { toolId: 'mcp:Up.count' })
     const session = isJsonObject(opened) ? String(opened.sessionId) : ''

@@ -38,7 +38,7 @@ function layOut(): void {
     utimesSync(at(name), 1_700_000_000, 1_700_000_000)
 }
 
-/** Calls of every tool, several where one can answer in several ways; also failures. */
+/** Calls of every tool, several if it has several kinds of answers; also failures. */
 const CALLS: Readonly<Record<string, Readonly<Record<string, readonly JsonObject[]>>>> = {
   Everything: {
     echo: [{ message: 'hi "there"\n' }],
@@ -87,7 +87,7 @@ const CALLS: Readonly<Record<string, Readonly<Record<string, readonly JsonObject
 
 const PROGRAMS = { Everything: [EVERYTHING, 'stdio'], Files: [FILESYSTEM, folder] } as const
 
-/** What two equal calls differ in by themselves: the time of day. */
+/** The part in which two equal calls differ: the time of day. */
 function timeless(result: unknown): unknown {
   const text = JSON.stringify(result)
     .replace(/"blob":"([^"]*)"/g, (_, blob) =>
@@ -110,7 +110,7 @@ describe('MCP in, MCP out', () => {
       ([key, args]) =>
         [key, MCP_OPTIONS.parse({ type: 'mcp', command: process.execPath, args: [...args] })] as const,
     )
-    // What the official client hands on is all that there is here.
+    // Only the members that the official client returns can be compared.
     talk = await startTalk([], { sources: new Map(sources), variables: getDefaultEnvironment })
     for (const [key, args] of Object.entries(PROGRAMS)) {
       const client = new Client(
@@ -160,7 +160,7 @@ describe('MCP in, MCP out', () => {
     Object.entries(tools).map(([name, inputs]) => ({ key, name, inputs })),
   )
   it.each(rows)(
-    'MCP-64, MCP-67: $key $name answers through us as it answers directly, in every revision, and again from the record',
+    'MCP-64, MCP-67: $key $name answers through Collet as it does directly, in every revision and from the record',
     { timeout: LIMIT_MS },
     async ({ key, name, inputs }) => {
       const served = `${key}_${name.replaceAll('-', '_')}`
@@ -193,7 +193,7 @@ describe('MCP in, MCP out', () => {
 describe('large results', () => {
   afterEach(endTalks)
 
-  it('a picture of 3 MB, which its server sends twice, arrives whole from several calls at once and from the record', {
+  it('a picture of 3 MB, which its server sends twice, is complete in concurrent calls and from the record', {
     timeout: LIMIT_MS,
   }, async () => {
     layOut()
@@ -219,7 +219,7 @@ describe('large results', () => {
   })
 })
 
-describe('what no reference server answers', () => {
+describe('answers that no reference server gives', () => {
   const CONTENT = [
     { type: 'hologram', rays: [1, 2] },
     { type: 'text', text: 'shown', annotations: { audience: ['user'] }, _meta: { 'a.example/place': 1 } },
@@ -248,7 +248,7 @@ describe('what no reference server answers', () => {
       'tell',
       { content: CONTENT, structuredContent: { a: 1 }, isError: true },
     ],
-  ])('MCP-63, MCP-64: %s come out as they came, also after a restart', async (_what, tool, result) => {
+  ])('MCP-63, MCP-64: %s are returned unchanged, also after a restart', async (_what, tool, result) => {
     const talk = await startTalk([], { sources: source() })
     expect(await call(talk, tool, result, 'k1')).toMatchObject(result)
     await talk.server.close()
@@ -257,7 +257,7 @@ describe('what no reference server answers', () => {
       expect(await call(again, tool, result, 'k1', revision)).toMatchObject(result)
   })
 
-  it('MCP-67: what is no object is wrapped for revisions that know only objects', async () => {
+  it('MCP-67: a value that is not an object is wrapped for revisions that allow only objects', async () => {
     const talk = await startTalk([], { sources: source() })
     const result = { content: CONTENT, structuredContent: 3 }
     expect(await call(talk, 'say', result, 'k1')).toMatchObject(result)
@@ -267,7 +267,7 @@ describe('what no reference server answers', () => {
     })
   })
 
-  it('its _meta comes along, but no name of ours and nothing about its own exchange', async () => {
+  it('passes on _meta, except for our names and members about its own exchange', async () => {
     const talk = await startTalk([], { sources: source() })
     const _meta = {
       'a.example/widget': { html: '<b>' },
@@ -286,7 +286,7 @@ describe('what no reference server answers', () => {
     }
   })
 
-  it('T-20: what is shown loses the credentials of its source, in values and in failures', async () => {
+  it('OTC/T-20: values and failures are shown without the credentials of the source', async () => {
     const talk = await startTalk([], { sources: source({ API_TOKEN: 'canary-7f3a' }) })
     const content = [{ type: 'text', text: 'I was given canary-7f3a' }]
     const _meta = { 'a.example/echo': 'canary-7f3a' }
@@ -298,7 +298,7 @@ describe('what no reference server answers', () => {
     }
   })
 
-  it('MCP-64: other protocols get the structured value, or the blocks where there is none', async () => {
+  it('MCP-64: other protocols get the structured value, or the blocks if there is none', async () => {
     const talk = await startTalk([], { sources: source() })
     const otc = async (tool: string, result: JsonObject) => {
       const response = await fetch(`${talk.server.url}/tools/call`, {

@@ -78,7 +78,7 @@ function writeProject(tarball: string): void {
   const registry = npm('config', 'get', 'registry').trim().replace(/\/$/, '')
   const needed = locked
     .filter(([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true)
-    // What a package with a shrinkwrap needs lies below it, as it was locked there.
+    // Dependencies of a package with a shrinkwrap are below it, as locked there.
     .map(([path, entry]) => [
       `node_modules/collet/${path}`,
       { ...entry, resolved: tarballUrl(registry, path, entry) },
@@ -125,7 +125,7 @@ beforeAll(() => {
   npm('ci', '--offline')
 }, LIMIT_MS)
 
-// Also of a test that failed half way.
+// Also after a test that failed.
 afterEach(async () => {
   await server?.stop()
   server = undefined
@@ -162,7 +162,7 @@ describe('the packed package, installed elsewhere', () => {
     await server.stop()
   })
 
-  it('story of a developer: from an empty folder to an own tool that an agent calls, in three commands', async () => {
+  it('story of a developer: from an empty folder to a tool that an agent calls, in three commands', async () => {
     const startedMs = performance.now()
     npm('exec', '--', 'collet', 'init', 'my-tools')
     const folder = join(project, 'my-tools')
@@ -186,7 +186,7 @@ describe('the packed package, installed elsewhere', () => {
     await agent.close()
     const tested = execFileSync(process.execPath, ['--test'], { cwd: folder, encoding: 'utf8' })
     expect(tested).toMatch(/pass 1$/m)
-    // A save that breaks the tool says why and keeps the old one; the next one is served.
+    // A save that breaks the tool reports the reason and keeps the old one; the next save is served.
     const file = join(folder, 'tools/count-words.ts')
     const text = readFileSync(file, 'utf8')
     const { output } = server
@@ -209,7 +209,7 @@ describe('the packed package, installed elsewhere', () => {
     await server.stop()
   }, 360_000)
 
-  it('finds its threads and processes: a document, a pack and an MCP server are read', async () => {
+  it('starts its threads and processes: reads a document, a pack and an MCP server', async () => {
     mkdirSync(join(project, 'weather'))
     writeFileSync(join(project, 'weather/index.js'), PACK)
     writeFileSync(join(project, 'weather/pack.json'), PACK_MANIFEST)
@@ -250,11 +250,11 @@ describe('the packed package, installed elsewhere', () => {
     await playTeamsStory(folder, ['npx', 'collet'])
   })
 
-  it('is few files, which name the sources of their code, and maps of none', () => {
+  it('has few files, which name their sources, and no source maps', () => {
     const dist = join(project, 'node_modules/collet/dist')
     const files = readdirSync(dist, { recursive: true, encoding: 'utf8' })
     const code = files.filter((name) => name.endsWith('.js'))
-    // The console's are pieces that a browser loads as it needs them.
+    // Files of the console are chunks that a browser loads on demand.
     expect(code.filter((name) => !name.startsWith('console')).length).toBeLessThan(120)
     expect(files.filter((name) => name.endsWith('.map'))).toEqual([])
     const texts = code.map((name) => readFileSync(join(dist, name), 'utf8'))
@@ -262,7 +262,7 @@ describe('the packed package, installed elsewhere', () => {
     expect(texts.filter((text) => text.includes('sourceMappingURL='))).toEqual([])
   })
 
-  it('holds no code of other packages, and names every package that it needs', () => {
+  it('contains no code of other packages, and declares every package that it needs', () => {
     const installed = join(project, 'node_modules/collet')
     expect(existsSync(join(installed, 'node_modules/@modelcontextprotocol'))).toBe(false)
     const missing: string[] = []
@@ -302,7 +302,7 @@ describe('the packed package, installed elsewhere', () => {
     expect(seen.size).toBeGreaterThan(2)
   })
 
-  it('gives its subpaths to importers, with types beside them', () => {
+  it('exports its subpaths, with types', () => {
     for (const [path, name] of [
       ['client', 'connect'],
       ['protocols/opentool', 'validate'],
@@ -317,7 +317,7 @@ describe('the packed package, installed elsewhere', () => {
     }
   })
 
-  it('explains its types in words that need no other document', () => {
+  it('explains its types without references to internal documents', () => {
     const dist = join(project, 'node_modules/collet/dist')
     const names = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
       name.endsWith('.d.ts'),
@@ -331,7 +331,7 @@ describe('the packed package, installed elsewhere', () => {
     expect(cited).toEqual([])
   })
 
-  it('carries its documentation, and no sources and no tests', () => {
+  it('contains its documentation, and no sources and no tests', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
       'ARCHITECTURE.md',
       'CHANGELOG.md',
@@ -356,7 +356,7 @@ describe('the packed package, installed elsewhere', () => {
     expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })
 
-  it('has no link that leads out of it', () => {
+  it('has no link to a file outside the package', () => {
     const installed = join(project, 'node_modules/collet')
     const pages = globSync('{*.md,docs/**/*.md}', { cwd: installed })
     expect(pages.length).toBeGreaterThan(40)
@@ -370,7 +370,7 @@ describe('the packed package, installed elsewhere', () => {
     expect(broken).toEqual([])
   })
 
-  it('brings the versions that were tested, all of them with a digest and none with an address', () => {
+  it('locks the tested versions, all of them with a digest and none with an address', () => {
     const { packages } = readJson(join(project, 'node_modules/collet/npm-shrinkwrap.json'))
     const { '': own, ...needed }: Record<string, Record<string, unknown>> = packages
     const { packages: locked } = readJson(join(ROOT, 'package-lock.json'))

@@ -90,7 +90,7 @@ describe('README.md in a fresh clone, from top to bottom', () => {
     if (!matchesSample(shown, answer)) expect(answer).toEqual(shown)
   })
 
-  it('makes a project, and builds what it imports', { timeout: LIMIT_MS }, () => {
+  it('creates a project, and builds the package that it imports', { timeout: LIMIT_MS }, () => {
     const [init = ''] = blockOf('./collet init').text.split('\n')
     const made = play(init.replace('../my-tools', 'my-tools'))
     expect(made.status).toBe(0)

@@ -10,7 +10,7 @@ const SECOND = 's'.repeat(43)
 let folder: string
 let server: ServerProcess
 
-/** A config in code, so that what Node remembers of a module is in play. */
+/** A config in code, so that Node's module cache is involved. */
 function configure({ keys, more = '' }: { readonly keys: readonly string[]; readonly more?: string }): void {
   const entries = keys.map((key, index) => `{ id: 'agent${index}', key: '${key}' }`).join(', ')
   const index = join(import.meta.dirname, '../../src/index.ts')
@@ -35,7 +35,7 @@ async function call(key: string): Promise<number> {
   return response.status
 }
 
-/** Sends the signal and waits for the words. */
+/** Sends the signal and waits for this output. */
 async function hangUp(words: string): Promise<void> {
   const before = server.output().length
   process.kill(server.pid, 'SIGHUP')
@@ -53,7 +53,7 @@ afterAll(async () => {
 })
 
 describe('SIGHUP', () => {
-  it('takes up new keys while calls run, and none of them fails', async () => {
+  it('applies new keys while calls run, and no call fails', async () => {
     expect([await call(FIRST), await call(SECOND)]).toEqual([200, 401])
     const statuses: number[] = []
     let isLoading = true
@@ -79,7 +79,7 @@ describe('SIGHUP', () => {
     expect([await call(FIRST), await call(SECOND)]).toEqual([200, 200])
   })
 
-  it('names what needs a restart, and applies the rest', async () => {
+  it('lists changes that need a restart, and applies the rest', async () => {
     configure({ keys: [FIRST], more: "server: { bodyLimitBytes: 2048 }, log: { level: 'debug' }" })
     await hangUp('Needs a restart: server.bodyLimitBytes.')
     expect(server.output()).toContain('changed auth.apiKeys, log.level.')
@@ -89,7 +89,7 @@ describe('SIGHUP', () => {
 })
 
 describe('collet reload', () => {
-  it('says what changed, and what is wrong with a config that is refused', async () => {
+  it('reports the changes, and the problems of a refused config', async () => {
     const reload = () => runCollet(['reload', '--url', server.url], { cwd: folder })
     configure({ keys: [FIRST, SECOND] })
     const good = await reload()

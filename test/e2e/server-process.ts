@@ -13,9 +13,9 @@ export interface ServerProcess {
   output(): string
   /** Milliseconds from spawning to the line with the URL. */
   readonly readyMs: number
-  /** Exit code, once it has ended by itself or not. */
+  /** Exit code, once the process has ended for any reason. */
   readonly ended: Promise<number | null>
-  /** Asks it to end; gives the exit code. Default as by Ctrl-C, because after SIGTERM a server takes calls for a while longer. */
+  /** Stops it and returns the exit code. Default: like Ctrl-C, because after SIGTERM a server accepts calls for a while. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
@@ -72,7 +72,7 @@ export async function startServerProcess(
   options: ProcessOptions = {},
 ): Promise<ServerProcess> {
   const startedMs = performance.now()
-  // A process group of its own: npm and npx put a shell between us and the server, and all of it must end.
+  // A separate process group: npm and npx start the server through a shell, and all of it must end.
   const child = spawn(command, argv, {
     cwd: options.cwd ?? ROOT,
     env: { ...process.env, ...options.env },

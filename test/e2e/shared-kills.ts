@@ -1,6 +1,6 @@
 /**
- * Lets many stories share the kills of one server: each says where it wants one, and when all that are still told have
- * come to such a place the server is killed and started once for all of them.
+ * Lets many stories share the kills of one server: each story requests its kills, and once all active stories wait for
+ * one, the server is killed and started once for all of them.
  */
 export class SharedKills {
   readonly #restart: () => Promise<void>
@@ -13,7 +13,7 @@ export class SharedKills {
     this.#restart = restart
   }
 
-  /** Resolves on the next life of the server. */
+  /** Resolves after the next restart of the server. */
   kill(): Promise<void> {
     const index = Promise.withResolvers<void>()
     this.#waiting.push(index)

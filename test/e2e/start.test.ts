@@ -29,7 +29,7 @@ afterEach(async () => {
 })
 
 describe('npm start', () => {
-  it('serves the demo toolkit, prints the URL, a curl that works and where data lives, and ends cleanly', async () => {
+  it('serves the demo toolkit, prints the URL, a working curl and the data folder, and exits cleanly', async () => {
     const database = join(folder, 'collet.db')
     server = await startServerProcess(
       'npm',

@@ -9,7 +9,7 @@ const run = promisify(execFile)
 const TEAMS = Array.from({ length: 30 }, (_, index) => `team${String(index + 1).padStart(2, '0')}`)
 const MAX_CALLS = 3
 
-/** What a platform engineer writes once for all teams. */
+/** The config that a platform engineer writes once for all teams. */
 const CONFIG = `import { defineConfig, tool } from 'collet'
 
 const teams = ${JSON.stringify(TEAMS)}
@@ -47,7 +47,7 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
   writeFileSync(join(folder, 'collet.config.mjs'), CONFIG)
 
   const startedMs = performance.now()
-  // Before the first start, so that the server was never open.
+  // Before the first start, so that the server never accepts calls without a key.
   const [first = ''] = TEAMS
   const entries = TEAMS.map((team) => ({ principal: 'agent', tenant: team, toolsets: [team] }))
   writeFileSync(join(folder, 'teams.json'), JSON.stringify(entries))
@@ -82,7 +82,7 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
       ])
     }
     const [, mine = '', theirs = ''] = TEAMS
-    // Another team's address and tools are as if they were not there, whatever name is used.
+    // Another team's address and tools look nonexistent, whatever name is used.
     expect((await ask(`/mcp/${theirs}`, mine, 'tools/list')).status).toBe(404)
     const strange = await ask('/mcp', mine, 'tools/call', { name: `${theirs}_Save`, arguments: {} })
     expect(strange.text).toContain(`Unknown tool: ${theirs}_Save`)

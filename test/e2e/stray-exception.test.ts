@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startCollet } from './server-process.ts'
 
-it('an uncaught exception is logged, running calls finish, and the server ends with exit code 3', async () => {
+it('an uncaught exception is logged, running calls finish, and the server exits with code 3', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-stray-'))
   writeFileSync(
     join(folder, 'collet.config.mjs'),

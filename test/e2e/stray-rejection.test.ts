@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startCollet } from './server-process.ts'
 
-it('a tool that leaves a failed promise behind does not take the server down', async () => {
+it('an unhandled rejection in a tool does not stop the server', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-stray-'))
   writeFileSync(
     join(folder, 'collet.config.mjs'),

@@ -5,14 +5,14 @@ type Json = any
 
 interface LaneAnswer {
   readonly code: string | undefined
-  /** What the tool gave back. */
+  /** Result of the tool. */
   readonly value: Json
   /** `missing_requirements`, where the protocol puts it. */
   readonly missing: Json
   readonly run: string
 }
 
-/** One caller of one tool on its way in; every request has the same content. */
+/** One caller of one tool over one protocol; every request has the same content. */
 export type Lane = (project: TrustProject, tool: string, name: string) => Promise<LaneAnswer>
 
 export async function askJson(url: string, as: string, body?: object, more: Record<string, string> = {}) {
@@ -54,7 +54,7 @@ function factsOf({ headers }: { readonly headers: Headers }) {
   }
 }
 
-/** openwop has no call of its own: its callers name a run, and look at it there. */
+/** openwop has no tool calls: its callers name a run, and read the call there. */
 export const LANES = {
   OTC: otc(() => ({})),
   OpenTool: openTool((name) => ({ 'idempotency-key': `call-${name}` })),

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { CLIENT_SECRET, type TestAuthorizationServer } from '../oauth/authorization-server.ts'
 import { runCollet, type ServerProcess, startCollet } from './server-process.ts'
 
-/** Callers of these tests, and the two who decide, have keys that their names give. */
+/** Keys of the callers and the two approvers of these tests are derived from their names. */
 export function apiKeyOf(name: string): string {
   return createHash('sha256').update(`key of ${name}`).digest('hex')
 }
@@ -43,7 +43,7 @@ export default {
 `
 }
 
-/** A project folder, and the one server that lives in it, again and again on the same port and file. */
+/** A project folder and its server, which always restarts on the same port and file. */
 export class TrustProject {
   readonly folder = mkdtempSync(join(tmpdir(), 'collet-trust-'))
   #server: ServerProcess | undefined
@@ -61,13 +61,13 @@ export class TrustProject {
     this.#server = await startCollet(['serve', '--port', port], { cwd: this.folder })
   }
 
-  /** A SIGKILL, and the next life. */
+  /** Sends SIGKILL and starts the server again. */
   async restart(): Promise<void> {
     await this.#server?.stop('SIGKILL')
     await this.start()
   }
 
-  /** A command on the store itself. */
+  /** Runs a command directly on the store. */
   async collet(...argv: readonly string[]) {
     return await runCollet(argv, { cwd: this.folder })
   }

@@ -45,7 +45,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     await issuer[Symbol.asyncDispose]()
   })
 
-  /** Goes to the provider and stops there, with the way back in hand. */
+  /** Visits the provider and stops before the redirect back, whose address it returns. */
   async function leave(browser: Browser, url: string): Promise<string> {
     const backs: string[] = []
     const isLast = (next: string) => next.includes('/oauth/callback') && backs.push(next) > 1
@@ -53,7 +53,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     return backs[1] ?? expect.fail('nobody came back from the provider')
   }
 
-  /** Says yes, in each story on another way. */
+  /** Approves, by another route in each story. */
   async function approve(lane: LaneName, { id, run }: { id: string; run: string }): Promise<void> {
     if (lane === 'OpenTool') {
       const { code, stderr } = await project.collet('approvals', 'approve', id)
@@ -82,7 +82,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     expect(events.map(({ sequence }) => sequence)).toEqual(types.map((_, index) => index))
   }
 
-  /** † is a kill. */
+  /** † marks a kill. */
   const consent = (lane: LaneName) => async () => {
     const name = nameOf('consent', lane)
     const call = () => LANES[lane](project, 'Mail.Send', name)
@@ -208,11 +208,11 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     await telling.get(name)
   })
 
-  it('was killed four times for all of them', () => {
+  it('are played with four kills in total', () => {
     expect(kills.kills).toBe(4)
   })
 
-  it('rule 15: the journal still fits together', { timeout: LIMIT_MS }, async () => {
+  it('rule 15: the journal is still intact', { timeout: LIMIT_MS }, async () => {
     const { code, stdout, stderr } = await project.collet('journal', 'verify')
     expect([code, stdout + stderr]).toEqual([0, expect.any(String)])
   })

@@ -90,7 +90,7 @@ describe('ctx.fetch', () => {
     })
   })
 
-  it('OWP-85: a credential that we received does not leave', async () => {
+  it('OWP-85: a received credential is not sent out', async () => {
     const { site, url } = await startUpstream()
     const key = 'k-alice-0123456789-0123456789-0123'
     const auth = {
@@ -127,17 +127,14 @@ describe('ctx.fetch', () => {
   it.each([
     ['read', true],
     ['write', false],
-  ] as const)(
-    'rule 9: a %s tool whose request was not sent: can it be retried? %s',
-    async (tier, canRetry) => {
-      const gone = await startSite(() => undefined)
-      await gone.close()
-      const { call } = await start(asking(tier), { egress: egressTo('127.0.0.1') })
-      const { code, json } = await call(`http://127.0.0.1:${gone.port}/`)
-      expect(code).toBe('upstream_failed')
-      expect(json.result.error.can_retry ?? false).toBe(canRetry)
-    },
-  )
+  ] as const)('rule 9: a %s tool whose request was not sent can be retried: %s', async (tier, canRetry) => {
+    const gone = await startSite(() => undefined)
+    await gone.close()
+    const { call } = await start(asking(tier), { egress: egressTo('127.0.0.1') })
+    const { code, json } = await call(`http://127.0.0.1:${gone.port}/`)
+    expect(code).toBe('upstream_failed')
+    expect(json.result.error.can_retry ?? false).toBe(canRetry)
+  })
 
   it('ends with the signal of a Request of the tool’s own', async () => {
     const site = await startSite(() => abort.abort(new DOMException('enough', 'AbortError')))
@@ -159,7 +156,7 @@ describe('ctx.fetch', () => {
     expect(json.result.value).toBe('AbortError: enough')
   })
 
-  it('gives the tool an error it can read', async () => {
+  it('throws an error that the tool can read', async () => {
     const seen: unknown[] = []
     const definition = tool({
       id: 'Web.Ask@1.0.0',

@@ -13,7 +13,7 @@ export interface DnsServer {
 const HEADER_BYTES = 12
 const TYPE_A = 1
 
-/** A name server on loopback whose every answer comes from `answer`, with no time to live. */
+/** A name server on loopback whose answers come from `answer`, with a TTL of zero. */
 export async function startDnsServer(
   answer: (name: string, time: number) => readonly string[],
 ): Promise<DnsServer> {

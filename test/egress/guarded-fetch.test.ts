@@ -30,7 +30,7 @@ const HAS_IPV6 = Object.values(networkInterfaces()).some((parts) =>
 )
 const ALLOW = { allow: ['127.0.0.1', '::1'] }
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   let port = 0
   let visited = 0
   beforeAll(async () => {
@@ -84,7 +84,7 @@ describe('what is refused', () => {
     expect(visited).toBe(0)
   })
 
-  it('OWP-80: no spelling of a loopback address gets through', async () => {
+  it('OWP-80: every spelling of a loopback address is refused', async () => {
     const fetch = open()
     const radix = fc.constantFrom<((value: number) => string)[]>(
       (value) => String(value),
@@ -128,7 +128,7 @@ describe('what is refused', () => {
     '/relative',
     'http://[fe80::1%25eth0]/',
     '',
-  ])('is no address of the web: %j', async (url) => {
+  ])('refuses an address that is not a web address: %j', async (url) => {
     expect(await failureOf(open()(url))).toMatchObject({ code: 'egress_denied' })
   })
 
@@ -147,7 +147,7 @@ describe('what is refused', () => {
     )
   })
 
-  it('OWP-81: a connection upgrade, asked for by us', async () => {
+  it('OWP-81: a connection upgrade in the request', async () => {
     for (const headers of [{ upgrade: 'websocket', connection: 'Upgrade' }, { connection: 'upgrade' }])
       expect(await failureOf(open(ALLOW)(`http://127.0.0.1:${port}/`, { headers }))).toMatchObject({
         code: 'egress_denied',
@@ -155,7 +155,7 @@ describe('what is refused', () => {
     expect(visited).toBe(0)
   })
 
-  it('OWP-81: a connection upgrade, offered by them', async () => {
+  it('OWP-81: a connection upgrade in the answer', async () => {
     const server = tracked(
       createTcpServer((socket) => {
         socket.once('data', () =>
@@ -171,7 +171,7 @@ describe('what is refused', () => {
     })
   })
 
-  it('rule 33: a connection of one policy serves no other', async () => {
+  it('rule 33: a connection of one policy is not used for another', async () => {
     const local = await site((_visit, response) => response.end('ok'))
     const url = `http://127.0.0.1:${local.port}/`
     const [lax, strict] = [open(ALLOW), open()]
@@ -184,8 +184,8 @@ describe('what is refused', () => {
   })
 })
 
-describe('what is fetched', () => {
-  it('speaks like fetch: method, headers, body with its length, status, url', async () => {
+describe('successful requests', () => {
+  it('behaves like fetch: method, headers, body with its length, status, url', async () => {
     const local = await site((visit, response) =>
       response
         .writeHead(201, 'Made', { 'x-seen': 'yes', 'set-cookie': ['a=1', 'b=2'], connection: 'close' })
@@ -218,7 +218,7 @@ describe('what is fetched', () => {
     })
   })
 
-  it('takes a Request, a URL, and a stream', async () => {
+  it('accepts a Request, a URL, and a stream', async () => {
     const local = await site((visit, response) => response.end(`${visit.method} ${visit.body}`))
     const fetch = open(ALLOW)
     const url = new URL(`http://127.0.0.1:${local.port}/`)
@@ -239,7 +239,7 @@ describe('what is fetched', () => {
     expect(await failureOf(open()(url))).toMatchObject({ code: 'egress_denied' })
   })
 
-  it('a name of the allow-list may be local, and goes on to the next address when one does not answer', async () => {
+  it('a name in the allow-list may be local, and the next address is tried if one does not answer', async () => {
     const local = await site((_visit, response) => response.end('ok'))
     const fetch = open({ allow: ['crm.internal'], lookup: async () => ['::1', '127.0.0.1'] })
     expect(await (await fetch(`http://crm.internal:${local.port}/`)).text()).toBe('ok')
@@ -249,7 +249,7 @@ describe('what is fetched', () => {
   })
 })
 
-describe('what goes wrong', () => {
+describe('failures', () => {
   it('rule 9: a refused connection: nothing was sent', async () => {
     const gone = await startSite(() => undefined)
     await gone.close()
@@ -264,7 +264,7 @@ describe('what goes wrong', () => {
   })
 
   it.each(['GET', 'POST'])(
-    'rule 9, rule 33: after a reset %s is not sent again, and nobody says it may be',
+    'rule 9, rule 33: after a reset %s is not sent again, and the failure does not suggest a retry',
     async (method) => {
       const local = await site((_visit, response) => response.destroy())
       expect(await failureOf(open(ALLOW)(`http://127.0.0.1:${local.port}/`, { method }))).toMatchObject({
@@ -275,7 +275,7 @@ describe('what goes wrong', () => {
     },
   )
 
-  it('rule 33: a pooled connection that ends is not tried again for a request that was sent on it', async () => {
+  it('rule 33: a request sent on a pooled connection that ends is not repeated', async () => {
     const local = await site((visit, response, request) => {
       if (visit.path === '/first') response.end('ok')
       else request.socket.destroy()
@@ -289,7 +289,7 @@ describe('what goes wrong', () => {
     expect(local.visits.map(({ path }) => path)).toEqual(['/first', '/second'])
   })
 
-  it('nothing leaves once it is closed', async () => {
+  it('nothing is sent after close', async () => {
     const local = await site((_visit, response) => response.end('ok'))
     const url = `http://127.0.0.1:${local.port}/`
     const [used, unused] = [open(ALLOW), open(ALLOW)]
@@ -301,7 +301,7 @@ describe('what goes wrong', () => {
     expect(local.visits).toHaveLength(1)
   })
 
-  it('the caller’s own abort is the caller’s own reason', async () => {
+  it('an abort by the caller rejects with its reason', async () => {
     const local = await site(() => undefined)
     const abort = new AbortController()
     const reason = new DOMException('enough', 'AbortError')

@@ -20,7 +20,7 @@ async function start(answer: Parameters<typeof startSite>[0], policy: EgressPoli
 }
 
 describe('the size of an answer', () => {
-  it('OWP-81: one that says it is too large is refused before its body', async () => {
+  it('OWP-81: an answer with a too large declared length is refused before its body', async () => {
     const { fetch, url } = await start((_visit, response) => {
       response.writeHead(200, { 'content-length': MIB + 1 }).flushHeaders()
     })
@@ -43,7 +43,7 @@ describe('the size of an answer', () => {
     expect(await failureOf(response.arrayBuffer())).toMatchObject({ code: 'upstream_failed' })
   })
 
-  it('one of exactly the limit is whole', async () => {
+  it('an answer of exactly the limit is complete', async () => {
     const { fetch, url } = await start((_visit, response) => response.end(Buffer.alloc(MIB)))
     expect((await (await fetch(url)).arrayBuffer()).byteLength).toBe(MIB)
   })
@@ -69,7 +69,7 @@ describe('the size of an answer', () => {
     expect(await (await fetch(`${url}small`)).text()).toBe('small')
   })
 
-  it('OWP-81: a bomb in a bomb, and too many layers', async () => {
+  it('OWP-81: a nested compression bomb, and too many encodings', async () => {
     const twice = gzipSync(gzipSync(Buffer.alloc(64 * MIB)))
     const { fetch, url } = await start((visit, response) => {
       const layers = visit.path === '/' ? 'gzip, gzip' : 'gzip, gzip, gzip, gzip'
@@ -81,7 +81,7 @@ describe('the size of an answer', () => {
     })
   })
 
-  it('a broken encoding is a failure, an unknown one is left as it is, none needs a body', async () => {
+  it('a broken encoding is a failure, an unknown one is unchanged, an empty body is accepted', async () => {
     const { fetch, url } = await start((visit, response) => {
       if (visit.path === '/broken') response.writeHead(200, { 'content-encoding': 'gzip' }).end('not gzip')
       else if (visit.path === '/cut')
@@ -98,8 +98,8 @@ describe('the size of an answer', () => {
   })
 })
 
-describe('the time of an exchange', () => {
-  it('OWP-81: headers that never come', async () => {
+describe('timeouts of an exchange', () => {
+  it('OWP-81: headers that never arrive', async () => {
     const { fetch, url } = await start(() => undefined, { timeoutMs: 100 })
     expect(await failureOf(fetch(url))).toMatchObject({
       code: 'upstream_failed',
@@ -134,7 +134,7 @@ describe('the time of an exchange', () => {
     })
   })
 
-  it('a body that breaks before it is read fails when it is', async () => {
+  it('a body that breaks before it is read fails on read', async () => {
     const broken = Promise.withResolvers<void>()
     const { fetch, url } = await start((visit, response) => {
       response.once('close', () => broken.resolve())
@@ -146,7 +146,7 @@ describe('the time of an exchange', () => {
     expect(await failureOf(response.text())).toMatchObject({ code: 'upstream_failed', canRetry: false })
   })
 
-  it('a body that is let go frees its connection', async () => {
+  it('a cancelled body frees its connection', async () => {
     const closed = Promise.withResolvers<void>()
     const { fetch, url } = await start((_visit, response) => {
       response.once('close', () => closed.resolve())

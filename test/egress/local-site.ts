@@ -6,19 +6,19 @@ export interface Visit {
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: string
-  /** The address of ours that was connected to. */
+  /** The local address of the connection. */
   readonly reachedAt: string
 }
 
 export interface LocalSite {
   readonly port: number
   readonly visits: Visit[]
-  /** Connections ever made. */
+  /** Number of connections so far. */
   connections(): number
   close(): Promise<void>
 }
 
-/** A site on a loopback address; remembers who came. */
+/** A site on a loopback address that records its requests. */
 export async function startSite(
   answer: (visit: Visit, response: ServerResponse, request: IncomingMessage) => void,
   host = '127.0.0.1',
@@ -55,7 +55,7 @@ export async function listen(server: Server, host: string): Promise<number> {
 
 const SOCKETS = new WeakMap<Server, Set<Socket>>()
 
-/** Remembers connections, so that `closeServer` can cut them. */
+/** Records connections, so that `closeServer` can cut them. */
 export function tracked<Kind extends Server>(server: Kind): Kind {
   const sockets = new Set<Socket>()
   SOCKETS.set(server, sockets)

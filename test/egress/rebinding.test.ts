@@ -6,9 +6,9 @@ import { type DnsServer, startDnsServer } from './dns-server.ts'
 import { failureOf } from './failure-of.ts'
 import { closeServer, listen, startSite, tracked } from './local-site.ts'
 
-/** Stands for the internet: the one address that the policy opens. */
+/** Represents the internet: the one address that the policy allows. */
 const OUTSIDE = '127.0.0.2'
-/** Stands for the operator's own machine. */
+/** Represents the operator's machine. */
 const INSIDE = '127.0.0.1'
 
 const closing: (() => Promise<unknown>)[] = []
@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-/** A site on every address of loopback, a name server, and a fetch that may go outside only. */
+/** A site on every loopback address, a name server, and a fetch that may reach only `OUTSIDE`. */
 async function start(answer: (name: string, time: number) => readonly string[], policy: EgressPolicy = {}) {
   const site = await startSite((_visit, response) => response.end('ok'), '0.0.0.0')
   const dns: DnsServer = await startDnsServer(answer)
@@ -25,8 +25,8 @@ async function start(answer: (name: string, time: number) => readonly string[], 
   return { site, dns, fetch, url: `http://rebind.example:${site.port}/` }
 }
 
-describe('a name server that changes its mind', () => {
-  it('OWP-80: the connection goes to the address that was checked, and the name is asked for once', async () => {
+describe('a name server whose answers change', () => {
+  it('OWP-80: the connection goes to the checked address, and the name is resolved once', async () => {
     const { fetch, site, dns, url } = await start((_name, time) => [time === 1 ? OUTSIDE : INSIDE])
     const response = await fetch(url)
     expect(await response.text()).toBe('ok')
@@ -36,7 +36,7 @@ describe('a name server that changes its mind', () => {
     ])
   })
 
-  it('OWP-80, rule 33: the next request is refused, although a connection to the good address is open', async () => {
+  it('OWP-80, rule 33: the next request is refused, although a connection to the allowed address is open', async () => {
     const { fetch, site, url } = await start((_name, time) => [time === 1 ? OUTSIDE : INSIDE])
     await (await fetch(url)).text()
     const error = await failureOf(fetch(url))
@@ -46,13 +46,13 @@ describe('a name server that changes its mind', () => {
     expect(site.visits).toHaveLength(1)
   })
 
-  it('OWP-80: one bad address among good ones refuses the name', async () => {
+  it('OWP-80: one forbidden address among allowed ones refuses the name', async () => {
     const { fetch, site, url } = await start(() => [OUTSIDE, INSIDE])
     expect(await failureOf(fetch(url))).toMatchObject({ code: 'egress_denied' })
     expect(site.connections()).toBe(0)
   })
 
-  it('OWP-80: a redirect to a name that is bad by then is refused', async () => {
+  it('OWP-80: a redirect to a name that has become forbidden is refused', async () => {
     const site = await startSite(
       (_visit, response) =>
         response.writeHead(302, { location: `http://second.example:${site.port}/in` }).end(),
@@ -67,7 +67,7 @@ describe('a name server that changes its mind', () => {
     expect(site.visits.map(({ path }) => path)).toEqual(['/'])
   })
 
-  it('rule 33: the address is judged again at connect', async () => {
+  it('rule 33: the address is checked again on connect', async () => {
     let asked = 0
     let port = 0
     const listeners = () => {
@@ -84,7 +84,7 @@ describe('a name server that changes its mind', () => {
     expect(site.connections()).toBe(0)
   })
 
-  it('a name without an address was never connected to', async () => {
+  it('a name without an address causes no connection', async () => {
     const { fetch, url } = await start(() => [])
     expect(await failureOf(fetch(url))).toMatchObject({
       code: 'upstream_failed',

@@ -34,7 +34,7 @@ describe('redirects', () => {
     expect(site.visits[1]?.headers).toMatchObject(CREDENTIALS)
   })
 
-  it('rule 33: lose what may be a credential on the way to another origin, also if they come back', async () => {
+  it('rule 33: drop possible credentials on the way to another origin, even if they return', async () => {
     const other = await start((_visit, response) => sendTo(response, `${first.url}/back`))
     const first = await start((visit, response) => {
       if (visit.path === '/a') sendTo(response, `${other.url}/b`)
@@ -82,7 +82,7 @@ describe('redirects', () => {
     expect(site.visits).toHaveLength(3)
   })
 
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE'])('rule 33: of %s are answers, not followed', async (method) => {
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE'])('rule 33: of %s are returned, not followed', async (method) => {
     for (const status of [301, 302, 303, 307, 308]) {
       const { fetch, site, url } = await start((_visit, response) => sendTo(response, '/next', status))
       const response = await fetch(url, { method, ...(method === 'DELETE' ? {} : { body: 'x' }) })
@@ -98,7 +98,7 @@ describe('redirects', () => {
     expect(await failureOf(fetch(url, { redirect: 'error' }))).toMatchObject({ code: 'egress_denied' })
   })
 
-  it('rule 9: nothing may be said about a retry once a hop was taken', async () => {
+  it('rule 9: a failure after a redirect is not marked as retryable', async () => {
     const gone = await startSite(() => undefined)
     await gone.close()
     const { fetch, url } = await start((_visit, response) =>
@@ -107,7 +107,7 @@ describe('redirects', () => {
     expect(await failureOf(fetch(url))).toMatchObject({ code: 'upstream_failed', canRetry: false })
   })
 
-  it('without a location, and other 3xx, are answers', async () => {
+  it('without a location, and other 3xx, are returned', async () => {
     const { fetch, url } = await start((visit, response) =>
       response
         .writeHead(visit.path === '/300' ? 300 : 302, visit.path === '/300' ? { location: '/x' } : {})

@@ -28,7 +28,7 @@ interface SelfSignedOptions {
   readonly lastsMs?: number
 }
 
-/** A certificate for one name, made on the spot, so that no private key lies in the repository. */
+/** Creates a certificate for one name, so that the repository contains no private key. */
 export function makeSelfSigned(name: string, nowMs: number, options: SelfSignedOptions = {}): SelfSigned {
   const { address, lastsMs = DAY_MS } = options
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })

@@ -31,8 +31,8 @@ async function textOf({ body }: PlainAnswer): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-describe('rule 33: the way out without the objects of fetch', () => {
-  it('sends what it is given, but nothing that speaks to the next hop', async () => {
+describe('rule 33: guarded requests without the objects of fetch', () => {
+  it('sends the given headers, except hop-by-hop ones', async () => {
     const { post } = await start((visit, response) => response.end(JSON.stringify(visit.headers)))
     const answer = await post({ accept: 'text/plain', host: 'other.example', te: 'trailers', 'x-key': 'k' })
     const seen = JSON.parse(await textOf(answer))
@@ -45,7 +45,7 @@ describe('rule 33: the way out without the objects of fetch', () => {
     expect(await failureOf(post({ upgrade: 'websocket' }))).toMatchObject({ code: 'egress_denied' })
   })
 
-  it('is refused what fetch is refused, and says when nothing was sent', async () => {
+  it('refuses what fetch refuses, and reports if nothing was sent', async () => {
     const { post } = await start((_visit, response) => response.end('secret'), { allow: [] })
     expect(await failureOf(post())).toMatchObject({ code: 'egress_denied' })
     const nobody = createGuardedFetch({ allow: ['127.0.0.1'] })
@@ -60,13 +60,13 @@ describe('rule 33: the way out without the objects of fetch', () => {
     })
   })
 
-  it('gives a redirect of any method back as it is', async () => {
+  it('returns a redirect of any method unchanged', async () => {
     const { post } = await start((_visit, response) => response.writeHead(307, { location: '/' }).end())
     const answer = await post()
     expect([answer.status, answer.headers.location, await textOf(answer)]).toEqual([307, '/', ''])
   })
 
-  it('OWP-81: counts an answer, also unpacked', async () => {
+  it('OWP-81: limits the size of an answer, also decompressed', async () => {
     const large = await start((_visit, response) => response.end(Buffer.alloc(MIB + 1)))
     const tooLarge = {
       code: 'upstream_failed',
@@ -83,7 +83,7 @@ describe('rule 33: the way out without the objects of fetch', () => {
     expect(await textOf(await small.post())).toBe('small')
   })
 
-  it('ends with its caller and with its time, before and within the answer', async () => {
+  it('ends on abort and on timeout, before and within the answer', async () => {
     const silent = await start(() => undefined)
     const caller = new AbortController()
     const waiting = silent.post({}, caller.signal)

@@ -32,7 +32,7 @@ afterAll(async () => {
 })
 
 describe('https', () => {
-  it('OWP-80: the certificate is that of the name, the connection that of the address', async () => {
+  it('OWP-80: the certificate is checked for the name, the connection goes to the checked address', async () => {
     for (const path of ['/a', '/b']) {
       expect(await (await fetch(`https://secure.example:${port}${path}`)).text()).toBe('sealed')
       await setImmediate()

@@ -158,13 +158,13 @@ describe('a handler', () => {
     expect([empty.status, await empty.text()]).toEqual([200, ''])
   })
 
-  it('answers for addresses and the name it was given, and for no other', async () => {
+  it('answers only for addresses and its configured name', async () => {
     const { fetch: ask } = await open()
     const reply = await ask(new Request(`http://rebound.example.com${BASE}/health`))
     expect(reply.status).toBe(403)
   })
 
-  it('needs credentials, because it does not know who can reach it', async () => {
+  it('requires credentials, because it does not know who can reach it', async () => {
     const config = { tools: [bump], store: 'memory:', log: { level: 'silent' } } as const
     await expect(createHandler(config)).rejects.toThrow('without credentials')
     const open = await createHandler(config, { allowAnonymous: true })
@@ -181,7 +181,7 @@ describe('a handler', () => {
     expect(runs).toEqual([])
   })
 
-  it('reports the address for people, unless it is configured', async () => {
+  it('reports a missing public address', async () => {
     expect((await open()).warnings.join()).toContain('server.publicUrl is not set')
   })
 

@@ -56,7 +56,7 @@ describe.skipIf(NEXT === undefined)('the Next app of docs/embedding.md (COLLET_N
   })
 
   it(
-    'opens nothing to be built, answers over OTC and MCP, streams, and ends with its process',
+    'opens nothing during the build, answers over OTC and MCP, streams, and ends with its process',
     async () => {
       expect(existsSync(join(project, '.collet'))).toBe(false)
       app = await start()
@@ -83,7 +83,7 @@ describe.skipIf(NEXT === undefined)('the Next app of docs/embedding.md (COLLET_N
   )
 
   it(
-    'has its records when it starts again',
+    'has its records after a restart',
     async () => {
       app = await start()
       expect(await callOtc('c-1', KEY)).toMatchObject({ status: 200, body: { result: { value: 'Hello!' } } })

@@ -52,7 +52,7 @@ export async function startProject(folder: string, store: string): Promise<SoakP
 }
 
 const TELLING = {
-  NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, 'tell-living.ts')).href}`,
+  NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, 'report-live-memory.ts')).href}`,
 }
 const ANSWER = /^living (\d+) (\d+)$/gm
 const ANSWER_MS = 10_000
