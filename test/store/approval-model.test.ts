@@ -69,12 +69,12 @@ const steps = [
 ]
 const crash = { weight: 2, arbitrary: fc.record({ do: fc.constant('crash' as const) }) }
 
-/** A gateway, what approvers said to it, and every run with the grant it began on. */
+/** A gateway, the decisions of its approvers, and every execution with its grant. */
 class World {
   readonly clock = new FakeClock()
   readonly broken: string[] = []
   readonly usedGrants = new Set<string>()
-  /** Approvers that said yes, by question. */
+  /** Approvers that approved, by approval id. */
   readonly yes = new Map<string, Set<string>>()
   readonly closed = new Set<string>()
   readonly gates: PromiseWithResolvers<'value' | 'retry'>[] = []
@@ -100,7 +100,7 @@ class World {
     return openTestGateway([tool], { store, clock: this.clock, approvalRules })
   }
 
-  /** Rules 20 and 21, at the moment they can be broken: the run itself looks for its grant. */
+  /** Rules 20 and 21, checked at the moment of a possible violation: the tool itself looks up its grant. */
   async #run(store: Store, { callId }: ToolContext): Promise<string> {
     const gate = Promise.withResolvers<'value' | 'retry'>()
     this.gates.push(gate)
@@ -162,7 +162,7 @@ class World {
     }
   }
 
-  /** Closing gives the lock back and ends nothing: what runs is cut, what waits goes on waiting. */
+  /** Closing releases the lock and ends no call: running calls are cut off, waiting calls keep waiting. */
   async #crash(): Promise<void> {
     const { calls: parked } = await this.store.list({ limit: 100, states: ['parked'] })
     await this.store.close()
@@ -173,7 +173,7 @@ class World {
     if (still.length !== parked.length) this.broken.push('a parked call was lost in a crash')
   }
 
-  /** Every question that is not open any more belongs to a call that is not parked, and the reverse. */
+  /** An approval is closed exactly when its call is not parked. */
   async finish(): Promise<void> {
     for (const gate of this.gates) gate.resolve('value')
     await turns(5)
@@ -202,10 +202,10 @@ async function play(world: World, taken: readonly Step[]): Promise<void> {
   await world.finish()
 }
 
-describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS }, () => {
+describe('concurrent callers, approvers and timeouts', { timeout: LIMIT_MS }, () => {
   const quorum = fc.constantFrom(1, 1, 2)
 
-  it('rules 20 and 21: every run in memory has a grant of its own', async () => {
+  it('rules 20 and 21: every execution in memory has its own grant', async () => {
     const some = fc.array(fc.oneof(...steps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, (needed, taken) =>
@@ -215,7 +215,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
     )
   })
 
-  it('rules 8, 20 and 21: the same on SQLite, across crashes', async () => {
+  it('rules 8, 20 and 21: every execution on SQLite has its own grant, across crashes', async () => {
     const some = fc.array(fc.oneof(...steps, crash), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, async (needed, taken) => {

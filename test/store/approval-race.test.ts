@@ -36,7 +36,7 @@ describe('two writers on one file', () => {
   }
   const stateOf = async (record: string) => (await left.find({ tenant: 'default', record }))?.state
 
-  it('OWP-68, OWP-71: a yes and a timeout at once: one of them counts, and both stores say which', async () => {
+  it('OWP-68, OWP-71: of a concurrent approval and timeout one takes effect, and both stores agree', async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const { id, record } = await parkOne(round)
       const [decided, ended] = await Promise.all([
@@ -50,7 +50,7 @@ describe('two writers on one file', () => {
     }
   })
 
-  it('rule 20: two attempts on one grant, and a cancel: one of them counts', async () => {
+  it('rule 20: of two attempts on one grant and a cancel one takes effect', async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const { id, record } = await parkOne(round)
       await left.approvals.decide(yesOf('key:bob', { id }))

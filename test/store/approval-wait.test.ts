@@ -14,7 +14,7 @@ afterEach(async () => {
   await folder.remove()
 })
 
-it('a request that waits for a yes sees the one that another process was given', async () => {
+it('a request that waits for approval sees a decision made in another process', async () => {
   const tool = sampleTool(RING, () => 'rung', { policy: { approval: 'always' } })
   const [own, other] = [folder.open(), folder.open()].map((store) => openTestGateway([tool], { store }))
   if (own === undefined || other === undefined) throw new Error('there are no gateways')

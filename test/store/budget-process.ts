@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { tool } from '#kernel/tool/define'
 import { createGateway } from '#server/create-gateway'
 
-/** Calls a tool under a budget from a process of its own until nothing is left, and writes down each run. */
+/** Calls a tool under a budget from a separate process until nothing is left, and records each execution. */
 const [folder = '', calls = '0'] = process.argv.slice(2)
 const mark = tool({
   id: 'Effect.Mark@1.0.0',
@@ -26,7 +26,7 @@ const gateway = await createGateway(
 )
 process.stdout.write('ready\n')
 
-/** Whether the test lets more effects happen by now: it kills in the middle, however slow the machine is. */
+/** Whether the test allows more effects: it kills in the middle, also on a slow machine. */
 function isAllowed(): boolean {
   const done = statSync(`${folder}/effects.log`, { throwIfNoEntry: false })?.size ?? 0
   return done < Number(readFileSync(`${folder}/allowed`, 'utf8'))

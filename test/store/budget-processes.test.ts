@@ -26,7 +26,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** Resolves when it makes calls. */
+/** Resolves when the process makes calls. */
 async function start(): Promise<ChildProcess> {
   const child = spawn(process.execPath, [...FLAGS, SCRIPT, folder, String(CALLS)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -45,7 +45,7 @@ function effects(): number {
   return existsSync(file) ? statSync(file).size : 0
 }
 
-/** Written to another file first, so that no reader sees half a number. */
+/** Writes to a temporary file first, so that no reader sees a partial number. */
 function allow(count: number): void {
   writeFileSync(join(folder, 'allowed.new'), String(count))
   renameSync(join(folder, 'allowed.new'), join(folder, 'allowed'))
@@ -57,13 +57,13 @@ async function effectsReach(count: number): Promise<void> {
 
 describe('one budget and several processes', () => {
   it(
-    'is never overspent, though some are killed, and a kill loses no more than its part',
+    'is never overspent although some are killed, and a kill loses at most the leased share',
     async () => {
       allow(0)
       let running = await Promise.all(Array.from({ length: PROCESSES }, start))
       for (let kill = 1; kill <= KILLS; kill += 1) {
         const due = (CALLS / 10) * kill
-        // Some more than is waited for, so that the kill comes while calls run.
+        // Slightly more than the test waits for, so that the kill happens while calls run.
         allow(due + CALLS / 20)
         await effectsReach(due)
         const [victim, ...others] = running
@@ -77,7 +77,7 @@ describe('one budget and several processes', () => {
       expect(await Promise.all(running.map(endOf))).toEqual(Array(PROCESSES).fill(0))
       expect(effects()).toBeLessThanOrEqual(CALLS)
       expect(effects()).toBeGreaterThanOrEqual(CALLS - KILLS * LOST_BY_A_KILL)
-      // Later processes find nothing left, except what others gave back at their end.
+      // Later processes find nothing left, except amounts that others returned at their end.
       await endOf(await start())
       expect(effects()).toBeLessThanOrEqual(CALLS)
     },

@@ -6,7 +6,7 @@ import { startPostgres } from './postgres-server.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where a test file asks for a database of its own. */
+    /** The address where a test file requests its own database. */
     readonly databases: string
   }
 }
@@ -16,7 +16,7 @@ declare module 'vitest' {
  * a database. It lives in this process, which outlives every worker, and ends with it however it ends.
  */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
-  // What it provides reaches every project.
+  // Provided values reach every project.
   if (!project.isRootProject()) return undefined
   const given = process.env.DATABASE_URL
   let starting: ReturnType<typeof startServer> | undefined
@@ -49,7 +49,7 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
   }
 }
 
-/** Vacuuming would look at every database in turn, and none lives long enough to need it. */
+/** Autovacuum would visit every database in turn, and none lives long enough to need it. */
 const SETTINGS = ['max_connections=400', 'autovacuum=off', 'full_page_writes=off']
 
 async function startServer(): Promise<{

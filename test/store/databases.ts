@@ -16,12 +16,12 @@ export async function createDatabase(name: string): Promise<string> {
   return said
 }
 
-/** The database under a host name that is not recognised as this machine, although it leads here. */
+/** The database under a host name that resolves to this machine but is not recognised as local. */
 export function elsewhere(url: string): string {
   return Object.assign(new URL(url), { hostname: '0.0.0.0' }).href
 }
 
-/** What a statement finds, over a connection of its own. */
+/** The rows of a statement, over a separate connection. */
 export async function query<Found>(url: string, text: string): Promise<Found[]> {
   const client = new Client({ connectionString: url })
   await client.connect()
@@ -38,7 +38,7 @@ export interface TestDatabase {
   readonly masterKey: Buffer
   /** A store in it, closed after the test. */
   open(options?: StoreOptions): Promise<Store>
-  /** Takes everything out of its tables: far quicker than another database. */
+  /** Empties its tables, which is far quicker than a new database. */
   empty(): Promise<void>
 }
 

@@ -1,6 +1,6 @@
 import { openStore } from '#store/stores'
 
-/** Changes the key in a process of its own, which dies at the given piece of progress. */
+/** Rotates the key in a separate process, which dies at the given progress. */
 const [url = '', masterKey = '', oldMasterKey = '', dieAt = '0'] = process.argv.slice(2)
 const store = await openStore(url, {
   dataFolder: '.',

@@ -79,14 +79,14 @@ async function close(store: Store): Promise<void> {
   await store.close()
 }
 
-/** A server: it looks for new keys again and again. */
+/** Acts as a server, which polls for new keys. */
 function serve(masterKey: Uint8Array, oldMasterKey?: Uint8Array): Store {
   const store = open(masterKey, oldMasterKey)
   timers.push(setInterval(() => void Promise.resolve(store.keyChange.follow()).catch(() => undefined), 10))
   return store
 }
 
-/** One of everything that is sealed or signed. */
+/** Stores one value of every sealed or signed kind. */
 async function fill(store: Store): Promise<void> {
   await runThrough(store, CALL)
   await store.approvals.park(sampleCall(), sampleParking({ expiresAtMs: FAR, quorum: 2 }))
@@ -99,7 +99,7 @@ async function fill(store: Store): Promise<void> {
   await store.pins.write({ source: 'Fs', seen: 0, pins: [PIN], changesServed: true, events: [] })
 }
 
-/** All of it, as it is read back. */
+/** Reads all of these values back. */
 async function contentsOf(store: Store) {
   return {
     call: await store.find(CALL),
@@ -155,8 +155,8 @@ function change(sql: string, ...values: (string | number)[]) {
   return rows
 }
 
-describe('the change of the key', () => {
-  it('leaves everything readable under the new key alone, while a server runs', async () => {
+describe('key rotation', () => {
+  it('leaves everything readable with only the new key, while a server runs', async () => {
     const first = await filled()
     const before = await contentsOf(first)
     await close(first)
@@ -188,7 +188,7 @@ describe('the change of the key', () => {
     expect(() => open(OLD)).toThrow('the key does not fit')
   })
 
-  it.each(['SQLite', 'PostgreSQL'])('on %s goes on wherever it was killed', async (engine) => {
+  it.each(['SQLite', 'PostgreSQL'])('continues on %s after a kill at any point', async (engine) => {
     const url = engine === 'SQLite' ? `sqlite:${path}` : await createDatabase('rotation')
     const openAt = async (masterKey: Uint8Array, oldMasterKey?: Uint8Array) => {
       const store = await openStore(url, { dataFolder: folder, masterKey, oldMasterKey, mode: 'server' })
@@ -202,7 +202,7 @@ describe('the change of the key', () => {
     // At the announcement, after the first page, after some.
     for (const dieAt of engine === 'SQLite' ? [1, 2, 4] : [1, 4]) {
       expect(runRotation(url, dieAt).signal).toBe('SIGKILL')
-      // The lease of the one that was killed runs out.
+      // The lease of the killed process expires.
       if (engine === 'PostgreSQL') await query(url, 'UPDATE writers SET lease_until = 1')
       const other = await openAt(NEW, OLD)
       expect(await other.verify()).toMatchObject({ ok: true })
@@ -217,7 +217,7 @@ describe('the change of the key', () => {
     await expect(openAt(OLD)).rejects.toThrow('the key does not fit')
   })
 
-  it('does not begin while a server runs without the new key, and says which', async () => {
+  it('does not begin while a server runs without the new key, and names the server', async () => {
     const server = serve(OLD)
     await fill(server)
     const operator = open(NEW, OLD)
@@ -229,14 +229,14 @@ describe('the change of the key', () => {
     expect(await open(OLD).keyChange.status()).toMatchObject({ step: 'none', generation: 1 })
   })
 
-  it('waits for a server that does not follow, and goes on once it does', async () => {
+  it('waits for a server that has not loaded the new key, and continues once it has', async () => {
     await close(await filled())
     const server = open(NEW, OLD)
     await runThrough(server, sampleCall({ record: 'during' }))
     const operator = open(NEW, OLD)
     const end: KeyChangeEnd = await rotate(operator, () => undefined, 50)
     expect(end).toMatchObject({ kind: 'waiting', writers: [{ writer: server.writer }] })
-    // Nothing is under keys that this server does not know yet.
+    // Nothing is sealed with keys that this server has not loaded yet.
     expect(await operator.keyChange.status()).toMatchObject({ step: 'announced', generation: 1 })
     await runThrough(operator, sampleCall({ record: 'announced' }))
     expect(await server.find(sampleCall({ record: 'announced' }))).toMatchObject({ state: 'succeeded' })
@@ -244,7 +244,7 @@ describe('the change of the key', () => {
     expect(await rotate(operator)).toMatchObject({ kind: 'done' })
   })
 
-  it('ends what somebody with the old key and an old copy could do', async () => {
+  it('revokes the access of an attacker with the old key and an old copy', async () => {
     const first = await filled()
     await close(first)
     const stolen = stolenKeys()
@@ -274,7 +274,7 @@ describe('the change of the key', () => {
     })
   })
 
-  it('cannot be set back by a writer of the file', async () => {
+  it('cannot be reverted by a process that can write the file', async () => {
     const first = await filled()
     await close(first)
     await rotate(open(NEW, OLD))

@@ -78,7 +78,7 @@ export async function liveIn(open: () => Promise<Store>): Promise<void> {
 
 const FAR_MS = 9_000_000_000_000
 
-/** All of that as a store answers it. */
+/** Reads all of this back from a store. */
 export async function lookAround(store: Store) {
   const calls = await Promise.all(
     [1, 2, 3, 4, 5].map(async (n) => await store.find({ tenant: TENANT, record: `record-${n}` })),
@@ -98,7 +98,7 @@ export async function lookAround(store: Store) {
   }
 }
 
-/** What is promised about it: nothing runs again, and what waited goes on. */
+/** Checks the guarantees: nothing runs again, and waiting calls continue. */
 export async function goOn(store: Store, oldHeads: readonly JournalHead[]): Promise<readonly unknown[]> {
   const repeated = await store.claim(sampleCall())
   const parked = await store.find({ tenant: TENANT, record: 'record-4' })

@@ -5,7 +5,7 @@ import { prepareDatabase } from '#store/postgres/open'
 
 const { migrations: MIGRATIONS } = DEFINITION
 
-/** Migrates each database that it reads, by its URL, and says from which version to which it did. */
+/** Migrates each database whose URL it reads, and prints the old and the new version. */
 const [, , key = '', next = ''] = process.argv
 const keys = new KeyRing({ current: Buffer.from(key, 'base64') })
 const migrations = [...MIGRATIONS, next]

@@ -6,7 +6,7 @@ import { DAY_MS, failure, scopeAt, success } from '../contracts/samples.ts'
 
 export const RECORDS = ['record-0', 'record-1', 'record-2'] as const
 const RUNS = ['run-a', 'run-b'] as const
-/** Every run there can be: the named ones, and the own ones of calls. */
+/** All possible runs: the named ones, and the own runs of calls. */
 export const RUN_KEYS = [...RUNS.map((name) => scopeAt(name).run), ...RECORDS]
 const TENANTS = ['default', 'other'] as const
 const STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
@@ -19,7 +19,7 @@ export interface Where {
   readonly session: 'none' | 'own' | number
 }
 
-/** One thing done to both stores. */
+/** One operation on both stores. */
 export type Step =
   | {
       readonly do: 'claim'

@@ -24,13 +24,13 @@ import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
 import type { ModelledStore } from './reference-model/reference-store.ts'
 
-/** Run and session of a call, as its last claimer knows them. */
+/** Run and session of a call, as its last claimer saw them. */
 interface Held {
   readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
 }
 
-/** One store under test, with what a caller of it remembers. */
+/** One store under test, with the state that its caller keeps. */
 export class Subject {
   readonly store: ModelledStore
   readonly #clock: { nowMs: number }
@@ -51,7 +51,7 @@ export class Subject {
     this.#clock = clock
   }
 
-  /** What the step gave, or the code of its refusal. */
+  /** The result of the step, or the code of its refusal. */
   async apply(taken: Step): Promise<unknown> {
     try {
       return shown(await this.#act(taken))
@@ -61,7 +61,7 @@ export class Subject {
     }
   }
 
-  /** Everything the store holds, and the events since the last look. */
+  /** The complete content of the store, and the events since the last read. */
   async state(): Promise<unknown> {
     const { store } = this
     return {

@@ -15,7 +15,7 @@ import { createDatabase, query } from './databases.ts'
 const masterKey = randomBytes(32)
 const LIMIT = { timeout: 45_000, interval: 50 }
 
-/** Answers as told, and remembers what came. */
+/** Answers as configured, and keeps the requests. */
 class Receiver {
   readonly server: Server
   readonly came: { readonly id: string; readonly type: string }[] = []
@@ -81,7 +81,7 @@ describe.each(['sqlite', 'postgres'] as const)('notices on %s', (engine) => {
     return store
   }
 
-  it('outlive the process that was killed while it delivered them, and what it left running is told too', async () => {
+  it('outlive the process that was killed while delivering them, and its interrupted calls give notices too', async () => {
     receiver.answer = () => undefined
     const first = await startReplica('act')
     await vi.waitUntil(() => receiver.came.length >= 4, LIMIT)
@@ -112,7 +112,7 @@ describe.each(['sqlite', 'postgres'] as const)('notices on %s', (engine) => {
     }
   })
 
-  it('are delivered once by two replicas that look at the same time', async () => {
+  it('are delivered once by two replicas that poll at the same time', async () => {
     await Promise.all([startReplica(), startReplica()])
     const store = await openHere()
     try {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Pooler } from './postgres-pooler.ts'
 
-/** Which PgBouncer this machine has, if any. */
+/** The installed PgBouncer, if any. */
 export const PGBOUNCER = /PgBouncer (\S+)/.exec(
   spawnSync('pgbouncer', ['--version']).stdout?.toString() ?? '',
 )?.[1]
@@ -15,7 +15,7 @@ export const PGBOUNCER = /PgBouncer (\S+)/.exec(
 const NOBODY = 65_534
 const MAX_TRIES = 200
 
-/** A real PgBouncer in transaction mode with its own settings, but for those that say where. */
+/** A real PgBouncer in transaction mode with default settings, except for addresses and paths. */
 export async function startPgBouncer(url: string, size: number): Promise<Pooler> {
   const { hostname, port, username, password } = new URL(url)
   const folder = mkdtempSync(join(tmpdir(), 'collet-pgbouncer-'))
@@ -34,7 +34,7 @@ pool_mode = transaction
 default_pool_size = ${size}
 `,
   )
-  // It refuses to run as root.
+  // PgBouncer refuses to run as root.
   const owner = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
   if ('uid' in owner) chownSync(folder, NOBODY, NOBODY)
   const child = spawn('pgbouncer', ['-q', join(folder, 'pgbouncer.ini')], {

@@ -31,7 +31,7 @@ function storeAt(index: number): Store {
   return store
 }
 
-/** All writers at once. */
+/** Runs all writers concurrently. */
 function each<T>(act: (store: Store, index: number) => T | Promise<T>): Promise<readonly T[]> {
   return Promise.all(stores.map(async (store, index) => await act(store, index)))
 }
@@ -50,7 +50,7 @@ describe('four writers of one database', () => {
     }
   })
 
-  it('rule 30: begin calls only in sessions that they hold, and none in one that is being closed', async () => {
+  it('rule 30: begin calls only in their own sessions, and none in a closing session', async () => {
     for (const round of rounds) {
       const session = sampleSession(`ses_${round}`, { scope: scopeAt(`run-${round}`) })
       const call = (record: string) =>
@@ -61,17 +61,17 @@ describe('four writers of one database', () => {
         })
       await storeAt(0).openSession(session)
       expect(await storeAt(1).claim(call('foreign'))).toEqual({ kind: 'session_ended' })
-      // Another begins to close it while its holder begins a call.
+      // Another writer begins to close the session while its holder begins a call.
       await Promise.all([storeAt(0).claim(call('own')), storeAt(2).beginSessionClose(session)])
       expect(await storeAt(0).claim(call('late'))).toEqual({ kind: 'session_ended' })
-      // Only its holder knows that nothing runs in it any more.
+      // Only its holder knows that no call is running in it.
       expect(await storeAt(2).closeSession(session, 'failed', 2_000)).toBe(false)
       expect(await storeAt(0).closeSession(session, 'failed', 2_000)).toBe(true)
       expect((await gistOfRun(storeAt(0), session.scope.run)).at(-1)).toBe(`closed ses_${round} failed`)
     }
   })
 
-  it('rule 22: never lend more of a budget than there is', async () => {
+  it('rule 22: never lease more than the budget', async () => {
     const unit = (calls: number) => ({ calls, milliseconds: 0, cost: 0 })
     for (const round of rounds) {
       const window = { tenant: 'default', principal: 'key:alice', lengthMs: 1_000, startMs: round * 1_000 }
@@ -80,7 +80,7 @@ describe('four writers of one database', () => {
     }
   })
 
-  it('rule 21: grant what two approvers allow at once', async () => {
+  it('rule 21: grant a call that two approvers approve concurrently', async () => {
     for (const round of rounds) {
       const id = `approval-${round}`
       const call = sampleCall({ record: id, callId: id })
@@ -128,7 +128,7 @@ describe('four writers of one database', () => {
     }
   })
 
-  it('hand out a rate once', async () => {
+  it('grant a rate once', async () => {
     const rate = { perMs: 1e-9, burst: 50, nowMs: 1_000 }
     for (const round of rounds) {
       const taken = await each(async ({ rates }) => {
@@ -139,7 +139,7 @@ describe('four writers of one database', () => {
     }
   })
 
-  it('rule 13: forget results at the same time without those that are still young', async () => {
+  it('rule 13: purge results concurrently, but none before its time', async () => {
     const end = (atMs: number) => ({ state: 'succeeded' as const, outcome: success('1'), atMs })
     const calls = (name: string) =>
       rounds.map((nth) => sampleCall({ record: `${name}-${nth}`, tier: 'read' }))
@@ -153,7 +153,7 @@ describe('four writers of one database', () => {
     for (const call of young) expect((await storeAt(3).find(call))?.outcome).toEqual(success('1'))
   })
 
-  it('take turns at work that one of them is to do', async () => {
+  it('take turns at exclusive work', async () => {
     const taken = await each((store) => store.takeTurn('work', 60_000))
     expect(taken.filter(Boolean)).toHaveLength(1)
     expect(await each((store) => store.takeTurn('other work', 0))).toContain(true)

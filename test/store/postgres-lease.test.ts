@@ -30,7 +30,7 @@ async function stateOf(store: Store, record: string): Promise<string | undefined
 }
 
 describe('rule 18: a writer whose lease ran out', () => {
-  it('commits nothing; its process goes on as another writer, and what it ran is left to recovery', async () => {
+  it('commits nothing; its process continues as another writer, and its calls are left to recovery', async () => {
     const [store, other] = [await database.open(), await database.open()]
     await store.claim(sampleCall({ record: 'before' }))
     const { writer } = store
@@ -44,7 +44,7 @@ describe('rule 18: a writer whose lease ran out', () => {
     expect(await store.claim(sampleCall({ record: 'after' }))).toMatchObject({ kind: 'claimed' })
     expect(store.mayStart(store.writer)).toBe(true)
     await store.recordLate(attemptAt(sampleCall({ record: 'before' }), 1), success('1'), 2_000)
-    // It does not call itself dead at once: others may have missed the same renewal.
+    // The store does not declare its old writer dead at once, because others may have missed the same renewal.
     expect(await store.isWriterAlive(writer)).toBe(true)
     expect(await other.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 1 })
     expect(await stateOf(other, 'before')).toBe('ambiguous')
@@ -54,7 +54,7 @@ describe('rule 18: a writer whose lease ran out', () => {
     expect(await other.verify()).toMatchObject({ ok: true, chains: 3 })
   })
 
-  it('stays dead, although clocks may go back', async () => {
+  it('stays dead, even if the clock goes back', async () => {
     const [store, other] = [await database.open(), await database.open()]
     await store.claim(sampleCall())
     const { writer } = store
@@ -64,7 +64,7 @@ describe('rule 18: a writer whose lease ran out', () => {
     expect(await store.finish(finishOf('record-1'))).toMatchObject({ record: { state: 'ambiguous' } })
   })
 
-  it('is one whose main thread stood still for as long', async () => {
+  it('is dead too if its main thread was blocked for that long', async () => {
     const store = await database.open({ leaseMs: 600 })
     await store.claim(sampleCall())
     const { writer } = store
@@ -74,7 +74,7 @@ describe('rule 18: a writer whose lease ran out', () => {
     expect(store.writer).not.toBe(writer)
   })
 
-  it('starts nothing from the moment when a renewal is overdue, and is ready again as another', async () => {
+  it('starts nothing once a renewal is overdue, and becomes ready again as another writer', async () => {
     const proxy = network()
     const store = await database.open({ url: proxy.url })
     await store.claim(sampleCall())
@@ -91,7 +91,7 @@ describe('rule 18: a writer whose lease ran out', () => {
   })
 })
 
-it('rule 18: a replica whose renewal came late declares no other one dead for a while', async () => {
+it('rule 18: a replica with a late renewal declares no other replica dead for a while', async () => {
   const leaseMs = 5_000
   const proxy = network()
   const [store, other] = [await database.open({ url: proxy.url, leaseMs }), await database.open()]
@@ -108,7 +108,7 @@ it('rule 18: a replica whose renewal came late declares no other one dead for a 
       )[0]?.lease_until,
     )
   const untilMs = await leaseUntil()
-  // The database is out of reach for longer than half a lease, and back before the whole of it is over.
+  // The database is unreachable for longer than half a lease, and back before the lease ends.
   proxy.refuse = true
   proxy.drop()
   await vi.waitUntil(() => Date.now() > untilMs - leaseMs * 0.4, LIMIT)
@@ -116,7 +116,7 @@ it('rule 18: a replica whose renewal came late declares no other one dead for a 
   await vi.waitUntil(async () => (await leaseUntil()) > untilMs, LIMIT)
   await query(database.url, `UPDATE writers SET lease_until = 1 WHERE id = '${other.writer}'`)
   expect(await store.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
-  // It did not lose its own lease, which would have made it quiet too.
+  // It did not lose its own lease, which would have the same effect.
   expect([store.writer, store.mayStart(writer)]).toEqual([writer, true])
 })
 
@@ -146,19 +146,19 @@ it.each([
   }
 })
 
-it('a writer that is being begun holds no lease yet, and hinders nothing', async () => {
+it('a writer that is being created has no lease yet, and blocks nothing', async () => {
   const proxy = network()
   const store = await database.open({ url: proxy.url })
   const said = new Set<string | undefined>()
   const look = setInterval(() => said.add(store.obstacle()))
-  // Between its row and its lease lie several answers of the database.
+  // Several round trips separate its row from its lease.
   proxy.delayMs = 50
   await store.claim(sampleCall())
   clearInterval(look)
   expect([...said]).toEqual([undefined])
 })
 
-it('a machine whose clock is not that of the database takes no calls', async () => {
+it('a machine whose clock differs from the database accepts no calls', async () => {
   const [fast, slow] = [
     await database.open({ wallMs: () => Date.now() + 5_000 }),
     await database.open({ wallMs: () => Date.now() - 5_000 }),
@@ -191,7 +191,7 @@ describe('another process', () => {
     return { child, next }
   }
 
-  it('that is killed: its calls are recovered within two leases, those of the living are left alone', async () => {
+  it('that is killed: its calls are recovered within two leases, calls of live writers are unchanged', async () => {
     const store = await database.open()
     await store.claim(sampleCall({ record: 'living' }))
     const records = Array.from({ length: 10 }, (_, index) => `killed-${index}`)
@@ -210,7 +210,7 @@ describe('another process', () => {
     expect(await store.verify()).toMatchObject({ ok: true })
   })
 
-  it('that is stopped past its lease: its calls are ambiguous, and what it does later changes nothing', async () => {
+  it('that is paused past its lease: its calls are ambiguous, and its later writes change nothing', async () => {
     const store = await database.open()
     await store.probe()
     const { child, next } = await startWriter('stopped')
@@ -226,7 +226,7 @@ describe('another process', () => {
   })
 })
 
-it('rule 11: a process that cannot have a lease writes nothing, and says that its store failed', async () => {
+it('rule 11: a process without a lease writes nothing, and reports a store failure', async () => {
   const away = { url: 'postgres://postgres@127.0.0.1:1/away', leaseMs: LEASE_MS, wallMs: Date.now }
   const lease = new Lease(away)
   const refused = await lease.start().catch((error: unknown) => error)

@@ -12,7 +12,7 @@ const LIMIT_MS = 300_000
 
 const database = useDatabase('model')
 
-it('a store in PostgreSQL does what the reference does, whatever is done to both', {
+it('a store in PostgreSQL behaves like the reference model for random histories', {
   timeout: LIMIT_MS,
 }, async () => {
   await fc.assert(

@@ -8,7 +8,7 @@ import { useDatabase } from './databases.ts'
 const LIMIT = { timeout: 20_000, interval: 5 }
 
 const database = useDatabase('notices')
-/** Everything that is said in the database. */
+/** Collects every notification in the database. */
 let ear: Client
 const said: string[] = []
 
@@ -23,7 +23,7 @@ afterEach(() => {
   said.length = 0
 })
 
-/** A store, its notices, and its watcher; both are connected and know of each other. */
+/** A store, its notifications and its watcher; both are connected. */
 async function openWatching(): Promise<{
   store: Store
   told: (readonly string[] | undefined)[]
@@ -36,7 +36,7 @@ async function openWatching(): Promise<{
   return { store, told, watcher }
 }
 
-/** Resolves after the two looks that a store takes by itself once it waits for a record. */
+/** Resolves after the two polls that a store makes once it waits for a record. */
 async function untilLooked(told: readonly (readonly string[] | undefined)[], record: string): Promise<void> {
   await vi.waitUntil(() => told.filter((names) => names?.includes(record)).length === 2, LIMIT)
 }
@@ -49,7 +49,7 @@ function finish(store: Store, record: string) {
 }
 
 describe('replicas of one database', () => {
-  it('tell each other of a call when somebody waits for it, and say nothing otherwise', async () => {
+  it('notify each other of a call only while a replica waits for it', async () => {
     const [here, there] = [await openWatching(), await openWatching()]
     for (const record of ['waited', 'other']) await there.store.claim(sampleCall({ record }))
     here.watcher.want('waited')
@@ -63,7 +63,7 @@ describe('replicas of one database', () => {
     expect(there.told.slice(1)).toEqual([])
   })
 
-  it('look again by themselves soon after they began to wait, in case they were not heard in time', async () => {
+  it('poll soon after they began to wait, in case their request arrived too late', async () => {
     const here = await openWatching()
     here.told.length = 0
     here.watcher.want('waited')
@@ -71,7 +71,7 @@ describe('replicas of one database', () => {
     expect(here.told).toEqual([['waited'], ['waited']])
   })
 
-  it('tell of rare changes unasked: of a cancellation, for one', async () => {
+  it('send notifications of rare changes without a request: of a cancellation, for example', async () => {
     const [here, there] = [await openWatching(), await openWatching()]
     await here.store.claim(sampleCall())
     here.told.length = 0
@@ -81,7 +81,7 @@ describe('replicas of one database', () => {
     expect(await here.store.cancelRequests()).toHaveLength(1)
   })
 
-  it('say again what they wait for when somebody comes later', async () => {
+  it('repeat what they wait for when another replica joins later', async () => {
     const here = await openWatching()
     here.watcher.want('waited')
     const late = await openWatching()
@@ -93,7 +93,7 @@ describe('replicas of one database', () => {
     expect(here.told).toEqual([['waited']])
   })
 
-  it('hear again after their connection was ended, and look at everything then', async () => {
+  it('reconnect after their connection was ended, and then poll everything', async () => {
     const [here, there] = [await openWatching(), await openWatching()]
     for (const { told } of [here, there]) told.length = 0
     await ear.query(
@@ -109,7 +109,7 @@ describe('replicas of one database', () => {
     await vi.waitUntil(() => here.told.length > 0, LIMIT)
   })
 
-  it('do not stumble over what others say on the same channel', async () => {
+  it('ignore foreign messages on the same channel', async () => {
     const here = await openWatching()
     here.told.length = 0
     for (const text of [

@@ -8,12 +8,12 @@ import { query, useDatabase, useProxy } from './databases.ts'
 const database = useDatabase('outage')
 const proxy = useProxy(database)
 
-/** What an administrator does, or a database that fails over. */
+/** Ends all connections, as an administrator or a failover does. */
 const END_CONNECTIONS = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
   WHERE datname = current_database() AND application_name LIKE 'collet%'`
 
 describe('a store whose connections are ended', () => {
-  it('opens others, and goes on with its chain', async () => {
+  it('opens others, and continues its chain', async () => {
     const store = await database.open()
     await store.claim(sampleCall({ record: 'before' }))
     await query(database.url, END_CONNECTIONS)
@@ -26,7 +26,7 @@ describe('a store whose connections are ended', () => {
     expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
   })
 
-  it('rule 17: shows others that it lives, as long as it does', async () => {
+  it('rule 17: stays visible to others as alive', async () => {
     const [store, other] = [await database.open(), await database.open()]
     await store.claim(sampleCall())
     await other.recover(5_000)
@@ -38,20 +38,20 @@ describe('a store whose connections are ended', () => {
 })
 
 describe('a lock that another process holds', () => {
-  it('rule 18: for longer than anybody waits: the change is made when it lets go', async () => {
+  it('rule 18: for longer than the timeout: the change is made after its release', async () => {
     const store = await database.open()
     await store.probe()
-    // One that has no writer yet: it waits where it would begin one.
+    // A store without a writer yet: it waits where it would create one.
     const fresh = await database.open()
     const holder = new Client({ connectionString: database.url })
     await holder.connect()
     try {
-      // As a replica does that was stopped in a change that reads before it writes.
+      // As a replica that was paused in a change that reads before it writes.
       await holder.query('SELECT pg_advisory_lock(20417)')
       const rotated = [store, fresh].map(({ vault }) => vault.rotate('cli:ann', 1))
       await until(holder, BOTH_WAIT)
       const { rows } = await holder.query<{ since: string }>(BOTH_WAIT)
-      // They gave up and began again, which takes a moment.
+      // They timed out and retry, which takes a moment.
       await until(holder, `${BOTH_WAIT} AND min(query_start) > CAST('${rows[0]?.since}' AS TIMESTAMPTZ)`)
       await holder.query('SELECT pg_advisory_unlock(20417)')
       const nothing = { tenants: 0, entries: 0 }
@@ -98,7 +98,7 @@ describe('a connection that is lost', () => {
     expect(await store.verify()).toMatchObject({ ok: true, chains })
   })
 
-  it('during a commit that the chain does not tell of leaves open whether it happened', async () => {
+  it('during a commit that is not in the chain leaves its outcome unknown', async () => {
     const store = await database.open({ url: proxy().url })
     await store.probe()
     proxy().cut = 'after'

@@ -17,7 +17,7 @@ import { type Pooler, startPooler } from './postgres-pooler.ts'
 
 const database = useDatabase('pooled')
 const network = useProxy(database)
-/** Many calls through their whole life, read back, and a chain that verifies. */
+/** Runs many calls from claim to outcome, reads them back, and verifies the chain. */
 async function work(store: Store, name: string): Promise<void> {
   const calls = Array.from({ length: 40 }, (_, index) => sampleCall({ record: `${name}-${index}` }))
   const claims = await Promise.all(calls.map((call) => store.claim(call)))
@@ -32,7 +32,7 @@ async function work(store: Store, name: string): Promise<void> {
   expect(await store.verify()).toMatchObject({ ok: true })
 }
 
-/** What PgBouncer does, everywhere; and PgBouncer itself where it is installed. */
+/** A simulated PgBouncer everywhere, and PgBouncer itself where it is installed. */
 const POOLERS = [
   ['a pooler', startPooler, true],
   ['PgBouncer', startPgBouncer, PGBOUNCER !== undefined],
@@ -61,7 +61,7 @@ for (const [name, start, isHere] of POOLERS)
       await vi.waitUntil(() => told.length > 0, 20_000)
     })
 
-    it('a store without another address works too, and polls for what others do', async () => {
+    it('a store without a direct address works too, and polls for changes of others', async () => {
       const [store, other] = [
         await database.open({ url: pooler.url }),
         await database.open({ url: pooler.url }),
@@ -75,7 +75,7 @@ for (const [name, start, isHere] of POOLERS)
       expect(await store.isWriterAlive(other.writer)).toBe(true)
     })
 
-    it('leaves no settings behind for whoever gets the connection next', async () => {
+    it('leaves no settings behind for the next user of the connection', async () => {
       await work(await database.open({ url: pooler.url }), 'settings')
       const client = new Client({ connectionString: pooler.url })
       await client.connect()
@@ -86,7 +86,7 @@ for (const [name, start, isHere] of POOLERS)
     })
   })
 
-describe('a database that is far away', () => {
+describe('a database with high latency', () => {
   it('costs a group of changes a few round trips, however many changes are in it', async () => {
     const proxy = network()
     const store = await database.open({ url: proxy.url })
@@ -101,13 +101,13 @@ describe('a database that is far away', () => {
     }
     const [alone, together] = [await trips(1), await trips(200)]
     expect(alone).toBeLessThan(6)
-    // Not one after another, which would be four hundred.
+    // Not sequentially, which would take four hundred.
     expect(together).toBeLessThan(20)
     proxy.delayMs = 1
     await work(store, 'far')
   })
 
-  it('rule 13: costs a step that forgets a round trip for many rows, as everybody waits for it', async () => {
+  it('rule 13: costs a purge step one round trip for many rows, because all changes wait for it', async () => {
     const proxy = network()
     const store = await database.open({ url: proxy.url })
     // Reads leave nothing, not even their own run; writes leave a tombstone, and a run of many calls its events.

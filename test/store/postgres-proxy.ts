@@ -2,22 +2,22 @@ import { once } from 'node:events'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 
-/** Stands between a store and its database, and does what networks do. */
+/** A proxy between a store and its database that simulates network faults. */
 export interface DatabaseProxy {
   /** The database through this proxy. */
   readonly url: string
   /** Cuts one connection before a commit reaches the database, or before its answer comes back. */
   cut: 'never' | 'before' | 'after'
   refuse: boolean
-  /** Every piece takes so long, in each direction. */
+  /** Delay of every chunk, in each direction. */
   delayMs: number
-  /** How many pieces went to the database; a client that waits for each answer makes as many round trips. */
+  /** Number of chunks to the database; a client that waits for each answer makes as many round trips. */
   sent: number
-  /** Hears every piece that goes to the database. */
+  /** Receives every chunk to the database. */
   heard?: (chunk: Buffer) => void
-  /** Keeps everything back, without a word, until told to hand it on. */
+  /** Holds all data silently until released. */
   silence(isSilent: boolean): void
-  /** Ends what is open. */
+  /** Ends all open connections. */
   drop(): void
   close(): void
 }
@@ -70,7 +70,7 @@ export async function startProxy(url: string): Promise<DatabaseProxy> {
     if (held !== undefined) held.push(() => send(chunk, to))
     else send(chunk, to)
   }
-  /** What came later never overtakes what is still delayed: a network may be slow, but not out of order. */
+  /** Later chunks never overtake delayed ones: the network may be slow, but keeps the order. */
   const send = (chunk: Buffer, to: Socket) => {
     const before = delayed.get(to)
     if (before === undefined && proxy.delayMs === 0) {

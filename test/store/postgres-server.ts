@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 
-/** What can be done to a server. `kill` leaves the data as it lies, and `start` goes on with it. */
+/** Controls of a server. `kill` leaves the data unchanged, and `start` continues with it. */
 type PostgresOrder = 'start' | 'kill' | 'pause' | 'resume' | 'fill' | 'free'
 
 export interface PostgresServer {

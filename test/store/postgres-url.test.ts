@@ -50,7 +50,7 @@ describe('a server on postgres://', () => {
     }
   })
 
-  it('is not started without COLLET_KEY: replicas with keys of their own could not read each other', async () => {
+  it('is not started without COLLET_KEY: replicas with different keys could not read each other', async () => {
     const settings = testSettings({ store: await createDatabase('keyless') })
     try {
       await expect(startServer(settings, { graceMs: 0 })).rejects.toThrow(
@@ -68,7 +68,7 @@ const keys = new KeyRing({ current: masterKey })
 const [OLD, NEW] = [MIGRATIONS.length, MIGRATIONS.length + 1]
 
 describe('the tables of a database', () => {
-  it('are not touched by a look, nor by whoever may not change them', async () => {
+  it('are not changed by a read-only check, nor by a role without the rights', async () => {
     const url = await createDatabase('migrate_look')
     const access = { dataFolder: '.', masterKey }
     expect(await migrateStore(url, access, 'look')).toEqual({ from: 0, to: OLD })
@@ -106,13 +106,13 @@ describe('the tables of a database', () => {
   })
 })
 
-describe('what a doctor sees of a database', () => {
+describe('the doctor’s report about a database', () => {
   const look = async (url: string, nowMs = Date.now) =>
     (await examineStore(url, nowMs)).map(({ subject, level }) => `${subject} ${level}`)
 
-  it('is its version, encoding, durability, room, clock, rights and schema', async () => {
+  it('has its version, encoding, durability, free space, clock, rights and schema', async () => {
     const url = await createDatabase('doctor')
-    // The PostgreSQL of the tests need not wait for its disk, which is what this must notice.
+    // The PostgreSQL of the tests does not wait for its disk, which the doctor must report.
     const [{ fsync } = { fsync: '' }] = await query<{ fsync: string }>(url, 'SHOW fsync')
     const disk = fsync === 'on' ? 'fsync ok' : 'fsync fail'
     const seen = ['server ok', disk, 'standby ok', 'room ok', 'clocks ok', 'schema ok']
@@ -125,13 +125,13 @@ describe('what a doctor sees of a database', () => {
     expect(await look(url)).toContain('schema fail')
   })
 
-  it('is that a connection to another host is not encrypted', async () => {
+  it('warns of an unencrypted connection to another host', async () => {
     const url = await createDatabase('doctor_plain')
     expect(await look(elsewhere(url))).toContain('encryption warn')
     expect(await look(url)).not.toContain('encryption warn')
   })
 
-  it('is why it cannot be reached, and what to do', async () => {
+  it('has the reason why it cannot be reached, and what to do', async () => {
     const url = await createDatabase('doctor_away')
     const advice = async (address: string) => (await examineStore(address, Date.now))[0]
     expect(await advice(Object.assign(new URL(url), { pathname: 'nowhere' }).href)).toMatchObject({

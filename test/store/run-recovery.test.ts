@@ -24,7 +24,7 @@ beforeEach(() => {
 })
 afterEach(() => folder.remove())
 
-/** What a writer did before it died, as the next process finds it. */
+/** The store that a dead writer left, as the next process opens it. */
 async function afterDeath(act: (store: Store) => unknown): Promise<Store> {
   const dead = folder.open()
   await act(dead)
@@ -38,8 +38,8 @@ async function journalOf(store: Store, type: string) {
     .filter((event) => event.type === type)
 }
 
-describe('recovery of what ran outside a session', () => {
-  it('rule 8, OWP-50: a cut write is ambiguous, and its own run tells the pair', async () => {
+describe('recovery of calls outside a session', () => {
+  it('rule 8, OWP-50: an interrupted write is ambiguous, and its own run has the pair', async () => {
     const call = sampleCall({ callId: 'caller’s id', argsHash: 'a'.repeat(64) })
     const store = await afterDeath((dead) => dead.claim(call))
     expect(await store.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 1 })
@@ -55,7 +55,7 @@ describe('recovery of what ran outside a session', () => {
     expect((await store.verify()).ok).toBe(true)
   })
 
-  it('rule 8: in a named run a cut write is ambiguous, a cut read ends, and what may run again waits', async () => {
+  it('rule 8: in a named run an interrupted write is ambiguous, a read ends, and a repeatable call waits', async () => {
     const again = sampleCall({ record: 'again', scope: SCOPE, replay: 'idempotent', rerunUntilMs: FAR })
     const store = await afterDeath(async (dead) => {
       await dead.claim(sampleCall({ record: 'write', scope: SCOPE }))
@@ -90,7 +90,7 @@ describe('recovery of what ran outside a session', () => {
     expect((await store.verify()).ok).toBe(true)
   })
 
-  it('rule 12: settling otherwise leaves what the run told', async () => {
+  it('rule 12: settling otherwise leaves the events of the run', async () => {
     const store = await afterDeath((dead) => dead.claim(sampleCall()))
     await store.recover(5_000)
     const reported = await eventsOf(store, 'record-1')
@@ -100,11 +100,11 @@ describe('recovery of what ran outside a session', () => {
   })
 })
 
-describe('recovery of what ran in a session', () => {
+describe('recovery of calls in a session', () => {
   const lost = { state: 'failed', outcome: { ok: false, error: { code: 'session_lost', canRetry: false } } }
 
   it.each(['pure', 'read', 'write', 'exec'] satisfies SafetyTier[])(
-    'rule 30, OWP-41, OWP-53: a cut %s call is lost with its session and never runs again',
+    'rule 30, OWP-41, OWP-53: an interrupted %s call is lost with its session and never runs again',
     async (tier) => {
       const cut = { tier, replay: 'idempotent', rerunUntilMs: FAR } as const
       const named = sampleCall({
@@ -147,7 +147,7 @@ describe('recovery of what ran in a session', () => {
     },
   )
 
-  it('OWP-41: a process that lost its lease and goes on as another writer leaves its old sessions to recovery', async () => {
+  it('OWP-41: a process that lost its lease and continues as another writer leaves its old sessions to recovery', async () => {
     const session = { sessionId: 'ses_1', isOwn: false }
     const store = await afterDeath(async (dead) => {
       await dead.openSession(sampleSession('ses_1'))
@@ -162,7 +162,7 @@ describe('recovery of what ran in a session', () => {
     ])
   })
 
-  it('OWP-41: sessions of every state close once, however often and by however many they are recovered', async () => {
+  it('OWP-41: sessions of every state close once, also after repeated and concurrent recovery', async () => {
     const store = await afterDeath(async (dead) => {
       for (const id of ['open', 'closing', 'closed']) await dead.openSession(sampleSession(id))
       await dead.beginSessionClose({ tenant: 'default', sessionId: 'closing' })
@@ -242,7 +242,7 @@ describe('recovery of what ran in a session', () => {
     ['succeeded', '1'],
     ['failed', undefined],
   ] as const)(
-    'rule 12: who settled a call as %s (value %s) and why is told, also after its result is forgotten',
+    'rule 12: the actor and reason of settling a call as %s (value %s) are kept, also after its result is purged',
     async (as, valueJson) => {
       const store = await afterDeath((dead) => dead.claim(sampleCall()))
       await store.recover(5_000)
@@ -280,7 +280,7 @@ describe('recovery of what ran in a session', () => {
 })
 
 describe('a recovered run', () => {
-  it('goes on: the next calls take the next sequences', async () => {
+  it('continues: the next calls take the next sequences', async () => {
     const store = await afterDeath((dead) => dead.claim(sampleCall({ record: 'cut', scope: SCOPE })))
     await store.recover(5_000)
     await runThrough(store, sampleCall({ record: 'next', scope: SCOPE, atMs: 6_000 }))
@@ -292,7 +292,7 @@ describe('a recovered run', () => {
     ])
   })
 
-  it('rule 10: an attempt declared dead changes nothing when its process comes back', async () => {
+  it('rule 10: an attempt declared dead changes nothing when its process resumes', async () => {
     const call = sampleCall({ scope: SCOPE, session: { sessionId: 'ses_1', isOwn: true } })
     const store = await afterDeath((dead) => dead.claim(call))
     await store.recover(5_000)

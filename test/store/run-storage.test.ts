@@ -48,7 +48,7 @@ describe('one run, several writers', () => {
     expect(stores[0]?.verify()).toMatchObject({ ok: true, chains: 2 })
   })
 
-  it('rule 16, OWP-41: so do processes, and what a killed one held is closed by the next', {
+  it('rule 16, OWP-41: processes append without gaps too, and sessions of a killed one are closed by the next', {
     timeout: 60_000,
   }, async () => {
     const store = folder.open()
@@ -85,7 +85,7 @@ describe('one run, several writers', () => {
   })
 })
 
-describe('what lies in the files', () => {
+describe('the content of the files', () => {
   it('rule 15: neither call ids, run ids nor hashes of arguments are in the clear', async () => {
     const store = folder.open()
     const argsHash = 'c0ffee42'.repeat(8)
@@ -131,8 +131,8 @@ describe('what lies in the files', () => {
   })
 })
 
-describe('forgetting', () => {
-  it('rule 13: nothing of an ambiguous call is forgotten, and so not its run', async () => {
+describe('purging', () => {
+  it('rule 13: an ambiguous call and its run are never purged', async () => {
     const dead = folder.open()
     await dead.claim(sampleCall())
     await dead.claim(sampleCall({ record: 'named', scope: SCOPE }))
@@ -151,7 +151,7 @@ describe('forgetting', () => {
     expect((await store.verify()).ok).toBe(true)
   })
 
-  it('rule 13: while own runs are still being forgotten, their keys stay taken', async () => {
+  it('rule 13: while own runs are being purged, their keys stay used', async () => {
     const store = folder.open()
     const calls = Array.from({ length: 150 }, (_, index) =>
       sampleCall({ record: `record-${index}`, session: { sessionId: `ses_${index}`, isOwn: true } }),
@@ -171,7 +171,7 @@ describe('forgetting', () => {
     expect(store.findRun({ tenant: 'default', run: 'record-149' })).toBeUndefined()
   })
 
-  it('rule 13: a run that outlives the journal still tells the calls whose text is gone', async () => {
+  it('rule 13: a run that outlives the journal still lists calls whose text is purged', async () => {
     const store = folder.open()
     await store.openSession(sampleSession('ses_1'))
     await runThrough(store, sampleCall({ tier: 'read', scope: SCOPE }))

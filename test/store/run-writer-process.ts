@@ -1,7 +1,7 @@
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { runThrough, sampleCall, sampleSession, scopeAt } from '../contracts/samples.ts'
 
-/** Writes to a run from a process of its own, leaves a session and a call open in it, and waits to be killed. */
+/** Writes to a run from a separate process, leaves a session and a call open in it, and waits to be killed. */
 const [path = '', masterKey = '', name = '', count = '0'] = process.argv.slice(2)
 const store = openSqliteStore({ path, masterKey: Buffer.from(masterKey, 'base64') })
 const scope = scopeAt('run-a')

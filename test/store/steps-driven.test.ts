@@ -3,7 +3,7 @@ import { readSourceFiles, resolveImport } from '../source-files.ts'
 
 /** Functions of engine.ts that ask the database something without being generators. */
 const STATEMENTS = ['get', 'all', 'write']
-/** Who takes steps, or a function that gives them, and drives them to their end. */
+/** Functions that take steps, or a function that returns them, and drive them to their end. */
 const DRIVERS = 'drive|driveEach|read|run|snapshot|walk|careful|lane|statementOf|submit'
 const DRIVEN = new RegExp(
   `(?:\\byield\\*\\s*|\\b(?:${DRIVERS})\\(\\s*|\\b(?:${DRIVERS})\\((?:[^;]*[(,])?\\s*\\([^()]*\\)\\s*=>\\s*|\\bfunction\\*\\s+|\\basync\\s+|^\\s*\\*)$`,
@@ -14,7 +14,7 @@ interface Module {
   readonly text: string
 }
 
-/** Comments and texts are no code; values in a template are not checked elsewhere, and contain no steps. */
+/** Removes comments and strings; values in a template are not checked, and contain no steps. */
 function codeOf(text: string): string {
   return text
     .replaceAll(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, '')
@@ -25,7 +25,7 @@ function generatorsIn({ text }: Module): readonly string[] {
   return [...text.matchAll(/\bfunction\*\s+(\w+)/g)].map(([, name = '']) => name)
 }
 
-/** Names that give steps when they are called in this module: its own generators, those it imports, and its statements. */
+/** Names that return steps when called in this module: its own generators, imported ones, and its statements. */
 function stepNames(module: Module, all: ReadonlyMap<string, Module>): ReadonlySet<string> {
   const names = new Set(generatorsIn(module))
   for (const [, items = '', specifier = ''] of module.text.matchAll(/^import \{([^}]*)\} from '([^']+)'/gm)) {
@@ -58,14 +58,14 @@ const modules = readSourceFiles('src/{kernel/store,store}/**/*.ts').filter(
 )
 const byPath = new Map<string, Module>(modules.map((module) => [module.path, module]))
 
-/** A module with this body, beside the ones that are there. */
+/** A module with this body, in addition to the existing ones. */
 function planted(body: string): Module {
   const imports = `import { appendFact, openRun } from './runs.ts'\nimport { all, get, write } from '#kernel/store/engine'\n`
   return { path: 'src/kernel/store/calls/planted.ts', text: `${imports}function* own() {}\n${body}\n` }
 }
 
 describe('steps', () => {
-  it('are driven wherever they are made', () => {
+  it('are driven wherever they are created', () => {
     expect(modules.length).toBeGreaterThan(25)
     expect(modules.flatMap((module) => undriven(module, byPath))).toEqual([])
   })

@@ -50,7 +50,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(dataFolder, { recursive: true }))
 
 describe('a copy of a store', () => {
-  it('in PostgreSQL answers as the original, goes on where it stood, and its journal has the old heads', async () => {
+  it('in PostgreSQL answers like the original, continues at its position, and its journal has the old heads', async () => {
     expect(before.states).toEqual(['succeeded', 'succeeded', 'parked', 'parked', 'ambiguous'])
     const target = await createDatabase('copy_lived')
     expect(await copy(lived, target)).toMatchObject({ kind: 'copied', chains: 3 })
@@ -60,7 +60,7 @@ describe('a copy of a store', () => {
       expect(await goOn(store, heads)).toEqual(['found', 'claimed', 'settled', true])
       await runThrough(store, sampleCall({ record: 'record-6', callId: 'call-6' }))
     })
-    // It was used since, so it is no longer a copy.
+    // The target was used since, so it is no longer a copy.
     await expect(copy(lived, target)).rejects.toThrow('holds another store')
     await expect(copy(lived, sqlite('other.db'), Buffer.alloc(32, 8))).rejects.toThrow('key does not fit')
     const back = sqlite('back.db')
@@ -69,7 +69,7 @@ describe('a copy of a store', () => {
     expect(await withStore(back, lookAround)).toEqual(ends)
   })
 
-  it('is not made while a server uses the source, which can go on afterwards', async () => {
+  it('is not made while a server uses the source, which can continue afterwards', async () => {
     for (const source of [sqlite('used.db'), await createDatabase('copy_used')]) {
       const store = await open(source)
       await store.claim(sampleCall())
@@ -81,7 +81,7 @@ describe('a copy of a store', () => {
     }
   })
 
-  it('takes what an emptied source numbered into account, and a target that is only prepared', async () => {
+  it('keeps the sequence numbers of an emptied source, and accepts a target that is only prepared', async () => {
     const [source, target] = [sqlite('numbers.db'), await createDatabase('copy_numbers')]
     await withStore(source, async (store) => {
       await store.probe()
@@ -102,7 +102,7 @@ describe('a copy of a store', () => {
     expect(added).toEqual([{ no: '10' }])
   })
 
-  it('goes on after each kill, is opened by nobody until then, and begins anew when the source was used', async () => {
+  it('continues after each kill, cannot be opened before it is complete, and restarts when the source was used', async () => {
     const [source, target] = [sqlite('large.db'), await createDatabase('copy_killed')]
     const calls = sized(1_500, 60_000)
     await withStore(source, async (store) => {
@@ -114,7 +114,7 @@ describe('a copy of a store', () => {
         )
     })
     const cut = await copyUntil(source, target, 1)
-    // It goes on with what it has, and comes further.
+    // It continues with the copied rows, and gets further.
     expect((await copyUntil(source, target, cut.last + 1)).first).toBeGreaterThanOrEqual(cut.last)
     await expect(open(target)).rejects.toThrow(
       'the copy into it is not finished. Run the same collet store copy again',
@@ -136,7 +136,7 @@ describe('a copy of a store', () => {
   })
 })
 
-/** Kills `collet store copy` when it has come to so many rows; gives with how many it was seen first and last. */
+/** Kills `collet store copy` after this many rows; returns the first and the last reported count. */
 async function copyUntil(from: string, to: string, leastRows: number) {
   const file = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
   const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']

@@ -27,20 +27,20 @@ export class StoreFolder {
     return store
   }
 
-  /** Ends a store the way a process does that still had something running: to others it is dead. */
+  /** Ends a store like a process that dies with running calls: others see it as dead. */
   async leaveBehind(store: Store): Promise<void> {
     this.#open.delete(store)
     await store.close()
   }
 
-  /** Changes the file behind the stores' backs. */
+  /** Changes the file without the stores' knowledge. */
   tamper(sql: string): void {
     const database = new DatabaseSync(this.path)
     database.exec(sql)
     database.close()
   }
 
-  /** Everything that lies in the folder of the database, as text. */
+  /** The content of all files in the database folder, as text. */
   bytes(): string {
     return readdirSync(this.#folder)
       .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
@@ -54,7 +54,7 @@ export class StoreFolder {
   }
 }
 
-/** A folder that is gone with the test that opens it. */
+/** A folder that is removed after its test. */
 export function openStoreFolder(nowMs?: () => number): StoreFolder {
   const folder = new StoreFolder(nowMs)
   onTestFinished(() => folder.remove())

@@ -24,7 +24,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-it('the SQLite store does what the reference model does, whatever is done to both', {
+it('the SQLite store behaves like the reference model for random histories', {
   timeout: LIMIT_MS,
 }, async () => {
   const masterKey = randomBytes(32)
@@ -56,7 +56,7 @@ it('the SQLite store does what the reference model does, whatever is done to bot
   )
 })
 
-it('OWP-41, OWP-50: whatever a writer did before it died, recovery ends each call and each session once', {
+it('OWP-41, OWP-50: after any history of a dead writer, recovery ends each call and each session once', {
   timeout: LIMIT_MS,
 }, async () => {
   const masterKey = randomBytes(32)
@@ -94,7 +94,7 @@ function sessionOf(event: RunEvent): string {
   return 'sessionId' in event ? (event.sessionId ?? '') : ''
 }
 
-/** Sequences count from 0, and everything that begins in a run ends there once, and after it began. */
+/** Sequences count from 0, and everything that begins in a run ends there exactly once, later. */
 function expectPairs(events: readonly RunEvent[]): void {
   const begun = new Set<string>()
   for (const [index, event] of events.entries()) {
@@ -109,7 +109,7 @@ function expectPairs(events: readonly RunEvent[]): void {
   expect([...begun]).toEqual([])
 }
 
-/** Rule 13: once everything has ended and all times are over, nothing but the note of the last purge is left. */
+/** Rule 13: once everything has ended and expired, only the record of the last purge is left. */
 async function expectAllForgotten(sqlite: Store, subject: Subject, clock: { nowMs: number }): Promise<void> {
   for (const { record, attempt } of (await sqlite.list({ states: ['running'], limit: 100 })).calls) {
     const run = subject.attempt(record, attempt)

@@ -15,7 +15,7 @@ const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
   SELECT pg_sleep(0.5);`
 const [OLD, NEW] = [DEFINITION.migrations.length, DEFINITION.migrations.length + 1]
 
-describe('the next step', () => {
+describe('the next migration', () => {
   const children = new Set<ChildProcess>()
   afterEach(() => {
     for (const child of children) child.kill('SIGKILL')
@@ -37,7 +37,7 @@ describe('the next step', () => {
     }
   }
 
-  it('is taken once by three processes that start together, after one that was killed in the middle of it', async () => {
+  it('runs once in three processes that start together, after one that was killed in the middle of it', async () => {
     const masterKey = Buffer.alloc(32, 'upgrade')
     const old = await createDatabase('upgrade_old')
     const open = () => openStore(old, { dataFolder: '.', masterKey, mode: 'server' })

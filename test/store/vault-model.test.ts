@@ -66,13 +66,13 @@ async function play(store: Store, steps: readonly (typeof step extends fc.Arbitr
 }
 
 describe('the vault, for all orders of changes', () => {
-  it('rule 24: memory holds the last value of each address and no other', async () => {
+  it('rule 24: memory has exactly the last value of each address', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) => play(openMemoryStore(), steps)),
     )
   })
 
-  it('rule 24: SQLite does the same', async () => {
+  it('rule 24: SQLite has exactly the last value of each address', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
         const folder = new StoreFolder()
