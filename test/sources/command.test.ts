@@ -101,13 +101,13 @@ describe('commands as tools', () => {
     )
   })
 
-  it('gives the input as JSON, or one parameter as text, to standard input', async () => {
+  it('writes the input as JSON, or one parameter as text, to standard input', async () => {
     const cat = { argv: ['cat'], description: 'Copies.', input: WORD }
     expect(await run({ ...cat, stdin: 'json', output: 'json' }, { word: 'ü' })).toEqual({ word: 'ü' })
     expect(await run({ ...cat, stdin: '{word}' }, { word: 'line\n\n' })).toBe('line\n')
   })
 
-  it('a command that does not read its input is no failure', async () => {
+  it('a command that does not read its input does not fail', async () => {
     const command: Commands[string] = {
       argv: ['true'],
       description: 'Nothing.',
@@ -130,7 +130,7 @@ describe('commands as tools', () => {
     })
   })
 
-  it('hands on nothing of its own environment but what is harmless or named', async () => {
+  it('passes on only harmless or named variables of its own environment', async () => {
     const environment = { ...process.env, TZ: 'UTC', CANARY_TOKEN: 'canary', SHARED: 'shared' }
     const command: Commands[string] = {
       argv: script('console.log(JSON.stringify(process.env))'),
@@ -159,7 +159,7 @@ describe('commands as tools', () => {
     })
   })
 
-  it('tells the exit code and what was written to standard error, without values of its options', async () => {
+  it('reports the exit code and standard error, without values of its options', async () => {
     const code = 'console.error("\\u001b[31mno such thing\\u001b[0m", process.env.OWN); process.exit(3)'
     const failing = { argv: script(code), description: 'Fails.', env: { OWN: 'canary-secret' } }
     await expect(run(failing)).rejects.toMatchObject({
@@ -170,7 +170,7 @@ describe('commands as tools', () => {
     expect(await run({ ...failing, okExitCodes: [0, 3] })).toBe('')
   })
 
-  it('rule 9: a failure may run again only by an exit code that says that nothing took effect', async () => {
+  it('rule 9: a failure can be retried only with an exit code that means no effect', async () => {
     const argv = script('process.exit(75)')
     await expect(run({ argv, description: 'x' })).rejects.toMatchObject({ canRetry: false })
     await expect(run({ argv, description: 'x', retryExitCodes: [75] })).rejects.toMatchObject({
@@ -188,14 +188,14 @@ describe('commands as tools', () => {
     await expect(run(command)).rejects.toThrow('used more than the 1 s of processor time')
   }, 20_000)
 
-  it('ends a command that wants too much memory', async () => {
+  it('ends a command that uses too much memory', async () => {
     const argv = ['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=512M', 'count=1']
     const copy = { argv, description: 'Copies.' }
     await expect(run({ ...copy, memoryMb: 64 })).rejects.toThrow('memory exhausted')
     expect(await run({ ...copy, memoryMb: 4_096 })).toBe('')
   }, 20_000)
 
-  it('rule 10: an end asked for ends the whole group, also who does not listen', async () => {
+  it('rule 10: a cancel ends the complete process group, also processes that ignore signals', async () => {
     const folder = makeFolder()
     const pids = join(folder, 'pids')
     const child = 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)'
@@ -231,7 +231,7 @@ describe('commands as tools', () => {
     })
   })
 
-  it('leaves nobody behind when a command ends by itself', async () => {
+  it('leaves no process behind when a command ends by itself', async () => {
     const code = `
       const child = require('node:child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
       child.unref()
@@ -240,7 +240,7 @@ describe('commands as tools', () => {
     await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 5_000)
   })
 
-  it('does not wait for somebody who left the group and holds the pipe', async () => {
+  it('does not wait for a process that left the group and holds the pipe', async () => {
     const code = `
       const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'inherit', detached: true })
       child.unref()
@@ -251,7 +251,7 @@ describe('commands as tools', () => {
     expect(isAlive(pid)).toBe(true)
   })
 
-  it('closing ends what runs, and bounds how many run', async () => {
+  it('closing ends running commands, and their number is limited', async () => {
     const { source } = open(
       { it: { argv: ['sleep', '60'], description: 'Sleeps.' } },
       { maxProcesses: 1, killGraceMs: 0 },
@@ -307,7 +307,7 @@ describe('isolation', () => {
   const bare = { PATH: '/nowhere' }
   const now = { it: { argv: ['/bin/date'], description: 'x' } }
 
-  it('OWP-87: says plainly that there is none', async () => {
+  it('OWP-87: reports clearly that there is none', async () => {
     const { source } = open(now, { isolation: 'auto' }, bare)
     const { warnings } = await source.discover(new AbortController().signal)
     expect(warnings[0]).toContain('Commands run without isolation, with all rights of this server')
@@ -330,7 +330,7 @@ describe('isolation', () => {
     expect([tools, warnings]).toEqual([[], [expect.stringContaining('prlimit')]])
   })
 
-  it('a bwrap that does not work counts as none', async () => {
+  it('a bwrap that does not work counts as missing', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'bwrap'), '#!/bin/false\n', { mode: 0o755 })
     expect(await findConfinement(folder)).toMatchObject({
@@ -360,7 +360,7 @@ describe('isolation', () => {
       expect(value).toBe('EROFS EROFS text')
     })
 
-    it('writes where it may', async () => {
+    it('can write to allowed folders', async () => {
       const { folder, value } = await inside(`require('node:fs').writeFileSync('there', 'new')`, {
         writable: ['.'],
       })

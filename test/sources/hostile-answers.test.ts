@@ -131,7 +131,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
       expect(stallMs, MEASURED).toBeLessThan(MAX_CALL_MS)
     })
 
-    it('pages of an honest list do not hold anybody up', async () => {
+    it('pages of an honest list delay no other request', async () => {
       const pages = [TOOLS.slice(0, 1_000), TOOLS.slice(1_000, 2_000), TOOLS.slice(2_000)]
       let page = 0
       const { discover } = await hostile({

@@ -69,7 +69,7 @@ async function costOf(run: () => Promise<unknown>) {
 
 describe('an upstream that sends without end', () => {
   it(
-    'T-12: a list is read to 16 MiB, counted as it unpacks, and what was read of it is served',
+    'MCP/T-12: a list is read up to 16 MiB, counted after decompression, and the tools read so far are served',
     async () => {
       const server = await endlessList(3 * MIB, 100_000)
       const { tools, warnings } = await open({ url: server.url, revision: 'legacy' }).discover()
@@ -81,7 +81,7 @@ describe('an upstream that sends without end', () => {
   )
 
   it(
-    'T-12: a page of more than 4 MiB is not read, whatever it was packed into',
+    'MCP/T-12: a page of more than 4 MiB is not read, whatever its compressed size',
     async () => {
       const server = await endlessList(60 * MIB, 900_000)
       const failure = await open({ url: server.url, revision: 'legacy' })
@@ -97,7 +97,7 @@ describe('an upstream that sends without end', () => {
   )
 
   it(
-    'T-12: one definition of more than 1 MiB is left out, the others stay',
+    'MCP/T-12: one definition of more than 1 MiB is left out, the others stay',
     async () => {
       const server = await endlessList(2 * MIB, 1_100_000)
       const { tools, warnings } = await open({ url: server.url, revision: 'legacy' }).discover()
@@ -108,7 +108,7 @@ describe('an upstream that sends without end', () => {
   )
 
   it(
-    'MCP-82: a hundred thousand notices cost little, and the answer behind them comes',
+    'MCP-82: a hundred thousand notifications cost little, and the answer after them arrives',
     async () => {
       const upstream = open(faulty('plain'))
       await upstream.call('count')
@@ -126,7 +126,7 @@ describe('an upstream that sends without end', () => {
   )
 
   it(
-    'a program that does nothing but tell is not read faster than it is heard',
+    'a program that sends only notifications is not read faster than they are processed',
     async () => {
       const upstream = open(faulty('plain'))
       await upstream.call('count')
@@ -140,7 +140,7 @@ describe('an upstream that sends without end', () => {
       })
       stop.abort(new Error('enough'))
       await flooding
-      // The event loop was not blocked, and nothing piled up.
+      // The event loop was not blocked, and no queue grew.
       expect(turns).toBeGreaterThan(50)
       expect(process.memoryUsage().rss - before).toBeLessThan(300 * MIB)
     },

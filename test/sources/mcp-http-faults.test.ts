@@ -66,9 +66,9 @@ async function startFaulty(
 }
 
 describe('an old server', () => {
-  it('T-24: that is silent at the question for its era is connected to all the same', async () => {
+  it('MCP/T-24: that does not answer the era probe is still connected to', async () => {
     const server = await startFaulty((_request, response) => response.writeHead(500).end(), { isDeaf: true })
-    // Half of the time is for the question that stays unanswered, half for the handshake after it.
+    // Half of the time is for the unanswered probe, half for the handshake after it.
     const upstream = openTestMcp({ url: server.url, connectTimeoutMs: 10_000 })
     expect((await upstream.discover()).tools.length).toBe(1)
     await server.close()
@@ -99,7 +99,7 @@ describe('a server of 2026-07-28', () => {
   }, 20_000)
 })
 
-describe('rule 9: what a failed call says about its effect', () => {
+describe('rule 9: the retry advice of a failed call', () => {
   const rows: readonly (readonly [string, Answer, object])[] = [
     [
       'refused with 429',
@@ -127,7 +127,7 @@ describe('rule 9: what a failed call says about its effect', () => {
       { code: 'upstream_failed', canRetry: false },
     ],
     [
-      'an answer that is no JSON',
+      'an answer that is not JSON',
       (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('oops'),
       { code: 'upstream_failed', canRetry: false },
     ],
@@ -169,7 +169,7 @@ describe('rule 9: what a failed call says about its effect', () => {
     await server.close()
   })
 
-  it('§7.3: a refused call ends nobody else on the same connection', async () => {
+  it('§7.3: a refused call does not end other calls on the same connection', async () => {
     let answer: (() => void) | undefined
     const server = await startFaulty((_request, response, { id }) => {
       if (answer !== undefined) {
@@ -191,7 +191,7 @@ describe('rule 9: what a failed call says about its effect', () => {
     await server.close()
   })
 
-  it('§7.3: an ended session is opened anew, and the call made once', async () => {
+  it('§7.3: an ended session is reopened, and the call is made once', async () => {
     let calls = 0
     const server = await startFaulty((_request, response, { id }) => {
       calls += 1

@@ -36,7 +36,7 @@ describe('a server of 2026-07-28', () => {
   })
   afterAll(() => server.close())
 
-  it('is listed and called through the guarded way out', async () => {
+  it('is listed and called through the egress guard', async () => {
     const { hostname, port } = new URL(server.url)
     const way = createGuardedFetch({ allow: [`${hostname}:${port}`] })
     const upstream = open({ url: server.url }, { services: { fetch: way } })
@@ -48,7 +48,7 @@ describe('a server of 2026-07-28', () => {
     await way.close()
   })
 
-  it('OWP-33, OWP-37: its tools write and go through us, whatever it says', async () => {
+  it('OWP-33, OWP-37: its tools have the tier write and host-mediated egress, whatever it declares', async () => {
     const { tools } = await open({ url: server.url }).discover()
     expect(tools.map(({ policy }) => policy.safetyTier)).toEqual(['write', 'write', 'write', 'write'])
     expect(tools[0]?.policy).toMatchObject({ egress: 'host-mediated', replay: 'non-deterministic' })
@@ -72,7 +72,7 @@ describe('a server of 2026-07-28', () => {
     expect(asked.every((address) => address.endsWith('?api_key=top-secret'))).toBe(true)
   })
 
-  it('is asked for its era once, by all callers together', async () => {
+  it('is probed for its era once for all callers', async () => {
     const upstream = open({ url: server.url })
     const before = server.handshakes.length
     await upstream.call('add', { a: 1, b: 1 }, { principal: ALICE })
@@ -90,14 +90,14 @@ describe('a server of 2026-07-28', () => {
     expect(bob).toEqual({ content: [{ type: 'text', text: 'Hello, Bob!' }] })
   })
 
-  it('a server that asks without end is left', async () => {
+  it('a server that asks endlessly is disconnected', async () => {
     const upstream = open({ url: server.url })
     const elicit = vi.fn(async () => ({ action: 'decline' }) as const)
     await expect(upstream.call('greet', {}, { elicit })).rejects.toMatchObject({ code: 'upstream_failed' })
     expect(elicit.mock.calls.length).toBe(10)
   })
 
-  it('MCP-83: hears of a cancelled call by the end of its exchange', async () => {
+  it('MCP-83: is notified of a cancelled call by the end of its exchange', async () => {
     const upstream = open({ url: server.url })
     await upstream.discover()
     const stop = new AbortController()
@@ -108,7 +108,7 @@ describe('a server of 2026-07-28', () => {
     await vi.waitUntil(() => server.aborted.length > 0)
   })
 
-  it('MCP-82: tells its progress', async () => {
+  it('MCP-82: reports its progress', async () => {
     const upstream = open({ url: server.url })
     const progress = vi.fn()
     await upstream.call('steps', {}, { progress })
@@ -134,7 +134,7 @@ describe('a server of 2026-07-28', () => {
     expect(server.seen.at(-1)).toBe('Bearer bob')
   })
 
-  it('§7.3: what is common to all never carries the credential of one', async () => {
+  it('§7.3: shared requests never carry the credential of one caller', async () => {
     const options = { url: server.url, authorization: { provider: 'up' } }
     const { tools } = await open(options).discover()
     const upstream = open(options)
@@ -150,7 +150,7 @@ describe('a server of 2026-07-28', () => {
     expect(server.seen.slice(before).filter((seen) => seen !== undefined)).toEqual([])
   })
 
-  it('MCP-47: tells when its tools change', async () => {
+  it('MCP-47: sends a notification when its tools change', async () => {
     const upstream = open({ url: server.url })
     const onChange = vi.fn()
     upstream.source.watch?.(onChange)
@@ -180,7 +180,7 @@ describe('a server of 2026-07-28', () => {
 })
 
 describe('a server of the old era with sessions', () => {
-  it('is called, asks, and is connected to anew after a restart', async () => {
+  it('is called, asks, and is reconnected after a restart', async () => {
     const port = await freePort()
     let server = await start(port)
     const upstream = open({ url: server.url })

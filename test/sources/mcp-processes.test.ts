@@ -22,7 +22,7 @@ describe('processes of MCP programs', () => {
     await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
   }, 20_000)
 
-  it('go with a server that leaves without closing its sources', async () => {
+  it('end with a server that exits without closing its sources', async () => {
     const code = `
       import { openMcp } from ${JSON.stringify(new URL('./open-mcp.ts', import.meta.url).href)}
       const upstream = openMcp(${JSON.stringify(faulty('stubborn'))})
@@ -39,7 +39,7 @@ describe('processes of MCP programs', () => {
     await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
   }, 20_000)
 
-  it('go when their head dies', async () => {
+  it('end when their parent dies', async () => {
     const upstream = openTestMcp(faulty('plain'))
     const pids = said(await upstream.call('fork'))
     if (!Array.isArray(pids)) throw new Error('no pids')
@@ -54,7 +54,7 @@ describe('processes of MCP programs', () => {
     expect(upstream.source.health()).toEqual({ state: 'ready' })
   })
 
-  it('are capped per source: an idle one gives way, a busy one does not', async () => {
+  it('are limited per source: an idle one is replaced, a busy one is not', async () => {
     const upstream = openTestMcp({ ...faulty('plain'), maxConnections: 2 })
     await upstream.discover()
     const first = Number(said(await upstream.call('pid', {}, { principal: ALICE })))
@@ -76,7 +76,7 @@ describe('processes of MCP programs', () => {
     await Promise.allSettled(busy)
   })
 
-  it('are capped in all', async () => {
+  it('are limited in total', async () => {
     const processes = new ProcessLimit(1)
     const left = openTestMcp(faulty('plain'), { processes })
     const right = openTestMcp(faulty('plain'), { processes })
@@ -87,7 +87,7 @@ describe('processes of MCP programs', () => {
     expect(processes.taken).toBe(0)
   })
 
-  it('are all gone after a close during start', async () => {
+  it('have all ended after a close during the start', async () => {
     const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
     const processes = new ProcessLimit()
     const upstream = openMcp(faulty('late', [log]), { processes })

@@ -23,24 +23,24 @@ class SetClock {
 }
 
 describe('a program that speaks MCP', () => {
-  it('T-24: may leave, or stay silent, at the question for its era', async () => {
+  it('MCP/T-24: may exit or stay silent at the era probe', async () => {
     const quits = await openTestMcp(faulty('quits')).discover()
     expect(quits.tools.length).toBe(16)
     const deaf = openTestMcp({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
     expect((await deaf.discover()).tools.length).toBe(16)
   }, 30_000)
 
-  it('MCP-99: may write other things than messages', async () => {
+  it('MCP-99: may write lines that are not messages', async () => {
     const upstream = openTestMcp(faulty('garbage'))
     expect(said(await upstream.call('count'))).toBe(1)
   })
 
-  it('T-29: may be of the first revision', async () => {
+  it('MCP/T-29: may be of the first revision', async () => {
     const upstream = openTestMcp(faulty('ancient'))
     expect(said(await upstream.call('count'))).toBe(1)
   })
 
-  it('T-12: is read to the last page, and not in circles', async () => {
+  it('MCP/T-12: is read to the last page, and repeated cursors end the list', async () => {
     const paged = await openTestMcp(faulty('pages')).discover()
     expect(paged.tools.length).toBe(16)
     expect(paged.warnings).toEqual([])
@@ -49,13 +49,13 @@ describe('a program that speaks MCP', () => {
     expect(circle.warnings.join()).toContain('form a loop')
   })
 
-  it('a list without end is cut', async () => {
+  it('an endless list is truncated', async () => {
     const { tools, warnings } = await openTestMcp(faulty('endless')).discover()
     expect(tools.length).toBe(10_000)
     expect(warnings).toContain('only the first 10000 tools are read')
   }, 30_000)
 
-  it('gets the environment that was written for it and nothing else of ours', async () => {
+  it('gets only the environment configured for it', async () => {
     vi.stubEnv('COLLET_TEST_CANARY', 'canary')
     const upstream = openTestMcp({ ...faulty('plain'), env: { OWN: 'value' } })
     const environment = said(await upstream.call('env'))
@@ -69,7 +69,7 @@ describe('a program that speaks MCP', () => {
     expect(said(await upstream.call('meta'))).toMatchObject({ 'collet/idempotencyKey': 'effect-key' })
   })
 
-  it('MCP-82: tells its progress', async () => {
+  it('MCP-82: reports its progress', async () => {
     const upstream = openTestMcp(faulty('plain'))
     const steps: unknown[] = []
     await upstream.call('steps', {}, { progress: (...step) => void steps.push(step) })
@@ -79,7 +79,7 @@ describe('a program that speaks MCP', () => {
     ])
   })
 
-  it('MCP-85, MCP-88: hears of a call that is cancelled or out of time', async () => {
+  it('MCP-85, MCP-88: is notified of a cancelled or timed-out call', async () => {
     const upstream = openTestMcp(faulty('plain'))
     await upstream.call('count')
     const stop = new AbortController()
@@ -101,7 +101,7 @@ describe('a program that speaks MCP', () => {
     expect(said(await shared.call('count', {}, { principal: BOB }))).toBe(2)
   })
 
-  it('§7.3: gives a session a process of its own, and ends both together', async () => {
+  it('§7.3: gives a session its own process, and ends both together', async () => {
     const upstream = openTestMcp(faulty('plain'))
     const { tools } = await upstream.discover()
     const [tool] = tools
@@ -131,7 +131,7 @@ describe('a program that speaks MCP', () => {
     })
   })
 
-  it('asks the person behind the call, and gets the answer', async () => {
+  it('asks the user of the call, and gets the answer', async () => {
     const upstream = openTestMcp(faulty('plain'))
     const asked: Elicitation[] = []
     const elicit = async (question: Elicitation) => {
@@ -153,7 +153,7 @@ describe('a program that speaks MCP', () => {
     expect(said(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
   })
 
-  it('MCP-80: sends the person to a page first, and makes the call again when they are done', async () => {
+  it('MCP-80: sends the user to a page first, and repeats the call afterwards', async () => {
     const upstream = openTestMcp(faulty('plain'))
     const asked: Elicitation[] = []
     const elicit = async (question: Elicitation) => {
@@ -184,7 +184,7 @@ describe('a program that speaks MCP', () => {
     expect(answers.map(said)).toEqual(names.map((name) => ({ action: 'accept', content: { name } })))
   })
 
-  it('ledger §3: a question that fits two calls is cancelled, not answered by the wrong person', async () => {
+  it('ledger §3: a question that matches two calls is cancelled, not answered by the wrong user', async () => {
     const upstream = openTestMcp(faulty('plain'))
     await upstream.call('count')
     const elicit = vi.fn(async () => ({ action: 'accept', content: { name: 'Ann' } }) as const)
@@ -196,13 +196,13 @@ describe('a program that speaks MCP', () => {
     await expect(waiting).rejects.toThrow('enough')
   })
 
-  it('MCP-46: tells when its tools change', async () => {
+  it('MCP-46: sends a notification when its tools change', async () => {
     const clock = new SetClock()
     const upstream = openTestMcp(faulty('plain'), { services: { clock } })
     const onChange = vi.fn()
     upstream.source.watch?.(onChange)
     await upstream.discover()
-    // T-25: right after the handshake it is about the handshake.
+    // MCP/T-25: a notification right after the handshake belongs to the handshake.
     await upstream.call('change', {}, { principal: ALICE })
     expect(onChange).not.toHaveBeenCalled()
     clock.ms += 1000
@@ -212,7 +212,7 @@ describe('a program that speaks MCP', () => {
 })
 
 describe('a program that fails', () => {
-  it('rule 9: death during a call is no reason to repeat it', async () => {
+  it('rule 9: a call is not repeated after the program dies', async () => {
     const upstream = openTestMcp(faulty('plain'))
     await upstream.discover()
     const death = await upstream.call('die').catch((error: unknown) => error)
@@ -234,14 +234,14 @@ describe('a program that fails', () => {
     expect(upstream.source.health()).toEqual({ state: 'ready' })
   })
 
-  it('that hangs costs its time once, then fails fast', async () => {
+  it('that hangs costs its timeout once, then fails fast', async () => {
     const upstream = openTestMcp({ ...faulty('silent'), connectTimeoutMs: 500 })
     const failure = await upstream.discover().catch((error: unknown) => error)
     expect(failure).toMatchObject({ code: 'upstream_failed', canRetry: true })
     expect(upstream.source.health()).toMatchObject({ state: 'down' })
   })
 
-  it('that hangs is not waited for by calls while it is left alone', async () => {
+  it('that hangs does not delay calls during its back-off', async () => {
     const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
     const hanging = faulty('silent', [log])
     const services = { clock: new SetClock() }
@@ -264,7 +264,7 @@ describe('a program that fails', () => {
     expect(readFileSync(log, 'utf8')).toBe(starts)
   }, 20_000)
 
-  it('that crashes in a loop is started ever more rarely', async () => {
+  it('that crashes in a loop is restarted with increasing delays', async () => {
     const upstream = openTestMcp(faulty('crashes'))
     const reported: number[] = []
     const again = (): void => void upstream.discover().catch(() => undefined)
@@ -295,12 +295,12 @@ describe('a program that fails', () => {
     expect(upstream.source.health().reason).toContain('longer than 100000 bytes')
   })
 
-  it('large results pass', async () => {
+  it('large results are accepted', async () => {
     const upstream = openTestMcp(faulty('plain'))
     expect(String(said(await upstream.call('huge', { bytes: 5_000_000 }))).length).toBe(5_000_000)
   })
 
-  it('that cannot be started says so', async () => {
+  it('that cannot be started is reported', async () => {
     const upstream = openTestMcp({ command: '/nowhere/at/all' })
     await expect(upstream.discover()).rejects.toMatchObject({ code: 'upstream_failed' })
     expect(upstream.source.health().reason).toContain('ENOENT')

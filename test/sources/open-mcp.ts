@@ -9,7 +9,7 @@ import { MCP_OPTIONS } from '#sources/mcp/options'
 import type { ProcessLimit } from '#sources/mcp/pool'
 import { callContext } from './call-context.ts'
 
-/** Nothing but loopback is reached in tests. */
+/** Tests connect only to loopback. */
 const wayOut = createGuardedFetch({ allow: ['127.0.0.0/8', '::1'], timeoutMs: MAX_TIMER_MS })
 
 export const SERVICES: SourceServices = {
@@ -23,7 +23,7 @@ export const SERVICES: SourceServices = {
 export interface OpenedMcp {
   readonly source: Source
   discover(): Promise<Discovery>
-  /** Calls on what discovery told last. */
+  /** Calls a tool from the latest discovery. */
   call(
     name: string,
     input?: JsonObject,
