@@ -6,7 +6,7 @@ import { RowGuard, rowMac } from '#kernel/store/row-mac'
 import { DEFINITION } from './collet-store.ts'
 import { API_KEYS } from './keys.ts'
 
-/** Reads of rows that decide which are not checked on their way in, each with the reason. */
+/** Queries on guarded tables whose rows are not checked when read, each with the reason. */
 const UNCHECKED: Readonly<Record<string, string>> = {
   approvalRow: 'reads a row that was just written, to seal it',
   decisionRow: 'reads a row that was just written, to seal it',
@@ -18,11 +18,11 @@ const UNCHECKED: Readonly<Record<string, string>> = {
   allOwners: 'names every bad row: a check of the whole store',
   allKeys: 'names every bad row: a check of the whole store',
   allPins: 'names every bad row: a check of the whole store',
-  approvalsAfter: 'a change of the key seals only rows that hold',
-  decisionsAfter: 'a change of the key seals only rows that hold',
-  ownersAfter: 'a change of the key seals only rows that hold',
-  keysAfter: 'a change of the key seals only rows that hold',
-  allPinsAfter: 'a change of the key seals only rows that hold',
+  approvalsAfter: 'key rotation checks each row and re-seals only rows with a valid MAC',
+  decisionsAfter: 'key rotation checks each row and re-seals only rows with a valid MAC',
+  ownersAfter: 'key rotation checks each row and re-seals only rows with a valid MAC',
+  keysAfter: 'key rotation checks each row and re-seals only rows with a valid MAC',
+  allPinsAfter: 'key rotation checks each row and re-seals only rows with a valid MAC',
   pinsAfter: 'checked page by page where it is read',
 }
 

@@ -185,7 +185,7 @@ describe('collet connect', () => {
       expect([host, code, stderr]).toEqual([
         host,
         2,
-        expect.stringContaining("reached from Anthropic's cloud, which cannot reach"),
+        expect.stringContaining("connect from Anthropic's cloud, which cannot reach"),
       ])
       expect(stderr).toContain('Leave --url out')
       expect(stderr).not.toContain('Add http')

@@ -5,7 +5,7 @@ import { type CallLimit, NO_LIMITS, UNLIMITED } from '#stages/limits/settings'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { KEYS } from './openwop-fixtures.ts'
 import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
-import { startOpenwopServer, wholeOf } from './openwop-server.ts'
+import { stablePartsOf, startOpenwopServer } from './openwop-server.ts'
 import { type RunServer, startRunServer, typesOf } from './run-server.ts'
 
 /** One call, then none for the duration of a test. */
@@ -168,7 +168,7 @@ describe('the run of a limited call', () => {
       for (let time = 0; time < 3; time += 1) {
         const answers = [await call('Mail.Send', KEYS.narrow), await call('Mail.Sent', KEYS.narrow)]
         const [hidden, unknown] = answers.map((answer) => ({
-          ...wholeOf(answer),
+          ...stablePartsOf(answer),
           headers: { ...answer.headers, date: '', traceparent: '', 'collet-call-id': '' },
           text: answer.text.replaceAll(/Mail\.Sen[dt]/g, 'X'),
         }))

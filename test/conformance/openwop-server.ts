@@ -79,7 +79,7 @@ function isOfRuns(path: string): boolean {
 }
 
 /** An answer without the parts that differ each time: the clock and the trace. */
-export function wholeOf({ status, headers, text }: OpenwopAnswer): object {
+export function stablePartsOf({ status, headers, text }: OpenwopAnswer): object {
   const { date: _date, traceparent: _trace, ...others } = headers
   return { status, headers: others, text }
 }

@@ -1,6 +1,6 @@
 import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, SignJWT } from 'jose'
 
-/** An OpenID Connect issuer without a socket: its documents, its keys, and a count of its requests. */
+/** An OpenID Connect issuer without a socket: its documents, its keys, and the URLs that were requested. */
 export class FakeIssuer {
   readonly url: string
   readonly asked: string[] = []

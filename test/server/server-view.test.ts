@@ -63,7 +63,7 @@ describe('GET /admin/server', () => {
     for (const { kind, text } of clientSnippets(TARGET)) if (kind === 'json') JSON.parse(text)
   })
 
-  it('gives clients that start servers an address where they cannot start this one', () => {
+  it('gives clients that start programs an address if the server is on another machine', () => {
     const far = { ...TARGET, url: 'https://tools.example/mcp', isOwnMachine: false }
     expect(clientSnippets(far).find(({ name }) => name === 'claude')).toMatchObject({
       text: 'https://tools.example/mcp',

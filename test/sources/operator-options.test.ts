@@ -59,7 +59,7 @@ afterEach(async () => {
   for (const source of opened.splice(0)) await source.close()
 })
 
-describe('what an operator says now holds for what was accepted before, without the upstream', () => {
+describe('current operator options apply to tools accepted earlier, even if the upstream is unreachable', () => {
   it.each(Object.keys(SOURCES))('rule 32: %s', (type) => {
     const source = SOURCES[type]?.()
     if (source === undefined) throw new Error(type)

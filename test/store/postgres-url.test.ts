@@ -88,7 +88,7 @@ describe('the tables of a database', () => {
     const url = await createDatabase('migrate_newer')
     await prepareDatabase(url, keys, { migrations: [...MIGRATIONS, NEXT] })
     await expect(openPostgresStore({ url, masterKey })).rejects.toThrow(
-      `written by a newer Collet (schema ${NEW}); this one knows ${OLD}`,
+      `written by a newer Collet (schema ${NEW}); this version supports up to ${OLD}`,
     )
   })
 

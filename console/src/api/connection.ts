@@ -10,7 +10,7 @@ const FIRST_WAIT_MS = 1000
 const MAX_WAIT_MS = 15_000
 
 interface ConnectionWatch extends Pick<Store<Connection>, 'get' | 'subscribe'> {
-  /** Called with the result of each request. */
+  /** A request calls one of these: `found` if the server answered, `lost` if it did not. */
   found(): void
   lost(): void
   /** Tries again at once. */

@@ -43,7 +43,7 @@ const NAMES = [...CLIENT_NAMES, INSPECTOR]
 
 const CONNECT_OPTIONS = {
   write: {
-    help: 'Write it into the file of the client: of this project where it has one, else of the user.',
+    help: 'Write it into the file of the client: that of the project if the client has one, otherwise that of the user.',
   },
   yes: { help: 'Write without asking. Other entries stay, unless --only is given too.' },
   only: {
@@ -208,7 +208,7 @@ function connectorAdvice({ title, connectors }: McpClient, url: string): string 
   const why = `The file of ${title} names programs, not addresses.`
   if (connectors === undefined) return `${why} Leave --url out: ${title} then starts Collet itself.`
   if (isPrivateHost(new URL(url).hostname))
-    return `${why} Its connectors are reached from Anthropic's cloud, which cannot reach ${new URL(url).host}. Leave --url out: ${title} then starts Collet itself.`
+    return `${why} Its connectors connect from Anthropic's cloud, which cannot reach ${new URL(url).host}. Leave --url out: ${title} then starts Collet itself.`
   return `${why} Add ${url} under ${connectors.place}, or leave --url out. ${connectors.note}`
 }
 
@@ -277,7 +277,7 @@ async function write(snippet: Snippet, isSure: boolean, context: CommandContext)
   if (after === undefined) {
     output.data(textOf(snippet))
     throw new UsageError(
-      `${file} is not what ${client.title} writes, so it was left alone. Put this into it yourself.`,
+      `${file} is not in the format of ${client.title}, so it was not changed. Add the entry above yourself.`,
     )
   }
   if (after === before) {

@@ -9,7 +9,7 @@ export interface StreamEvent {
   /** `message` unless the server names it. */
   readonly event: string
   readonly data: string
-  /** Absent if this event has none; `lastEventId` of the parser is that of the events so far. */
+  /** Absent if this event has none. The parser's `lastEventId` is the most recent id of the stream. */
   readonly id?: string
 }
 
@@ -84,7 +84,7 @@ export class EventParser {
     }
   }
 
-  /** A blank line completes an event; an event cut off by the end of the stream is dropped. */
+  /** Handles one complete line; a blank line completes an event. */
   #endLine(): StreamEvent | undefined {
     const line = this.#line.join('')
     this.#line = []

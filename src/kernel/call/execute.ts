@@ -39,7 +39,7 @@ export type ExecuteNeeds = ContextNeeds &
 
 export type ExplainThrown = (thrown: unknown) => string
 
-/** How a run ended and, if it was interrupted, the later answer of the tool. */
+/** A run either ended or, for a workflow, was suspended. */
 type Ran = Ended | Suspended
 
 interface Suspended {
@@ -50,6 +50,7 @@ interface Suspended {
 interface Ended {
   readonly kind: 'ended'
   readonly outcome: Outcome
+  /** The answer of a tool that was interrupted. */
   readonly late?: Promise<Outcome>
 }
 
@@ -150,7 +151,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
   })
 }
 
-/** A caller whose disconnection cancels (MCP-84). Only runs that take time watch it, and not once another request joined. */
+/** Cancels the run when its caller disconnects (MCP-84), unless another request has joined it. Only asynchronous runs need it. */
 function watchCaller(running: RunningCall): void {
   const left = running.call.request.leaving?.left
   if (left === undefined) return
@@ -262,7 +263,7 @@ function serializeOutput(tool: Tool, value: unknown, maxBytes: number): Serializ
   return { ok: true, valueJson }
 }
 
-/** Both halves together must be within the limit. */
+/** The value and the shown content together must be within the limit. */
 function serializeShown(tool: Tool, { value, shown }: ShownValue, maxBytes: number): SerializedOutput {
   const output = serializeOutput(tool, value, maxBytes)
   if (!output.ok) return output

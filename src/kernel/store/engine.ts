@@ -34,7 +34,7 @@ export interface Engine {
   /** Whether a call that this writer has claimed may still be started (rule 18). */
   mayStart(writer: string): boolean
   /**
-   * Whether a writer may still end what it claimed (rule 17). For this process's own writer it also renews the sign of life.
+   * Whether a writer may still end what it claimed (rule 17). For this process's own writer it also renews the liveness marker.
    */
   isAlive(writer: string): MaybePromise<boolean>
   /** Removes the liveness marker of a dead writer that has nothing left to recover. */
@@ -42,7 +42,7 @@ export interface Engine {
   readonly waitingReads: number
   /**
    * Whether it is this process's turn at work that one process does for all, once per interval. Turns depend on time, not on a
-   * lock: a process that stops during its turn has had it.
+   * lock: a process that stops during its turn does not get it back.
    */
   takeTurn(work: string, everyMs: number): MaybePromise<boolean>
   /** Reports commits of other processes until it is ended; own commits are not reported. */
@@ -51,7 +51,7 @@ export interface Engine {
    * Where the journal is partitioned by time: creates the next partition in time and drops those past retention; returns how
    * many groups were dropped. Groups outside of partitions are deleted one by one.
    */
-  tendParts?(nowMs: number, keptMs: number): Promise<number>
+  maintainPartitions?(nowMs: number, keptMs: number): Promise<number>
   /** Throws when a change could not be written now; writes nothing. */
   checkWritable(waitMs: number): MaybePromise<void>
   close(): MaybePromise<void>
@@ -80,7 +80,7 @@ export interface PendingChange<Result = unknown> {
   keep(result: Result): void
 }
 
-/** Turns the steps of a module into the methods of its port. */
+/** What a module gets: the parts of the store, and functions that turn its steps into methods. */
 export interface StoreContext {
   readonly definition: StoreDefinition
   readonly engine: Engine

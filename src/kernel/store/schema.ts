@@ -8,8 +8,8 @@ import { refuseForeignTriggers } from './row-mac.ts'
  * a database. A released step never changes: a change of the tables is a new step at the end.
  */
 
-/** The steps that a database still needs, once it is certain that it belongs to this store (rule 14). */
-export function* missingSteps(
+/** The migrations that a database still needs, once it is certain that it belongs to this store (rule 14). */
+export function* missingMigrations(
   version: number,
   keys: KeyRing,
   migrations: readonly string[],
@@ -18,7 +18,7 @@ export function* missingSteps(
   if (version > migrations.length) {
     throw new StoreError(
       'unreadable',
-      `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
+      `it was written by a newer Collet (schema ${version}); this version supports up to ${migrations.length}`,
     )
   }
   if (version > 0) {

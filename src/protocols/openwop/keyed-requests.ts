@@ -17,10 +17,10 @@ import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
  * Invariant: a key is recorded before its request runs, and a key used for another request is refused.
  */
 
-/** Statuses after which nothing was done, so the request may be repeated with its key (OWP-92). */
 /** How long an answer is repeated; at least a day (OWP-92). */
 export const REPLY_KEPT_MS = 86_400_000
 
+/** Statuses after which nothing was done, so the request may be repeated with its key (OWP-92). */
 const NOT_KEPT: ReadonlySet<number> = new Set([400, 401, 403, 429])
 
 export interface KeyedRequestParts {
@@ -32,7 +32,7 @@ export interface KeyedRequestParts {
 /** Runs a keyed request once and replays its recorded answer (OWP-92). */
 export class KeyedRequests {
   readonly #parts: KeyedRequestParts
-  /** Requests in progress in this process, by address. */
+  /** Body digests of the requests in progress in this process, by tenant and request id. */
   readonly #underWay = new Map<string, string>()
 
   constructor(parts: KeyedRequestParts) {
@@ -93,8 +93,8 @@ export class KeyedRequests {
       const begun = await store.requests.begin(asked)
       if (begun.kind !== 'under_way') return begun
       // A request of this process that is no longer in progress failed to record its answer.
-      const isLeft = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
-      return isLeft ? await store.requests.begin({ ...asked, insteadOf: begun.writer }) : begun
+      const isAbandoned = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
+      return isAbandoned ? await store.requests.begin({ ...asked, insteadOf: begun.writer }) : begun
     } catch (error) {
       // The request did not start, whether or not the key was recorded.
       if (storeFault(error) === undefined) throw error
@@ -112,22 +112,22 @@ export class KeyedRequests {
     } catch (error) {
       const status = isToolError(error) ? OPENWOP_ANSWERS[error.code].status : 500
       if (!isToolError(error) || !isKept(status)) {
-        await ifWritten(() => requests.release(asked))
+        await ignoreStoreFailure(() => requests.release(asked))
         throw error
       }
       reply = refuse(request, error, status)
     }
     const { status, headers, body } = reply
     const isText = body === undefined || typeof body === 'string'
-    if (!isText || !isKept(status)) await ifWritten(() => requests.release(asked))
+    if (!isText || !isKept(status)) await ignoreStoreFailure(() => requests.release(asked))
     else {
       const expiresAtMs = this.#parts.clock.nowMs() + REPLY_KEPT_MS
-      await ifWritten(() => requests.answer(asked, { status, headers, body }, expiresAtMs))
+      await ignoreStoreFailure(() => requests.answer(asked, { status, headers, body }, expiresAtMs))
     }
     return reply
   }
 
-  /** The caller of a request; for an open route the approver of its token. Unknown tokens have no keys to store. */
+  /** The caller of a request; for an open route the approver of its token. A request with an unknown token has no caller, so its key is not recorded. */
   async #callerOf(
     { access }: HttpRoute,
     { principal, params }: HttpRequest,
@@ -143,7 +143,7 @@ function isKept(status: number): boolean {
 }
 
 /** The request itself succeeded, so a failure to record its key does not change the answer. */
-async function ifWritten(write: () => unknown): Promise<void> {
+async function ignoreStoreFailure(write: () => unknown): Promise<void> {
   try {
     await write()
   } catch (error) {
@@ -166,7 +166,7 @@ function checkKey(key: string): string {
 function mismatch(): ToolError {
   return fault(
     'key_conflict',
-    'This Idempotency-Key was used for another request here. Repeat that one unchanged, or take a new key.',
+    'This Idempotency-Key was used for another request here. Repeat that request unchanged, or use a new key.',
   )
 }
 

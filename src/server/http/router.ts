@@ -36,7 +36,7 @@ interface MethodRoutes {
   readonly patterns: RouteEntry[]
 }
 
-/** The routes of one port. Paths are not normalised: a second spelling of a resource would have to be guarded too. */
+/** The routes of one port. Paths are not normalised, so a resource has one spelling and access checks cover only that one. */
 export class Router {
   readonly #entries: readonly RouteEntry[]
   readonly #byMethod = new Map<string, MethodRoutes>()

@@ -7,7 +7,7 @@ import { shownAddress } from '#sources/common/options'
 import type { Discovery, OfferedTool, SourceServices } from '#sources/kit/source'
 import { beginsAsJson, type ResourceReader, readReferred, readRoot, Unreadable } from './load.ts'
 import type { OpenapiOptions } from './options.ts'
-import { type DocumentReading, type ReadingRequest, type ReadingWays, readDocument } from './reading.ts'
+import { type DocumentReading, type ReadingCallbacks, type ReadingRequest, readDocument } from './reading.ts'
 
 /**
  * Reads the document of an OpenAPI source, a large one in a worker thread. Invariant: reading a document never blocks the
@@ -26,7 +26,7 @@ interface DiscoverRequest {
 
 /** A reading and the digest of its text, so that an unchanged text is not read again. */
 export interface Discovered {
-  /** `undefined` if the document refers to others. */
+  /** `undefined` if the document refers to other documents: they may change while its own text does not. */
   readonly digest: string | undefined
   readonly discovery: Discovery
   /** Operations that the operator's filters exclude. */
@@ -63,7 +63,7 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
 
 function read(
   { key, url, bytes, options, signal }: DiscoverRequest & { readonly url: string; readonly bytes: Buffer },
-  ways: ReadingWays,
+  ways: ReadingCallbacks,
 ): Promise<DocumentReading> {
   // Secrets stay in this thread, because reading a document does not need them.
   const request = { key, url, options: { ...options, headers: {} } }
@@ -75,7 +75,7 @@ function read(
 
 const DIGESTED_AT_ONCE = 1_048_576
 
-/** In short turns, because a document may have 64 MiB. */
+/** Hashes in chunks and yields between them, because a document may have 64 MiB. */
 async function digestOf(bytes: Buffer): Promise<string> {
   const digest = createHash('sha256')
   for (let from = 0; from < bytes.length; from += DIGESTED_AT_ONCE) {
@@ -115,7 +115,7 @@ export interface ToWorker {
 /** Reads a document in another thread, so that calls continue; the signal ends the thread. */
 async function readInWorker(
   data: WorkerData,
-  ways: ReadingWays,
+  ways: ReadingCallbacks,
   signal: AbortSignal,
 ): Promise<DocumentReading> {
   signal.throwIfAborted()
@@ -164,7 +164,10 @@ function ownMemoryOf({ buffer, byteLength }: Uint8Array): ArrayBuffer[] {
   return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : []
 }
 
-async function reply(message: Extract<FromWorker, { id: number }>, ways: ReadingWays): Promise<ToWorker> {
+async function reply(
+  message: Extract<FromWorker, { id: number }>,
+  ways: ReadingCallbacks,
+): Promise<ToWorker> {
   const { id } = message
   if (message.type === 'tools') {
     await ways.offer(message.tools)

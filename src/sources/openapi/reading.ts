@@ -15,7 +15,7 @@ import { placeKey, readSchemes } from './security.ts'
  * tools are bounded.
  */
 
-/** For a larger service, the operator must choose. */
+/** Limit per source. For a larger service the operator selects operations with filters. */
 const MAX_TOOLS = 10_000
 /** For one definition: a person must be able to review it. */
 const MAX_TOOL_CHARACTERS = 1_000_000
@@ -31,7 +31,7 @@ export interface ReadingRequest extends RootText {
   readonly options: OpenapiOptions
 }
 
-export interface ReadingWays extends Pick<LoadWays, 'read'> {
+export interface ReadingCallbacks extends Pick<LoadWays, 'read'> {
   /** Receives the tools in batches, in order; resolves when it is ready for the next. */
   offer(tools: readonly OfferedTool[]): Promise<void>
 }
@@ -44,7 +44,10 @@ export interface DocumentReading {
   readonly warnings: readonly string[]
 }
 
-export async function readDocument(request: ReadingRequest, ways: ReadingWays): Promise<DocumentReading> {
+export async function readDocument(
+  request: ReadingRequest,
+  ways: ReadingCallbacks,
+): Promise<DocumentReading> {
   const { key, options } = request
   const warnings = new Warnings()
   const warn = (text: string): void => warnings.add(text)
@@ -82,19 +85,20 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
     }
   }
   await batch.end()
-  if (unwanted.length === named.size && named.size > 0) warn('The filters of this source leave no operation.')
+  if (unwanted.length === named.size && named.size > 0)
+    warn('The filters of this source exclude every operation.')
   return { isAlone, unwanted, warnings: warnings.list() }
 }
 
 /** Collects tools into batches, and refuses those that are too many or too large. */
 class Batch {
-  readonly #ways: Pick<ReadingWays, 'offer'>
+  readonly #ways: Pick<ReadingCallbacks, 'offer'>
   #tools: OfferedTool[] = []
   #characters = 0
   #offered = 0
   #allCharacters = 0
 
-  constructor(ways: Pick<ReadingWays, 'offer'>) {
+  constructor(ways: Pick<ReadingCallbacks, 'offer'>) {
     this.#ways = ways
   }
 

@@ -23,7 +23,7 @@ import {
   type Statement,
   storeErrorOf,
 } from './connection.ts'
-import { LIST_PARTS, planParts, tendParts, type Volumes } from './journal-parts.ts'
+import { LIST_PARTS, maintainPartitions, planParts, type Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
 import { Lease, monotonicMs, NOW_MS } from './lease.ts'
 import { Notices } from './notices.ts'
@@ -183,7 +183,7 @@ export class PostgresEngine implements Engine {
     return this.#notices.watch(notify)
   }
 
-  async tendParts(nowMs: number, keptMs: number): Promise<number> {
+  async maintainPartitions(nowMs: number, keptMs: number): Promise<number> {
     const { rows } = await this.#readOne(LIST_PARTS)
     const plan = planParts(rows, nowMs, keptMs)
     if (plan.make === undefined && plan.drop.length === 0) return 0
@@ -192,7 +192,7 @@ export class PostgresEngine implements Engine {
       maxSilenceMs: MAX_LOOK_MS,
     })
     try {
-      return await tendParts(connection, plan, this.#options.chain.keys)
+      return await maintainPartitions(connection, plan, this.#options.chain.keys)
     } finally {
       await connection.close()
     }

@@ -97,7 +97,7 @@ describe('the journal on PostgreSQL', () => {
       expect.objectContaining({ type: 'retention.purged', groups: 2 + 3 }),
     )
 
-    // Forgotten with its result, and never a step back of the signed checkpoint.
+    // The group is deleted once its result expires, and the signed checkpoint never moves back.
     const [before] = await rowsOf<{ n: string }>('SELECT n FROM checkpoints')
     nowMs += 2 * DAY_MS
     await purgeAll(store)
@@ -107,7 +107,7 @@ describe('the journal on PostgreSQL', () => {
     expect(await store.verify()).toMatchObject({ ok: true })
   })
 
-  it('keeps a part while somebody looks at an earlier moment', async () => {
+  it('keeps a partition while another transaction reads an older snapshot', async () => {
     const url = await newDatabase()
     const store = await openStore(url)
     await finishedCall(store, 'first')
@@ -126,7 +126,7 @@ describe('the journal on PostgreSQL', () => {
     expect(await store.verify()).toMatchObject({ ok: true })
   })
 
-  it('gives every group of every process a number of its own, also behind numbers from another database', async () => {
+  it('gives every group of every process a unique number, even after groups that were copied from another database', async () => {
     const url = await newDatabase()
     const [one, two] = [await openStore(url), await openStore(url)]
     await Promise.all(

@@ -142,7 +142,11 @@ function readPart(row: Row): readonly Part[] {
 }
 
 /** Creates and drops partitions, one transaction each; a locked one is left for the next time. */
-export async function tendParts(connection: Connection, plan: PartsPlan, keys: KeyRing): Promise<number> {
+export async function maintainPartitions(
+  connection: Connection,
+  plan: PartsPlan,
+  keys: KeyRing,
+): Promise<number> {
   let groups = 0
   try {
     if (plan.make !== undefined) await makePart(connection, plan.make)

@@ -31,7 +31,7 @@ describe('a database', () => {
     expect(await run(url, "SELECT value FROM meta WHERE name = 'kept'")).toEqual([{ value: 'yes' }])
     expect(await run(url, 'SELECT host FROM writers')).toEqual([])
     await expect(prepareDatabase(url, keys)).rejects.toThrow(
-      `newer Collet (schema ${MIGRATIONS.length + 1}); this one knows ${MIGRATIONS.length}`,
+      `newer Collet (schema ${MIGRATIONS.length + 1}); this version supports up to ${MIGRATIONS.length}`,
     )
   })
 

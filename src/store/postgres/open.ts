@@ -3,7 +3,7 @@ import { Chain } from '#kernel/store/journal'
 import { KeyRing } from '#kernel/store/key-ring'
 import { RowGuard } from '#kernel/store/row-mac'
 import { text } from '#kernel/store/rows'
-import { type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
+import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
 import { createColletStore, DEFINITION, type Store } from '#store/collet-store'
 import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
@@ -102,7 +102,7 @@ async function migrate(
 ): Promise<Migration> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
   const version = await readSchemaVersion(connection)
-  const steps = await driveEach(missingSteps(version, keys, migrations), answer)
+  const steps = await driveEach(missingMigrations(version, keys, migrations), answer)
   const migration = { from: version, to: migrations.length }
   refuseOutdated(migration, mode)
   if (mode !== 'migrate') return migration

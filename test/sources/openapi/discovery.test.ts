@@ -171,7 +171,7 @@ describe('what changes nothing is told', () => {
 
   it('a tool in the options that the document does not have, and filters that leave nothing', async () => {
     const { discovery } = await open({ paths }, { tools: { b: { approval: 'always' } }, tags: ['none'] })
-    expect(discovery.warnings).toEqual(['The filters of this source leave no operation.'])
+    expect(discovery.warnings).toEqual(['The filters of this source exclude every operation.'])
   })
 
   it('an unchanged document is not read into tools again', async () => {

@@ -65,7 +65,7 @@ export function openRecovery({ careful, read, engine, chain, definition }: Store
     },
     /** One small step of retention (rule 13); `true` while there is more to do. */
     async purge(nowMs: number, policy: RetentionPolicy) {
-      const dropped = (await engine.tendParts?.(nowMs, policy.journalMs)) ?? 0
+      const dropped = (await engine.maintainPartitions?.(nowMs, policy.journalMs)) ?? 0
       return await purgeSome(nowMs, policy, dropped)
     },
   }

@@ -74,5 +74,7 @@ describe('a database of an earlier version', () => {
 
 it('a database of a later version is refused', () => {
   open([...MIGRATIONS, NEXT]).close()
-  expect(open).toThrow(`newer Collet (schema ${MIGRATIONS.length + 1}); this one knows ${MIGRATIONS.length}`)
+  expect(open).toThrow(
+    `newer Collet (schema ${MIGRATIONS.length + 1}); this version supports up to ${MIGRATIONS.length}`,
+  )
 })

@@ -19,7 +19,7 @@ import type { KeyRing } from '#kernel/store/key-ring'
 import type { StoreDefinition } from '#kernel/store/module'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'
-import { type Migration, missingSteps, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
+import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
 import {
   Checkpointer,
   COMMITS_PER_LOOK,
@@ -463,7 +463,7 @@ function migrate(
   database.begin()
   try {
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
-    const steps = drive(missingSteps(version, keys, migrations), (ask) => database.answer(ask))
+    const steps = drive(missingMigrations(version, keys, migrations), (ask) => database.answer(ask))
     const migration = { from: version, to: migrations.length }
     refuseOutdated(migration, mode)
     if (mode !== 'migrate') {
