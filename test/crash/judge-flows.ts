@@ -28,7 +28,7 @@ export function judgeFlows({ flows, finished, settled, effects }: FlowHistory): 
     findings: [...flows].flatMap(([key, first]): Finding[] => {
       const last = finished.get(key)
       if (last?.success !== true) {
-        return [{ breach: 'workflow not finished', key, detail: last?.body ?? 'nobody looked' }]
+        return [{ breach: 'workflow not finished', key, detail: last?.body ?? 'no final check was made' }]
       }
       const nonces = effectKeys(key).map((step) => byKey.get(step)?.map(({ nonce }) => nonce) ?? [])
       const expected = nonces.flat().join(' ')

@@ -149,7 +149,7 @@ function isSameEnd(reply: Reply, first: Reply | undefined): boolean {
 function judgeState(story: CallStory, kills: readonly Kill[]): Finding[] {
   const { key, finalChecks } = story
   const isGone = hadToEnd(story, kills, FINAL_CHECK_MS)
-  if (finalChecks.length === 0) return [{ breach: 'not final', key, detail: 'nobody looked' }]
+  if (finalChecks.length === 0) return [{ breach: 'not final', key, detail: 'no final check was made' }]
   return finalChecks
     .filter((look) => !isSettled(look) && !(isGone && neverRan(look)))
     .map(({ state, reply }) => ({
