@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { type AnswerOf, json, named, numberInQuery, operation, type Shape, time } from './operation.ts'
 import { DIFFERENCE } from './pins.ts'
-import { TIER } from './tools.ts'
+import { APPROVAL as NEEDED, TIER } from './tools.ts'
 
 export const MAX_REASON_LENGTH = 1_000
 const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
@@ -59,7 +59,7 @@ const LISTED_APPROVAL = named('AdminListedApproval', () =>
       .enum(['scope', 'own', 'approved_before'])
       .nullable()
       .describe(
-        'What keeps the one who asks from approving it: a scope that is missing, that the call is theirs, or that they have approved it before.',
+        'Why the reader cannot approve it: a missing scope, their own call, or an earlier approval of theirs.',
       ),
   }),
 )
@@ -70,26 +70,20 @@ const APPROVAL = named('AdminApproval', () =>
   LISTED_APPROVAL().extend({
     description: z.string().nullable(),
     input: json().optional().describe('The arguments, for the scope `approvals:respond`.'),
-    needed: z
-      .enum(['never', 'conditional', 'always'])
-      .nullable()
-      .describe('When calls of the tool need approval.'),
-    link_may_decide: z
-      .boolean()
-      .describe('Whether a link for this approval can decide, and not only show it.'),
+    needed: NEEDED().nullable().describe('When calls of the tool need approval.'),
+    link_may_decide: z.boolean().describe('Whether a link can decide this approval, not only show it.'),
     credentials: z
       .array(z.object({ kind: z.enum(['authorization', 'secret']), id: z.string() }))
-      .describe('What the tool is given besides its input; the approval covers exactly these.'),
+      .describe('Credentials that the tool gets; the approval covers exactly these.'),
     changes: z
       .array(DIFFERENCE())
       .nullable()
       .describe('What has changed in the tool since a stale approval; empty when only its code has.'),
   }),
 )
-/** An approval with everything that there is to know before a decision. */
+/** An approval with all facts for a decision. */
 export type Approval = Shape<typeof APPROVAL>
 
-/** Selects approvals of a list. */
 export const APPROVAL_FILTER = () =>
   z.object({ state: z.enum(APPROVAL_STATES).optional(), limit: numberInQuery(1_000, 1).default(100) })
 
@@ -107,13 +101,13 @@ export const LIST_APPROVALS = operation({
 
 export const SHOW_APPROVAL = operation({
   route: 'GET /admin/approvals/:id',
-  summary: 'One of them, with its arguments.',
+  summary: 'One approval, with its arguments.',
   description: READERS,
   answer: () => z.object({ approval: APPROVAL() }),
   errors: [404],
 })
 
-/** What an approver may send; without a body it is a plain yes or no. */
+/** Every member is optional, and so is the body. */
 export const DECISION_BODY = () =>
   z
     .strictObject({
@@ -130,23 +124,21 @@ export const DECISION_BODY = () =>
     })
     .prefault({})
 
-export const APPROVE_CALL = operation({
-  route: 'POST /admin/approvals/:id/approve',
-  summary: 'Approves a call.',
-  description: APPROVERS,
-  body: DECISION_BODY,
-  answer: () => z.object({ approval: APPROVAL() }),
-  errors: [404, 409, 410, 422],
-})
+const decide = (verb: 'approve' | 'reject', summary: string) =>
+  operation({
+    route: `POST /admin/approvals/:id/${verb}`,
+    summary,
+    description: APPROVERS,
+    body: DECISION_BODY,
+    answer: () => z.object({ approval: APPROVAL() }),
+    errors: [404, 409, 410, 422],
+  })
 
-export const REJECT_CALL = operation({
-  route: 'POST /admin/approvals/:id/reject',
-  summary: 'Rejects a call.',
-  description: APPROVERS,
-  body: DECISION_BODY,
-  answer: () => z.object({ approval: APPROVAL() }),
-  errors: [404, 409, 410, 422],
-})
+export const APPROVE_CALL = decide('approve', 'Approves a call.')
+export const REJECT_CALL = decide('reject', 'Rejects a call.')
+
+const POWER = () => z.enum(['decide', 'inspect'])
+const NAME_EXPECTED = 'expected the name of the person the link is for, for example "alice@example.com".'
 
 export const MAKE_APPROVAL_LINK = operation({
   route: 'POST /admin/approvals/:id/link',
@@ -154,23 +146,15 @@ export const MAKE_APPROVAL_LINK = operation({
   description: APPROVERS,
   body: () =>
     z.strictObject({
-      approver: z
-        .string({
-          error: 'expected the name of the person the link is for, for example "alice@example.com".',
-        })
-        .regex(APPROVER_NAME, {
-          error: 'expected the name of the person the link is for, for example "alice@example.com".',
-        }),
-      power: z.enum(['decide', 'inspect']).default('decide'),
+      approver: z.string({ error: NAME_EXPECTED }).regex(APPROVER_NAME, { error: NAME_EXPECTED }),
+      power: POWER().default('decide'),
     }),
   answer: () =>
     z.object({
       url: z.string(),
       token: z.string(),
       approver: z.string(),
-      power: z
-        .enum(['decide', 'inspect'])
-        .describe('Without a sign-in a link may only show what it is about.'),
+      power: POWER().describe('Without a sign-in a link may only show the approval.'),
       needs_sign_in: z.boolean(),
     }),
   errors: [404, 409, 410, 422],

@@ -3,9 +3,10 @@
  * Lists, counts and streams share one filter, so that they select the same calls.
  */
 import { z } from 'zod'
-import { DECISION } from './approvals.ts'
+import { DECISION, MAX_REASON_LENGTH } from './approvals.ts'
 import {
   type AnswerOf,
+  isWhole,
   json,
   named,
   numberInQuery,
@@ -18,7 +19,6 @@ import {
 import { TIER } from './tools.ts'
 
 const MAX_TOOL_LENGTH = 300
-const MAX_REASON_LENGTH = 1_000
 const MAX_BUCKETS = 500
 
 const STATE = () => z.enum(['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'])
@@ -35,11 +35,8 @@ const glance = () => ({
   parent: z.string().nullable().describe('The record of the workflow’s call, for a step.'),
   created_at: time(),
   finished_at: time().nullable(),
-  took_ms: z.int().nullable().describe('From the request to the end, with the time it waited for approval.'),
-  ran_ms: z
-    .number()
-    .nullable()
-    .describe('How long the tool ran in its last attempt. Null also for a call that was settled.'),
+  took_ms: z.int().nullable().describe('From the request to the end, including the wait for approval.'),
+  ran_ms: z.number().nullable().describe('Run time of the last attempt. Null also for a settled call.'),
   error_code: z.string().nullable(),
 })
 
@@ -52,10 +49,7 @@ const CALL = named('AdminCall', () =>
       trace_id: z.string(),
       protocol: z.string().nullable(),
       user_id: z.string().nullable(),
-      by: z
-        .string()
-        .nullable()
-        .describe("The operator who ran it in the console under the principal's name."),
+      by: z.string().nullable().describe('The operator who ran it in the console as the principal.'),
       result_expired: z.boolean(),
       has_late_result: z.boolean(),
     })
@@ -64,7 +58,7 @@ const CALL = named('AdminCall', () =>
 /** A call in a list. */
 export type ListedCall = Shape<typeof CALL>
 
-/** A call that changed, in the event `calls` of the stream. */
+/** In the event `calls` of the stream. */
 const CHANGED_CALL = () =>
   z.object({
     ...glance(),
@@ -154,8 +148,8 @@ const FILTER = () =>
     tenant: z.string().optional(),
     since: timeInQuery(),
     until: timeInQuery(),
-    slow: numberInQuery().optional().describe('Those that took so many milliseconds or more.'),
-    quick: numberInQuery().optional().describe('Those that took less than so many milliseconds.'),
+    slow: numberInQuery().optional().describe('Calls that took this many milliseconds or more.'),
+    quick: numberInQuery().optional().describe('Calls that took less than this many milliseconds.'),
   })
 /** A filter as the server reads it. */
 export type CallFilterQuery = Shape<typeof FILTER>
@@ -164,6 +158,7 @@ const page = () => ({
   before: numberInQuery().optional().describe('`next` of the previous page.'),
   limit: numberInQuery(1_000, 1).default(100),
 })
+const next = () => z.int().nullable().describe('Send it as `before` for the next page; null at the end.')
 
 export const LIST_ALL_CALLS = operation({
   route: 'GET /admin/calls',
@@ -171,11 +166,7 @@ export const LIST_ALL_CALLS = operation({
   summary: 'Calls of the tenant, newest first; the operator sees every tenant.',
   query: () =>
     FILTER().extend({ record: z.string().optional().describe('The beginning of a record id.'), ...page() }),
-  answer: () =>
-    z.object({
-      calls: z.array(CALL()),
-      next: z.int().nullable().describe('Send it as `before` for the next page; null at the end.'),
-    }),
+  answer: () => z.object({ calls: z.array(CALL()), next: next() }),
 })
 export type CallPage = AnswerOf<typeof LIST_ALL_CALLS>
 
@@ -198,17 +189,14 @@ export const LIST_REJECTED_REQUESTS = operation({
           no: z.int(),
           tenant: z.string(),
           principal: z.string(),
-          tool: z
-            .string()
-            .nullable()
-            .describe('Null for a tool that the caller cannot see or that does not exist.'),
+          tool: z.string().nullable().describe('Null if the caller sees no tool of that name.'),
           code: z.string(),
           requests: z.int().min(1).describe('Rejected requests of this kind in that minute.'),
           last_at: time(),
-          message: z.string().describe('What the last of them was answered.'),
+          message: z.string().describe('The answer to the last of them.'),
         }),
       ),
-      next: z.int().nullable().describe('Send it as `before` for the next page; null at the end.'),
+      next: next(),
     }),
 })
 export type RejectedRequest = AnswerOf<typeof LIST_REJECTED_REQUESTS>['rejected'][number]
@@ -216,11 +204,10 @@ export type RejectedRequest = AnswerOf<typeof LIST_REJECTED_REQUESTS>['rejected'
 export const COUNT_ALL_CALLS = operation({
   route: 'GET /admin/calls/stats',
   scope: 'admin:calls',
-  summary:
-    'How many calls of a filter were asked for when, and what became of them. Without `since`: of the last 30 minutes.',
+  summary: 'Counts calls by time of the request and by state. Without `since`: of the last 30 minutes.',
   query: () =>
     FILTER().extend({
-      buckets: numberInQuery(MAX_BUCKETS, 1).default(60).describe('In how many parts the time is divided.'),
+      buckets: numberInQuery(MAX_BUCKETS, 1).default(60).describe('Number of parts of the time span.'),
     }),
   answer: () =>
     z.object({
@@ -234,9 +221,7 @@ export const COUNT_ALL_CALLS = operation({
       buckets: z
         .array(z.object({ at: time(), states: COUNTS(), rejected: z.int().min(0) }))
         .describe('Oldest first; those without a call or a rejected request are absent.'),
-      whole: z
-        .boolean()
-        .describe('False when there are more calls than are counted; the older ones are left out.'),
+      whole: isWhole(),
     }),
 })
 export type CallStats = AnswerOf<typeof COUNT_ALL_CALLS>
@@ -250,10 +235,7 @@ export const FOLLOW_ALL_CALLS = operation({
   headers: { 'Last-Event-ID': 'The id of the last event that arrived: the stream continues after it.' },
   query: () =>
     FILTER().extend({
-      after: z
-        .string()
-        .optional()
-        .describe('The same as `Last-Event-ID`, for a client that cannot send the header.'),
+      after: z.string().optional().describe('For clients that cannot send the header `Last-Event-ID`.'),
     }),
   errors: [429],
 })
@@ -274,6 +256,9 @@ export const SHOW_CALL = operation({
   errors: [404],
 })
 
+const END = () => z.enum(['succeeded', 'failed', 'not-run'])
+const WHY_EXPECTED = `expected a text of 1 to ${MAX_REASON_LENGTH} characters that says how you know.`
+
 export const SETTLE_CALL = operation({
   route: 'POST /admin/calls/:record/settle',
   scope: 'calls:settle',
@@ -281,7 +266,7 @@ export const SETTLE_CALL = operation({
   body: () =>
     z
       .strictObject({
-        as: z.enum(['succeeded', 'failed', 'not-run']),
+        as: END(),
         why: z
           .string({ error: WHY_EXPECTED })
           .min(1, { error: WHY_EXPECTED })
@@ -293,8 +278,6 @@ export const SETTLE_CALL = operation({
         path: ['value'],
         error: 'can only be sent with `as: "succeeded"`.',
       }),
-  answer: () => z.object({ record: z.string(), settled_as: z.enum(['succeeded', 'failed', 'not-run']) }),
+  answer: () => z.object({ record: z.string(), settled_as: END() }),
   errors: [404],
 })
-
-const WHY_EXPECTED = `expected a text of 1 to ${MAX_REASON_LENGTH} characters that says how you know.`

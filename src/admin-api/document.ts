@@ -20,15 +20,15 @@ type Part = Readonly<Record<string, unknown>>
 
 /** Why a request was refused; the body is the same for all of them. */
 const REFUSALS = {
-  400: ['AdminUnusable', 'What was sent cannot be used; the message says why.'],
+  400: ['AdminUnusable', 'The request is invalid; the message says why.'],
   401: ['AdminUnknown', 'The credential is missing or not valid.'],
   403: ['AdminForbidden', 'The credential does not allow it.'],
-  404: ['AdminNone', 'There is none with this id.'],
-  409: ['AdminConflict', 'It was decided or changed meanwhile, or exists already; the message says which.'],
+  404: ['AdminNone', 'Nothing has this id.'],
+  409: ['AdminConflict', 'It has been decided or changed, or it exists already; the message says which.'],
   410: ['AdminTooLate', 'The time to decide has run out.'],
   422: ['AdminCancelled', 'The call was cancelled.'],
-  429: ['AdminTooMany', 'Too many such requests are open.'],
-  503: ['AdminAway', 'The store cannot be used now.'],
+  429: ['AdminTooMany', 'Too many requests of this kind are open.'],
+  503: ['AdminAway', 'The store is unavailable.'],
 } as const satisfies Record<400 | 401 | 403 | 503 | ErrorStatus, readonly [string, string]>
 
 export function createAdminDocument(version: string): Part {
@@ -81,7 +81,8 @@ function isOperation(exported: unknown): exported is Operation {
 }
 
 function describe(operation: Operation, schemas: Record<string, unknown>): Part {
-  const { path, summary, access, parameter, query, body, answer, status = 200 } = operation
+  const { path, summary, access, parameter, query, body, answer, status = 200, errors = [] } = operation
+  const refusals = access === 'open' ? [] : ([400, 401, 403, ...errors, 503] as const)
   const [, name] = /:(\w+)/.exec(path) ?? []
   const inQuery = query() === UNDECLARED() ? {} : toJsonSchema(query(), 'input', schemas)
   const parameters = [
@@ -92,9 +93,9 @@ function describe(operation: Operation, schemas: Record<string, unknown>): Part 
       const { description, ...rest } = asPart(schema)
       return { name: member, in: 'query', description, schema: rest }
     }),
-    ...Object.entries(operation.headers ?? {}).map(([header, description]) => ({
-      ...{ name: header, in: 'header', description, schema: { type: 'string' } },
-    })),
+    ...Object.entries(operation.headers ?? {}).map(([header, description]) => {
+      return { name: header, in: 'header', description, schema: { type: 'string' } }
+    }),
   ]
   const credentials = [{ bearer: [] }, { 'x-api-key': [] }]
   const content =
@@ -119,30 +120,20 @@ function describe(operation: Operation, schemas: Record<string, unknown>): Part 
       [status]: { description: 'Done.', content },
       ...(operation.isTagged === true ? { 304: { description: 'It is what `If-None-Match` names.' } } : {}),
       ...Object.fromEntries(
-        statusesOf(operation).map((code) => [code, { $ref: `#/components/responses/${REFUSALS[code][0]}` }]),
+        refusals.map((code) => [code, { $ref: `#/components/responses/${REFUSALS[code][0]}` }]),
       ),
     },
   }
 }
 
-function statusesOf({ access, errors = [] }: Operation): readonly (keyof typeof REFUSALS)[] {
-  return access === 'open' ? [] : [400, 401, 403, ...errors, 503]
-}
-
-/** Who may use it, before what else there is to know. */
+/** The access rule comes first, then the operation's own description. */
 function descriptionOf(operation: Operation): string | undefined {
   const { serverScope, scope = serverScope, access, description } = operation
   const whose = serverScope === undefined ? 'a credential' : 'a credential of the default tenant'
-  const needs =
-    scope === undefined
-      ? []
-      : [`Needs the start token of the server, or ${whose} with the scope \`${scope}\`.`]
-  const open =
-    access === 'callers' && scope === undefined && description === undefined
-      ? ['For every caller. A server that asks callers for no credential asks for none here.']
-      : []
-  const parts = [...needs, ...open, ...(description === undefined ? [] : [description])]
-  return parts.length === 0 ? undefined : parts.join(' ')
+  if (scope !== undefined)
+    return `Needs the start token of the server, or ${whose} with the scope \`${scope}\`. ${description ?? ''}`.trimEnd()
+  if (access !== 'callers') return description
+  return description ?? 'For every caller. A server that asks callers for no credential asks for none here.'
 }
 
 /** Puts named schemas among the components, and refers to them. */
@@ -160,12 +151,10 @@ function toJsonSchema(schema: z.ZodType, io: 'input' | 'output', schemas: Record
   })
   const text = JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/')
   const { $schema: _dialect, $defs = {}, id: _id, ...rest } = asPart(JSON.parse(text))
-  for (const [name, definition] of Object.entries(asPart($defs))) schemas[name] = withoutId(definition)
-  return rest
-}
-
-function withoutId(definition: unknown): Part {
-  const { id: _id, ...rest } = asPart(definition)
+  for (const [name, definition] of Object.entries(asPart($defs))) {
+    const { id: _name, ...described } = asPart(definition)
+    schemas[name] = described
+  }
   return rest
 }
 

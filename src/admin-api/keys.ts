@@ -17,7 +17,7 @@ const KEY = named('AdminKey', () =>
     label: z.string().nullable(),
     scopes: texts(),
     roles: texts(),
-    tools: texts().nullable().describe('The only tools that it opens, by name or pattern. Null: all.'),
+    tools: texts().nullable().describe('The only tools it opens, by name or pattern. Null: all.'),
     toolsets: texts(),
     created_at: time(),
     expires_at: time().nullable(),
@@ -33,9 +33,9 @@ const NEW_KEY = named('AdminNewKey', () =>
     tenant: z.string(),
     principal: z.string(),
     key_id: z.string(),
-    key: z.string().describe('Shown this once.'),
+    key: z.string().describe('Shown only here.'),
     expires_at: time().nullable(),
-    warnings: texts().describe('What the key was given that has no effect now.'),
+    warnings: texts().describe('Grants of the key that have no effect now.'),
   }),
 )
 export type NewKey = Shape<typeof NEW_KEY>
@@ -80,10 +80,7 @@ export const CREATE_KEY = operation({
       ...terms(),
       scopes: texts().max(MAX_ENTRIES).default([]),
       roles: texts().max(MAX_ENTRIES).default([]),
-      tools: texts()
-        .max(MAX_ENTRIES)
-        .optional()
-        .describe('Names and patterns of the only tools that the key opens.'),
+      tools: texts().max(MAX_ENTRIES).optional().describe('The only tools it opens, by name or pattern.'),
       toolsets: texts().max(MAX_ENTRIES).optional(),
     }),
   status: 201,
@@ -112,7 +109,7 @@ export const ROTATE_KEY = operation({
           .min(0)
           .max(MAX_OVERLAP_SECONDS)
           .optional()
-          .describe('When the old keys end.'),
+          .describe('End of the old keys.'),
       })
       .prefault({}),
   status: 201,

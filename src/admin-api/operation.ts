@@ -120,12 +120,14 @@ export type Unchanging<Value> = [Json] extends [Value]
 /** A time in an answer, always UTC. */
 export const time = () => z.string().meta({ format: 'date-time' })
 
-/** Any JSON value. */
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
 export const json = () => z.custom<Json>()
 
 export const texts = () => z.array(z.string())
+
+/** In an answer that counts calls, of which the server reads a bounded number. */
+export const isWhole = () => z.boolean().describe('False if older calls were left out of the count.')
 
 /** A time in a query. */
 export const timeInQuery = () =>

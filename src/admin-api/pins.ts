@@ -53,11 +53,11 @@ export const PIN_DIFF = named('AdminPinDiff', () =>
     next_version: z
       .string()
       .nullable()
-      .describe('Its version once accepted. Null: the tool would be removed.'),
+      .describe('Version after acceptance. Null: the tool would be removed.'),
     differences: z.array(DIFFERENCE()),
   }),
 )
-/** A pinned tool with what accepting its change would change. */
+/** A pinned tool, and the effect of accepting its change. */
 export type PinDiff = Shape<typeof PIN_DIFF>
 
 export const LIST_PINS = operation({
@@ -79,7 +79,7 @@ export const SHOW_PIN = operation({
 export const ACCEPT_PINS = operation({
   route: 'POST /admin/pins/accept',
   serverScope: 'admin:pins',
-  summary: 'Accepts all changes of a source that wait.',
+  summary: 'Accepts all waiting changes of a source.',
   body: () =>
     z.strictObject({
       source: z.string(),
@@ -87,34 +87,28 @@ export const ACCEPT_PINS = operation({
       hashes: z
         .record(z.string(), z.string())
         .optional()
-        .describe(
-          'The hash of the waiting change of each tool that was looked at. Nothing is accepted if one differs.',
-        ),
+        .describe('Hashes of the reviewed changes, by tool. If one differs, nothing is accepted.'),
     }),
   answer: () => z.object({ accepted: texts() }),
 })
 
-const decision = () =>
-  z
-    .strictObject({
-      hash: z.string().optional().describe('Of the change that was looked at; another one is refused.'),
-    })
-    .prefault({})
+const decide = (verb: 'accept' | 'reject', summary: string) =>
+  operation({
+    route: `POST /admin/pins/:tool/${verb}`,
+    serverScope: 'admin:pins',
+    summary,
+    body: () =>
+      z
+        .strictObject({
+          hash: z
+            .string()
+            .optional()
+            .describe('Of the reviewed change. If another waits, nothing is decided.'),
+        })
+        .prefault({}),
+    answer: PIN_DIFF,
+    errors: [404],
+  })
 
-export const ACCEPT_PIN = operation({
-  route: 'POST /admin/pins/:tool/accept',
-  serverScope: 'admin:pins',
-  summary: 'Accepts the change of a tool that waits.',
-  body: decision,
-  answer: PIN_DIFF,
-  errors: [404],
-})
-
-export const REJECT_PIN = operation({
-  route: 'POST /admin/pins/:tool/reject',
-  serverScope: 'admin:pins',
-  summary: 'Rejects the change of a tool that waits.',
-  body: decision,
-  answer: PIN_DIFF,
-  errors: [404],
-})
+export const ACCEPT_PIN = decide('accept', 'Accepts the waiting change of a tool.')
+export const REJECT_PIN = decide('reject', 'Rejects the waiting change of a tool.')

@@ -129,14 +129,9 @@ export const CONNECT_PROVIDER = operation({
   body: () =>
     z
       .object({
-        principal: z
-          .string()
-          .optional()
-          .describe('Whose access it is to be; default: that of the credential.'),
+        principal: z.string().optional().describe('Who gets access; default: the sender.'),
         scopes: scopes().optional(),
-        tenant: name()
-          .optional()
-          .describe('Of the principal; only the start token may name another tenant than its own.'),
+        tenant: name().optional().describe('Of the principal. Only the start token may name another one.'),
       })
       .prefault({}),
   answer: () =>

@@ -34,7 +34,7 @@ export const DESCRIBE_SERVER = operation({
   access: 'callers',
   summary: 'Addresses of the protocols and toolsets, and what to paste into which client.',
   query: () =>
-    z.object({ toolset: z.string().optional().describe('Clients are connected to this toolset only.') }),
+    z.object({ toolset: z.string().optional().describe('Connects clients to this toolset only.') }),
   answer: () =>
     z.object({
       version: z.string(),
@@ -110,10 +110,7 @@ export const READ_AUDIT = operation({
     'With the scope `admin:keys` rows have `principal_id`, for principals with a key and for those who called lately.',
   query: () =>
     z.object({
-      principal: z
-        .string()
-        .optional()
-        .describe('Only refusals of this principal: its id, or the opaque name.'),
+      principal: z.string().optional().describe('Only refusals of this principal: id or opaque name.'),
       since: timeInQuery(),
       after: numberInQuery().default(0),
       limit: numberInQuery(1_000).default(100),
@@ -174,9 +171,7 @@ export const TEST_WEBHOOKS = operation({
   serverScope: 'admin:webhooks',
   summary: 'Sends samples to webhooks of the config, and reports what they answered.',
   body: () =>
-    z
-      .strictObject({ name: z.string().optional().describe('The webhook; without it all of them.') })
-      .prefault({}),
+    z.strictObject({ name: z.string().optional().describe('The webhook; default: all.') }).prefault({}),
   answer: () =>
     z.object({
       results: z.array(

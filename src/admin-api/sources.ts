@@ -103,8 +103,7 @@ export const FIND_SOURCES = operation({
 export const CHANGE_SOURCE = operation({
   serverScope: 'admin:sources',
   route: 'POST /admin/sources/:key/set',
-  summary:
-    'Changes what is done with the tools of an imported source, or gives it new values of its credentials.',
+  summary: 'Changes settings or credentials of an imported source.',
   body: () =>
     z.strictObject({
       changes: options().describe('Objects are changed member by member; null removes a member.'),
@@ -161,7 +160,7 @@ export const PROBE_SOURCE = operation({
         .trim()
         .min(1)
         .max(MAX_TARGET_LENGTH)
-        .describe('A URL, a file of the server’s machine, or a command.'),
+        .describe('A URL, a command or a file on the server.'),
       api_key: z.string().optional().describe('A key or token for it.'),
     }),
 })

@@ -3,7 +3,17 @@
  * nouns repeat are declared here.
  */
 import { z } from 'zod'
-import { type AnswerOf, json, named, operation, type Shape, texts, time, timeInQuery } from './operation.ts'
+import {
+  type AnswerOf,
+  isWhole,
+  json,
+  named,
+  operation,
+  type Shape,
+  texts,
+  time,
+  timeInQuery,
+} from './operation.ts'
 import { CHANGE_CLASS, CHANGE_KIND, PIN_DIFF } from './pins.ts'
 
 export const TIER = () => z.enum(['pure', 'read', 'write', 'exec'])
@@ -49,7 +59,7 @@ const LISTED_TOOL = named('AdminListedTool', () =>
   z.object({
     id: z.string().describe('`Toolkit.Name`.'),
     version: z.string(),
-    versions: texts().optional().describe('All that there are, newest first; absent when there is one.'),
+    versions: texts().optional().describe('All versions, newest first; absent if there is only one.'),
     name: z.string().describe('What models call it.'),
     catalog_id: z.string(),
     title: z.string().optional(),
@@ -61,10 +71,7 @@ const LISTED_TOOL = named('AdminListedTool', () =>
     tier: TIER(),
     egress: z.string().optional(),
     approval: z.enum(['conditional', 'always']).optional().describe('Absent: never.'),
-    approval_rule: z
-      .literal(true)
-      .optional()
-      .describe('A rule of the operator decides which calls need approval.'),
+    approval_rule: z.literal(true).optional().describe('A rule decides which calls need approval.'),
     needs: z.array(z.int()).optional().describe('Positions in `requirements`.'),
     toolsets: texts().optional(),
     tenants: texts().optional(),
@@ -95,9 +102,7 @@ export const LIST_ALL_TOOLS = operation({
       tools: z.array(LISTED_TOOL()),
       sources: z.record(z.string(), TOOL_SOURCE()).describe('By toolkit.'),
       requirements: z.array(REQUIREMENT()),
-      changes: z
-        .record(z.string(), CHANGE())
-        .describe('Changes that were not accepted, by the id of the tool.'),
+      changes: z.record(z.string(), CHANGE()).describe('Changes that were not accepted, by tool id.'),
     }),
   errors: [404],
 })
@@ -141,7 +146,7 @@ const TOOL = named('AdminTool', () =>
     version: z.string(),
     versions: z
       .array(z.object({ version: z.string(), definition_hash: z.string() }))
-      .describe('The newest first.'),
+      .describe('Newest first.'),
     title: z.string().nullable(),
     description: z.string(),
     kind: z.string(),
@@ -171,7 +176,7 @@ const TOOL = named('AdminTool', () =>
       }),
     ),
     definition_hash: z.string(),
-    change: CHANGE().nullable().describe('What an upstream changed and no operator has accepted.'),
+    change: CHANGE().nullable().describe('A change of the upstream that no operator has accepted.'),
     pin: PIN_DIFF().nullable().describe('For the scope `admin:pins`.'),
     seen: z
       .array(
@@ -187,7 +192,7 @@ const TOOL = named('AdminTool', () =>
       .describe('Definitions that its latest calls ran on, for the scope `admin:calls`.'),
     model: z
       .object({ mcp: schema(), openai: schema(), anthropic: schema() })
-      .describe('What models are given of it.'),
+      .describe('What models see of it.'),
   }),
 )
 /** One tool with everything that its page shows. */
@@ -196,7 +201,7 @@ export type ToolDetails = Shape<typeof TOOL>
 export const SHOW_TOOL = operation({
   route: 'GET /admin/tools/:tool',
   access: 'callers',
-  summary: 'One tool: schemas, policy, needs, names, history, and what models are given of it.',
+  summary: 'One tool: schemas, policy, needs, names, history, and what models see of it.',
   description: CALLERS,
   parameter: 'Any of its names.',
   query: () =>
@@ -235,9 +240,7 @@ export const READ_TOOL_USAGE = operation({
         step_seconds: z.int(),
         ...COUNTED(),
         buckets: z.array(z.object({ at: time(), ...COUNTED() })),
-        whole: z
-          .boolean()
-          .describe('False when there are more calls than are counted; the older ones are left out.'),
+        whole: isWhole(),
       }),
     }),
   errors: [404],

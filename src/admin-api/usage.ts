@@ -1,9 +1,9 @@
 /**
- * Operations on what callers used, what is left of their budgets, and the limits of calls. Times are seconds, but for the durations
- * of single calls.
+ * Operations on what callers used, what is left of their budgets, and the limits of calls. Times are in seconds, except the durations of
+ * single calls.
  */
 import { z } from 'zod'
-import { type AnswerOf, operation, time, timeInQuery } from './operation.ts'
+import { type AnswerOf, isWhole, operation, time, timeInQuery } from './operation.ts'
 
 const tenant = () => z.string().optional()
 
@@ -26,12 +26,10 @@ export const READ_USAGE = operation({
           cost: z.number(),
           durations: z
             .array(z.tuple([z.number(), z.int()]))
-            .describe('Milliseconds, rounded to two digits, and how many calls took so long.'),
+            .describe('Milliseconds, rounded to two digits, and how many calls took that long.'),
         }),
       ),
-      whole: z
-        .boolean()
-        .describe('False when there are more calls than are counted; the older ones are left out.'),
+      whole: isWhole(),
     }),
 })
 /** What one principal used of one tool. */
@@ -53,10 +51,7 @@ export const READ_BUDGETS = operation({
           units: z.array(
             z.object({
               unit: z.string(),
-              limit: z
-                .number()
-                .nullable()
-                .describe('Null without a limit, or where the config is not known.'),
+              limit: z.number().nullable().describe('Null without a limit or without a known config.'),
               used: z.number(),
               left: z.number().nullable(),
             }),
