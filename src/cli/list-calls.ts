@@ -219,9 +219,9 @@ export function callsClient(args: Arguments<AdminOption>, context: CommandContex
   const { clock } = context
   return new AdminClient(args, context, {
     onStore: ({ store, access }) => [
-      ...createRejectionRoutes({ rejections: store.rejections, clock }, access),
-      ...createCallRoutes({ calls: store, clock }, access),
-      ...createCallEventRoutes({ feed: new CallFeed({ store, clock }), clock }, access),
+      ...createRejectionRoutes(access, { rejections: store.rejections, clock }),
+      ...createCallRoutes(access, { calls: store, clock }),
+      ...createCallEventRoutes(access, { feed: new CallFeed({ store, clock }), clock }),
     ],
   })
 }

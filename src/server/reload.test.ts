@@ -176,10 +176,10 @@ describe('a requested config reload', () => {
     const { reloads } = createFixture(0, [keys])
     const lines: unknown[] = []
     const log = { ...SILENT_LOGGER, info: (...line: unknown[]) => lines.push(line) }
-    const routes = createReloadRoutes(
-      { reloadEverywhere: () => reloads.reloadEverywhere(), log },
-      createLocalAccess('ann'),
-    )
+    const routes = createReloadRoutes(createLocalAccess('ann'), {
+      reloadEverywhere: () => reloads.reloadEverywhere(),
+      log,
+    })
     await callInProcess(routes, { method: 'POST', path: '/admin/reload', body: {} })
     expect(lines).toEqual([[{ principal: 'ann' }, 'config reload requested']])
     reloads.close()

@@ -115,7 +115,7 @@ async function start(auth: Settings['auth'] = AUTH) {
   const authenticator = createAuthenticator(auth, SYSTEM_CLOCK)
   const startToken = { matches: (presented: string) => presented === START_TOKEN }
   const access = createOperatorAccess({ startToken, authenticator })
-  const admin = createCallRoutes({ calls, clock: SYSTEM_CLOCK }, access)
+  const admin = createCallRoutes(access, { calls, clock: SYSTEM_CLOCK })
   const app = await startApp({ authenticator, routes: [...echoRoutes(), ...admin] })
   const ask = async (path: string, credential: string | undefined, body?: object) => {
     const headers = {

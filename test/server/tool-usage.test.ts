@@ -12,34 +12,31 @@ describe('calls of a tool over time', () => {
   const HOUR_MS = 3_600_000
   const asked: UsageQuery[] = []
   const row = { tenant: 'default', principal: 'key:ann', tool: 'Open.Say@1.0.0', isWithdrawn: false }
-  const routes = createToolRoutes(
-    {
-      registry: new LiveRegistry(TOOLS, new Map()),
-      clock: { nowMs: () => 500 * HOUR_MS, monotonicMs: () => 0 },
-      store: {
-        usage(query) {
-          asked.push(query)
-          const isSecond = query.before !== undefined
-          const rows: readonly UsageRow[] = [
-            { ...row, state: 'succeeded', tookMs: 20, bucket: isSecond ? 0 : 23, calls: 3 },
-            { ...row, state: 'failed', tookMs: 40, bucket: 23, calls: 1 },
-            { ...row, state: 'failed', tookMs: undefined, isWithdrawn: true, bucket: 1, calls: 1 },
-          ]
-          return isSecond ? { rows } : { rows, next: 7 }
-        },
-        digest: () => '',
-        list: () => ({ calls: [] }),
-        vault: openMemoryStore().vault,
+  const routes = createToolRoutes(createLocalAccess('operator'), {
+    registry: new LiveRegistry(TOOLS, new Map()),
+    clock: { nowMs: () => 500 * HOUR_MS, monotonicMs: () => 0 },
+    store: {
+      usage(query) {
+        asked.push(query)
+        const isSecond = query.before !== undefined
+        const rows: readonly UsageRow[] = [
+          { ...row, state: 'succeeded', tookMs: 20, bucket: isSecond ? 0 : 23, calls: 3 },
+          { ...row, state: 'failed', tookMs: 40, bucket: 23, calls: 1 },
+          { ...row, state: 'failed', tookMs: undefined, isWithdrawn: true, bucket: 1, calls: 1 },
+        ]
+        return isSecond ? { rows } : { rows, next: 7 }
       },
-      approvals: () => DEFAULT_APPROVAL_RULES,
-      budgets: () => [],
-      egressAllow: () => [],
-      obstacle: () => 'no_provider',
-      openCaller: () => undefined,
-      scopeHolders: async () => () => true,
+      digest: () => '',
+      list: () => ({ calls: [] }),
+      vault: openMemoryStore().vault,
     },
-    createLocalAccess('operator'),
-  )
+    approvals: () => DEFAULT_APPROVAL_RULES,
+    budgets: () => [],
+    egressAllow: () => [],
+    obstacle: () => 'no_provider',
+    openCaller: () => undefined,
+    scopeHolders: async () => () => true,
+  })
   const ask = async (query: string) => {
     asked.length = 0
     return await callInProcess(routes, { method: 'GET', path: `/admin/tools/Open.Say/usage${query}` })

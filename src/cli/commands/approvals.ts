@@ -253,10 +253,12 @@ function approvalClient(args: Arguments<AdminOption>, context: CommandContext): 
     async onStore({ store, access, noteDenial }) {
       const toolOf = await toolsHere(args, context)
       const approvals = new Approvals({ store, clock, onDenied: noteDenial, toolOf })
-      return createApprovalRoutes(
-        { approvals, canSignIn: false, publicUrl: () => '', listsInput: true },
-        access,
-      )
+      return createApprovalRoutes(access, {
+        approvals,
+        canSignIn: false,
+        publicUrl: () => '',
+        listsInput: true,
+      })
     },
   })
 }

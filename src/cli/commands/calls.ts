@@ -195,14 +195,11 @@ const callsSettle = operatorCommand({
   client: (args, context) =>
     new AdminClient(args, context, {
       onStore: ({ store, access }) =>
-        createCallRoutes(
-          {
-            calls: store,
-            clock: context.clock,
-            checkValue: (tool, value) => refuseUnfit({ tool, value }, args, context),
-          },
-          access,
-        ),
+        createCallRoutes(access, {
+          calls: store,
+          clock: context.clock,
+          checkValue: (tool, value) => refuseUnfit({ tool, value }, args, context),
+        }),
     }),
   operation: SETTLE_CALL,
   sent: (args) => ({ body: readSettlement(args) }),

@@ -275,7 +275,7 @@ function auditClient(args: Arguments<AdminOption>, context: CommandContext): Adm
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
       const owners = await configuredOwners(args, context)
-      return createAuditRoutes({ store, configured: () => owners }, access)
+      return createAuditRoutes(access, { store, configured: () => owners })
     },
   })
 }

@@ -316,7 +316,7 @@ function keyClient(args: Arguments<AdminOption>, context: CommandContext): Admin
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
       const known = await namesFor(args, context, store)
-      return createKeyRoutes({ store, clock: context.clock, ...known }, access)
+      return createKeyRoutes(access, { store, clock: context.clock, ...known })
     },
   })
 }

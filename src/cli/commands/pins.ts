@@ -188,7 +188,7 @@ function hashBody(args: Arguments<'hash'>) {
 function pinClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: ({ store, access }) =>
-      createPinRoutes(new Pins({ store, clock: context.clock, log: SILENT_LOGGER }), access),
+      createPinRoutes(access, new Pins({ store, clock: context.clock, log: SILENT_LOGGER })),
   })
 }
 

@@ -33,7 +33,7 @@ const reload = operatorCommand({
   client: (args, context) =>
     new AdminClient(args, context, {
       asksServer: !isStoreAlone(args),
-      onStore: ({ store, access }) => createReloadRoutesOnStore(store.reloads, access),
+      onStore: ({ store, access }) => createReloadRoutesOnStore(access, store.reloads),
     }),
   operation: RELOAD_CONFIG,
   print({ applied, needs_restart: needRestart = [], refused = [] }, { output }) {

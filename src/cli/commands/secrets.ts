@@ -197,10 +197,12 @@ function secretsClient(
 ): AdminClient {
   return new AdminClient(args, context, {
     onStore: ({ store, access }) =>
-      createSecretsRoutes(
-        { store, broker, clock: context.clock, openCaller: () => openCallerFor(args, context, store) },
-        access,
-      ),
+      createSecretsRoutes(access, {
+        store,
+        broker,
+        clock: context.clock,
+        openCaller: () => openCallerFor(args, context, store),
+      }),
   })
 }
 

@@ -295,7 +295,7 @@ async function askToolsets(
   const client = new AdminClient(args, context, {
     async onStore({ store, access }) {
       const parts = await partsOf(args, context, store)
-      return createToolsetRoutes(() => parts, store.keys, access)
+      return createToolsetRoutes(access, store.keys, () => parts)
     },
   })
   return (await client.ask(LIST_TOOLSETS)).toolsets

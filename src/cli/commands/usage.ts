@@ -159,10 +159,12 @@ function usageClient(args: Arguments<AdminOption>, context: CommandContext): Adm
       const tools = loaded === undefined ? [] : (await loadTools(loaded)).tools
       const costs = new Map(tools.map(({ id, policy }) => [id, policy.cost]))
       const rules = loaded?.config.budgets
-      return createUsageRoutes(
-        { store, clock: context.clock, costOf: (tool) => costs.get(tool), budgets: () => rules },
-        access,
-      )
+      return createUsageRoutes(access, {
+        store,
+        clock: context.clock,
+        costOf: (tool) => costs.get(tool),
+        budgets: () => rules,
+      })
     },
   })
 }

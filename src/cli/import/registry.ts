@@ -65,7 +65,7 @@ export class SourceRegistry {
     this.#client = new AdminClient(this.#args, context, {
       asksServer: this.#isServer,
       onStore: ({ store: { sources, pins }, access }) =>
-        createSourceRoutes({ store: sources, pins, clock: context.clock, isConfigured: () => false }, access),
+        createSourceRoutes(access, { store: sources, pins, clock: context.clock, isConfigured: () => false }),
     })
   }
 

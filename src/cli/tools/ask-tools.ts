@@ -134,20 +134,17 @@ export class ToolAsker {
       this.unread = known.unread
       const openCaller = await openCallerIn(settings, store?.keys)
       const registry = new LiveRegistry(known.tools, settings.toolkits, undefined, settings.toolsets)
-      const routes = createToolRoutes(
-        {
-          ...{ registry, clock, store, pins: known.pins },
-          approvals: () => settings.approvals,
-          budgets: () => settings.budgets,
-          egressAllow: () => settings.egress.allow,
-          obstacle: (provider, scopes) => obstacleIn(settings, provider, scopes),
-          openCaller: () => openCaller,
-          scopeHolders: () => findScopeHolders(settings.auth, store?.keys, clock.nowMs()),
-        },
-        access,
-      )
+      const routes = createToolRoutes(access, {
+        ...{ registry, clock, store, pins: known.pins },
+        approvals: () => settings.approvals,
+        budgets: () => settings.budgets,
+        egressAllow: () => settings.egress.allow,
+        obstacle: (provider, scopes) => obstacleIn(settings, provider, scopes),
+        openCaller: () => openCaller,
+        scopeHolders: () => findScopeHolders(settings.auth, store?.keys, clock.nowMs()),
+      })
       const usage = { store, clock, costOf: () => undefined, budgets: () => settings.budgets }
-      const counted = store === undefined ? [] : createUsageRoutes({ ...usage, store }, access)
+      const counted = store === undefined ? [] : createUsageRoutes(access, { ...usage, store })
       return await callInProcess([...routes, ...counted], { method: 'GET', path })
     }
     try {

@@ -42,61 +42,69 @@ interface ApprovalRoutesOptions {
 }
 
 export function createApprovalRoutes(
-  { approvals, canSignIn, listsInput, publicUrl }: ApprovalRoutesOptions,
   access: OperatorAccess,
+  { approvals, canSignIn, listsInput, publicUrl }: ApprovalRoutesOptions,
 ): readonly ServerRoute[] {
-  /** Whether a link may do more than show: if it needs a sign-in, approvers must be able to sign in (rule 23). */
+  /** If the link needs a sign-in, approvers must be able to sign in (rule 23). */
   const mayLinkDecide = (approval: ApprovalRecord): boolean => !approvals.needsSignIn(approval) || canSignIn
-  const renderWhole = (principal: Principal, approval: ApprovalRecord): { approval: Approval } => {
+  const checkReader = (reader: Approver): Approver => allowed(reader, approvals.lacksToRead(reader))
+  const find = async (approver: Approver, id: string): Promise<ApprovalRecord> => {
+    const found = await approvals.find(approver, id)
+    if (found === undefined) throw refusalOf({ kind: 'not_found' })
+    return found
+  }
+  const obstacle = (approver: Approver, approval: ApprovalRecord) =>
+    approvals.decisionObstacle(approver, approval) ?? null
+  const renderWhole = (approver: Approver, approval: ApprovalRecord): { approval: Approval } => {
     const view = approvals.view(approval)
-    const approver = approverOf(principal)
-    const shown = maySeeInput(approver)
-      ? renderQuestion(view)
-      : { ...renderForReader(view), ...renderTerms(view) }
-    const obstacle = approvals.decisionObstacle(approver, approval) ?? null
-    return { approval: { ...shown, obstacle, link_may_decide: mayLinkDecide(approval) } }
+    const shown = maySeeInput(approver) ? renderApproval(view) : renderForReader(view)
+    return {
+      approval: {
+        ...shown,
+        ...renderTerms(view),
+        obstacle: obstacle(approver, approval),
+        link_may_decide: mayLinkDecide(approval),
+      },
+    }
   }
   const decide =
     (verb: 'approve' | 'reject') =>
     async ({ principal, id, body }: { principal: Principal; id: string; body: DecisionBody }) => {
       const decision = toDecision(verb, body)
-      const found = await findApproval(approvals, principal, id)
-      return renderWhole(principal, decided(await approvals.decide(approverOf(principal), found, decision)))
+      const approver = checkApprover(approvals, approverOf(principal))
+      const result = await approvals.decide(approver, await find(approver, id), decision)
+      return renderWhole(approver, decided(result))
     }
   return [
     serveOperation(access, LIST_APPROVALS, async ({ principal, query: { state, limit } }) => {
-      const approver = checkReader(approvals, approverOf(principal))
+      const approver = checkReader(approverOf(principal))
       const found = await approvals.list(approver, defined({ limit, state }))
       const renderWanted = listsInput === true ? renderApproval : renderInList
       const render = maySeeInput(approver) ? renderWanted : renderForReader
       return {
         approvals: found.map((approval) => ({
           ...render(approvals.view(approval)),
-          obstacle: approvals.decisionObstacle(approver, approval) ?? null,
+          obstacle: obstacle(approver, approval),
         })),
       }
     }),
     serveOperation(access, SHOW_APPROVAL, async ({ principal, id }) => {
-      const found = await approvals.find(checkReader(approvals, approverOf(principal)), id)
-      if (found === undefined) throw refusalOf('not_found')
-      return renderWhole(principal, found)
+      const reader = checkReader(approverOf(principal))
+      return renderWhole(reader, await find(reader, id))
     }),
     serveOperation(access, APPROVE_CALL, decide('approve')),
     serveOperation(access, REJECT_CALL, decide('reject')),
-    serveOperation(
-      access,
-      MAKE_APPROVAL_LINK,
-      async ({ principal, id, body: { approver, power: wanted } }) => {
-        const found = await findApproval(approvals, principal, id)
-        const power = mayLinkDecide(found) ? wanted : 'inspect'
-        const made = await approvals.mint(approverOf(principal), found, { approver, power })
-        if (made.kind === 'forbidden') throw lacksScope(made.scope)
-        if (made.kind !== 'minted') throw refusalOf(made.kind)
-        const { token } = made
-        const needsSignIn = approvals.needsSignIn(found) && power === 'decide'
-        return { url: `${publicUrl()}/approve/${token}`, token, approver, power, needs_sign_in: needsSignIn }
-      },
-    ),
+    serveOperation(access, MAKE_APPROVAL_LINK, async ({ principal, id, body }) => {
+      const maker = checkApprover(approvals, approverOf(principal))
+      const found = await find(maker, id)
+      const { approver } = body
+      const power = mayLinkDecide(found) ? body.power : 'inspect'
+      const made = await approvals.mint(maker, found, { approver, power })
+      if (made.kind !== 'minted') throw refusalOf(made)
+      const { token } = made
+      const needsSignIn = approvals.needsSignIn(found) && power === 'decide'
+      return { url: `${publicUrl()}/approve/${token}`, token, approver, power, needs_sign_in: needsSignIn }
+    }),
   ]
 }
 
@@ -105,26 +113,14 @@ export function checkApprover(approvals: Approvals, approver: Approver): Approve
   return allowed(approver, approvals.lacks(approver))
 }
 
-/** Throws what a reader lacks to see approvals. */
-function checkReader(approvals: Approvals, reader: Approver): Approver {
-  return allowed(reader, approvals.lacksToRead(reader))
+function allowed(approver: Approver, lack: ReturnType<Approvals['lacks']>): Approver {
+  if (lack !== undefined) throw refusalOf(lack)
+  return approver
 }
 
 /** The input is for those who decide about it; other readers see it with the call, which is journaled. */
 function maySeeInput({ scopes }: Approver): boolean {
   return coversScope(scopes, RESPOND_SCOPE)
-}
-
-function allowed(approver: Approver, lacks: ReturnType<Approvals['lacks']>): Approver {
-  if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
-  if (lacks !== undefined) throw refusalOf(lacks.kind)
-  return approver
-}
-
-async function findApproval(approvals: Approvals, principal: Principal, id: string): Promise<ApprovalRecord> {
-  const found = await approvals.find(checkApprover(approvals, approverOf(principal)), id)
-  if (found === undefined) throw refusalOf('not_found')
-  return found
 }
 
 type DecisionBody = ReturnType<ReturnType<typeof DECISION_BODY>['parse']>
@@ -135,55 +131,47 @@ export function readDecision(verb: 'approve' | 'reject', body: unknown): Decisio
 }
 
 function toDecision(verb: 'approve' | 'reject', { reason, override, accept_hidden }: DecisionBody): Decision {
-  const why = reason?.trim() === '' ? undefined : reason
-  const acceptsHidden = accept_hidden
-  if (!override) return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
+  const said = { reason: reason?.trim() === '' ? undefined : reason, acceptsHidden: accept_hidden }
+  if (!override) return { action: verb === 'approve' ? 'grant' : 'reject', ...said }
   if (verb === 'reject') throw badRequest('`override` can only be sent with an approval.')
-  if (why === undefined) throw badRequest('An override needs a `reason`.')
-  return { action: 'override', reason: why, acceptsHidden }
+  if (said.reason === undefined) throw badRequest('An override needs a `reason`.')
+  return { action: 'override', ...said }
 }
 
 /** Returns the approval after a decision that counts; throws a refusal otherwise. */
 export function decided(result: DecisionResult): ApprovalRecord {
   if (result.kind === 'decided' || result.kind === 'counted') return result.approval
-  if (result.kind === 'forbidden') throw lacksScope(result.scope)
-  throw refusalOf(result.kind)
+  throw refusalOf(result)
 }
 
-function lacksScope(scope: string): ToolError {
-  return fault('not_authorized', `This needs a credential with the scope ${scope}.`)
+type Refused = Exclude<DecisionResult, { readonly kind: 'decided' | 'counted' }>
+
+function refusalOf(refused: Refused): ToolError {
+  return refused.kind === 'forbidden'
+    ? fault('not_authorized', `This needs a credential with the scope ${refused.scope}.`)
+    : REFUSALS[refused.kind]()
 }
 
-function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' | 'forbidden'>): ToolError {
-  switch (kind) {
-    case 'unauthenticated':
-      return fault('unauthenticated', 'Deciding about calls requires a credential, even on loopback.')
-    case 'not_found':
-      return httpFault(
-        404,
-        'There is no such approval. "collet approvals list" and GET /admin/approvals list them.',
-      )
-    case 'own':
-      return fault('not_authorized', 'The caller of a tool cannot approve its own call.')
-    case 'link_only_shows':
-      return httpFault(403, 'This call needs a credential to be decided, not a link.')
-    case 'stale':
-      return httpFault(
-        409,
-        'The definition of the tool has changed since the approval was requested; make a new call.',
-      )
-    case 'hidden':
-      return httpFault(
-        409,
-        'Some of the input is hidden. To approve it anyway, send "accept_hidden": true (collet approvals approve --accept-hidden).',
-      )
-    case 'resolved':
-      return httpFault(409, 'This has already been decided.')
-    case 'expired':
-      return httpFault(410, 'The time to decide has run out.')
-    case 'cancelled':
-      return httpFault(422, 'The call was cancelled, so there is nothing to decide.')
-  }
+const REFUSALS: Readonly<Record<Exclude<Refused['kind'], 'forbidden'>, () => ToolError>> = {
+  unauthenticated: () =>
+    fault('unauthenticated', 'Deciding about calls requires a credential, even on loopback.'),
+  not_found: () =>
+    httpFault(404, 'There is no such approval. "collet approvals list" and GET /admin/approvals list them.'),
+  own: () => fault('not_authorized', 'The caller of a tool cannot approve its own call.'),
+  link_only_shows: () => httpFault(403, 'This call needs a credential to be decided, not a link.'),
+  stale: () =>
+    httpFault(
+      409,
+      'The definition of the tool has changed since the approval was requested; make a new call.',
+    ),
+  hidden: () =>
+    httpFault(
+      409,
+      'Some of the input is hidden. To approve it anyway, send "accept_hidden": true (collet approvals approve --accept-hidden).',
+    ),
+  resolved: () => httpFault(409, 'This has already been decided.'),
+  expired: () => httpFault(410, 'The time to decide has run out.'),
+  cancelled: () => httpFault(422, 'The call was cancelled, so there is nothing to decide.'),
 }
 
 type RenderedApproval = Omit<ListedApproval, 'obstacle'>

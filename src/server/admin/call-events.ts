@@ -31,6 +31,7 @@ interface CallEventsOptions {
 }
 
 export function createCallEventRoutes(
+  access: OperatorAccess,
   {
     feed,
     clock,
@@ -38,7 +39,6 @@ export function createCallEventRoutes(
     enter = () => () => undefined,
     present = async (headers) => headers,
   }: CallEventsOptions,
-  access: OperatorAccess,
 ): readonly ServerRoute[] {
   return [
     serveReply(access, FOLLOW_ALL_CALLS, async ({ principal, query: { after, ...query }, http }) => {

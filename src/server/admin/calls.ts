@@ -63,8 +63,8 @@ interface CallRoutesOptions {
 }
 
 export function createCallRoutes(
-  { calls, clock, checkValue, baseOf }: CallRoutesOptions,
   access: OperatorAccess,
+  { calls, clock, checkValue, baseOf }: CallRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(

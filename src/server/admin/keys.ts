@@ -49,7 +49,7 @@ export interface KeyRoutesOptions {
   readonly isOpen: (() => boolean) | undefined
 }
 
-export function createKeyRoutes(options: KeyRoutesOptions, access: OperatorAccess): readonly ServerRoute[] {
+export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOptions): readonly ServerRoute[] {
   const { store, clock } = options
   const { keys } = store
 

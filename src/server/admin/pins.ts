@@ -20,7 +20,7 @@ import type { PinDecided, Pins } from '#sources/kit/pins'
 import type { OperatorAccess } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 
-export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly ServerRoute[] {
+export function createPinRoutes(access: OperatorAccess, pins: Pins): readonly ServerRoute[] {
   const diffOf = async (tool: string): Promise<RenderedDiff> => {
     const diff = await pins.diff(tool)
     if (diff === undefined) throw httpFault(404, unknownPin(tool))

@@ -12,8 +12,8 @@ import type { OperatorAccess } from './access.ts'
 import { serveOperation } from './admin-route.ts'
 
 export function createReloadRoutes(
-  { reloadEverywhere, log }: { reloadEverywhere(): Promise<Reloaded>; readonly log: Logger },
   access: OperatorAccess,
+  { reloadEverywhere, log }: { reloadEverywhere(): Promise<Reloaded>; readonly log: Logger },
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, RELOAD_CONFIG, async ({ principal }) => {
@@ -33,8 +33,8 @@ export function createReloadRoutes(
 }
 
 export function createReloadRoutesOnStore(
-  reloads: Pick<Store['reloads'], 'ask'>,
   access: OperatorAccess,
+  reloads: Pick<Store['reloads'], 'ask'>,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, RELOAD_CONFIG, async () => {

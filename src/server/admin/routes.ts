@@ -4,8 +4,7 @@
  */
 import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
-import type { Clock } from '#kernel/base/clock'
-import { NO_ROLES, type Principal } from '#kernel/base/principal'
+import { NO_ROLES } from '#kernel/base/principal'
 import type { ServerHost } from '#server/host'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -18,19 +17,16 @@ import { createServerRoutes } from '#server/overview/server-routes'
 import type { ServerPart } from '#server/part'
 import { isOwnMachine } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
-import type { Services } from '#server/services'
 import { createAuditRoutes } from '#server/telemetry/audit'
 import { openToolsets } from '#server/toolsets'
 import { VERSION } from '#server/version'
 import { createWebhookRoutes } from '#server/webhooks/routes'
-import type { KeyOwner } from '#store/keys'
-import type { OperatorAccess } from './access.ts'
 import { createApprovalRoutes } from './approvals.ts'
 import { createCallEventRoutes } from './call-events.ts'
 import { CallFeed } from './call-feed.ts'
 import { createCallRoutes } from './calls.ts'
 import { approverScopes } from './key-grants.ts'
-import { createKeyRoutes, type KeyRoutesOptions } from './keys.ts'
+import { createKeyRoutes } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
 import { createReloadRoutes } from './reload.ts'
 import { createProviderRoutes, createSecretsRoutes } from './secrets.ts'
@@ -38,158 +34,122 @@ import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes, createToolsetRoutes } from './tools.ts'
 import { createUsageRoutes } from './usage.ts'
 
-interface AdminParts {
-  readonly clock: Clock
-  publicUrl(): string
-  consoleUrl(): string | undefined
-  readonly canSignIn: boolean
-  /** The principal of callers without a credential; `undefined` if every caller needs one. */
-  openCaller(): Principal | undefined
-  /** Called for every request for a tool that the principal may not see. */
-  onUnknownTool(principal: Principal, name: string): void
-}
-
 /** Opens the admin API: its routes, and the feed behind the stream of calls. */
 export function openAdmin(host: ServerHost): ServerPart {
-  const { settings, services, clock, log, address, access, authenticator, reloads, onUnknownTool } = host
-  const { gateway, registry } = services
-  const { sessions } = host.console
-  const feed = new CallFeed({ store: gateway.store, clock })
-  return {
-    routes: [
-      ...adminRoutes(
-        () => settings.current,
-        services,
-        {
-          ...{ clock, publicUrl: address.publicUrl, consoleUrl: address.consoleUrl, onUnknownTool },
-          canSignIn: host.approverSignIn.isConfigured,
-          openCaller: () => authenticator.openCaller,
-        },
-        access,
-      ),
-      ...createCallEventRoutes(
-        {
-          ...{ feed, clock, enter: gateway.enterWaiting },
-          baseOf: (name) => registry.find(name)?.parts.base,
-          present: (headers) => sessions.present({ headers }),
-        },
-        access,
-      ),
-      ...createReloadRoutes({ reloadEverywhere: reloads.reloadEverywhere, log }, access),
-    ],
-    close: () => feed.close(),
-  }
-}
-
-/** All admin routes but the stream of calls and reload. */
-function adminRoutes(
-  live: () => Settings,
-  { gateway, registry, sources: opened, broker, fetch: toConfigured }: Services,
-  parts: AdminParts,
-  access: OperatorAccess,
-): readonly ServerRoute[] {
+  const { settings, services, clock, log, access, authenticator, reloads, onUnknownTool } = host
+  const { publicUrl, consoleUrl } = host.address
+  const { gateway, registry, broker } = services
   const { store, approvals } = gateway
-  const { sources, pins } = opened
-  const { clock, publicUrl, consoleUrl, canSignIn, openCaller, onUnknownTool } = parts
-  const keyOptions: KeyRoutesOptions = {
-    store,
-    clock,
-    isOpen: () => openCaller() !== undefined,
-    known: () => ({
-      ...{ tools: registry.tools, toolsets: registry.toolsets },
-      roles: live().auth.roles ?? NO_ROLES,
-      sources: sources.status().map(({ key }) => key),
-      scopes: approverScopes(live().approvals),
-      mayComeLater: () => false,
+  const { sources, pins, find, openBeside } = services.sources
+  const feed = new CallFeed({ store, clock })
+  const live = (): Settings => settings.current
+  const roles = () => live().auth.roles ?? NO_ROLES
+  const budgets = () => live().budgets
+  const openCaller = () => authenticator.openCaller
+  const isOpen = () => openCaller() !== undefined
+  const baseOf = (name: string) => registry.find(name)?.parts.base
+  const routes = [
+    ...createRejectionRoutes(access, { rejections: store.rejections, clock, baseOf }),
+    ...createCallRoutes(access, { calls: store, clock, baseOf }),
+    ...createCallEventRoutes(access, {
+      feed,
+      clock,
+      baseOf,
+      enter: gateway.enterWaiting,
+      present: (headers) => host.console.sessions.present({ headers }),
     }),
-    configured: () => live().auth.apiKeys,
-    isConfigured: ({ tenant, name }) =>
-      live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
-  }
-  const isConfigured = (key: string): boolean => live().sources.has(key)
-  const baseOf = (name: string): string | undefined => registry.find(name)?.parts.base
-  return [
-    ...createRejectionRoutes({ rejections: store.rejections, clock, baseOf }, access),
-    ...createCallRoutes({ calls: store, clock, baseOf }, access),
-    ...createUsageRoutes(
-      {
-        store,
-        clock,
-        costOf: (id) => registry.find(id)?.policy.cost,
-        budgets: () => live().budgets,
+    ...createUsageRoutes(access, { store, clock, budgets, costOf: (id) => registry.find(id)?.policy.cost }),
+    ...createApprovalRoutes(access, { approvals, publicUrl, canSignIn: host.approverSignIn.isConfigured }),
+    ...createKeyRoutes(access, {
+      store,
+      clock,
+      isOpen,
+      known: () => ({
+        tools: registry.tools,
+        toolsets: registry.toolsets,
+        roles: roles(),
+        sources: sources.status().map(({ key }) => key),
+        scopes: approverScopes(live().approvals),
+        mayComeLater: () => false,
+      }),
+      configured: () => live().auth.apiKeys,
+      isConfigured: ({ tenant, name }) =>
+        live().auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
+    }),
+    ...createToolRoutes(access, {
+      registry,
+      clock,
+      store,
+      pins,
+      onUnknownTool,
+      openCaller,
+      budgets,
+      sources: () => sources.status(),
+      approvals: () => live().approvals,
+      egressAllow: () => live().egress.allow,
+      obstacle: (provider, scopes) => broker.obstacle(provider, scopes),
+      scopeHolders: () => findScopeHolders(live().auth, store.keys, clock.nowMs()),
+    }),
+    ...createToolsetRoutes(access, store.keys, () => ({
+      toolsets: registry.toolsets,
+      tools: registry.tools,
+      roles: roles(),
+      apiKeys: live().auth.apiKeys,
+    })),
+    ...createPinRoutes(access, pins),
+    ...createSecretsRoutes(access, { store, broker, clock, openCaller }),
+    ...createProviderRoutes(access, {
+      store,
+      broker,
+      clock,
+      publicUrl,
+      openCaller,
+      providers: () => live().oauth.providers,
+      tools: () => registry.tools,
+    }),
+    ...createSourceRoutes(access, {
+      sources,
+      store: store.sources,
+      pins: store.pins,
+      clock,
+      isConfigured: (key) => live().sources.has(key),
+      looking: {
+        find,
+        openBeside,
+        folder: () => live().folder,
+        environment: () => live().variables?.() ?? {},
+        bypasses: (known) => bypassesOf(live(), publicUrl(), known),
       },
-      access,
-    ),
-    ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
-    ...createKeyRoutes(keyOptions, access),
-    ...createToolRoutes(
-      {
-        ...{ registry, clock, store, pins, onUnknownTool },
-        sources: () => sources.status(),
-        approvals: () => live().approvals,
-        budgets: () => live().budgets,
-        egressAllow: () => live().egress.allow,
-        obstacle: (provider, scopes) => broker.obstacle(provider, scopes),
-        openCaller,
-        scopeHolders: () => findScopeHolders(live().auth, store.keys, clock.nowMs()),
-      },
-      access,
-    ),
-    ...createToolsetRoutes(
-      () => {
-        const { roles = NO_ROLES, apiKeys: configured } = live().auth
-        return { toolsets: registry.toolsets, tools: registry.tools, roles, apiKeys: configured }
-      },
-      store.keys,
-      access,
-    ),
-    ...createPinRoutes(pins, access),
-    ...createSecretsRoutes({ store, broker, clock, openCaller }, access),
-    ...createProviderRoutes(
-      {
-        ...{ store, broker, clock, publicUrl, openCaller },
-        providers: () => live().oauth.providers,
-        tools: () => registry.tools,
-      },
-      access,
-    ),
-    ...createSourceRoutes(
-      {
-        ...{ sources, store: store.sources, pins: store.pins, clock, isConfigured },
-        looking: {
-          find: opened.find,
-          openBeside: opened.openBeside,
-          folder: () => live().folder,
-          environment: () => live().variables?.() ?? {},
-          bypasses: (known) => bypassesOf(live(), publicUrl(), known),
-        },
-      },
-      access,
-    ),
-    ...createWebhookRoutes(
-      {
-        ...{ notices: store.notices, fetch: toConfigured, clock, publicUrl, consoleUrl },
-        webhooks: () => live().webhooks ?? [],
-      },
-      access,
-    ),
-    ...createServerRoutes(
-      {
-        ...{ store, publicUrl, isKeyed: () => openCaller() === undefined },
-        settings: live,
-        running: () => gateway.running.slots,
-        toolsetsOf: (principal) =>
-          openToolsets(registry, principal).map((name) => ({
-            name,
-            description: registry.toolsets.get(name)?.description,
-          })),
-      },
-      access,
-    ),
-    ...createJournalRoutes({ store, clock, enter: gateway.enterWaiting }, access),
+    }),
+    ...createWebhookRoutes(access, {
+      notices: store.notices,
+      fetch: services.fetch,
+      clock,
+      publicUrl,
+      consoleUrl,
+      webhooks: () => live().webhooks ?? [],
+    }),
+    ...createServerRoutes(access, {
+      store,
+      publicUrl,
+      isKeyed: () => !isOpen(),
+      settings: live,
+      running: () => gateway.running.slots,
+      toolsetsOf: (principal) =>
+        openToolsets(registry, principal).map((name) => ({
+          name,
+          description: registry.toolsets.get(name)?.description,
+        })),
+    }),
+    ...createJournalRoutes(access, { store, clock, enter: gateway.enterWaiting }),
     documentRoute(),
-    ...createAuditRoutes({ store, configured: () => live().auth.apiKeys.map(ownerOf) }, access),
+    ...createAuditRoutes(access, {
+      store,
+      configured: () => live().auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id })),
+    }),
+    ...createReloadRoutes(access, { reloadEverywhere: reloads.reloadEverywhere, log }),
   ]
+  return { routes, close: () => feed.close() }
 }
 
 /** OpenAPI 3.1 of every route below `/admin`; the protocols have their own documents. */
@@ -208,10 +168,6 @@ function documentRoute(): ServerRoute {
     },
     refuse: refuseWithMessage,
   }
-}
-
-function ownerOf({ tenant, id }: Settings['auth']['apiKeys'][number]): KeyOwner {
-  return { tenant, name: id }
 }
 
 /** Only a server for this machine can read the files of MCP clients. */

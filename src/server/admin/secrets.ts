@@ -45,8 +45,8 @@ type OpenCaller = Principal | undefined | 'unknown'
 const MAX_LISTED = 1_000
 
 export function createSecretsRoutes(
-  { store, broker, clock, openCaller }: SecretsRoutesOptions,
   access: OperatorAccess,
+  { store, broker, clock, openCaller }: SecretsRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, LIST_SECRETS, async ({ principal }) => {
@@ -180,8 +180,8 @@ const LINK_LIFETIME_MS = 10 * 60_000
 const LINK_BYTES = 24
 
 export function createProviderRoutes(
-  options: ProviderRoutesOptions,
   access: OperatorAccess,
+  options: ProviderRoutesOptions,
 ): readonly ServerRoute[] {
   const { broker, clock, store, publicUrl } = options
   return [

@@ -55,8 +55,8 @@ interface SourceLooking extends Pick<OpenSources, 'find' | 'openBeside'> {
 }
 
 export function createSourceRoutes(
-  { sources, store, pins, clock, isConfigured, looking }: SourceRoutesOptions,
   access: OperatorAccess,
+  { sources, store, pins, clock, isConfigured, looking }: SourceRoutesOptions,
 ): readonly ServerRoute[] {
   const list = (): readonly Source[] =>
     (sources?.status() ?? []).map((source) => ({

@@ -77,7 +77,7 @@ const PRIVATE = {
   vary: 'accept-encoding, authorization, cookie, x-api-key',
 }
 
-export function createToolRoutes(options: ToolRoutesOptions, access: OperatorAccess): readonly ServerRoute[] {
+export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOptions): readonly ServerRoute[] {
   const { registry, onUnknownTool } = options
   const listings = new ToolListings({
     toolsets: () => registry.toolsets,
@@ -260,9 +260,9 @@ export interface ToolsetParts {
 }
 
 export function createToolsetRoutes(
-  parts: () => ToolsetParts,
-  keys: Pick<KeyStore, 'listKeys'>,
   access: OperatorAccess,
+  keys: Pick<KeyStore, 'listKeys'>,
+  parts: () => ToolsetParts,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, LIST_TOOLSETS, async ({ principal }) => {

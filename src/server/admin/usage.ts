@@ -30,8 +30,8 @@ interface UsageRoutesOptions {
 }
 
 export function createUsageRoutes(
-  options: UsageRoutesOptions,
   access: OperatorAccess,
+  options: UsageRoutesOptions,
 ): readonly ServerRoute[] {
   const { store, clock } = options
   return [

@@ -73,7 +73,7 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
       ...createApprovalPages({ approvals, sessions, startLinks, publicUrl, approvalPage }),
       ...(files?.assetRoutes ?? []),
       approvalStatusRoute(gateway, otcSettings({ serverVersion: VERSION, clock })),
-      ...createApprovalRoutes({ approvals, publicUrl, canSignIn: false }, access),
+      ...createApprovalRoutes(access, { approvals, publicUrl, canSignIn: false }),
       signInRoute(startLinks, access),
     ],
     settings: { ...server, host: HOST, port: 0, publicUrl: undefined },

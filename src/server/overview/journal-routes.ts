@@ -28,8 +28,8 @@ interface JournalRoutesOptions {
 }
 
 export function createJournalRoutes(
-  options: JournalRoutesOptions,
   access: OperatorAccess,
+  options: JournalRoutesOptions,
 ): readonly ServerRoute[] {
   const { store, clock, enter } = options
   let isRunning = false

@@ -20,8 +20,8 @@ interface RejectionRoutesOptions {
 }
 
 export function createRejectionRoutes(
-  { rejections, clock, baseOf }: RejectionRoutesOptions,
   access: OperatorAccess,
+  { rejections, clock, baseOf }: RejectionRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(

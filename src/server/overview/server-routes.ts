@@ -33,8 +33,8 @@ interface ServerRoutesOptions {
 }
 
 export function createServerRoutes(
-  options: ServerRoutesOptions,
   access: OperatorAccess,
+  options: ServerRoutesOptions,
 ): readonly ServerRoute[] {
   const { settings, store, publicUrl, isKeyed, running, toolsetsOf } = options
   return [

@@ -27,8 +27,8 @@ interface AuditRoutesOptions {
  * opaque there; key managers, who know them anyway, see the names.
  */
 export function createAuditRoutes(
-  { store, configured }: AuditRoutesOptions,
   access: OperatorAccess,
+  { store, configured }: AuditRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(

@@ -26,8 +26,8 @@ interface WebhookRoutesOptions {
 }
 
 export function createWebhookRoutes(
-  options: WebhookRoutesOptions,
   access: OperatorAccess,
+  options: WebhookRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, LIST_WEBHOOKS, async () =>
