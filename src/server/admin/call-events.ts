@@ -13,7 +13,7 @@ import type { Release } from '#kernel/call/stages'
 import type { ServerRoute } from '#server/http/router'
 import { type OperatorAccess, tenantWithin } from './access.ts'
 import { serveReply } from './admin-route.ts'
-import type { CallFeed, CallReader, ChangedCall, FeedPage } from './call-feed.ts'
+import type { CallFeed, CallReader, ChangedCall } from './call-feed.ts'
 import { type BaseOf, toCallFilter } from './call-filter.ts'
 import { renderGlance } from './calls.ts'
 
@@ -32,31 +32,23 @@ interface CallEventsOptions {
 
 export function createCallEventRoutes(
   access: OperatorAccess,
-  {
-    feed,
-    clock,
-    baseOf,
-    enter = () => () => undefined,
-    present = async (headers) => headers,
-  }: CallEventsOptions,
+  { feed, clock, baseOf, enter, present }: CallEventsOptions,
 ): readonly ServerRoute[] {
   return [
     serveReply(access, FOLLOW_ALL_CALLS, async ({ principal, query: { after, ...query }, http }) => {
       const asked = toCallFilter(query, clock.nowMs(), baseOf)
       const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
-      const reply = {
-        status: 200,
-        headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
-      }
+      const reply = { status: 200, headers: { 'content-type': 'text/event-stream' } }
       // The answer to HEAD has no body, so there is no stream to wait for.
       if (http.method === 'HEAD') return { ...reply, body: undefined }
-      const leave = enter(principal)
+      const leave = enter?.(principal)
       try {
         const reader = await feed.open(filter, http.headers['last-event-id'] ?? after)
-        const refused = async () => await refusalOf(access, principal, () => present(http.headers))
+        const refused = async () =>
+          await refusalOf(access, principal, (await present?.(http.headers)) ?? http.headers)
         return { ...reply, body: (ended) => frames({ reader, leave, refused, ended, clock }) }
       } catch (error) {
-        leave()
+        leave?.()
         throw error
       }
     }),
@@ -67,25 +59,22 @@ export function createCallEventRoutes(
 async function refusalOf(
   access: OperatorAccess,
   principal: Principal,
-  present: () => Promise<RequestHeaders>,
+  headers: RequestHeaders,
 ): Promise<ToolError | undefined> {
   try {
-    const now = await access.authenticate(await present())
+    const now = await access.authenticate(headers)
     access.requireScope(now, 'admin:calls')
-    return tenantWithin(now) === tenantWithin(principal) ? undefined : otherTenant()
+    if (tenantWithin(now) === tenantWithin(principal)) return undefined
+    return fault('unauthenticated', 'This credential is for another tenant now.')
   } catch (error) {
     if (isToolError(error)) return error
     throw error
   }
 }
 
-function otherTenant(): ToolError {
-  return fault('unauthenticated', 'This credential is for another tenant now.')
-}
-
 interface Following {
   readonly reader: CallReader
-  readonly leave: Release
+  readonly leave: Release | undefined
   readonly refused: () => Promise<ToolError | undefined>
   readonly ended: AbortSignal
   readonly clock: Clock
@@ -96,30 +85,25 @@ async function* frames({ reader, leave, refused, ended, clock }: Following): Asy
     yield frame('ready', `{"missed":${reader.hasMissed}}`, reader.cursor)
     let checkedAtMs = clock.monotonicMs()
     while (!ended.aborted) {
-      const page = await reader.take(CHECK_MS, ended)
+      const { changed, left, cursor } = await reader.take(CHECK_MS, ended)
       if (clock.monotonicMs() - checkedAtMs >= CHECK_MS) {
         const refusal = await refused()
-        if (refusal !== undefined) {
-          yield endFrame(refusal)
-          return
-        }
+        if (refusal !== undefined) return yield endFrame(refusal)
         checkedAtMs = clock.monotonicMs()
       }
-      if (page.changed.length + page.left.length > 0) yield pageFrame(page)
-      else if (reader.ended !== undefined) {
-        yield endFrame(reader.ended)
-        return
-      } else yield `${idLine(page.cursor)}: keep-alive\n\n`
+      if (changed.length + left.length > 0)
+        yield frame(
+          'calls',
+          `{"calls":[${changed.map(textOf).join(',')}],"left":${JSON.stringify(left)}}`,
+          cursor,
+        )
+      else if (reader.ended !== undefined) return yield endFrame(reader.ended)
+      else yield `${idLine(cursor)}: keep-alive\n\n`
     }
   } finally {
     reader.leave()
-    leave()
+    leave?.()
   }
-}
-
-function pageFrame({ changed, left, cursor }: FeedPage): string {
-  const calls = changed.map(textOf).join(',')
-  return frame('calls', `{"calls":[${calls}],"left":${JSON.stringify(left)}}`, cursor)
 }
 
 function endFrame({ code, message }: ToolError): string {
@@ -135,15 +119,15 @@ function idLine(id: string | undefined): string {
   return id === undefined ? '' : `id: ${id}\n`
 }
 
-function renderChange({ call, events, code, by }: ChangedCall): RenderedChange {
-  return { ...renderGlance(call), ...defined({ by }), error_code: code ?? null, events }
-}
-
 /** All readers get the same text, which is rendered once. */
 const texts = new WeakMap<ChangedCall, string>()
 
 function textOf(change: ChangedCall): string {
-  const text = texts.get(change) ?? JSON.stringify(renderChange(change))
+  const known = texts.get(change)
+  if (known !== undefined) return known
+  const { call, events, code = null, by } = change
+  const rendered: RenderedChange = { ...renderGlance(call), ...defined({ by }), error_code: code, events }
+  const text = JSON.stringify(rendered)
   texts.set(change, text)
   return text
 }

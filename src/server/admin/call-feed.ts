@@ -13,9 +13,9 @@ import type { Store } from '#store/collet-store'
 /** How often the journal is polled. Changes in between are sent together, so that many calls cost little more than one. */
 const POLL_MS = 250
 const GROUPS_AT_ONCE = 500
-/** Commits that a reconnecting reader gets; a reader that missed more lists calls again. */
+/** Maximum number of commits that a reconnecting reader gets; a reader that missed more lists calls again. */
 const MAX_MISSED = 2_000
-/** Changed calls that are kept for a slow reader. */
+/** Maximum number of changed calls that are kept for a slow reader. */
 const MAX_WAITING = 2_000
 
 export interface ChangedCall {
@@ -27,7 +27,7 @@ export interface ChangedCall {
   readonly by?: string
 }
 
-export interface FeedPage {
+interface FeedPage {
   readonly changed: readonly ChangedCall[]
   /** Records of calls that no longer match the filter. */
   readonly left: readonly string[]
@@ -56,13 +56,13 @@ export class CallFeed {
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
     if (this.#isClosed) throw closing()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
-    // Before the first poll, so that no change is lost between the missed ones and the next ones.
+    // Added before the first poll, so that no change is lost between the missed ones and the next ones.
     this.#readers.add(reader)
     try {
       this.#started ??= this.#start()
       await this.#started
       const missed = after === undefined ? [] : await this.#missedSince(after, filter)
-      reader.begin(missed ?? [], { cursor: cursorOf(this.#chains), hasMissed: missed === undefined })
+      reader.begin(missed, cursorOf(this.#chains))
       return reader
     } catch (error) {
       reader.leave()
@@ -94,7 +94,10 @@ export class CallFeed {
       while (this.#readers.size > 0) {
         const groups = await this.#options.store.readJournal([...this.#chains.values()], GROUPS_AT_ONCE)
         if (groups.length > 0) await this.#publish(groups)
-        if (groups.length < GROUPS_AT_ONCE) await this.#pause()
+        if (groups.length === GROUPS_AT_ONCE) continue
+        const pause = startPause(POLL_MS)
+        this.#wake = pause.wake
+        await pause.ended
       }
     } catch {
       this.#endAll(fault('not_ready', 'The journal cannot be read now.', { retryAfterMs: 1_000 }))
@@ -138,16 +141,8 @@ export class CallFeed {
     const found = new Map(calls.map((call) => [call.record, call]))
     return [...byRecord].flatMap(([record, own]) => {
       const call = found.get(record)
-      return call === undefined
-        ? []
-        : [
-            {
-              call,
-              events: own.map(({ type }) => type),
-              code: codeOf(call, own),
-              ...operatorIn(own),
-            },
-          ]
+      if (call === undefined) return []
+      return { call, events: own.map(({ type }) => type), code: codeOf(call, own), ...operatorIn(own) }
     })
   }
 
@@ -170,18 +165,19 @@ export class CallFeed {
   #endAll(why: ToolError): void {
     for (const reader of this.#readers) reader.end(why)
   }
+}
 
-  #pause(): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer)
-        this.#wake = undefined
-        resolve()
-      }
-      const timer = setTimeout(done, POLL_MS)
-      this.#wake = done
-    })
-  }
+/** A pause that ends after `maxMs`, when the signal aborts, or when `wake` is called. */
+function startPause(maxMs: number, signal?: AbortSignal) {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const wake = (): void => resolve()
+  const timer = setTimeout(wake, maxMs)
+  signal?.addEventListener('abort', wake, { once: true })
+  const ended = promise.then(() => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', wake)
+  })
+  return { wake, ended }
 }
 
 function closing(): ToolError {
@@ -190,9 +186,9 @@ function closing(): ToolError {
 
 /** One reader of the feed. Changes that it has not taken yet wait here, one entry for each call. */
 export class CallReader {
+  readonly leave: () => void
   readonly #filter: FollowedCalls
   readonly #clock: Clock
-  readonly #onLeave: () => void
   readonly #changed = new Map<string, ChangedCall>()
   readonly #left = new Set<string>()
   /** Pushes that arrive before the missed older changes. */
@@ -202,10 +198,10 @@ export class CallReader {
   #end: ToolError | undefined
   #wake: (() => void) | undefined
 
-  constructor(filter: FollowedCalls, clock: Clock, onLeave: () => void) {
+  constructor(filter: FollowedCalls, clock: Clock, leave: () => void) {
     this.#filter = filter
     this.#clock = clock
-    this.#onLeave = onLeave
+    this.leave = leave
   }
 
   /** Whether the reader does not get some changes since its cursor. */
@@ -226,14 +222,12 @@ export class CallReader {
     return isTenantOf(this.#filter, tenant)
   }
 
-  begin(
-    missed: readonly ChangedCall[],
-    place: { readonly cursor: string | undefined; readonly hasMissed: boolean },
-  ): void {
+  /** `missed` is `undefined` if the reader does not get the changes that it missed. */
+  begin(missed: readonly ChangedCall[] | undefined, cursor: string | undefined): void {
     const early = this.#early ?? []
     this.#early = undefined
-    this.#hasMissed = place.hasMissed
-    this.push(missed, place.cursor)
+    this.#hasMissed = missed === undefined
+    this.push(missed ?? [], cursor)
     for (const push of early) push()
   }
 
@@ -244,14 +238,21 @@ export class CallReader {
     }
     this.#cursor = cursor
     for (const change of changes) this.#keep(change)
-    if (this.#changed.size + this.#left.size > MAX_WAITING) this.end(tooSlow())
-    else if (this.#changed.size + this.#left.size > 0) this.#wake?.()
+    const waiting = this.#changed.size + this.#left.size
+    if (waiting > MAX_WAITING)
+      this.end(
+        fault('rate_limited', `More than ${MAX_WAITING} changed calls waited to be read. List calls again.`),
+      )
+    else if (waiting > 0) this.#wake?.()
   }
 
   /** Resolves with the waiting changes as soon as there are some; with an empty page after `maxMs` or at the end. */
   async take(maxMs: number, signal: AbortSignal): Promise<FeedPage> {
-    if (this.#changed.size + this.#left.size === 0 && this.#end === undefined && !signal.aborted)
-      await this.#arrival(maxMs, signal)
+    if (this.#changed.size + this.#left.size === 0 && this.#end === undefined && !signal.aborted) {
+      const pause = startPause(maxMs, signal)
+      this.#wake = pause.wake
+      await pause.ended
+    }
     const page = { changed: [...this.#changed.values()], left: [...this.#left], cursor: this.#cursor }
     this.#changed.clear()
     this.#left.clear()
@@ -260,12 +261,8 @@ export class CallReader {
 
   end(why: ToolError): void {
     this.#end ??= why
-    this.#onLeave()
+    this.leave()
     this.#wake?.()
-  }
-
-  leave(): void {
-    this.#onLeave()
   }
 
   #keep(change: ChangedCall): void {
@@ -278,24 +275,6 @@ export class CallReader {
     } else if (this.#changed.delete(record) || statesBefore(change).some((before) => states.includes(before)))
       this.#left.add(record)
   }
-
-  #arrival(maxMs: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', done)
-        this.#wake = undefined
-        resolve()
-      }
-      const timer = setTimeout(done, maxMs)
-      signal.addEventListener('abort', done, { once: true })
-      this.#wake = done
-    })
-  }
-}
-
-function tooSlow(): ToolError {
-  return fault('rate_limited', `More than ${MAX_WAITING} changed calls waited to be read. List calls again.`)
 }
 
 function isTenantOf({ tenant }: FollowedCalls, other: string): boolean {
@@ -373,14 +352,11 @@ function positionsOf(
   if (!CURSOR.test(cursor)) return undefined
   const [newest = '', ...named] = cursor.split('.')
   const positions = new Map(
-    named.map((text) => text.split('-').map(Number)).map(([no, group]) => [no, group]),
+    named.map((text) => text.split('-').map(Number)).map(([no = 0, group = 0]) => [no, group]),
   )
   const known = new Set(chains.map(({ no }) => no))
-  if (
-    Number(newest) > Math.max(0, ...known) ||
-    [...positions.keys()].some((no) => no === undefined || !known.has(no))
-  )
-    return undefined
+  const areKnown = [...positions.keys()].every((no) => known.has(no))
+  if (Number(newest) > Math.max(0, ...known) || !areKnown) return undefined
   return new Map(
     chains.flatMap(({ no, writer, group }) => {
       const position = positions.get(no) ?? (no > Number(newest) ? undefined : group)

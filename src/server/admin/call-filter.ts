@@ -1,6 +1,6 @@
 /**
- * Reads the filter of a request for calls: lists, counts, streams and rejected requests use one filter with the same names, and
- * the command line has them as options.
+ * Reads the filter of a request for calls. Lists, counts, streams and rejected requests use one filter, and the command line has its
+ * members as options.
  */
 import type { CallFilterQuery } from '#admin-api/calls'
 import { CALL_STATES, type CallState } from '#kernel/call/call'

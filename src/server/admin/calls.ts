@@ -35,7 +35,6 @@ import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 import { renderDecisions } from './approvals.ts'
 import { type BaseOf, REJECTED, toCallFilter } from './call-filter.ts'
 
-const APPROVAL_SCOPES = ['approvals:read', 'approvals:respond'] as const
 const MAX_STEPS = 200
 
 /** The part of a store that these routes use. */
@@ -67,20 +66,17 @@ export function createCallRoutes(
   { calls, clock, checkValue, baseOf }: CallRoutesOptions,
 ): readonly ServerRoute[] {
   return [
-    serveOperation(
-      access,
-      LIST_ALL_CALLS,
-      async ({ principal, query: { record, before, limit, ...query } }) => {
-        const filter = toCallFilter(query, clock.nowMs(), baseOf)
-        const tenant = tenantWithin(principal)
-        const page =
-          record === undefined
-            ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
-            : { calls: await calls.findByPrefix(record, limit) }
-        const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
-        return { calls: found, next: page.next ?? null }
-      },
-    ),
+    serveOperation(access, LIST_ALL_CALLS, async ({ principal, query }) => {
+      const { record, before, limit } = query
+      const filter = toCallFilter(query, clock.nowMs(), baseOf)
+      const tenant = tenantWithin(principal)
+      const page =
+        record === undefined
+          ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
+          : { calls: await calls.findByPrefix(record, limit) }
+      const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
+      return { calls: found, next: page.next ?? null }
+    }),
     serveOperation(access, COUNT_ALL_CALLS, async ({ principal, query: { buckets, ...query } }) => {
       const nowMs = clock.nowMs()
       const filter = toCallFilter(query, nowMs, baseOf)
@@ -93,20 +89,22 @@ export function createCallRoutes(
       const originMs = Math.floor(sinceMs / bucketMs) * bucketMs
       const asked = { ...filter, tenant, sinceMs, bucketMs, originMs }
       const tally = await tallyAll(calls, asked)
-      const rejected = isRejectedAsked(query.state)
-        ? await tallyRejections(calls.rejections, asked)
-        : NONE_REJECTED
-      const filled = [...new Set([...tally.parts.keys(), ...rejected.buckets.keys()])].toSorted(
-        (one, other) => one - other,
-      )
+      const countsRejected = (query.state ?? REJECTED).split(',').includes(REJECTED)
+      const rejected = countsRejected ? await tallyRejections(calls.rejections, asked) : NONE_REJECTED
+      const filled = new Set([...tally.parts.keys(), ...rejected.buckets.keys()])
       return {
-        ...{ since: timeOf(sinceMs), until: timeOf(untilMs), bucket_ms: bucketMs },
-        ...{ states: tally.states, rejected: rejected.codes },
-        buckets: filled.map((bucket) => ({
-          at: timeOf(originMs + bucket * bucketMs),
-          states: tally.parts.get(bucket) ?? {},
-          rejected: rejected.buckets.get(bucket) ?? 0,
-        })),
+        since: timeOf(sinceMs),
+        until: timeOf(untilMs),
+        bucket_ms: bucketMs,
+        states: tally.states,
+        rejected: rejected.codes,
+        buckets: [...filled]
+          .sort((one, other) => one - other)
+          .map((bucket) => ({
+            at: timeOf(originMs + bucket * bucketMs),
+            states: tally.parts.get(bucket) ?? {},
+            rejected: rejected.buckets.get(bucket) ?? 0,
+          })),
         whole: tally.whole,
       }
     }),
@@ -118,7 +116,8 @@ export function createCallRoutes(
       const steps = await calls.stepsOf(record, MAX_STEPS)
       const timelines = await timelinesOf(calls, call, steps)
       const journal = await calls.journalOf(record)
-      const seesApprovals = APPROVAL_SCOPES.some((scope) => access.hasScope(principal, scope))
+      const seesApprovals =
+        access.hasScope(principal, 'approvals:read') || access.hasScope(principal, 'approvals:respond')
       const approval = seesApprovals ? await calls.approvals.findFor(call) : undefined
       return { call: renderDetails({ call, steps, timelines, journal, approval, input }) }
     }),
@@ -126,11 +125,10 @@ export function createCallRoutes(
       const call = await findCall(calls, record, tenantWithin(principal))
       if (call.state !== 'ambiguous') throw await notAmbiguous(calls, call)
       if (value !== undefined) await checkValue?.(call.tool, value)
-      const result = await calls.settle({
-        ...{ record, as, why, who: principal.id, atMs: clock.nowMs() },
-        valueJson: value === undefined ? undefined : JSON.stringify(value),
-        error: as === 'failed' ? SETTLED_AS_FAILED : undefined,
-      })
+      const valueJson = value === undefined ? undefined : JSON.stringify(value)
+      const error = as === 'failed' ? SETTLED_AS_FAILED : undefined
+      const settlement = { record, as, why, who: principal.id, atMs: clock.nowMs(), valueJson, error }
+      const result = await calls.settle(settlement)
       if (result === 'not_found') throw notFound()
       if (result === 'not_ambiguous') throw await notAmbiguous(calls)
       return { record, settled_as: as }
@@ -138,11 +136,7 @@ export function createCallRoutes(
   ]
 }
 
-async function findCall(
-  calls: Pick<AdminCalls, 'findByRecord'>,
-  record: string,
-  tenant: string | undefined,
-): Promise<CallRecord> {
+async function findCall(calls: AdminCalls, record: string, tenant: string | undefined): Promise<CallRecord> {
   const call = await calls.findByRecord(record)
   if (call === undefined || !isWithin(tenant, call)) throw notFound()
   return call
@@ -165,7 +159,7 @@ const DEFAULT_SPAN_MS = 30 * 60_000
 const MAX_PAGES = 200
 
 /** Counts calls by state, in total and per bucket. */
-async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
+async function tallyAll(calls: AdminCalls, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
   const parts = new Map<number, Partial<Record<CallState, number>>>()
   let page: TallyPage = { rows: [] }
@@ -183,10 +177,6 @@ async function tallyAll(calls: Pick<AdminCalls, 'tally'>, query: TallyQuery) {
 }
 
 const NONE_REJECTED = { codes: {}, buckets: new Map<number, number>() }
-
-function isRejectedAsked(state = REJECTED): boolean {
-  return state.split(',').includes(REJECTED)
-}
 
 function isWithin(tenant: string | undefined, call: CallRecord): boolean {
   return tenant === undefined || call.tenant === tenant
@@ -252,7 +242,6 @@ function renderCall(call: CallRecord): ListedCall {
 interface CallFacts {
   readonly call: CallRecord
   readonly steps: readonly CallRecord[]
-  /** Events of the call and of its steps, by record. */
   readonly timelines: Timelines
   readonly journal: readonly JournalGroup[]
   /** The newest approval of the call; absent for readers who may not see approvals. */
@@ -297,54 +286,42 @@ function contentsOf({ expired }: CallRecord, input: CallFacts['input']): CallDet
 function renderOutcome(outcome: Outcome): CallOutcome {
   if (outcome.ok) return { ok: true, value: JSON.parse(outcome.valueJson) }
   const { code, message, canRetry, developerMessage, effect } = outcome.error
-  return {
-    ok: false,
-    error: {
-      code,
-      message,
-      can_retry: canRetry,
-      ...defined({ developer_message: developerMessage, effect }),
-    },
-  }
+  const more = defined({ developer_message: developerMessage, effect })
+  return { ok: false, error: { code, message, can_retry: canRetry, ...more } }
 }
 
 /** Members of an event that only repeat its call and its position. */
 const KNOWN: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
 
 function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly TimelineEntry[] {
-  return (timelines.get(record) ?? []).map(renderEvent)
-}
-
-function renderEvent(event: RunEvent): TimelineEntry {
-  const facts = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== undefined)
-  return { at: timeOf(event.atMs), event: event.type, facts: Object.fromEntries(facts) }
+  return (timelines.get(record) ?? []).map((event) => {
+    const facts = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== undefined)
+    return { at: timeOf(event.atMs), event: event.type, facts: Object.fromEntries(facts) }
+  })
 }
 
 const EVENTS_AT_ONCE = 1_000
 /** A run may have the events of very many calls. */
 const MAX_EVENTS = 10_000
 
+/** Events of a call and of its steps, by record. */
 type Timelines = ReadonlyMap<string, readonly RunEvent[]>
 
 /** Reads the events of a call and its steps from its run. A call without a run, or beyond its first events, gets the events that its record implies. */
 async function timelinesOf(
-  store: Pick<Store, 'readRun'>,
+  store: AdminCalls,
   call: CallRecord,
   steps: readonly CallRecord[],
 ): Promise<Timelines> {
   const { tenant, run } = call
-  const byRecord = new Map<string, RunEvent[]>()
+  const all: RunEvent[] = []
   for (let after = -1; run !== undefined && after < MAX_EVENTS; ) {
     const events = await store.readRun({ tenant, run }, after, EVENTS_AT_ONCE)
-    for (const event of events) {
-      if (!('record' in event)) continue
-      const own = byRecord.get(event.record) ?? []
-      byRecord.set(event.record, own)
-      own.push(event)
-    }
+    all.push(...events)
     const last = events.at(-1)
     if (last === undefined || events.length < EVENTS_AT_ONCE) break
     after = last.sequence
   }
+  const byRecord = Map.groupBy(all, (event) => ('record' in event ? event.record : undefined))
   return new Map([call, ...steps].map((one) => [one.record, byRecord.get(one.record) ?? ownRunEvents(one)]))
 }
