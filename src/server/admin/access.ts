@@ -104,17 +104,6 @@ export function approverOf(principal: Principal): Approver {
   return { id: principal.id, tenant: tenantWithin(principal), scopes: principal.scopes }
 }
 
-/** For resources of the whole server: a credential of one tenant may not decide about the tools of others. */
-export function requireDefaultTenant(
-  principal: Principal,
-  scope: ServerScope,
-  access: Pick<OperatorAccess, 'noteDenied'>,
-): void {
-  if (isOperator(principal) || principal.tenant === DEFAULT_TENANT) return
-  access.noteDenied(principal, scope)
-  throw fault('not_authorized', 'This concerns the whole server, and this credential is for one tenant.')
-}
-
 /** Lets the start token open protocol routes that operators use too. */
 export function openToOperators(
   routes: readonly HttpRoute[],

@@ -7,11 +7,11 @@ import type { z } from 'zod'
 import { type Operation, UNDECLARED, type Unchanging } from '#admin-api/operation'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
-import type { Principal } from '#kernel/base/principal'
+import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
-import { type OperatorAccess, requireDefaultTenant } from './access.ts'
+import { isOperator, type OperatorAccess } from './access.ts'
 
 /** A request for an operation, as its handler gets it. */
 interface OperationRequest<Query, Body> {
@@ -51,10 +51,16 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
       const { principal, params } = http
       if (hasNul(http.body)) throw badRequest('A text in the body holds the character NUL.')
       if (scope !== undefined) access.requireScope(principal, scope)
-      if (serverScope !== undefined) requireDefaultTenant(principal, serverScope, access)
+      if (serverScope !== undefined && !isOperator(principal) && principal.tenant !== DEFAULT_TENANT) {
+        access.noteDenied(principal, serverScope)
+        throw fault(
+          'not_authorized',
+          'This concerns the whole server, and this credential is for one tenant.',
+        )
+      }
       const [id = ''] = Object.values(params)
-      const query = parse(operation.query, queryMembers(http.query), 'The query')
-      const body = parse(operation.body, http.body, 'The body')
+      const query = parse(operation.query(), queryMembers(http.query), 'The query')
+      const body = parse(operation.body(), http.body, 'The body')
       try {
         return unstored(await handle({ principal, id, query, body, http }))
       } catch (error) {
@@ -72,14 +78,9 @@ function queryMembers(query: URLSearchParams): Readonly<Record<string, string>> 
   return Object.fromEntries([...query].filter(([, value]) => value !== '').reverse())
 }
 
-function parse<Schema extends z.ZodType>(
-  declared: () => Schema,
-  value: unknown,
-  whole: string,
-): z.output<Schema> {
-  const schema = declared()
-  const isDeclared = !Object.is(schema, UNDECLARED())
-  return readAs(schema, isDeclared ? value : undefined, whole)
+/** A query or body that is not declared is ignored. */
+function parse<Schema extends z.ZodType>(schema: Schema, value: unknown, whole: string): z.output<Schema> {
+  return readAs(schema, Object.is(schema, UNDECLARED()) ? undefined : value, whole)
 }
 
 /** Reads a value; throws a 400 that names the first invalid member. */

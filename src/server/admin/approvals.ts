@@ -25,7 +25,7 @@ import {
 import type { ApprovalView, AskedDefinition } from '#kernel/approval/decisions'
 import { defined } from '#kernel/base/defined'
 import { fault, type ToolError } from '#kernel/base/errors'
-import { coversScope, type Principal } from '#kernel/base/principal'
+import { coversScope } from '#kernel/base/principal'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { definitionDiff } from '#sources/kit/definition-diff'
@@ -67,14 +67,6 @@ export function createApprovalRoutes(
       },
     }
   }
-  const decide =
-    (verb: 'approve' | 'reject') =>
-    async ({ principal, id, body }: { principal: Principal; id: string; body: DecisionBody }) => {
-      const decision = toDecision(verb, body)
-      const approver = checkApprover(approvals, approverOf(principal))
-      const result = await approvals.decide(approver, await find(approver, id), decision)
-      return renderWhole(approver, decided(result))
-    }
   return [
     serveOperation(access, LIST_APPROVALS, async ({ principal, query: { state, limit } }) => {
       const approver = checkReader(approverOf(principal))
@@ -92,8 +84,14 @@ export function createApprovalRoutes(
       const reader = checkReader(approverOf(principal))
       return renderWhole(reader, await find(reader, id))
     }),
-    serveOperation(access, APPROVE_CALL, decide('approve')),
-    serveOperation(access, REJECT_CALL, decide('reject')),
+    ...(['approve', 'reject'] as const).map((verb) =>
+      serveOperation(access, verb === 'approve' ? APPROVE_CALL : REJECT_CALL, async (request) => {
+        const decision = toDecision(verb, request.body)
+        const approver = checkApprover(approvals, approverOf(request.principal))
+        const result = await approvals.decide(approver, await find(approver, request.id), decision)
+        return renderWhole(approver, decided(result))
+      }),
+    ),
     serveOperation(access, MAKE_APPROVAL_LINK, async ({ principal, id, body }) => {
       const maker = checkApprover(approvals, approverOf(principal))
       const found = await find(maker, id)

@@ -4,15 +4,8 @@
  * every tenant.
  */
 import { z } from 'zod'
-import {
-  type ApiKey,
-  CREATE_KEY,
-  END_PRINCIPAL,
-  LIST_KEYS,
-  type NewKey,
-  REVOKE_KEY,
-  ROTATE_KEY,
-} from '#admin-api/keys'
+import { type ApiKey, CREATE_KEY, END_PRINCIPAL, LIST_KEYS, REVOKE_KEY, ROTATE_KEY } from '#admin-api/keys'
+import type { BodyOf } from '#admin-api/operation'
 import { makeKey } from '#auth/api-keys'
 import { NAME, SCOPE } from '#config/schema'
 import type { ApiKeySettings } from '#config/settings'
@@ -20,6 +13,7 @@ import type { Clock } from '#kernel/base/clock'
 import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { ANONYMOUS, DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
+import type { Secret } from '#kernel/base/secret'
 import { FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -115,7 +109,11 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
         )
       if (result === 'ended') throw endedFault(owner)
       const changes = isFirst ? [await firstKeyText(atMs)] : []
-      return renderNewKey(owner, { ...terms, ...made, key }, [...changes, ...warnings])
+      return {
+        ...renderNewKey(terms, made.keyId, key),
+        principal: owner.name,
+        warnings: [...changes, ...warnings],
+      }
     }),
     serveOperation(access, ROTATE_KEY, async ({ principal: actor, id: name, body }) => {
       const atMs = clock.nowMs()
@@ -129,7 +127,7 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
       const result = await keys.rotateKey({ ...terms, ...owner, ...made, oldEndAtMs, by: actor.id, atMs })
       if (result === 'not_found') throw noSuchPrincipal()
       if (result === 'ended') throw endedFault(owner)
-      return renderNewKey(owner, { ...terms, ...made, key }, [])
+      return { ...renderNewKey(terms, made.keyId, key), principal: name, warnings: [] }
     }),
     serveOperation(access, REVOKE_KEY, async ({ principal: actor, id: keyId }) => {
       const found = await keys.findKey(keyId)
@@ -168,16 +166,8 @@ function renderKey(key: KeyRecord): ApiKey {
   }
 }
 
-function renderNewKey(
-  { tenant, name }: KeyOwner,
-  { keyId, key, expiresAtMs }: Pick<ReturnType<typeof makeKey>, 'keyId' | 'key'> & KeyTerms,
-  warnings: readonly string[],
-): NewKey {
-  return {
-    ...{ tenant, principal: name, key_id: keyId, key: key.reveal() },
-    expires_at: timeOf(expiresAtMs),
-    warnings,
-  }
+function renderNewKey({ tenant, expiresAtMs }: ReturnType<typeof readTerms>, keyId: string, key: Secret) {
+  return { tenant, key_id: keyId, key: key.reveal(), expires_at: timeOf(expiresAtMs) }
 }
 
 function isWithin(tenant: string, actor: Principal): boolean {
@@ -214,12 +204,6 @@ const GRANT = z.object({
   toolsets: z.array(NAME).optional(),
 })
 
-interface KeyTerms {
-  readonly tenant: string
-  readonly label: string | undefined
-  readonly expiresAtMs: number | undefined
-}
-
 /** Returns the problem of a request for a new key that can be found without a store. */
 export function newKeyProblem(body: unknown, nowMs: number): string | undefined {
   try {
@@ -240,13 +224,9 @@ function readGrant(body: object): KeyGrant {
   return { scopes, roles, tools: isBound ? [...new Set(listed)] : undefined }
 }
 
-interface TermsBody {
-  readonly tenant?: string | undefined
-  readonly label?: string | undefined
-  readonly expires_at?: string | undefined
-}
+type TermsBody = Pick<BodyOf<typeof CREATE_KEY>, 'tenant' | 'label' | 'expires_at'>
 
-function readTerms(body: TermsBody, actor: Principal, nowMs: number): KeyTerms {
+function readTerms(body: TermsBody, actor: Principal, nowMs: number) {
   const expiresAtMs = readExpiry(body, nowMs)
   return { tenant: tenantFor(body.tenant, actor), label: body.label, expiresAtMs }
 }

@@ -12,7 +12,7 @@ import {
   SHOW_PIN,
 } from '#admin-api/pins'
 import { defined } from '#kernel/base/defined'
-import type { Principal } from '#kernel/base/principal'
+import type { ToolError } from '#kernel/base/errors'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { PinDiff, PinView } from '#sources/kit/pin-view'
@@ -23,24 +23,9 @@ import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 export function createPinRoutes(access: OperatorAccess, pins: Pins): readonly ServerRoute[] {
   const diffOf = async (tool: string): Promise<RenderedDiff> => {
     const diff = await pins.diff(tool)
-    if (diff === undefined) throw httpFault(404, unknownPin(tool))
+    if (diff === undefined) throw REFUSALS.not_found(tool)
     return renderPinDiff(diff)
   }
-  const decide =
-    (verb: 'accept' | 'reject') =>
-    async ({
-      id: tool,
-      principal,
-      body,
-    }: {
-      id: string
-      principal: Principal
-      body: { hash?: string | undefined }
-    }) => {
-      const { hash } = body
-      checkDecided(await pins[verb](tool, defined({ by: principal.id, hash })), tool)
-      return await diffOf(tool)
-    }
   return [
     serveOperation(access, LIST_PINS, async ({ query: { source, waiting } }) => {
       const all = await pins.list(source)
@@ -54,37 +39,31 @@ export function createPinRoutes(access: OperatorAccess, pins: Pins): readonly Se
       if (changed.length > 0) throw badRequest(changedSince(source, changed))
       return { accepted }
     }),
-    serveOperation(access, ACCEPT_PIN, decide('accept')),
-    serveOperation(access, REJECT_PIN, decide('reject')),
+    ...(['accept', 'reject'] as const).map((verb) =>
+      serveOperation(access, verb === 'accept' ? ACCEPT_PIN : REJECT_PIN, async ({ id, principal, body }) => {
+        const decided = await pins[verb](id, defined({ by: principal.id, hash: body.hash }))
+        if (decided !== 'decided') throw REFUSALS[decided](id)
+        return await diffOf(id)
+      }),
+    ),
   ]
 }
 
-/** Throws the reason if nothing was decided. */
-function checkDecided(decided: PinDecided, tool: string): void {
-  switch (decided) {
-    case 'decided':
-      return
-    case 'not_found':
-      throw httpFault(404, unknownPin(tool))
-    case 'not_waiting':
-      throw badRequest(
-        `Nothing waits for a decision about ${tool}: what the upstream offers is what is served.`,
-      )
-    case 'other_hash':
-      throw badRequest(
-        `The change that waits for ${tool} is not the one you looked at. Look again: collet pins diff ${tool}`,
-      )
-  }
+const REFUSALS: Readonly<Record<Exclude<PinDecided, 'decided'>, (tool: string) => ToolError>> = {
+  not_found: (tool) =>
+    httpFault(404, `No tool ${tool} is pinned; collet pins list --all shows those that are.`),
+  not_waiting: (tool) =>
+    badRequest(`Nothing waits for a decision about ${tool}: what the upstream offers is what is served.`),
+  other_hash: (tool) =>
+    badRequest(
+      `The change that waits for ${tool} is not the one you looked at. Look again: collet pins diff ${tool}`,
+    ),
 }
 
 function changedSince(source: string, tools: readonly string[]): string {
   const [first = '', ...others] = tools
   const named = others.length === 0 ? first : `${first} and ${others.length} more`
   return `Nothing was accepted: the change that waits for ${named} is not the one you looked at. Look again: collet pins list --source ${source}`
-}
-
-function unknownPin(tool: string): string {
-  return `No tool ${tool} is pinned; collet pins list --all shows those that are.`
 }
 
 function renderPin(view: PinView): Pin {

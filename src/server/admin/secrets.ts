@@ -71,14 +71,18 @@ export function createSecretsRoutes(
       return { ref }
     }),
     serveOperation(access, REMOVE_SECRET, async ({ principal, id: ref }) => {
-      const wanted = { ref, tenant: tenantWithin(principal), by: principal.id, atMs: clock.nowMs() }
-      const removed = await removeCredential({ store, broker }, wanted)
-      if (removed === undefined)
-        throw httpFault(
-          404,
-          'There is no credential with this reference. "collet secrets list" and GET /admin/secrets list them.',
-        )
-      return { ref, revoked: removed.revoked }
+      const facts = await store.vault.findByRef(ref)
+      const tenant = tenantWithin(principal)
+      if (facts !== undefined && facts.tenant === (tenant ?? facts.tenant)) {
+        const token = await tokenToRevoke(store, facts)
+        // The vault is changed first: a provider that does not answer must not keep a credential usable there.
+        if (await store.vault.remove(facts, principal.id, clock.nowMs()))
+          return { ref, revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
+      }
+      throw httpFault(
+        404,
+        'There is no credential with this reference. "collet secrets list" and GET /admin/secrets list them.',
+      )
     }),
   ]
 }
@@ -106,26 +110,6 @@ function renderCredential(facts: VaultFacts): StoredCredential {
   }
 }
 
-/**
- * Removes a credential, then has its provider revoke it; `undefined` if there is none. The vault is changed first: a provider that does not
- * answer must not keep a credential usable there.
- */
-async function removeCredential(
-  { store, broker }: { readonly store: Pick<Store, 'vault'>; readonly broker: TokenBroker },
-  wanted: {
-    readonly ref: string
-    readonly tenant: string | undefined
-    readonly by: string
-    readonly atMs: number
-  },
-): Promise<{ readonly revoked: boolean } | undefined> {
-  const facts = await store.vault.findByRef(wanted.ref)
-  if (facts === undefined || (wanted.tenant !== undefined && facts.tenant !== wanted.tenant)) return undefined
-  const token = await tokenToRevoke(store, facts)
-  if (!(await store.vault.remove(facts, wanted.by, wanted.atMs))) return undefined
-  return { revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
-}
-
 /** Revoking the refresh token ends its access tokens too (RFC 7009 §2.1). A credential that cannot be read can still be removed. */
 async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Promise<Secret | undefined> {
   if (facts.kind !== 'token') return undefined
@@ -142,7 +126,6 @@ async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Pr
 
 /** A name without its kind is not a principal (rule 3), so no caller could use a credential that is stored for it. */
 const PRINCIPAL = /^[a-z]+:./
-const NO_SUCH_PRINCIPAL = '`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".'
 /** Without a name the owner is the local user, if callers need no credential (rule 28). */
 function readOwner(principal: string | undefined, openCaller: OpenCaller): string {
   const isLocal = openCaller !== 'unknown' && openCaller?.isLocal === true
@@ -160,8 +143,7 @@ function readOwner(principal: string | undefined, openCaller: OpenCaller): strin
         : 'Callers without a key have no vault here. Make a key with collet keys create NAME, and store it for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
     )
   }
-  checkPrincipal(principal)
-  return principal
+  return checkPrincipal(principal)
 }
 
 interface ProviderRoutesOptions {
@@ -194,12 +176,16 @@ export function createProviderRoutes(
           scopes: scopesFor(id, settings, options.tools()),
           tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
           can_connect: broker.obstacle(id, []) === undefined,
-          connections: held
-            .filter(({ provider }) => provider === id)
-            .map(renderCredential)
-            .map(
-              ({ kind: _kind, name: _name, expires_at: _expiry, created_at: _creation, ...shown }) => shown,
-            ),
+          connections: held.flatMap((facts) => {
+            const {
+              kind: _kind,
+              name,
+              expires_at: _expiry,
+              created_at: _creation,
+              ...shown
+            } = renderCredential(facts)
+            return name === id ? shown : []
+          }),
         })),
       }
     }),
@@ -210,11 +196,8 @@ export function createProviderRoutes(
       const scopes = body.scopes ?? scopesFor(id, settings, options.tools())
       const obstacle = broker.obstacle(id, scopes)
       if (obstacle !== undefined) {
-        const { reason, operator = '' } = explainObstacle(obstacle, {
-          provider: id,
-          scopes,
-          principal: owner,
-        })
+        const asked = { provider: id, scopes, principal: owner }
+        const { reason, operator = '' } = explainObstacle(obstacle, asked)
         throw fault('not_authorized', `${reason} ${operator}`)
       }
       const atMs = clock.nowMs()
@@ -281,6 +264,7 @@ function hostOf({ issuer, authorizationEndpoint }: OAuthProviderSettings): strin
   return URL.parse(issuer ?? authorizationEndpoint ?? '')?.host ?? ''
 }
 
-function checkPrincipal(principal: string): void {
-  if (!PRINCIPAL.test(principal)) throw badRequest(NO_SUCH_PRINCIPAL)
+function checkPrincipal(principal: string): string {
+  if (PRINCIPAL.test(principal)) return principal
+  throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
 }

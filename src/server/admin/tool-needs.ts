@@ -48,54 +48,19 @@ export function callerSeenBy(viewer: Principal, openCaller: Principal | undefine
   return isOperator(viewer) ? (openCaller ?? viewer) : viewer
 }
 
-/** The credentials of one caller in the vault, which decide the needs that are met. */
-export class HeldCredentials {
-  readonly caller: Principal
-  readonly #own: readonly VaultFacts[]
-  /** Credentials of the user that the caller's credential names; `undefined` if each call names its user. */
-  readonly #ofUser: readonly VaultFacts[] | undefined
-  readonly #canHold: CanHold
+export type HeldCredentials = Awaited<ReturnType<typeof readHeldCredentials>>
 
-  private constructor(
-    caller: Principal,
-    own: readonly VaultFacts[],
-    ofUser: readonly VaultFacts[] | undefined,
-    canHold: CanHold,
-  ) {
-    this.caller = caller
-    this.#own = own
-    this.#ofUser = ofUser
-    this.#canHold = canHold
-  }
-
-  /** The operator of a server with keys sees the credentials of all callers, to find needs that no caller meets. */
-  static async of(
-    store: Pick<Store, 'vault' | 'digest'> | undefined,
-    caller: Principal,
-    canHold: CanHold,
-  ): Promise<HeldCredentials> {
-    if (store === undefined) return new HeldCredentials(caller, [], [], canHold)
-    if (isOperator(caller)) {
-      const all = await store.vault.list({ limit: MAX_LISTED })
-      return new HeldCredentials(caller, all, all, canHold)
-    }
-    const owner = vaultOwner(store, caller, undefined)
-    const subject = subjectOf(caller.id)
-    const user = subject === undefined ? undefined : vaultOwner(store, caller, subject)
-    return new HeldCredentials(
-      caller,
-      owner === undefined
-        ? []
-        : [...(await store.vault.listOf(owner)), ...(await store.vault.listOf(sharedBy(owner)))],
-      user === undefined ? undefined : await store.vault.listOf(user),
-      canHold,
-    )
-  }
-
-  stateOf({ kind, id, scopes, ofUser, isProven }: ToolNeed): ListedRequirement['state'] {
-    if (kind === 'user') return this.#userState(isProven)
-    if (kind === 'scope') return this.#canHold(id) ? 'met' : 'missing'
-    const held = ofUser ? this.#ofUser : this.#own
+/** Reads which credentials a caller has in the vault, and tells the state of each need. */
+export async function readHeldCredentials(
+  store: Pick<Store, 'vault' | 'digest'> | undefined,
+  caller: Principal,
+  canHold: CanHold,
+) {
+  const credentials = store === undefined ? NO_CREDENTIALS : await credentialsOf(store, caller)
+  const stateOf = ({ kind, id, scopes, ofUser, isProven }: ToolNeed): ListedRequirement['state'] => {
+    if (kind === 'user') return userState(caller, isProven)
+    if (kind === 'scope') return canHold(id) ? 'met' : 'missing'
+    const held = ofUser ? credentials.ofUser : credentials.own
     if (held === undefined) return 'per_user'
     const wanted = kind === 'oauth' ? 'token' : 'secret'
     const found = held.filter((facts) => facts.kind === wanted && facts.provider === id)
@@ -104,17 +69,41 @@ export class HeldCredentials {
     if (good.length === 0) return 'spent'
     return good.some((facts) => scopes.every((scope) => facts.scopes.includes(scope))) ? 'met' : 'scopes'
   }
+  return { caller, stateOf }
+}
 
-  /** Each call names its user. The operator of a server with keys does not call, and whether a credential proves the user depends on the caller. */
-  #userState(isProven: boolean): ListedRequirement['state'] {
-    if (isProven && isOperator(this.caller)) return 'per_user'
-    return !isProven || canProveUsers(this.caller) ? 'met' : 'missing'
+interface Credentials {
+  readonly own: readonly VaultFacts[]
+  /** Credentials of the user that the caller's credential names; `undefined` if each call names its user. */
+  readonly ofUser: readonly VaultFacts[] | undefined
+}
+
+const NO_CREDENTIALS: Credentials = { own: [], ofUser: [] }
+
+/** The operator of a server with keys sees the credentials of all callers, to find needs that no caller meets. */
+async function credentialsOf(
+  store: Pick<Store, 'vault' | 'digest'>,
+  caller: Principal,
+): Promise<Credentials> {
+  const { vault } = store
+  if (isOperator(caller)) {
+    const all = await vault.list({ limit: MAX_LISTED })
+    return { own: all, ofUser: all }
+  }
+  const owner = vaultOwner(store, caller, undefined)
+  const subject = subjectOf(caller.id)
+  const user = subject === undefined ? undefined : vaultOwner(store, caller, subject)
+  return {
+    own:
+      owner === undefined ? [] : [...(await vault.listOf(owner)), ...(await vault.listOf(sharedBy(owner)))],
+    ofUser: user === undefined ? undefined : await vault.listOf(user),
   }
 }
 
-interface ConnectParts {
-  readonly caller: Principal
-  obstacle: TokenBroker['obstacle']
+/** Each call names its user. The operator of a server with keys makes no calls; whether a credential proves the user depends on the caller. */
+function userState(caller: Principal, isProven: boolean): ListedRequirement['state'] {
+  if (isProven && isOperator(caller)) return 'per_user'
+  return !isProven || canProveUsers(caller) ? 'met' : 'missing'
 }
 
 /**
@@ -123,7 +112,8 @@ interface ConnectParts {
  */
 export function howToConnect(
   need: ToolNeed,
-  { caller, obstacle }: ConnectParts,
+  caller: Principal,
+  obstacle: TokenBroker['obstacle'],
 ): ToolDetails['requirements'][number]['connect'] {
   const { kind, id, scopes, ofUser } = need
   if (kind === 'scope')
@@ -142,11 +132,10 @@ export function howToConnect(
       command: null,
       says: `Call the tool: the answer has a link to ${id}, where access is given.`,
     }
-  const explained =
-    found === undefined ? undefined : explainObstacle(found, { provider: id, scopes, principal: caller.id })
-  const because = explained === undefined ? [] : [explained.reason, explained.operator ?? '']
-  if (!hasVault)
-    return { how: 'call', command: null, says: [...because, 'Or send it with each call.'].join(' ') }
+  const asked = { provider: id, scopes, principal: caller.id }
+  const { reason, operator = '' } = found === undefined ? {} : explainObstacle(found, asked)
+  const because = reason === undefined ? '' : `${reason} ${operator} `
+  if (!hasVault) return { how: 'call', command: null, says: `${because}Or send it with each call.` }
   const words = [
     'collet secrets set',
     id,
@@ -157,9 +146,7 @@ export function howToConnect(
   return {
     how: 'vault',
     command: words.join(' '),
-    says: [...because, 'An operator puts it into the vault, or the caller sends it with each call.'].join(
-      ' ',
-    ),
+    says: `${because}An operator puts it into the vault, or the caller sends it with each call.`,
   }
 }
 

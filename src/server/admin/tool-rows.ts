@@ -27,7 +27,7 @@ import type { SourceView } from '#sources/kit/sources'
 import type { Store } from '#store/collet-store'
 import { isOperator } from './access.ts'
 import { timeOf } from './admin-route.ts'
-import { callerSeenBy, HeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
+import { callerSeenBy, readHeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 
 interface ListingParts {
   toolsets(): Toolsets
@@ -95,7 +95,7 @@ export class ToolListings {
     const { sources, waiting, store } = this.#parts
     const caller = callerSeenBy(principal, this.#parts.openCaller())
     const canHold = await this.#parts.scopeHolders()
-    const held = await HeldCredentials.of(needs.length === 0 ? undefined : store, caller, canHold)
+    const held = await readHeldCredentials(needs.length === 0 ? undefined : store, caller, canHold)
     const changes = (await waiting?.()) ?? []
     return {
       sources: Object.fromEntries(

@@ -136,7 +136,7 @@ function renderNeeds(tool: Tool, { held, obstacle, viewer }: ToolContext): ToolD
   return toolNeeds(tool, { withScopes: isOperator(viewer.principal) }).map((need) => ({
     ...{ kind: need.kind, id: need.id, scopes: need.scopes },
     state: held.stateOf(need),
-    connect: howToConnect(need, { caller: held.caller, obstacle }),
+    connect: howToConnect(need, held.caller, obstacle),
   }))
 }
 

@@ -46,7 +46,7 @@ import type { UsageRow } from '#store/operator-views'
 import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
 import { serveOperation, serveReply, timeOf } from './admin-route.ts'
 import { parseTime } from './call-filter.ts'
-import { callerSeenBy, HeldCredentials } from './tool-needs.ts'
+import { callerSeenBy, readHeldCredentials } from './tool-needs.ts'
 import { shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
 import { renderTool } from './tool-view.ts'
 import { countUsage, isError, quantile, roundedMs } from './usage.ts'
@@ -160,7 +160,7 @@ async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, 
   const shown = shownToolsets(principal, registry.toolsets)
   return renderTool(tool, {
     viewer,
-    held: await HeldCredentials.of(
+    held: await readHeldCredentials(
       store,
       callerSeenBy(principal, options.openCaller()),
       await options.scopeHolders(),
