@@ -2,7 +2,6 @@
  * Recorded calls over HTTP: listed, counted, shown and settled, for the start token everywhere, for scopes in their own tenant.
  * `admin:calls` shows events, `calls:read` also input and outcome, which is journaled first; `calls:settle` settles.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type CallDetails,
   type CallOutcome,
@@ -29,11 +28,12 @@ import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
 import type { CallGlance, TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
-import type { CallInput, TallyPage } from '#store/operator-views'
+import type { CallInput } from '#store/operator-views'
 import { type OperatorAccess, tenantWithin } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 import { renderDecisions } from './approvals.ts'
 import { type BaseOf, REJECTED, toCallFilter } from './call-filter.ts'
+import { readPages } from './usage.ts'
 
 const MAX_STEPS = 200
 
@@ -155,25 +155,20 @@ function roundSpan(minMs: number): number {
 }
 
 const DEFAULT_SPAN_MS = 30 * 60_000
-/** A page has some ten thousand calls. The older calls of a longer time are left out, and `whole` is false. */
-const MAX_PAGES = 200
 
 /** Counts calls by state, in total and per bucket. */
 async function tallyAll(calls: AdminCalls, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
   const parts = new Map<number, Partial<Record<CallState, number>>>()
-  let page: TallyPage = { rows: [] }
-  for (let pages = 0; pages === 0 || (page.next !== undefined && pages < MAX_PAGES); pages += 1) {
-    // SQLite runs in this thread, so other calls get a turn between two pages.
-    if (pages > 0) await nextTurn()
-    page = await calls.tally({ ...query, before: page.next ?? query.before })
-    for (const { state, bucket, calls: count } of page.rows) {
+  const whole = await readPages(
+    (before) => calls.tally({ ...query, before }),
+    ({ state, bucket, calls: count }) => {
       const part = parts.get(bucket) ?? {}
       parts.set(bucket, part)
       for (const tally of [states, part]) tally[state] = (tally[state] ?? 0) + count
-    }
-  }
-  return { states, parts, whole: page.next === undefined }
+    },
+  )
+  return { states, parts, whole }
 }
 
 const NONE_REJECTED = { codes: {}, buckets: new Map<number, number>() }

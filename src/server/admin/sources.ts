@@ -15,6 +15,7 @@ import {
   type SourceList,
 } from '#admin-api/sources'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import type { ToolError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
@@ -236,8 +237,7 @@ function credentialsOf({ env, headers, apiKey, token }: JsonObject): ReadonlyMap
   return new Map([
     ...named('env', env),
     ...named('headers', headers),
-    ...(apiKey === undefined ? [] : [['apiKey', apiKey] as const]),
-    ...(token === undefined ? [] : [['token', token] as const]),
+    ...Object.entries<JsonValue>(defined({ apiKey, token })),
   ])
 }
 
@@ -279,9 +279,7 @@ function describeOptions(
   return {
     ...shared,
     settings: {
-      ...(options.type === 'mcp'
-        ? { trust: options.trust, connect_timeout_ms: options.connectTimeoutMs }
-        : {}),
+      ...(options.type === 'mcp' && { trust: options.trust, connect_timeout_ms: options.connectTimeoutMs }),
       include: include ?? null,
       exclude,
       approval: policy?.approval ?? null,

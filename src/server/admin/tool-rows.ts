@@ -8,7 +8,7 @@ import { compareVersions } from '#kernel/base/ids'
 import { isJsonObject } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import type { Principal } from '#kernel/base/principal'
-import type { Catalog } from '#kernel/tool/catalog'
+import type { Catalog, LiveRegistry } from '#kernel/tool/catalog'
 import { factsOf } from '#kernel/tool/facts'
 import type { ListedChange, ListedSource, ListedTool, ListingFacts } from '#kernel/tool/listing'
 import type { Tool } from '#kernel/tool/tool'
@@ -22,6 +22,7 @@ import {
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
 import type { CanHold } from '#server/scope-holders'
 import type { PinView } from '#sources/kit/pin-view'
+import type { Pins } from '#sources/kit/pins'
 import { toolkitOf } from '#sources/kit/project'
 import type { SourceView } from '#sources/kit/sources'
 import type { Store } from '#store/collet-store'
@@ -29,13 +30,12 @@ import { isOperator } from './access.ts'
 import { timeOf } from './admin-route.ts'
 import { callerSeenBy, readHeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
 
-interface ListingParts {
-  toolsets(): Toolsets
+export interface ListingParts {
+  readonly registry: Pick<LiveRegistry, 'toolsets'>
   approvals(): ApprovalRules
   /** Absent where no source is open. */
   sources?(): readonly SourceView[]
-  /** Definitions that wait, or were rejected. */
-  waiting?(): Promise<readonly PinView[]>
+  readonly pins?: Pick<Pins, 'waiting'> | undefined
   readonly store?: Pick<Store, 'vault' | 'digest'> | undefined
   /** The principal of callers without a credential; `undefined` if every caller needs one. */
   openCaller(): Principal | undefined
@@ -73,7 +73,7 @@ export class ToolListings {
 
   #rowsOf({ catalog, principal }: Viewer): Promise<Rows> {
     const rules = this.#parts.approvals()
-    const toolsets = [...shownToolsets(principal, this.#parts.toolsets())]
+    const toolsets = [...shownToolsets(principal, this.#parts.registry.toolsets)]
     const showsTenants = isOperator(principal)
     // Two callers that share a catalog need not see the same toolsets (rule 2).
     const shown = JSON.stringify([showsTenants, ...toolsets.map(([name]) => name)])
@@ -92,11 +92,11 @@ export class ToolListings {
   }
 
   async #factsOf({ principal, seesReasons }: Viewer, { pins, toolkits, needs }: Rows): Promise<ListingFacts> {
-    const { sources, waiting, store } = this.#parts
+    const { sources, pins: known, store } = this.#parts
     const caller = callerSeenBy(principal, this.#parts.openCaller())
     const canHold = await this.#parts.scopeHolders()
     const held = await readHeldCredentials(needs.length === 0 ? undefined : store, caller, canHold)
-    const changes = (await waiting?.()) ?? []
+    const changes = (await known?.waiting()) ?? []
     return {
       sources: Object.fromEntries(
         (sources?.() ?? []).flatMap((source) => {
@@ -110,8 +110,7 @@ export class ToolListings {
       })),
       changes: Object.fromEntries(
         changes.flatMap((view) => {
-          const id = pins.get(view.tool)
-          const change = id === undefined ? undefined : listedChange(view)
+          const [id, change] = [pins.get(view.tool), listedChange(view)]
           return id === undefined || change === undefined ? [] : [[id, change]]
         }),
       ),
@@ -124,12 +123,7 @@ export function listedSource(
   { type, state, sinceMs, reason }: SourceView,
   seesReasons: boolean,
 ): ListedSource & { readonly since: string } {
-  return {
-    type,
-    state,
-    since: timeOf(sinceMs),
-    reason: seesReasons ? (reason ?? null) : null,
-  }
+  return { type, state, since: timeOf(sinceMs), reason: (seesReasons ? reason : undefined) ?? null }
 }
 
 /** A change that was not accepted, as callers of the tool see it; its text is for operators. */
@@ -146,14 +140,11 @@ export function listedChange({ state, waiting }: PinView): ListedChange | undefi
 
 /** Toolsets that a caller may see; a caller that is limited to some sees no others (rule 2). */
 export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): Toolsets {
-  const given = [
-    ...(tools ?? []).flatMap((text) =>
-      text.startsWith(TOOLSET_PREFIX) ? [text.slice(TOOLSET_PREFIX.length)] : [],
-    ),
-    ...(toolsets ?? []),
-  ]
-  if (given.length === 0 && toolsets === undefined) return all
-  return new Map([...all].filter(([name]) => given.includes(name)))
+  const named = (tools ?? []).filter((text) => text.startsWith(TOOLSET_PREFIX))
+  if (named.length === 0 && toolsets === undefined) return all
+  return new Map(
+    [...all].filter(([name]) => named.includes(TOOLSET_PREFIX + name) || toolsets?.includes(name) === true),
+  )
 }
 
 /** Whether a rule decides for each call of the tool if it needs approval. */

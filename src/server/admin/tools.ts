@@ -12,7 +12,6 @@ import {
   type Toolset,
   type ToolUsage,
 } from '#admin-api/tools'
-import type { ApprovalRules } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
 import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
@@ -34,39 +33,31 @@ import {
 import { replyPrepared } from '#protocols/prepared'
 import type { ServerRoute } from '#server/http/router'
 import type { KnownTool } from '#server/known-tools'
-import type { CanHold } from '#server/scope-holders'
 import { enterToolset } from '#server/toolsets'
 import type { Pins } from '#sources/kit/pins'
 import { toolkitOf } from '#sources/kit/project'
-import type { SourceView } from '#sources/kit/sources'
 import type { BudgetRule } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { KeyStore } from '#store/keys'
-import type { UsageRow } from '#store/operator-views'
+import type { UsageQuery, UsageRow } from '#store/operator-views'
 import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
 import { serveOperation, serveReply, timeOf } from './admin-route.ts'
 import { parseTime } from './call-filter.ts'
 import { callerSeenBy, readHeldCredentials } from './tool-needs.ts'
-import { shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
+import { type ListingParts, shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
 import { renderTool } from './tool-view.ts'
-import { countUsage, isError, quantile, roundedMs } from './usage.ts'
+import { isError, quantile, readPages, roundedMs } from './usage.ts'
 
 /** Without a store and sources the routes show only the tools of the config. */
-interface ToolRoutesOptions {
+interface ToolRoutesOptions extends ListingParts {
   readonly registry: LiveRegistry
   readonly clock: Clock
   readonly store?: Pick<Store, 'vault' | 'digest' | 'list' | 'usage'> | undefined
   readonly pins?: Pick<Pins, 'waiting' | 'diff'> | undefined
-  sources?(): readonly SourceView[]
-  approvals(): ApprovalRules
   budgets(): readonly BudgetRule[]
   /** Local addresses that tools may reach. */
   egressAllow(): readonly string[]
   obstacle: TokenBroker['obstacle']
-  /** Which scopes callers can hold. */
-  scopeHolders(): Promise<CanHold>
-  /** The principal of callers without a credential; `undefined` if every caller needs one. */
-  openCaller(): Principal | undefined
   /** Called for every request for a tool that the principal may not see (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
 }
@@ -79,15 +70,7 @@ const PRIVATE = {
 
 export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOptions): readonly ServerRoute[] {
   const { registry, onUnknownTool } = options
-  const listings = new ToolListings({
-    toolsets: () => registry.toolsets,
-    approvals: options.approvals,
-    ...(options.sources === undefined ? {} : { sources: options.sources }),
-    ...(options.pins === undefined ? {} : { waiting: async () => (await options.pins?.waiting()) ?? [] }),
-    store: options.store,
-    openCaller: options.openCaller,
-    scopeHolders: options.scopeHolders,
-  })
+  const listings = new ToolListings(options)
   const viewerOf = (caller: Principal, toolset: string | undefined): Viewer => {
     const within = toolset === undefined ? caller : enterToolset(registry, caller, toolset)
     return {
@@ -119,10 +102,11 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
     }),
     serveOperation(access, READ_TOOL_USAGE, async ({ principal, id, query }) => {
       const tool = findTool(id, viewerOf(principal, query.toolset), query.version)
-      const isOneVersion = query.version !== undefined
-      return {
-        usage: await usageOf(tool, { isOneVersion, sinceMs: parseTime(query.since), principal }, options),
+      const asked = {
+        tool: query.version === undefined ? tool.parts.base : tool.id,
+        tenant: tenantWithin(principal),
       }
+      return { usage: { tool: tool.parts.base, ...(await usageOf(asked, parseTime(query.since), options)) } }
     }),
   ]
 }
@@ -182,29 +166,22 @@ const DEFAULT_HOURS = 24
 /** A week of hours. */
 const MAX_BUCKETS = 168
 
-interface UsageQuestion {
-  readonly isOneVersion: boolean
-  readonly sinceMs: number | undefined
-  readonly principal: Principal
-}
-
 /**
  * Counts the calls of one tool hour by hour, and in wider steps if there would be more than a week of hours. Calls are read newest first;
  * those beyond the bound are missing from the oldest steps, and `whole` is false.
  */
 async function usageOf(
-  tool: Tool,
-  { isOneVersion, sinceMs, principal }: UsageQuestion,
-  options: ToolRoutesOptions,
-): Promise<ToolUsage> {
-  const { store, clock } = options
+  asked: Pick<UsageQuery, 'tool' | 'tenant'>,
+  sinceMs: number | undefined,
+  { store, clock }: ToolRoutesOptions,
+): Promise<Omit<ToolUsage, 'tool'>> {
   const nowMs = clock.nowMs()
   const fromMs = Math.min(sinceMs ?? nowMs - DEFAULT_HOURS * HOUR_MS, nowMs - 1)
   const hours = Math.max(1, Math.ceil((nowMs - fromMs) / HOUR_MS))
   const stepMs = HOUR_MS * Math.ceil(hours / MAX_BUCKETS)
-  const tenant = tenantWithin(principal)
   const counted = Array.from({ length: Math.ceil((nowMs - fromMs) / stepMs) }, () => ({
-    ...{ calls: 0, errors: 0 },
+    calls: 0,
+    errors: 0,
     durations: new Map<number, number>(),
   }))
   const durations = new Map<number, number>()
@@ -219,28 +196,28 @@ async function usageOf(
     for (const counts of [durations, bucket.durations])
       counts.set(rounded, (counts.get(rounded) ?? 0) + calls)
   }
-  const asked = {
-    ...{ tool: isOneVersion ? tool.id : tool.parts.base, sinceMs: fromMs, untilMs: nowMs, bucketMs: stepMs },
-    ...(tenant === undefined ? {} : { tenant }),
-  }
-  const isWhole = store === undefined || (await countUsage(store, asked, add))
+  const span = { ...asked, sinceMs: fromMs, untilMs: nowMs, bucketMs: stepMs }
+  const whole = store === undefined || (await readPages((before) => store.usage({ ...span, before }), add))
   const buckets = counted.map(({ durations: within, ...counts }, nth) => ({
-    ...{ at: timeOf(fromMs + nth * stepMs), ...counts },
-    ...{ p50_ms: quantile(within, 0.5), p95_ms: quantile(within, 0.95) },
+    at: timeOf(fromMs + nth * stepMs),
+    ...counts,
+    ...quantiles(within),
   }))
   const sum = (member: 'calls' | 'errors'): number =>
     buckets.reduce((total, bucket) => total + bucket[member], 0)
   return {
-    tool: tool.parts.base,
     since: timeOf(fromMs),
     step_seconds: stepMs / 1_000,
     calls: sum('calls'),
     errors: sum('errors'),
-    p50_ms: quantile(durations, 0.5),
-    p95_ms: quantile(durations, 0.95),
+    ...quantiles(durations),
     buckets,
-    whole: isWhole,
+    whole,
   }
+}
+
+function quantiles(durations: ReadonlyMap<number, number>) {
+  return { p50_ms: quantile(durations, 0.5), p95_ms: quantile(durations, 0.95) }
 }
 
 const MAX_KEYS = 10_000

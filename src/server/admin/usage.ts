@@ -5,19 +5,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import type { Principal } from '#kernel/base/principal'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { ServerRoute } from '#server/http/router'
 import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
-import type { UsageQuery, UsageRow } from '#store/operator-views'
+import type { UsageRow } from '#store/operator-views'
 import { type OperatorAccess, tenantWithin } from './access.ts'
 import { serveOperation, timeOf } from './admin-route.ts'
 import { ERRORS, parseTime } from './call-filter.ts'
 
 const MAX_BUDGETS = 10_000
-/** A page has some ten thousand calls. The older calls of a longer time are left out, and `whole` is false. */
 const MAX_PAGES = 200
 
 interface UsageRoutesOptions {
@@ -38,15 +37,18 @@ export function createUsageRoutes(
     serveOperation(access, READ_USAGE, async ({ principal, query }) => {
       const sinceMs = parseTime(query.since)
       const tenant = tenantWithin(principal) ?? query.tenant
-      const asked = defined({ tenant, sinceMs, untilMs: parseTime(query.until) })
+      const asked = { tenant, sinceMs, untilMs: parseTime(query.until) }
       const groups = new Map<string, UsedGroup>()
-      const isWhole = await countUsage(store, asked, (row) => addRow(groups, row, options))
-      const whole = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
-      for (const row of await store.rejections.count(whole)) groupOf(groups, row).rejected += row.requests
-      const usage = [...groups.values()].map(({ milliseconds, durations, ...group }) => ({
-        ...{ ...group, seconds: milliseconds / 1_000, durations: [...durations] },
-      }))
-      return { usage, whole: isWhole }
+      const whole = await readPages(
+        (before) => store.usage({ ...asked, before }),
+        (row) => addRow(groups, row, options),
+      )
+      const counted = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
+      for (const row of await store.rejections.count(counted)) groupOf(groups, row).rejected += row.requests
+      const usage = [...groups.values()].map(({ milliseconds, durations, ...group }) => {
+        return { ...group, seconds: milliseconds / 1_000, durations: [...durations] }
+      })
+      return { usage, whole }
     }),
     serveOperation(access, READ_BUDGETS, async ({ principal, query }) => {
       const tenant = tenantWithin(principal) ?? query.tenant
@@ -57,18 +59,20 @@ export function createUsageRoutes(
   ]
 }
 
-/** Passes every row of a time span to `add`; returns `false` if there are more calls than are counted. */
-export async function countUsage(
-  store: Pick<Store, 'usage'>,
-  asked: Omit<UsageQuery, 'before'>,
-  add: (row: UsageRow) => void,
+/**
+ * Passes the rows of every page to `add`, newest calls first. Returns `false` if there are more than `MAX_PAGES`, each of some ten
+ * thousand calls: the older calls are then left out.
+ */
+export async function readPages<Row>(
+  readPage: (before?: number) => MaybePromise<{ readonly rows: readonly Row[]; readonly next?: number }>,
+  add: (row: Row) => void,
 ): Promise<boolean> {
   let before: number | undefined
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const { rows, next } = await store.usage(before === undefined ? asked : { ...asked, before })
+    const { rows, next } = await readPage(before)
     for (const row of rows) add(row)
+    if (next === undefined) return true
     before = next
-    if (before === undefined) return true
     // SQLite runs in this thread, so other calls get a turn between two pages.
     await nextTurn()
   }
@@ -97,18 +101,11 @@ export function roundedMs(tookMs: number): number {
   return Number(Math.max(0, tookMs).toPrecision(2))
 }
 
-interface UsedGroup {
-  readonly tenant: string
-  readonly principal: string
-  readonly tool: string
-  calls: number
-  errors: number
-  /** Requests that were rejected before a call was recorded. */
-  rejected: number
-  milliseconds: number
-  cost: number
-  /** Number of calls by duration in milliseconds, rounded to two digits. */
-  readonly durations: Map<number, number>
+type UsedGroup = ReturnType<typeof newGroup>
+
+function newGroup({ tenant, principal, tool }: Pick<UsageRow, 'tenant' | 'principal' | 'tool'>) {
+  const counts = { calls: 0, errors: 0, rejected: 0, milliseconds: 0, cost: 0 }
+  return { tenant, principal, tool, ...counts, durations: new Map<number, number>() }
 }
 
 function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: UsageRoutesOptions): void {
@@ -123,13 +120,9 @@ function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: Usage
   group.durations.set(rounded, (group.durations.get(rounded) ?? 0) + calls)
 }
 
-function groupOf(
-  groups: Map<string, UsedGroup>,
-  { tenant, principal, tool }: Pick<UsedGroup, 'tenant' | 'principal' | 'tool'>,
-): UsedGroup {
-  const key = JSON.stringify([tenant, principal, tool])
-  const nothing = { tenant, principal, tool, calls: 0, errors: 0, rejected: 0, milliseconds: 0, cost: 0 }
-  const group = groups.get(key) ?? { ...nothing, durations: new Map<number, number>() }
+function groupOf(groups: Map<string, UsedGroup>, row: Parameters<typeof newGroup>[0]): UsedGroup {
+  const key = JSON.stringify([row.tenant, row.principal, row.tool])
+  const group = groups.get(key) ?? newGroup(row)
   groups.set(key, group)
   return group
 }
@@ -141,10 +134,10 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
     (budget) => budget.for === kind && budget.windowMs === lengthMs,
   )?.limit
   const units = UNITS.map((unit) => {
-    const parts = partsOf(unit)
+    const { parts } = SHOWN[unit]
     const most = limit === undefined || limit[unit] >= NO_LIMIT ? undefined : limit[unit]
     return {
-      unit: shownUnit(unit),
+      unit: SHOWN[unit].unit,
       limit: most === undefined ? null : most / parts,
       used: used[unit] / parts,
       left: most === undefined ? null : Math.max(0, most - used[unit]) / parts,
@@ -164,18 +157,15 @@ export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: 
     window_seconds: windowMs / 1_000,
     limits: Object.fromEntries(
       UNITS.flatMap((unit) =>
-        limit[unit] >= NO_LIMIT ? [] : [[shownUnit(unit), limit[unit] / partsOf(unit)]],
+        limit[unit] >= NO_LIMIT ? [] : [[SHOWN[unit].unit, limit[unit] / SHOWN[unit].parts]],
       ),
     ),
   }))
 }
 
-/** Budgets count in fractions of a unit; returns how many make one unit. */
-function partsOf(unit: (typeof UNITS)[number]): number {
-  if (unit === 'calls') return 1
-  return unit === 'cost' ? COST_PARTS : 1_000
-}
-
-function shownUnit(unit: (typeof UNITS)[number]): string {
-  return unit === 'milliseconds' ? 'seconds' : unit
-}
+/** Budgets count in fractions of a unit: `parts` of them are one of the unit that people see. */
+const SHOWN = {
+  calls: { unit: 'calls', parts: 1 },
+  milliseconds: { unit: 'seconds', parts: 1_000 },
+  cost: { unit: 'cost', parts: COST_PARTS },
+} as const satisfies Record<(typeof UNITS)[number], object>
