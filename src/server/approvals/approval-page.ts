@@ -29,7 +29,7 @@ export interface ApprovalPageOptions {
 }
 
 /** What the person who sees the page can do: decide, sign in first, or run a command. */
-type NextStep =
+export type NextStep =
   | { readonly kind: 'decide'; readonly approve: string; readonly reject: string }
   | { readonly kind: 'sign_in'; readonly url: string }
   | { readonly kind: 'command'; readonly commands: readonly string[] }
@@ -50,7 +50,7 @@ const PLACE = '<div id="approval"></div>'
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 
-/** Holders of a link see how many others have decided, not their names and reasons. */
+/** Holders of a link see how many other approvers have decided, not their names and reasons. */
 export async function approvalPageReply(
   view: ApprovalView,
   { as, next, isLink }: Pick<PageData, 'as' | 'next'> & { readonly isLink: boolean },
@@ -122,7 +122,7 @@ function nextHtml(next: NextStep, as: string, hidesSomething: boolean): Html {
   if (next.kind === 'sign_in')
     return html`<p>You can decide this call after signing in.</p>
 <p><a href="${next.url}" rel="noreferrer">Sign in as ${as}</a></p>`
-  // The first, disabled button is what Enter in the field would press.
+  // Enter in the field presses the first button, which is disabled.
   return html`<form method="post"><button disabled hidden></button>
 <label for="reason">Reason (recorded in the journal; required to reject)</label>
 <input id="reason" name="reason" autocomplete="off" maxlength="${MAX_REASON_LENGTH}" required>
@@ -151,10 +151,7 @@ function inputJson({ input, summary }: PageData['approval']): string {
 export function readPressed({ params: { verb }, query, body }: HttpRequest): Decision | undefined {
   if (verb !== 'approve' && verb !== 'reject') return undefined
   const { reason } = isJsonObject(body) ? body : {}
-  return readDecision(verb, {
-    ...(reason === undefined ? {} : { reason }),
-    ...(query.get('hidden') === 'accepted' ? { accept_hidden: true } : {}),
-  })
+  return readDecision(verb, { reason, accept_hidden: query.get('hidden') === 'accepted' })
 }
 
 /** The page after a decision. A refused decision throws, or shows the state that prevented it. */

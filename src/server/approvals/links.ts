@@ -18,6 +18,7 @@ import {
   decideAt,
   decideByCommand,
   decidedPage,
+  type NextStep,
   readPressed,
   STALE_TEXT,
 } from './approval-page.ts'
@@ -38,29 +39,19 @@ interface ApprovalLinkOptions extends ApprovalPageOptions {
   publicUrl(): string
 }
 
-interface ApprovalLinks {
-  readonly routes: readonly ServerRoute[]
-  /** Handles an approver who returns from the sign-in. */
-  finishSignIn(arrival: Arrival): Promise<HttpReply>
-}
-
 /** Each page has its own cookie name, so that tabs of the same or another link keep theirs. */
 const cookieNameFor = (csrf: string): string => `collet_approver_${csrf.slice(0, 12)}`
 
-export function createApprovalLinks(options: ApprovalLinkOptions): ApprovalLinks {
-  const open = { access: 'open', refuse: refuseOnPage } as const
-  const get = { ...open, method: 'GET', body: 'never' } as const
-  return {
-    finishSignIn: (arrival) => finishSignIn(arrival, options),
-    routes: [
-      { ...get, path: '/approve/:token', handle: (request) => showPage(request, options) },
-      { ...get, path: '/approve/:token/sign-in', handle: (request) => startSignIn(request, options) },
-      {
-        ...{ ...open, method: 'POST', body: 'form', path: '/approve/:token/:verb' },
-        handle: (request) => decideFromPage(request, options),
-      },
-    ],
-  }
+export function createApprovalLinks(options: ApprovalLinkOptions) {
+  const get = { access: 'open', refuse: refuseOnPage, method: 'GET', body: 'never' } as const
+  const post = { ...get, method: 'POST', body: 'form' } as const
+  const routes: readonly ServerRoute[] = [
+    { ...get, path: '/approve/:token', handle: (request) => showPage(request, options) },
+    { ...get, path: '/approve/:token/sign-in', handle: (request) => startSignIn(request, options) },
+    { ...post, path: '/approve/:token/:verb', handle: (request) => decideFromPage(request, options) },
+  ]
+  /** Handles an approver who returns from the sign-in. */
+  return { routes, finishSignIn: (arrival: Arrival) => finishSignIn(arrival, options) }
 }
 
 /** A link to an approval that can still be decided. */
@@ -87,8 +78,7 @@ async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): 
   if (!options.approvals.needsSignIn(opened.approval))
     return await showForm(opened, { signedIn: undefined }, options)
   if (!options.signIn.isConfigured) return await showOnly(opened, options)
-  const next = { kind: 'sign_in', url: `${pathOf(options, opened.token)}/sign-in` } as const
-  return await approvalPageReply(opened.shown, { as: opened.link.approver, next, isLink: true }, options)
+  return await show(opened, { kind: 'sign_in', url: `${pathOf(options, opened.token)}/sign-in` }, options)
 }
 
 async function startSignIn({ params, query }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
@@ -119,22 +109,25 @@ async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Pro
   return await showForm(opened, { signedIn: { principal: came.principal } }, options)
 }
 
-async function showOnly({ shown, link }: OpenLink, options: ApprovalLinkOptions): Promise<HttpReply> {
-  const next = decideByCommand(shown.id)
-  return await approvalPageReply(shown, { as: link.approver, next, isLink: true }, options)
+function showOnly(opened: OpenLink, options: ApprovalLinkOptions): Promise<HttpReply> {
+  return show(opened, decideByCommand(opened.shown.id), options)
+}
+
+function show({ shown, link }: OpenLink, next: NextStep, options: ApprovalLinkOptions): Promise<HttpReply> {
+  return approvalPageReply(shown, { as: link.approver, next, isLink: true }, options)
 }
 
 async function showForm(
-  { shown, link, token }: OpenLink,
+  opened: OpenLink,
   holder: PassHolder,
   options: ApprovalLinkOptions,
 ): Promise<HttpReply> {
   const { sign, clock, publicUrl } = options
+  const { token, shown } = opened
   const { cookie, csrf } = makePass(sign, token, holder, clock.nowMs())
   const secure = publicUrl().startsWith('https:') ? '; Secure' : ''
   const path = pathOf(options, token)
-  const next = decideAt(path, csrf, shown)
-  const reply = await approvalPageReply(shown, { as: link.approver, next, isLink: true }, options)
+  const reply = await show(opened, decideAt(path, csrf, shown), options)
   const set = `${cookieNameFor(csrf)}=${cookie}; Path=${path}; HttpOnly; SameSite=Strict${secure}`
   return { ...reply, headers: { ...reply.headers, 'set-cookie': set } }
 }
@@ -150,9 +143,8 @@ async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions
   const decision = readPressed(request)
   if (view === undefined || decision === undefined) return textPage(404, 'Unknown link', UNKNOWN_LINK)
   const holder = findHolder(request, options, token)
-  if (holder === undefined) {
+  if (holder === undefined)
     return textPage(403, 'Not decided', 'Open the link again and decide on that page. Nothing was decided.')
-  }
   const result = await options.approvals.decideByLink(view, decision, holder.signedIn)
   return decidedPage(result, decision, view.approval.tool)
 }
@@ -164,11 +156,9 @@ function findHolder(
   token: string,
 ): PassHolder | undefined {
   if (!isFromOwnPage(request)) return undefined
-  const csrf = request.query.get('csrf')
-  if (csrf === null) return undefined
+  const csrf = request.query.get('csrf') ?? ''
   const cookie = readCookie(request.headers.cookie, cookieNameFor(csrf))
-  if (cookie === undefined) return undefined
-  return readPass(sign, token, { cookie, csrf }, clock.nowMs())
+  return cookie === undefined ? undefined : readPass(sign, token, { cookie, csrf }, clock.nowMs())
 }
 
 const NONCE_BYTES = 18
@@ -181,13 +171,8 @@ interface PassHolder {
   readonly signedIn: { readonly principal: string } | undefined
 }
 
-/** The cookie of a page and the token of its form. */
-interface ApproverPass {
-  readonly cookie: string
-  readonly csrf: string
-}
-
-export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, nowMs: number): ApproverPass {
+/** Makes the cookie of a page and the token of its form. */
+export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, nowMs: number) {
   const nonce = randomBytes(NONCE_BYTES).toString('base64url')
   const rest =
     signedIn === undefined
@@ -201,7 +186,7 @@ export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, no
 export function readPass(
   sign: Sign,
   token: string,
-  { cookie, csrf }: ApproverPass,
+  { cookie, csrf }: ReturnType<typeof makePass>,
   nowMs: number,
 ): PassHolder | undefined {
   if (!isSameSecret(csrf, sign('csrf', JSON.stringify([token, cookie])))) return undefined

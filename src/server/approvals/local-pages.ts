@@ -21,9 +21,9 @@ import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
 /*
- * The approval pages of `collet mcp`, on a separate loopback port.
- * The stdio server opens them when a call first waits.
- * Invariant: they listen only on loopback, and close with the process.
+ * The approval pages of `collet mcp`, which serves HTTP for nothing else: on any free port, with their own start token.
+ * The stdio server opens them when a call first waits. Several processes may use one store; each lists all waiting calls of it.
+ * Invariant: the pages listen only on loopback, and close with the process.
  */
 
 export interface LocalPagesOptions {
@@ -45,10 +45,6 @@ const HOST = '127.0.0.1'
 /** The MCP client that started this process waits only briefly for it to end. */
 const CLOSE_MS = 500
 
-/**
- * Approval pages of `collet mcp`, which serves HTTP for nothing else: on loopback only, on any free port, with its own
- * start token. Several such processes may use one store; each lists all waiting calls of the store.
- */
 export async function openLocalPages(options: LocalPagesOptions): Promise<LocalPages> {
   const { settings, gateway, store, authenticator, clock, log } = options
   const { approvals } = gateway
@@ -61,10 +57,8 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
     ...{ startToken, callers, clock, publicUrl },
     sign: (purpose, text) => store.sign(purpose, text),
   })
-  const startLinks = new StartLinks({
-    ...{ startToken, sessions, callers, clock, publicUrl },
-    hasConsole: () => false,
-  })
+  const hasConsole = (): boolean => false
+  const startLinks = new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole })
   const files = settings.console.enabled ? createConsoleFiles({ publicUrl }) : undefined
   const approvalPage = async (): Promise<string | undefined> => await files?.approvalPage()
   const { tls: _tls, publicUrl: _elsewhere, ...server } = settings.server

@@ -79,23 +79,19 @@ export function openApprovalPages(host: ServerHost): ServerPart {
  * signed in with a start link it shows everything, and decides as the operator (rule 29).
  */
 export function createApprovalPages(options: ApprovalPagesOptions): readonly ServerRoute[] {
-  const shared = { access: 'open', refuse: refuseOnPage } as const
-  const show: ServerRoute = {
-    ...{ ...shared, method: 'GET', path: '/approvals/:id', body: 'never' },
-    handle: async (request) => (await toConsole(request, options)) ?? (await showApproval(request, options)),
-  }
+  const get = { access: 'open', refuse: refuseOnPage, method: 'GET', body: 'never' } as const
+  const post = { ...get, method: 'POST', body: 'form' } as const
+  const page = (path: string, show: typeof showApproval): ServerRoute => ({
+    ...get,
+    path,
+    handle: async (request) => (await toConsole(request, options)) ?? (await show(request, options)),
+  })
   const { startLinks } = options
-  if (startLinks === undefined) return [show]
+  if (startLinks === undefined) return [page('/approvals/:id', showApproval)]
   return [
-    show,
-    {
-      ...{ ...shared, method: 'GET', path: '/approvals', body: 'never' },
-      handle: async (request) => (await toConsole(request, options)) ?? (await listWaiting(request, options)),
-    },
-    {
-      ...{ ...shared, method: 'POST', path: '/approvals/:id/:verb', body: 'form' },
-      handle: (request) => decideHere(request, options),
-    },
+    page('/approvals/:id', showApproval),
+    page('/approvals', listWaiting),
+    { ...post, path: '/approvals/:id/:verb', handle: (request) => decideHere(request, options) },
     ...startLinks.routes(),
   ]
 }

@@ -35,7 +35,6 @@ interface ConsoleOptions {
   readonly folder?: string | undefined
 }
 
-/** The files of the console and its sign-ins. Its data comes from the admin API, as for programs. */
 export interface Console {
   readonly routes: readonly ServerRoute[]
   /** Browser sessions on all pages of the server. */
@@ -53,10 +52,10 @@ export function openConsole({ console: { routes, startLinks }, access }: ServerH
 }
 
 export function createConsole(options: ConsoleOptions): Console {
-  const { settings, store, authenticator, startToken, broker, clock, log, publicUrl, folder } = options
-  const { signIn } = settings.console
+  const { store, authenticator, startToken, broker, clock, log, publicUrl, folder } = options
+  const { signIn, enabled } = options.settings.console
   const { callers } = store
-  const files = settings.console.enabled ? createConsoleFiles({ publicUrl, folder }) : undefined
+  const files = enabled ? createConsoleFiles({ publicUrl, folder }) : undefined
   const isServed = (): boolean => files?.isBuilt() === true
   const sessions = new BrowserSessions({
     ...{ startToken, callers, clock, publicUrl },

@@ -14,7 +14,7 @@ import { commandOnPages } from '#server/own-command'
 /*
  * Serves the built console below `/console`, and the built page of an approval.
  * Used by the server and by processes that serve only approval pages.
- * Invariant: no path of a request reaches the file system; files are listed and read once.
+ * Invariant: no path of a request reaches the file system; the first request lists and reads all files, and paths are looked up there.
  */
 
 /** Where the build puts the console: seen from the sources and from the package. */
@@ -78,10 +78,6 @@ interface ConsoleFiles {
   approvalPage(): Promise<string | undefined>
 }
 
-/**
- * The built console below `/console`. Its files are listed and read once, by the first request: what a request names is
- * looked up among them, and no path of a request ever reaches the file system.
- */
 export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOptions): ConsoleFiles {
   let isFound = false
   let reading: Promise<Files> | undefined
@@ -184,7 +180,7 @@ async function reply(file: ConsoleFile, { headers }: HttpRequest): Promise<HttpR
   if (file.isDense) return { status: 200, headers: file.headers, body: file.bytes }
   const varying = { ...file.headers, vary: 'accept-encoding' }
   if (!takesGzip(headers['accept-encoding'])) return { status: 200, headers: varying, body: file.bytes }
-  file.packed ??= compress(file.bytes)
+  file.packed ??= compress(file.bytes, { level: 9 })
   return { status: 200, headers: { ...varying, 'content-encoding': 'gzip' }, body: await file.packed }
 }
 
@@ -199,11 +195,7 @@ function pageOfNothing(files: () => Promise<Files | undefined>): HttpReply {
   }
 }
 
-const deflate = promisify(gzip)
-
-function compress(bytes: Buffer): Promise<Buffer> {
-  return deflate(bytes, { level: 9 })
-}
+const compress = promisify(gzip)
 
 function takesGzip(accepted = ''): boolean {
   return accepted

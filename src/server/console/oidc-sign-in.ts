@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
 import type { Authenticator } from '#auth/authenticator'
 import type { ConsoleSignInSettings } from '#config/settings'
 import { basePath, portOf } from '#config/to-settings'
 import { isToolError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
+import { parseJson } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Secret } from '#kernel/base/secret'
 import type { Exchanged, OAuthClient } from '#oauth/client'
@@ -14,9 +16,10 @@ import type { ServerRoute } from '#server/http/router'
 import type { BrowserSessions } from './sessions.ts'
 
 /*
- * Sign-in to the console at an identity provider (OpenID Connect code flow with PKCE).
- * Used by the routes of the console.
- * Invariant: nothing is stored on the server during a sign-in, and no redirect leaves the console.
+ * Sign-in to the console at an identity provider (OpenID Connect code flow with PKCE). Used by the routes of the console.
+ * The result is a token that callers could send in a header, verified by the same `auth.issuers`, so that identity and permissions are
+ * decided in one place.
+ * Invariant: no redirect leaves the console, and nothing is stored on the server during a sign-in, because every visitor may begin one.
  */
 
 interface OidcSignInOptions {
@@ -28,16 +31,12 @@ interface OidcSignInOptions {
   publicUrl(): string
 }
 
-/** State of a sign-in that stays in the browser. */
-interface WayOut {
-  readonly state: string
-  readonly verifier: string
-  readonly nonce: string
-  /** Path in the console to return to. */
-  readonly to: string
-  /** Made by the page that began. Another program on this host can plant a cookie, but does not know this value. */
-  readonly way: string
-}
+/**
+ * State of a sign-in that stays in the browser. `to` is the path in the console to return to. `way` is made by the page that began:
+ * another program on this host can plant a cookie, but does not know this value.
+ */
+const WAY_OUT = z.record(z.enum(['state', 'verifier', 'nonce', 'to', 'way']), z.string())
+type WayOut = z.infer<typeof WAY_OUT>
 
 const HOME = '/console'
 const PATH = '/console/sign-in'
@@ -49,11 +48,6 @@ const FLOW_NAME_CHARACTERS = 16
 const MAX_PATH_LENGTH = 1_000
 const WAY = /^[\w-]{20,100}$/
 
-/**
- * Sign-in at an identity provider: the code flow with PKCE. The result is a token that callers could send in a header,
- * verified by the same `auth.issuers`, so that identity and permissions are decided in one place. Nothing is stored
- * meanwhile, because every visitor may begin and must not be able to fill the store.
- */
 export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRoute[] {
   const shared = { method: 'GET', access: 'open', body: 'never', refuse: refuseOnPage } as const
   return [
@@ -100,7 +94,7 @@ async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOp
   }
   const found = await findCredential(answer, options)
   if (typeof found === 'string') {
-    log.warn({ reason: found }, 'a sign-in to the console gave no token that auth.issuers takes')
+    log.warn({ reason: found }, 'a sign-in to the console gave no token that auth.issuers accepts')
     return failedPage(options, `${NOT_TAKEN} ${found}`, 403)
   }
   const opened = sessions.open({ kind: 'token', ...found })
@@ -148,21 +142,8 @@ async function endOf(token: Secret): Promise<number | undefined> {
   return exp === undefined ? undefined : exp * 1_000
 }
 
-function readWay(kept: string | undefined): WayOut | undefined {
-  try {
-    const way: unknown = JSON.parse(Buffer.from(kept ?? '', 'base64url').toString())
-    return isWay(way) ? way : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function isWay(value: unknown): value is WayOut {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    ['state', 'verifier', 'nonce', 'to', 'way'].every((name) => typeof Reflect.get(value, name) === 'string')
-  )
+function readWay(kept = ''): WayOut | undefined {
+  return WAY_OUT.safeParse(parseJson(Buffer.from(kept, 'base64url').toString())).data
 }
 
 /** A path of the console below `base`, so that no request redirects to another site. */
@@ -184,10 +165,8 @@ function flowName({ publicUrl }: OidcSignInOptions, state: string): string {
 }
 
 function cookiesOf({ publicUrl }: OidcSignInOptions): FlowCookies {
-  return new FlowCookies({
-    isSecure: publicUrl().startsWith('https:'),
-    maxAgeSeconds: LIFETIME_SECONDS,
-  })
+  const isSecure = publicUrl().startsWith('https:')
+  return new FlowCookies({ isSecure, maxAgeSeconds: LIFETIME_SECONDS })
 }
 
 function randomText(): string {
@@ -199,9 +178,9 @@ const NO_ANSWER =
 const UNKNOWN_RETURN = 'This sign-in was begun in another browser, was finished before, or took too long.'
 const DENIED = 'The sign-in was cancelled.'
 const NOT_TAKEN =
-  'You signed in, but this server takes neither the access token nor the ID token that came of it. An operator has to look at auth.issuers: its audience has to name that of the token, for ID tokens the client id.'
+  'You signed in, but this server accepts neither the access token nor the ID token that it got. An operator has to check auth.issuers: its audience must be that of the token; for an ID token that is the client id.'
 const TOO_LONG =
-  'You signed in, but the token that came of it is too long to be kept by a browser. An operator can ask the identity provider to put less into it (lists of groups are the usual cause), or for an access token with console.signIn.resource.'
+  'You signed in, but the token is too long for a browser to keep. An operator can ask the identity provider to put less into it (lists of groups are the usual cause), or for an access token with console.signIn.resource.'
 
 function failedPage(options: OidcSignInOptions, text: string, status = 502): HttpReply {
   const path = basePath(options.publicUrl())

@@ -32,7 +32,6 @@ interface SessionRoutesOptions {
 
 const MAX_KEY_LENGTH = 8_192
 
-/** `/console/session`: who is signed in with this browser; signing in with a key; signing out. */
 export function createSessionRoutes(options: SessionRoutesOptions): readonly ServerRoute[] {
   const shared = { path: '/console/session', access: 'open', refuse: refuseWithMessage } as const
   return [
@@ -122,7 +121,7 @@ function described(
   return jsonReply(200, body, { ...NO_STORE, ...headers })
 }
 
-function shownPrincipal(principal: Principal): object {
+function shownPrincipal(principal: Principal) {
   const { id, tenant, scopes } = principal
   return { id, name: nameIn(id), tenant, scopes, isOperator: isOperator(principal) }
 }

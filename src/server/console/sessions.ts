@@ -31,7 +31,8 @@ interface BrowserSessionOptions {
 }
 
 /** How the user signed in. `operator`: by a start link, with the permissions of the start token (rule 29). */
-type SessionKind = 'key' | 'token' | 'operator'
+const KINDS = ['key', 'token', 'operator'] as const
+type SessionKind = (typeof KINDS)[number]
 
 export interface BrowserSession {
   readonly kind: SessionKind
@@ -41,9 +42,7 @@ export interface BrowserSession {
   readonly expiresAtMs: number
 }
 
-interface NewSession {
-  readonly kind: SessionKind
-  readonly credential: Secret
+interface NewSession extends Pick<BrowserSession, 'kind' | 'credential'> {
   /** Expiry of the credential, if it is earlier than that of sessions. */
   readonly endsAtMs?: number | undefined
 }
@@ -122,10 +121,9 @@ export class BrowserSessions {
   /** The session of a page without a script, which passes the token in its URL. */
   async confirmPage(request: Pick<HttpRequest, 'headers' | 'query'>): Promise<BrowserSession | undefined> {
     const sent = request.query.get('session')
-    const session = sent === null ? undefined : await this.find(request)
-    return session !== undefined && sent !== null && isSameSecret(sent, this.tokenOf(session))
-      ? session
-      : undefined
+    if (sent === null) return undefined
+    const session = await this.find(request)
+    return session !== undefined && isSameSecret(sent, this.tokenOf(session)) ? session : undefined
   }
 
   /** The token that requests of this session must send. It begins with the kind, because a page accepts only an operator's token from a link. */
@@ -210,8 +208,6 @@ export class BrowserSessions {
   }
 }
 
-const KINDS = ['key', 'token', 'operator'] as const satisfies readonly SessionKind[]
-
 function hasCredential(headers: RequestHeaders): boolean {
   return headers.authorization !== undefined || API_KEY_HEADERS.some((name) => headers[name] !== undefined)
 }
@@ -250,7 +246,10 @@ function readOwner(text: string): KeyOwner {
   const [tenant = '', id = '', ...more] = text.split('/').map(decode)
   const prefix = principalIdOf('')
   if (tenant === '' || !id.startsWith(prefix) || id === prefix || more.length > 0)
-    throw fault('request_invalid', `${RUN_AS_HEADER}: expected TENANT/key:NAME, such as default/key:alice.`)
+    throw fault(
+      'request_invalid',
+      `${RUN_AS_HEADER}: expected TENANT/key:NAME, for example default/key:alice.`,
+    )
   return { tenant, name: id.slice(prefix.length) }
 }
 

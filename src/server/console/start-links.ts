@@ -17,9 +17,9 @@ import type { ProtocolSessionStore } from '#store/protocol-state'
 import type { BrowserSessions, OpenedSession } from './sessions.ts'
 
 /*
- * One-time links that sign the operator of this machine in to the pages.
+ * One-time links that sign the operator of this machine in to the pages, made by a holder of the start token (rule 29).
  * Used by `collet serve`, `collet sign-in` and the admin API.
- * Invariant: a link works once, and only while the server that made it runs.
+ * Invariant: a link works once, on every worker, and only while the server that made it runs: it is signed with the start token.
  */
 
 interface StartLinkOptions {
@@ -37,10 +37,6 @@ const LINK_LIFETIME_MS = 12 * 3_600_000
 const NONCE_BYTES = 18
 const MAX_CODE_LENGTH = 200
 
-/**
- * Sign-in for the user of this machine: a link that works once, made by a holder of the start token (rule 29). Links are
- * signed with it, so that they end with the server and every worker accepts them.
- */
 export class StartLinks {
   readonly #options: StartLinkOptions
 
@@ -111,7 +107,7 @@ const USED_LINK = 'This link has been used, or is too old.'
 const ANOTHER_LINK = `Run "${commandOnPages()} sign-in" in the folder of your config for another one.`
 
 const ELSEWHERE =
-  'Signing in by link works on the machine of the server alone, and this one is reached from elsewhere. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for somebody with "collet approvals link".'
+  'Signing in by link works only on the machine of the server, and other machines can reach this server. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for an approver with "collet approvals link".'
 
 /** Creates another link, for a holder of the start token. */
 export function signInRoute(links: StartLinks | undefined, access: OperatorAccess): ServerRoute {
