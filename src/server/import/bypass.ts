@@ -19,19 +19,14 @@ export interface Bypass {
   readonly path: readonly string[]
   readonly name: string
   /** The source that serves the same server; absent if Collet does not serve it. */
-  readonly source?: string
+  readonly source: string | undefined
   /** Names of variables and headers that look like credentials and are in the file in clear text. */
   readonly clear: readonly string[]
 }
 
-interface KnownSource {
-  readonly key: string
-  readonly options: JsonObject
-}
-
 interface BypassOptions {
   readonly place: ReturnType<typeof clientPlace>
-  readonly sources: readonly KnownSource[]
+  readonly sources: readonly { readonly key: string; readonly options: JsonObject }[]
   isOwnAddress(url: string): boolean
   /** Further files to read. */
   readonly files?: readonly ClientFile[]
@@ -42,11 +37,8 @@ export function findBypasses(
   { place, sources, isOwnAddress, files = [] }: BypassOptions,
 ): readonly Bypass[] {
   const keys = new Map(sources.map(({ key, options }) => [targetOf(options), key]))
-  const values = {
-    home: place.home,
-    variable: (name: string) => place.variables[name],
-    ...{ input: () => '', readFile: () => '' },
-  }
+  const variable = (name: string) => place.variables[name]
+  const values = { home: place.home, variable, input: () => '', readFile: () => '' }
   const seen = new Set<string>()
   return clients.flatMap((name) => {
     const client = mcpClient(name)
@@ -60,13 +52,17 @@ export function findBypasses(
         const plan = describeServer(server, isOwnAddress)
         if ('kind' in plan) return []
         const source = keys.get(targetOf(readServer(server, place.folder, values).options))
-        return [
-          {
-            ...{ client: name, title: client.title, file, scope, path: server.path, name: server.name },
-            ...(source === undefined ? {} : { source }),
-            clear: plan.clear,
-          },
-        ]
+        const { path, name: called } = server
+        return {
+          client: name,
+          title: client.title,
+          file,
+          scope,
+          path,
+          name: called,
+          source,
+          clear: plan.clear,
+        }
       })
     })
   })
@@ -74,14 +70,9 @@ export function findBypasses(
 
 /** Equal for entries that lead to one program or address, whatever their credentials and working folder. */
 function targetOf({ command, args, url }: JsonObject): string {
+  if (command !== undefined) return canonicalJson([command, args ?? []])
   const address = typeof url === 'string' ? URL.parse(url) : null
-  return canonicalJson(
-    command === undefined
-      ? address === null
-        ? null
-        : `${address.origin}${address.pathname}`
-      : [command, args ?? []],
-  )
+  return canonicalJson(address === null ? null : `${address.origin}${address.pathname}`)
 }
 
 /** The command or address in options of any shape. */

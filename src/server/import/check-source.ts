@@ -30,7 +30,7 @@ interface CheckOptions {
   readonly signal: AbortSignal
   /** Base of relative paths of files and programs. */
   readonly folder: string
-  /** `PATH`. */
+  /** The variable `PATH`. */
   readonly path: string | undefined
   /** State of the source that is served. */
   readonly view: SourceView | undefined
@@ -74,24 +74,17 @@ type Step = readonly [name: StepName, take: () => string | Promise<string>]
 function stepsTo(options: SourceOptions, check: CheckOptions & OpenedSource): readonly Step[] {
   const { source, signal, view } = check
   let warnings = 0
-  return [
-    ...placeSteps(options, check),
-    [
-      'list',
-      async () => {
-        const discovery = await source.discover(signal)
-        warnings = discovery.warnings.length
-        return `It offers ${countOf(discovery.tools.length, 'tool')}`
-      },
-    ],
-    [
-      'definitions',
-      () =>
-        view === undefined
-          ? 'They can be read'
-          : `${view.tools} served, ${view.waiting} waiting for a decision${warnings === 0 ? '' : `; ${countOf(warnings, 'warning')}`}`,
-    ],
-  ]
+  const list = async (): Promise<string> => {
+    const discovery = await source.discover(signal)
+    warnings = discovery.warnings.length
+    return `It offers ${countOf(discovery.tools.length, 'tool')}`
+  }
+  const define = (): string => {
+    if (view === undefined) return 'They can be read'
+    const warned = warnings === 0 ? '' : `; ${countOf(warnings, 'warning')}`
+    return `${view.tools} served, ${view.waiting} waiting for a decision${warned}`
+  }
+  return [...placeSteps(options, check), ['list', list], ['definitions', define]]
 }
 
 /** The steps that depend on where the source is: at an address, in a program or in a file. */

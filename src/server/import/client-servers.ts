@@ -207,13 +207,63 @@ export function readServer(
   folder: string,
   values: PlaceholderValues,
 ): ServerReading {
-  const plain = plainEntry(entry)
-  const fill = new Placeholders(values, projectOf(file, folder))
-  const options = plain.command === undefined ? fill.server(plain) : fill.program(plain.command, plain)
-  const { missing } = fill
-  return missing.length === 0
+  const { command, args, url = '', env, headers, envFile, cwd } = plainEntry(entry)
+  const project = projectOf(file, folder)
+  const missing = new Map<string, Missing>()
+  /** Every placeholder in a text needs a value; in a word of a command line `${X}` may be for a shell. */
+  const fill = (kind: 'text' | 'word') => (written: string) =>
+    written.replace(PLACEHOLDER, (...match: (string | undefined)[]) => {
+      const shown = match[0] ?? ''
+      const placeholder = placeholderOf(match)
+      const { name, form, otherwise } = placeholder
+      if (form === 'bare' && kind === 'word') return shown
+      const value = placeholderValue(placeholder, values, project) ?? otherwise
+      if (value === undefined && (form === 'explicit' || (form === 'braced' && kind === 'text')))
+        missing.set(shown, { shown, name })
+      return value ?? shown
+    })
+  const [text, word] = [fill('text'), fill('word')]
+  const texts = (written: JsonObject) =>
+    Object.entries(written).flatMap(([name, value]) =>
+      value === null ? [] : [[name, text(valueText(value))] as const],
+    )
+  const fromFile = (name: string) => {
+    const path = resolve(project, word(name))
+    const read = values.readFile(path)
+    if (read === undefined) missing.set(path, { shown: `the file ${path}`, name: 'NAME' })
+    return Object.entries(parseEnv(read ?? '')).flatMap(([each, value]) =>
+      value === undefined ? [] : [[each, value] as const],
+    )
+  }
+  const program = (name: string): JsonObject => {
+    // Variables of the entry take precedence over those of its file.
+    const variables = [...(envFile === undefined ? [] : fromFile(envFile)), ...texts(env)]
+    return {
+      type: 'mcp',
+      command: word(name),
+      ...(args.length > 0 && { args: args.map(word) }),
+      ...(variables.length > 0 && { env: Object.fromEntries(variables) }),
+      cwd: cwd === undefined ? project : resolve(project, word(cwd)),
+    }
+  }
+  const server = (): JsonObject => {
+    const sent = texts(headers).filter(([name]) => !isOwnHeader(name))
+    return { type: 'mcp', url: text(url), ...(sent.length > 0 && { headers: Object.fromEntries(sent) }) }
+  }
+  const options = command === undefined ? server() : program(command)
+  return missing.size === 0
     ? { kind: 'usable', options }
-    : { kind: 'unusable', options, why: whatIsMissing(missing) }
+    : { kind: 'unusable', options, why: whatIsMissing([...missing.values()]) }
+}
+
+function placeholderValue(
+  { kind, name, form }: Placeholder,
+  values: PlaceholderValues,
+  project: string,
+): string | undefined {
+  if (kind !== 'env') return values.input(name)
+  const place = form === 'explicit' ? undefined : PLACES.get(name)
+  return place === undefined ? values.variable(name) : place(project, values.home)
 }
 
 /** The project that a file belongs to. For a file of the user that is the working folder. */
@@ -240,12 +290,13 @@ interface Missing {
 const PLACEHOLDER =
   /\$\{\s*(?:(env|input):)?([^}:]+?)\s*(?::-([^}]*))?\}|\{(env|file):([^}]+)\}|\$([A-Z_][A-Z0-9_]{2,})/g
 
-const KNOWN_PLACES: ReadonlySet<string> = new Set([
-  'workspaceFolder',
-  'workspaceFolderBasename',
-  'userHome',
-  'pathSeparator',
-  '/',
+/** Placeholders for folders, by name. */
+const PLACES = new Map<string, (project: string, home: string) => string>([
+  ['workspaceFolder', (project) => project],
+  ['workspaceFolderBasename', (project) => basename(project)],
+  ['userHome', (_, home) => home],
+  ['pathSeparator', () => sep],
+  ['/', () => sep],
 ])
 
 interface Placeholder {
@@ -262,7 +313,8 @@ function placeholderOf(match: readonly (string | undefined)[]): Placeholder {
     return {
       kind: otherKind === 'file' ? 'file' : 'env',
       name: otherName ?? '',
-      ...{ form: 'explicit', otherwise: undefined },
+      form: 'explicit',
+      otherwise: undefined,
     }
   const form = bareName !== undefined ? 'bare' : kind === undefined ? 'braced' : 'explicit'
   return { kind: kind === 'input' ? 'input' : 'env', name: name ?? bareName ?? '', form, otherwise }
@@ -270,100 +322,5 @@ function placeholderOf(match: readonly (string | undefined)[]): Placeholder {
 
 /** The placeholders in a text, except those for folders of the project and the user. */
 function placeholdersOf(text: string): readonly Placeholder[] {
-  return [...text.matchAll(PLACEHOLDER)].map(placeholderOf).filter(({ name }) => !KNOWN_PLACES.has(name))
-}
-
-/** Fills in the placeholders of one entry, and collects those without a value. */
-class Placeholders {
-  readonly #values: PlaceholderValues
-  readonly #folder: string
-  readonly #missing = new Map<string, Missing>()
-
-  constructor(values: PlaceholderValues, folder: string) {
-    this.#values = values
-    this.#folder = folder
-  }
-
-  get missing(): readonly Missing[] {
-    return [...this.#missing.values()]
-  }
-
-  program(command: string, { args, env, envFile, cwd }: PlainEntry): JsonObject {
-    // Variables of the entry take precedence over those of its file.
-    const variables = { ...this.#fromFile(envFile), ...this.#texts(env) }
-    return {
-      type: 'mcp',
-      command: this.#word(command),
-      ...(args.length > 0 ? { args: args.map((word) => this.#word(word)) } : {}),
-      ...(Object.keys(variables).length === 0 ? {} : { env: variables }),
-      cwd: cwd === undefined ? this.#folder : resolve(this.#folder, this.#word(cwd)),
-    }
-  }
-
-  server({ url, headers }: PlainEntry): JsonObject {
-    const sent = Object.entries(this.#texts(headers)).filter(([name]) => !isOwnHeader(name))
-    return {
-      type: 'mcp',
-      url: this.#text(url ?? ''),
-      ...(sent.length === 0 ? {} : { headers: Object.fromEntries(sent) }),
-    }
-  }
-
-  #texts(values: JsonObject): Readonly<Record<string, string>> {
-    return Object.fromEntries(
-      Object.entries(values).flatMap(([name, value]) =>
-        value === null ? [] : [[name, this.#text(valueText(value))]],
-      ),
-    )
-  }
-
-  #fromFile(file: string | undefined): Readonly<Record<string, string>> {
-    if (file === undefined) return {}
-    const path = resolve(this.#folder, this.#word(file))
-    const text = this.#values.readFile(path)
-    if (text === undefined) this.#missing.set(path, { shown: `the file ${path}`, name: 'NAME' })
-    const pairs = Object.entries(parseEnv(text ?? ''))
-    return Object.fromEntries(pairs.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
-  }
-
-  /** A value in which every placeholder must be filled in. */
-  #text(text: string): string {
-    return this.#fill(text, true)
-  }
-
-  /** A word of a command line, where `${X}` may be for a shell. */
-  #word(text: string): string {
-    return this.#fill(text, false)
-  }
-
-  #fill(text: string, isWhole: boolean): string {
-    return text.replace(PLACEHOLDER, (...match: (string | undefined)[]) => {
-      const shown = match[0] ?? ''
-      const placeholder = placeholderOf(match)
-      const { name, form, otherwise } = placeholder
-      if (form === 'bare' && !isWhole) return shown
-      const value = this.#valueOf(placeholder) ?? otherwise
-      if (value === undefined && (form === 'explicit' || (isWhole && form === 'braced')))
-        this.#missing.set(shown, { shown, name })
-      return value ?? shown
-    })
-  }
-
-  #valueOf({ kind, name, form }: Placeholder): string | undefined {
-    if (kind !== 'env') return this.#values.input(name)
-    if (form === 'explicit') return this.#values.variable(name)
-    switch (name) {
-      case 'workspaceFolder':
-        return this.#folder
-      case 'workspaceFolderBasename':
-        return basename(this.#folder)
-      case 'userHome':
-        return this.#values.home
-      case 'pathSeparator':
-      case '/':
-        return sep
-      default:
-        return this.#values.variable(name)
-    }
-  }
+  return [...text.matchAll(PLACEHOLDER)].map(placeholderOf).filter(({ name }) => !PLACES.has(name))
 }

@@ -82,17 +82,10 @@ function programSnippet(
   { url, isOwnMachine }: SnippetTarget,
 ): readonly ClientConfig[] {
   const command = `${commandOnPages()} connect ${name} --write`
-  if (isOwnMachine)
-    return [
-      {
-        ...{ name, title, kind: 'terminal', command, link: null, after },
-        place: 'the folder of the config',
-        text: command,
-      },
-    ]
+  const shared = { name, title, kind: 'terminal', link: null } as const
+  if (isOwnMachine) return [{ ...shared, command, after, place: 'the folder of the config', text: command }]
   if (connectors === undefined) return []
-  const { place, note } = connectors
-  return [{ ...{ name, title, kind: 'terminal', command: null, link: null }, place, text: url, after: note }]
+  return [{ ...shared, command: null, after: connectors.note, place: connectors.place, text: url }]
 }
 
 function inspector(target: SnippetTarget): ClientConfig {
@@ -105,10 +98,14 @@ function inspector(target: SnippetTarget): ClientConfig {
   }
 }
 
+const IN_CODE = { kind: 'code', place: 'your agent', command: null, link: null } as const
+
 function aiSdk({ url, isKeyed }: SnippetTarget): ClientConfig {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
-    ...{ name: 'ai-sdk', title: 'AI SDK', kind: 'code', place: 'your agent', command: null, link: null },
+    ...IN_CODE,
+    name: 'ai-sdk',
+    title: 'AI SDK',
     text: `${isKeyed ? KEY_IMPORT : ''}import { createMCPClient } from '@ai-sdk/mcp'
 
 const client = await createMCPClient({ transport: { type: 'http', url: '${url}'${headers} } })
@@ -121,14 +118,9 @@ const tools = await client.tools()
 function langChain({ url, name, isKeyed }: SnippetTarget): ClientConfig {
   const headers = isKeyed ? `, headers: ${KEY_HEADERS}` : ''
   return {
-    ...{
-      name: 'langchain',
-      title: 'LangChain',
-      kind: 'code',
-      place: 'your agent',
-      command: null,
-      link: null,
-    },
+    ...IN_CODE,
+    name: 'langchain',
+    title: 'LangChain',
     text: `${isKeyed ? KEY_IMPORT : ''}import { MultiServerMCPClient } from '@langchain/mcp-adapters'
 
 const client = new MultiServerMCPClient({

@@ -160,26 +160,27 @@ class Reader {
   }
 
   #list(): JsonValue {
-    this.#need(/\[/y)
     const items: JsonValue[] = []
-    for (this.#skipLines(); this.#take(/\]/y) === undefined; this.#skipLines()) {
-      items.push(this.#value())
-      this.#skipLines()
-      if (this.#take(/,/y) === undefined && this.#text[this.#at] !== ']') throw new NotToml()
-    }
+    this.#members(']', () => items.push(this.#value()))
     return items
   }
 
   #inlineTable(): JsonValue {
-    this.#need(/\{/y)
     const table: Draft = Object.create(null)
-    for (this.#skipLines(); this.#take(/\}/y) === undefined; this.#skipLines()) {
-      this.#pair(table)
-      this.#skipLines()
-      if (this.#take(/,/y) === undefined && this.#text[this.#at] !== '}') throw new NotToml()
-    }
+    this.#members('}', () => this.#pair(table))
     this.#closed.add(table)
     return table
+  }
+
+  /** Reads what is between brackets, separated by commas. */
+  #members(end: string, readOne: () => void): void {
+    this.#at += 1
+    for (this.#skipLines(); this.#text[this.#at] !== end; this.#skipLines()) {
+      readOne()
+      this.#skipLines()
+      if (this.#take(/,/y) === undefined && this.#text[this.#at] !== end) throw new NotToml()
+    }
+    this.#at += 1
   }
 
   /** Blanks, line ends and comments. */
