@@ -172,8 +172,6 @@ const REFUSALS: Readonly<Record<Exclude<Refused['kind'], 'forbidden'>, () => Too
   cancelled: () => httpFault(422, 'The call was cancelled, so there is nothing to decide.'),
 }
 
-type RenderedApproval = Omit<ListedApproval, 'obstacle'>
-
 /** With the description of the tool and all of the input. */
 export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
@@ -218,7 +216,7 @@ function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Di
 }
 
 /** Has the size of the input in place of the input. */
-export function renderInList(view: ApprovalView): RenderedApproval {
+export function renderInList(view: ApprovalView): Omit<ListedApproval, 'obstacle'> {
   return {
     id: view.id,
     state: view.state,

@@ -27,14 +27,6 @@ export interface ChangedCall {
   readonly by?: string
 }
 
-interface FeedPage {
-  readonly changed: readonly ChangedCall[]
-  /** Records of calls that no longer match the filter. */
-  readonly left: readonly string[]
-  /** Position for a reconnecting reader, valid on any server of the store; absent with too many writers. */
-  readonly cursor: string | undefined
-}
-
 interface CallFeedOptions {
   readonly store: Pick<Store, 'readJournal' | 'journalChains' | 'glance'>
   readonly clock: Clock
@@ -190,6 +182,7 @@ export class CallReader {
   readonly #filter: FollowedCalls
   readonly #clock: Clock
   readonly #changed = new Map<string, ChangedCall>()
+  /** Records of calls that no longer match the filter. */
   readonly #left = new Set<string>()
   /** Pushes that arrive before the missed older changes. */
   #early: (() => void)[] | undefined = []
@@ -209,6 +202,7 @@ export class CallReader {
     return this.#hasMissed
   }
 
+  /** Position for a reconnecting reader, valid on any server of the store; absent with too many writers. */
   get cursor(): string | undefined {
     return this.#cursor
   }
@@ -247,7 +241,7 @@ export class CallReader {
   }
 
   /** Resolves with the waiting changes as soon as there are some; with an empty page after `maxMs` or at the end. */
-  async take(maxMs: number, signal: AbortSignal): Promise<FeedPage> {
+  async take(maxMs: number, signal: AbortSignal) {
     if (this.#changed.size + this.#left.size === 0 && this.#end === undefined && !signal.aborted) {
       const pause = startPause(maxMs, signal)
       this.#wake = pause.wake

@@ -48,16 +48,14 @@ export function callerSeenBy(viewer: Principal, openCaller: Principal | undefine
   return isOperator(viewer) ? (openCaller ?? viewer) : viewer
 }
 
-export type HeldCredentials = Awaited<ReturnType<typeof readHeldCredentials>>
-
-/** Reads which credentials a caller has in the vault, and tells the state of each need. */
-export async function readHeldCredentials(
+/** Reads which credentials a caller has in the vault; returns a function that tells the state of a need. */
+export async function readNeedStates(
   store: Pick<Store, 'vault' | 'digest'> | undefined,
   caller: Principal,
   canHold: CanHold,
 ) {
   const credentials = store === undefined ? NO_CREDENTIALS : await credentialsOf(store, caller)
-  const stateOf = ({ kind, id, scopes, ofUser, isProven }: ToolNeed): ListedRequirement['state'] => {
+  return ({ kind, id, scopes, ofUser, isProven }: ToolNeed): ListedRequirement['state'] => {
     if (kind === 'user') return userState(caller, isProven)
     if (kind === 'scope') return canHold(id) ? 'met' : 'missing'
     const held = ofUser ? credentials.ofUser : credentials.own
@@ -69,7 +67,6 @@ export async function readHeldCredentials(
     if (good.length === 0) return 'spent'
     return good.some((facts) => scopes.every((scope) => facts.scopes.includes(scope))) ? 'met' : 'scopes'
   }
-  return { caller, stateOf }
 }
 
 interface Credentials {

@@ -28,7 +28,7 @@ import type { SourceView } from '#sources/kit/sources'
 import type { Store } from '#store/collet-store'
 import { isOperator } from './access.ts'
 import { timeOf } from './admin-route.ts'
-import { callerSeenBy, readHeldCredentials, type ToolNeed, toolNeeds } from './tool-needs.ts'
+import { callerSeenBy, readNeedStates, type ToolNeed, toolNeeds } from './tool-needs.ts'
 
 export interface ListingParts {
   readonly registry: Pick<LiveRegistry, 'toolsets'>
@@ -49,6 +49,9 @@ export interface Viewer {
   readonly catalog: Catalog
   /** Whether the caller, as an operator, sees why a source is down. */
   readonly seesReasons: boolean
+  /** Whether the caller sees changes of the upstream and who accepted them. */
+  readonly seesPins: boolean
+  readonly seesCalls: boolean
 }
 
 /** Prepared answers that are kept for a catalog. Its callers differ in the credentials that they have. */
@@ -95,7 +98,7 @@ export class ToolListings {
     const { sources, pins: known, store } = this.#parts
     const caller = callerSeenBy(principal, this.#parts.openCaller())
     const canHold = await this.#parts.scopeHolders()
-    const held = await readHeldCredentials(needs.length === 0 ? undefined : store, caller, canHold)
+    const stateOf = await readNeedStates(needs.length === 0 ? undefined : store, caller, canHold)
     const changes = (await known?.waiting()) ?? []
     return {
       sources: Object.fromEntries(
@@ -106,7 +109,7 @@ export class ToolListings {
       ),
       requirements: needs.map((need) => ({
         ...{ kind: need.kind, id: need.id, scopes: need.scopes },
-        state: held.stateOf(need),
+        state: stateOf(need),
       })),
       changes: Object.fromEntries(
         changes.flatMap((view) => {

@@ -3,49 +3,64 @@
  * The viewer decides what is shown of sources, pins and calls.
  */
 import type { ToolDetails } from '#admin-api/tools'
-import { type ApprovalRules, termsFor } from '#kernel/approval/approvals'
-import { isJsonObject, type JsonArray, type JsonObject } from '#kernel/base/json'
+import { termsFor } from '#kernel/approval/approvals'
+import { isJsonObject } from '#kernel/base/json'
 import type { TokenBroker } from '#kernel/base/token-broker'
 import type { CallRecord } from '#kernel/call/call-record'
+import type { LiveRegistry } from '#kernel/tool/catalog'
 import { effectiveApproval, type Tool } from '#kernel/tool/tool'
+import { isInToolset, sourceToolkit } from '#kernel/tool/toolsets'
 import { toWireTool } from '#protocols/mcp/codec-tool'
 import { NEW_REVISION } from '#protocols/mcp/wire'
 import type { OpenAiTool } from '#protocols/opentool/codec-convert-to-json'
 import { documentOf } from '#protocols/opentool/codec-convert-tools'
-import type { PinDiff } from '#sources/kit/pin-view'
-import type { SourceView } from '#sources/kit/sources'
+import type { Pins } from '#sources/kit/pins'
+import { toolkitOf } from '#sources/kit/project'
 import type { BudgetRule } from '#stages/limits/budgets'
-import { isOperator } from './access.ts'
+import type { Store } from '#store/collet-store'
+import { isOperator, tenantWithin } from './access.ts'
 import { timeOf } from './admin-route.ts'
 import { renderPinDiff } from './pins.ts'
-import { type HeldCredentials, howToConnect, toolNeeds } from './tool-needs.ts'
-import { hasApprovalRule, listedChange, listedSource, type Viewer } from './tool-rows.ts'
+import { callerSeenBy, howToConnect, readNeedStates, toolNeeds } from './tool-needs.ts'
+import {
+  hasApprovalRule,
+  type ListingParts,
+  listedChange,
+  listedSource,
+  shownToolsets,
+  type Viewer,
+} from './tool-rows.ts'
 import { budgetTerms } from './usage.ts'
 
-interface ToolContext {
-  readonly viewer: Viewer
-  readonly held: HeldCredentials
-  readonly approvals: ApprovalRules
-  readonly budgets: readonly BudgetRule[]
-  readonly toolsets: readonly string[]
-  /** Local addresses that tools may reach, for operators. */
-  readonly egressAllow: readonly string[] | undefined
-  /** The source of an imported tool of a running server. */
-  readonly source?: SourceView | undefined
-  readonly pin?: PinDiff | undefined
-  /** Whether the viewer may see changes of the upstream and who accepted them. */
-  readonly seesPins: boolean
-  /** The latest calls of the tool, for viewers that may see calls. */
-  readonly calls?: readonly CallRecord[] | undefined
+/** Without a store and sources only the tools of the config are shown. */
+export interface ToolViewOptions extends ListingParts {
+  readonly registry: LiveRegistry
+  readonly store?: Pick<Store, 'vault' | 'digest' | 'list'> | undefined
+  readonly pins?: Pick<Pins, 'waiting' | 'diff'> | undefined
+  budgets(): readonly BudgetRule[]
+  /** Local addresses that tools may reach. */
+  egressAllow(): readonly string[]
   obstacle: TokenBroker['obstacle']
 }
 
-export function renderTool(tool: Tool, context: ToolContext): ToolDetails {
-  const { viewer, source, pin, seesPins, calls } = context
-  const { catalog, seesReasons } = viewer
+/** Number of latest calls that are read for the definitions that they ran on. */
+const MAX_CALLS_READ = 100
+
+export async function describeTool(
+  tool: Tool,
+  viewer: Viewer,
+  options: ToolViewOptions,
+): Promise<ToolDetails> {
+  const { registry, store, pins, sources, obstacle } = options
+  const { principal, catalog, seesReasons, seesPins, seesCalls } = viewer
   const { parts } = tool
   const versions = catalog.versionsOf(parts.base)
-  const newest = versions.at(-1) ?? tool
+  const caller = callerSeenBy(principal, options.openCaller())
+  const stateOf = await readNeedStates(store, caller, await options.scopeHolders())
+  const source = sources?.().find(({ key }) => toolkitOf(key) === sourceToolkit(tool))
+  const pin = await pins?.diff(tool.keptFrom?.pin ?? parts.base)
+  const asked = { tool: parts.base, limit: MAX_CALLS_READ, tenant: tenantWithin(principal) }
+  const latest = seesCalls ? await store?.list(asked) : undefined
   return {
     id: tool.id,
     base: parts.base,
@@ -60,19 +75,27 @@ export function renderTool(tool: Tool, context: ToolContext): ToolDetails {
     source: source === undefined ? null : { key: source.key, ...listedSource(source, seesReasons) },
     toolkit: parts.toolkit,
     tags: tool.tags ?? [],
-    toolsets: context.toolsets,
-    names: namesOf(tool, newest === tool),
+    toolsets: [...shownToolsets(principal, registry.toolsets)].flatMap(([name, toolset]) =>
+      isInToolset(toolset, tool) ? [name] : [],
+    ),
+    names: namesOf(tool, (versions.at(-1) ?? tool) === tool),
     input_schema: tool.inputSchema,
     output_schema: tool.outputSchema,
-    examples: examplesOf(tool.inputSchema),
-    policy: renderPolicy(tool, context),
+    examples: Array.isArray(tool.inputSchema.examples) ? tool.inputSchema.examples : [],
+    policy: renderPolicy(tool, viewer, options),
     keeps_state: tool.session !== undefined,
     steps: [...(tool.workflow?.steps?.keys() ?? [])],
-    requirements: renderNeeds(tool, context),
+    requirements: toolNeeds(tool, { withScopes: isOperator(principal) }).map((need) => ({
+      kind: need.kind,
+      id: need.id,
+      scopes: need.scopes,
+      state: stateOf(need),
+      connect: howToConnect(need, caller, obstacle),
+    })),
     definition_hash: tool.definitionHash,
     change: pin === undefined ? null : (listedChange(pin) ?? null),
     pin: pin === undefined || !seesPins ? null : renderPinDiff(pin),
-    seen: calls === undefined ? null : definitionsSeen(calls),
+    seen: latest === undefined ? null : definitionsSeen(latest.calls),
     model: modelView(tool),
   }
 }
@@ -91,53 +114,39 @@ function namesOf(tool: Tool, isNewest: boolean): ToolDetails['names'] {
   }
 }
 
-/** The author's examples of a complete input. */
-function examplesOf({ examples }: JsonObject): JsonArray {
-  return Array.isArray(examples) ? examples : []
-}
-
 function renderPolicy(
   tool: Tool,
-  { approvals, budgets, viewer, egressAllow }: ToolContext,
+  { principal, seesReasons }: Viewer,
+  { approvals, budgets, egressAllow }: ToolViewOptions,
 ): ToolDetails['policy'] {
-  const { safetyTier, replay, egress, scopes, timeoutMs, rerunWindowMs, cost, costHint, latencyHint } =
-    tool.policy
-  const { principal } = viewer
+  const { policy } = tool
   const approval = effectiveApproval(tool)
-  const terms = termsFor(approvals, tool)
+  const terms = termsFor(approvals(), tool)
   return {
-    tier: safetyTier,
-    egress: egress ?? null,
-    egress_allow: egressAllow ?? null,
-    replay,
-    scopes,
-    tenants: isOperator(principal) ? (tool.policy.tenants ?? null) : null,
-    timeout_ms: timeoutMs,
-    rerun_window_ms: rerunWindowMs,
-    cost: cost ?? 1,
-    cost_hint: costHint ?? null,
-    latency_hint: latencyHint ?? null,
+    tier: policy.safetyTier,
+    egress: policy.egress ?? null,
+    egress_allow: seesReasons ? egressAllow() : null,
+    replay: policy.replay,
+    scopes: policy.scopes,
+    tenants: isOperator(principal) ? (policy.tenants ?? null) : null,
+    timeout_ms: policy.timeoutMs,
+    rerun_window_ms: policy.rerunWindowMs,
+    cost: policy.cost ?? 1,
+    cost_hint: policy.costHint ?? null,
+    latency_hint: policy.latencyHint ?? null,
     approval,
     approval_terms:
       approval === 'never'
         ? null
         : {
-            by_rule: hasApprovalRule(tool, approvals),
+            by_rule: hasApprovalRule(tool, approvals()),
             expires_after_ms: terms.expiresAfterMs,
             quorum: terms.quorum,
             required_scope: terms.requiredScope,
             self_approval: terms.selfApproval,
           },
-    budgets: budgetTerms(principal, budgets),
+    budgets: budgetTerms(principal, budgets()),
   }
-}
-
-function renderNeeds(tool: Tool, { held, obstacle, viewer }: ToolContext): ToolDetails['requirements'] {
-  return toolNeeds(tool, { withScopes: isOperator(viewer.principal) }).map((need) => ({
-    ...{ kind: need.kind, id: need.id, scopes: need.scopes },
-    state: held.stateOf(need),
-    connect: howToConnect(need, held.caller, obstacle),
-  }))
 }
 
 /** Definitions that calls ran on, newest first: the only record of changes to tools that are code. */

@@ -18,46 +18,27 @@ import { fault } from '#kernel/base/errors'
 import { parseToolName } from '#kernel/base/ids'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT, type Principal, type RoleTable } from '#kernel/base/principal'
-import type { TokenBroker } from '#kernel/base/token-broker'
-import type { Catalog, LiveRegistry } from '#kernel/tool/catalog'
+import type { Catalog } from '#kernel/tool/catalog'
 import { sharedNameHint } from '#kernel/tool/shared-names'
 import { isForTenant, type Tool } from '#kernel/tool/tool'
-import {
-  allowLists,
-  isInToolset,
-  selectsIn,
-  sourceToolkit,
-  TOOLSET_PREFIX,
-  type Toolsets,
-} from '#kernel/tool/toolsets'
+import { allowLists, isInToolset, selectsIn, TOOLSET_PREFIX, type Toolsets } from '#kernel/tool/toolsets'
 import { replyPrepared } from '#protocols/prepared'
 import type { ServerRoute } from '#server/http/router'
 import type { KnownTool } from '#server/known-tools'
 import { enterToolset } from '#server/toolsets'
-import type { Pins } from '#sources/kit/pins'
-import { toolkitOf } from '#sources/kit/project'
-import type { BudgetRule } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { KeyStore } from '#store/keys'
 import type { UsageQuery, UsageRow } from '#store/operator-views'
 import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
 import { serveOperation, serveReply, timeOf } from './admin-route.ts'
 import { parseTime } from './call-filter.ts'
-import { callerSeenBy, readHeldCredentials } from './tool-needs.ts'
-import { type ListingParts, shownToolsets, ToolListings, type Viewer } from './tool-rows.ts'
-import { renderTool } from './tool-view.ts'
+import { ToolListings, type Viewer } from './tool-rows.ts'
+import { describeTool, type ToolViewOptions } from './tool-view.ts'
 import { isError, quantile, readPages, roundedMs } from './usage.ts'
 
-/** Without a store and sources the routes show only the tools of the config. */
-interface ToolRoutesOptions extends ListingParts {
-  readonly registry: LiveRegistry
+interface ToolRoutesOptions extends ToolViewOptions {
   readonly clock: Clock
   readonly store?: Pick<Store, 'vault' | 'digest' | 'list' | 'usage'> | undefined
-  readonly pins?: Pick<Pins, 'waiting' | 'diff'> | undefined
-  budgets(): readonly BudgetRule[]
-  /** Local addresses that tools may reach. */
-  egressAllow(): readonly string[]
-  obstacle: TokenBroker['obstacle']
   /** Called for every request for a tool that the principal may not see (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
 }
@@ -73,10 +54,13 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
   const listings = new ToolListings(options)
   const viewerOf = (caller: Principal, toolset: string | undefined): Viewer => {
     const within = toolset === undefined ? caller : enterToolset(registry, caller, toolset)
+    const isOfServer = isOperator(caller) || caller.tenant === DEFAULT_TENANT
     return {
       principal: caller,
       catalog: registry.catalogFor(isOperator(caller) ? { ...within, seesEveryTenant: true } : within),
-      seesReasons: hasServerScope(caller, 'admin:sources', access),
+      seesReasons: isOfServer && access.hasScope(caller, 'admin:sources'),
+      seesPins: isOfServer && access.hasScope(caller, 'admin:pins'),
+      seesCalls: access.hasScope(caller, 'admin:calls'),
     }
   }
   /** Finds a tool by any of its names, with a version behind it or in the query. A hidden tool is an unknown one (rule 2). */
@@ -98,7 +82,7 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
     ),
     serveOperation(access, SHOW_TOOL, async ({ principal, id, query }) => {
       const viewer = viewerOf(principal, query.toolset)
-      return { tool: await describe(findTool(id, viewer, query.version), viewer, options, access) }
+      return { tool: await describeTool(findTool(id, viewer, query.version), viewer, options) }
     }),
     serveOperation(access, READ_TOOL_USAGE, async ({ principal, id, query }) => {
       const tool = findTool(id, viewerOf(principal, query.toolset), query.version)
@@ -111,16 +95,6 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
   ]
 }
 
-/** Whether the caller may see facts about the whole server. */
-function hasServerScope(
-  principal: Principal,
-  scope: 'admin:sources' | 'admin:pins',
-  access: OperatorAccess,
-): boolean {
-  if (isOperator(principal)) return true
-  return principal.tenant === DEFAULT_TENANT && access.hasScope(principal, scope)
-}
-
 function notFound(name: string, catalog: Catalog): string {
   const [base = ''] = name.split('@', 1)
   const versions = catalog.versionsOf(base).map(({ parts }) => parts.version)
@@ -128,37 +102,6 @@ function notFound(name: string, catalog: Catalog): string {
   const shared = sharedNameHint(base, catalog.tools)
   if (shared !== undefined) return `There is no tool "${name}" here. ${shared}`
   return `There is no tool "${name}" here.${didYouMean(name, catalog.bases()) || ' "collet tools" and GET /admin/tools list them.'}`
-}
-
-/** Number of latest calls that are read for the definitions that they ran on. */
-const MAX_CALLS_READ = 100
-
-async function describe(tool: Tool, viewer: Viewer, options: ToolRoutesOptions, access: OperatorAccess) {
-  const { registry, store, pins, sources, approvals, budgets, egressAllow, obstacle } = options
-  const { principal, seesReasons } = viewer
-  const tenant = tenantWithin(principal)
-  const { base } = tool.parts
-  const toolkit = sourceToolkit(tool)
-  const asked = defined({ tool: base, limit: MAX_CALLS_READ, tenant })
-  const seesCalls = store !== undefined && access.hasScope(principal, 'admin:calls')
-  const shown = shownToolsets(principal, registry.toolsets)
-  return renderTool(tool, {
-    viewer,
-    held: await readHeldCredentials(
-      store,
-      callerSeenBy(principal, options.openCaller()),
-      await options.scopeHolders(),
-    ),
-    approvals: approvals(),
-    budgets: budgets(),
-    toolsets: [...shown].flatMap(([name, toolset]) => (isInToolset(toolset, tool) ? [name] : [])),
-    egressAllow: seesReasons ? egressAllow() : undefined,
-    source: sources?.().find(({ key }) => toolkitOf(key) === toolkit),
-    pin: await pins?.diff(tool.keptFrom?.pin ?? base),
-    seesPins: hasServerScope(principal, 'admin:pins', access),
-    calls: seesCalls ? (await store.list(asked)).calls : undefined,
-    obstacle,
-  })
 }
 
 const HOUR_MS = 3_600_000

@@ -15,22 +15,10 @@ import type { WrittenServer } from './client-files.ts'
 const ADDRESS_MEMBERS = ['url', 'serverUrl', 'httpUrl', 'uri'] as const
 
 /** An entry in one form for all clients. */
-interface PlainEntry {
-  readonly command: string | undefined
-  readonly args: readonly string[]
-  readonly url: string | undefined
-  readonly env: JsonObject
-  readonly headers: JsonObject
-  readonly envFile: string | undefined
-  readonly cwd: string | undefined
-}
-
-function plainEntry(entry: JsonObject): PlainEntry {
-  const { command, args } = commandOf(entry)
+function plainEntry(entry: JsonObject) {
   const tokenVariable = textOf(entry.bearer_token_env_var)
   return {
-    command,
-    args,
+    ...commandOf(entry),
     url: ADDRESS_MEMBERS.map((name) => textOf(entry[name])).find((text) => text !== undefined),
     env: {
       ...passedOn(entry.env_keys),
@@ -95,12 +83,6 @@ export interface PlaceholderValues {
 
 type Unusable = { readonly kind: 'skipped' | 'unusable'; readonly why: string }
 
-/** A variable or header of an entry; without its value if the name looks like a credential. */
-interface WrittenValue {
-  readonly name: string
-  readonly value?: string
-}
-
 /** What an entry would do, with its placeholders as they are written. */
 export interface ServerPlan {
   /** The command line, or the address. */
@@ -110,8 +92,8 @@ export interface ServerPlan {
   readonly variables: readonly string[]
   /** Values that the user would be asked for. */
   readonly inputs: readonly string[]
-  /** The variables and headers that the entry sets itself, as its file has them. */
-  readonly sets: readonly WrittenValue[]
+  /** The variables and headers that the entry sets itself; without the value if the name looks like a credential. */
+  readonly sets: readonly { readonly name: string; readonly value?: string }[]
   /** Names of variables and headers that look like credentials and are in the file in clear text. */
   readonly clear: readonly string[]
   readonly envFile: string | undefined

@@ -289,11 +289,9 @@ export function clientPlace(
 ): ClientPlace {
   const home = variables.HOME || variables.USERPROFILE || homedir()
   const config = variables.XDG_CONFIG_HOME || join(home, '.config')
-  return { folder, platform, home, settings: settingsFolder(home, variables, platform), config, variables }
-}
-
-function settingsFolder(home: string, { APPDATA, XDG_CONFIG_HOME }: Variables, platform: NodeJS.Platform) {
-  if (platform === 'darwin') return join(home, 'Library', 'Application Support')
-  if (platform === 'win32') return APPDATA || join(home, 'AppData', 'Roaming')
-  return XDG_CONFIG_HOME || join(home, '.config')
+  const settings: Partial<Record<NodeJS.Platform, string>> = {
+    darwin: join(home, 'Library', 'Application Support'),
+    win32: variables.APPDATA || join(home, 'AppData', 'Roaming'),
+  }
+  return { folder, platform, home, settings: settings[platform] ?? config, config, variables }
 }

@@ -34,13 +34,9 @@ export function createImportFetch(named: string | undefined): GuardedFetch {
   })
 }
 
-export type Preview = SeenPreview | FailedPreview
-
-interface SeenPreview {
-  readonly kind: 'seen'
-  readonly discovery: Discovery
-  readonly tookMs: number
-}
+export type Preview =
+  | { readonly kind: 'seen'; readonly discovery: Discovery; readonly tookMs: number }
+  | FailedPreview
 
 interface FailedPreview {
   readonly kind: 'failed'

@@ -44,7 +44,7 @@ export async function probeReply(
   await options.noteLook(shownTarget(asked.target))
   return {
     status: 200,
-    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+    headers: { 'content-type': 'text/event-stream' },
     body: (ended) => frames(asked, options, ended),
   }
 }
@@ -59,12 +59,9 @@ function isAddress(target: string): boolean {
   return /^https?:$/.test(URL.parse(target)?.protocol ?? '')
 }
 
-interface Asked {
-  readonly target: string
-  readonly apiKey: string | undefined
-}
+type Asked = ReturnType<typeof readAsked>
 
-function readAsked({ target, api_key: apiKey }: BodyOf<typeof PROBE_SOURCE>): Asked {
+function readAsked({ target, api_key: apiKey }: BodyOf<typeof PROBE_SOURCE>) {
   const { username, password } = (isAddress(target) ? URL.parse(target) : null) ?? {}
   if (username || password)
     throw badRequest('Leave user and password out of the address. A key has a field of its own (`api_key`).')
@@ -93,16 +90,11 @@ function failed(message: string, seen: readonly string[] = []): ProbeEvent {
   return ['failed', { message, seen }]
 }
 
-interface Probing {
-  readonly signal: AbortSignal
-  emit(...event: ProbeEvent): void
-}
-
 /** Returns the last event. */
 async function probe(
   { target: text, apiKey }: Asked,
   { clock, folder, environment }: ProbeOptions,
-  { signal, emit }: Probing,
+  { signal, emit }: { readonly signal: AbortSignal; emit(...event: ProbeEvent): void },
 ): Promise<ProbeEvent> {
   const target = readTarget(text, folder)
   const send = createImportFetch(target.kind === 'url' ? target.url : undefined)

@@ -6,19 +6,7 @@ import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
  * and nesting is bounded.
  */
 
-interface TomlTable {
-  readonly path: readonly string[]
-  /** From its header to the end of its last line with a value. */
-  readonly start: number
-  readonly end: number
-}
-
-interface TomlDocument {
-  readonly root: JsonObject
-  readonly tables: readonly TomlTable[]
-}
-
-export function parseToml(text: string): TomlDocument | undefined {
+export function parseToml(text: string) {
   try {
     return new Reader(text).document()
   } catch (error) {
@@ -51,10 +39,13 @@ const MAX_DEPTH = 64
 /** Without a prototype, so that `__proto__` is an ordinary name. */
 type Draft = { [name: string]: JsonValue }
 
+/** A table is from its header to the end of its last line with a value. */
+type TomlTable = { readonly path: readonly string[]; readonly start: number; end: number }
+
 class Reader {
   readonly #text: string
   readonly #root: Draft = Object.create(null)
-  readonly #tables: { path: readonly string[]; start: number; end: number }[] = []
+  readonly #tables: TomlTable[] = []
   /** Inline tables, which cannot be extended. */
   readonly #closed = new WeakSet<Draft>()
   #headers = new Set<string>()
@@ -65,7 +56,7 @@ class Reader {
     this.#text = text
   }
 
-  document(): TomlDocument {
+  document(): { readonly root: JsonObject; readonly tables: readonly TomlTable[] } {
     this.#take(/\uFEFF?/y)
     let table = this.#root
     for (this.#skipLines(); this.#at < this.#text.length; this.#skipLines()) {
