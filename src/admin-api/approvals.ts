@@ -11,7 +11,6 @@ export const MAX_REASON_LENGTH = 1_000
 const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
 const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
 
-/** One decision of an approver. */
 export const DECISION = named('AdminDecision', () =>
   z.object({
     by: z.string(),
@@ -63,7 +62,6 @@ const LISTED_APPROVAL = named('AdminListedApproval', () =>
       ),
   }),
 )
-/** An approval in a list. */
 export type ListedApproval = Shape<typeof LISTED_APPROVAL>
 
 const APPROVAL = named('AdminApproval', () =>
@@ -159,5 +157,4 @@ export const MAKE_APPROVAL_LINK = operation({
     }),
   errors: [404, 409, 410, 422],
 })
-/** A link for one approver. */
 export type ApprovalLink = AnswerOf<typeof MAKE_APPROVAL_LINK>

@@ -55,7 +55,6 @@ const CALL = named('AdminCall', () =>
     })
     .describe('What happened, without input and outcome.'),
 )
-/** A call in a list. */
 export type ListedCall = Shape<typeof CALL>
 
 /** In the event `calls` of the stream. */

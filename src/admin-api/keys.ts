@@ -61,7 +61,6 @@ export const LIST_KEYS = operation({
         .describe('Keys of the configuration, which can only be changed there.'),
     }),
 })
-/** A key of the configuration. */
 export type ConfiguredKey = AnswerOf<typeof LIST_KEYS>['configured'][number]
 
 const terms = () => ({

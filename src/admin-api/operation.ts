@@ -44,7 +44,6 @@ interface Declaration<Query extends z.ZodType, Body extends z.ZodType, Answer ex
   readonly serverScope?: ServerScope
   /** `callers`: where tools can be called without a credential, no credential is needed. `open`: never. Default: a credential. */
   readonly access?: 'callers' | 'open'
-  /** Explains the parameter of the path. */
   readonly parameter?: string
   /** Headers of the request that it reads, each with its meaning. */
   readonly headers?: Readonly<Record<string, string>>
@@ -106,7 +105,6 @@ function remember<Value>(make: () => Value): () => Value {
 /** What a schema describes, as a type. Nothing that came over the wire is changed. */
 export type Shape<Made extends () => z.ZodType> = Unchanging<z.output<ReturnType<Made>>>
 
-/** What an operation answers. */
 export type AnswerOf<Declared> =
   Declared extends Operation<z.ZodType, z.ZodType, infer Answer> ? Unchanging<Answer> : never
 
@@ -129,7 +127,6 @@ export const texts = () => z.array(z.string())
 /** In an answer that counts calls, of which the server reads a bounded number. */
 export const isWhole = () => z.boolean().describe('False if older calls were left out of the count.')
 
-/** A time in a query. */
 export const timeInQuery = () =>
   z
     .string()

@@ -45,7 +45,6 @@ const pinned = () =>
   })
 
 const PIN = named('AdminPin', pinned)
-/** A pinned tool. */
 export type Pin = Shape<typeof PIN>
 
 export const PIN_DIFF = named('AdminPinDiff', () =>

@@ -138,5 +138,4 @@ export const CONNECT_PROVIDER = operation({
     z.object({ url: z.string(), check_url: z.string(), principal: z.string(), expires_at: time() }),
   errors: [404],
 })
-/** A link where a person grants access. */
 export type ProviderLink = AnswerOf<typeof CONNECT_PROVIDER>

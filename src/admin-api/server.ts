@@ -82,7 +82,6 @@ const JOURNAL_CHECK = named('AdminJournalCheck', () =>
     cannot_see: texts().describe('What this check cannot see, in words.'),
   }),
 )
-/** The result of a check of the whole journal. */
 export type JournalCheck = Shape<typeof JOURNAL_CHECK>
 
 export const READ_JOURNAL_STATE = operation({

@@ -195,7 +195,6 @@ const TOOL = named('AdminTool', () =>
       .describe('What models see of it.'),
   }),
 )
-/** One tool with everything that its page shows. */
 export type ToolDetails = Shape<typeof TOOL>
 
 export const SHOW_TOOL = operation({

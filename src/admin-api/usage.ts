@@ -60,7 +60,6 @@ export const READ_BUDGETS = operation({
       ),
     }),
 })
-/** A budget that a caller has spent from. */
 export type Budget = AnswerOf<typeof READ_BUDGETS>['budgets'][number]
 
 export const READ_LIMITS = operation({

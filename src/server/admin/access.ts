@@ -99,6 +99,13 @@ export function tenantWithin(principal: Principal): string | undefined {
   return isOperator(principal) ? undefined : principal.tenant
 }
 
+/** The tenant that a request is about. Only the operator may name another tenant than its own. */
+export function tenantFor(named: string | undefined, principal: Principal, refusal: string): string {
+  const tenant = named ?? principal.tenant
+  if (isOperator(principal) || tenant === principal.tenant) return tenant
+  throw fault('not_authorized', refusal)
+}
+
 /** The operator decides in every tenant, any other approver in its own. */
 export function approverOf(principal: Principal): Approver {
   return { id: principal.id, tenant: tenantWithin(principal), scopes: principal.scopes }

@@ -13,7 +13,6 @@ import { jsonReply, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { isOperator, type OperatorAccess } from './access.ts'
 
-/** A request for an operation, as its handler gets it. */
 interface OperationRequest<Query, Body> {
   readonly principal: Principal
   /** The parameter of the path; empty without one. */

@@ -123,7 +123,6 @@ function maySeeInput({ scopes }: Approver): boolean {
 
 type DecisionBody = ReturnType<ReturnType<typeof DECISION_BODY>['parse']>
 
-/** Reads `{ reason?, override?, accept_hidden? }`. */
 export function readDecision(verb: 'approve' | 'reject', body: unknown): Decision {
   return toDecision(verb, readAs(DECISION_BODY(), body, 'The decision'))
 }
@@ -172,7 +171,6 @@ const REFUSALS: Readonly<Record<Exclude<Refused['kind'], 'forbidden'>, () => Too
   cancelled: () => httpFault(422, 'The call was cancelled, so there is nothing to decide.'),
 }
 
-/** With the description of the tool and all of the input. */
 export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
 }

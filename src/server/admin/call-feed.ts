@@ -106,7 +106,6 @@ export class CallFeed {
     for (const reader of this.#readers) reader.push(changes, cursor)
   }
 
-  /** Advances the positions, and adds new writers. */
   async #advance(groups: readonly JournalGroup[]): Promise<void> {
     if (groups.some(({ writer }) => !this.#chains.has(writer))) {
       for (const chain of await this.#options.store.journalChains()) {
@@ -293,7 +292,6 @@ function operatorIn(events: readonly CallChange[]): { readonly by?: string } {
   return {}
 }
 
-/** The states that a call may have had before an event. */
 const BEFORE: Partial<Record<CallChange['type'], readonly CallState[]>> = {
   'call.succeeded': ['running'],
   'call.failed': ['running', 'parked'],

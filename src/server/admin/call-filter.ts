@@ -7,7 +7,6 @@ import { CALL_STATES, type CallState } from '#kernel/call/call'
 import type { CallFilter } from '#store/call-filter'
 import { badRequest } from './admin-route.ts'
 
-/** The states of calls that went wrong. */
 export const ERRORS: readonly CallState[] = ['failed', 'released', 'ambiguous']
 
 /** Selects rejected requests. No call has this state, because they are counted, not recorded (`rejections.ts`). */
@@ -40,7 +39,6 @@ export function toCallFilter(
   }
 }
 
-/** States are separated by commas. */
 function readStates(text: string | undefined): readonly CallState[] | undefined {
   if (text === undefined) return undefined
   const states = text.split(',').flatMap((word) => {

@@ -37,7 +37,6 @@ import { readPages } from './usage.ts'
 
 const MAX_STEPS = 200
 
-/** The part of a store that these routes use. */
 type AdminCalls = Pick<
   Store,
   | 'list'
@@ -156,7 +155,6 @@ function roundSpan(minMs: number): number {
 
 const DEFAULT_SPAN_MS = 30 * 60_000
 
-/** Counts calls by state, in total and per bucket. */
 async function tallyAll(calls: AdminCalls, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
   const parts = new Map<number, Partial<Record<CallState, number>>>()
@@ -272,7 +270,6 @@ function renderDetails({ call, steps, timelines, journal, approval, input }: Cal
   }
 }
 
-/** Whether input and outcome are shown, or why not. */
 function contentsOf({ expired }: CallRecord, input: CallFacts['input']): CallDetails['contents'] {
   if (input === 'hidden' || (input === 'unasked' && !expired)) return input
   return typeof input === 'string' || expired ? 'gone' : 'shown'

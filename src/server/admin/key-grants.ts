@@ -95,7 +95,6 @@ export function describeClosed({ text, scopes }: ClosedEntry): string {
   return `${text} asks for the ${noun} ${scopes.join(', ')}, which this key does not hold`
 }
 
-/** Scopes that approvers need. */
 export function approverScopes({ requiredScope, perTool }: ApprovalRules): readonly string[] {
   return [requiredScope, ...[...perTool.values()].map((terms) => terms.requiredScope)].flatMap(
     (scope) => scope ?? [],

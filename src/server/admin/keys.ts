@@ -12,14 +12,14 @@ import type { ApiKeySettings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
-import { ANONYMOUS, DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
+import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import { FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { Store } from '#store/collet-store'
 import type { KeyGrant, KeyOwner, KeyRecord } from '#store/keys'
-import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
+import { isOperator, type OperatorAccess, tenantFor, tenantWithin } from './access.ts'
 import { badRequest, readAs, serveOperation, timeOf } from './admin-route.ts'
 import { checkBounds, checkGrant, type KnownGrants } from './key-grants.ts'
 
@@ -131,7 +131,7 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
     }),
     serveOperation(access, REVOKE_KEY, async ({ principal: actor, id: keyId }) => {
       const found = await keys.findKey(keyId)
-      const isTheirs = found !== undefined && isWithin(found.tenant, actor)
+      const isTheirs = found !== undefined && (isOperator(actor) || found.tenant === actor.tenant)
       if (isTheirs) checkStrength(found, actor)
       const change = { keyId, by: actor.id, atMs: clock.nowMs() }
       if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, ...change })))
@@ -139,7 +139,7 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
       return { key_id: keyId, revoked: true }
     }),
     serveOperation(access, END_PRINCIPAL, async ({ principal: actor, id: name, query }) => {
-      const owner = { tenant: tenantFor(query.tenant, actor), name }
+      const owner = { tenant: tenantFor(query.tenant, actor, OWN_TENANT_ONLY), name }
       // Ending a principal is permanent, so it requires the rights of that principal (rule 3).
       for (const key of await keys.keysOf(owner)) checkStrength(key, actor)
       if (!(await keys.endPrincipal({ ...owner, by: actor.id, atMs: clock.nowMs() }))) throw noSuchPrincipal()
@@ -170,15 +170,7 @@ function renderNewKey({ tenant, expiresAtMs }: ReturnType<typeof readTerms>, key
   return { tenant, key_id: keyId, key: key.reveal(), expires_at: timeOf(expiresAtMs) }
 }
 
-function isWithin(tenant: string, actor: Principal): boolean {
-  return isOperator(actor) || actor.tenant === tenant
-}
-
-function tenantFor(named: string | undefined, actor: Principal): string {
-  const tenant = named ?? tenantWithin(actor) ?? DEFAULT_TENANT
-  if (isWithin(tenant, actor)) return tenant
-  throw fault('not_authorized', 'You can only change the keys of your own tenant.')
-}
+const OWN_TENANT_ONLY = 'You can only change the keys of your own tenant.'
 
 function noSuchPrincipal(): ToolError {
   return httpFault(404, 'There is no principal with this name that has keys here.')
@@ -228,7 +220,7 @@ type TermsBody = Pick<BodyOf<typeof CREATE_KEY>, 'tenant' | 'label' | 'expires_a
 
 function readTerms(body: TermsBody, actor: Principal, nowMs: number) {
   const expiresAtMs = readExpiry(body, nowMs)
-  return { tenant: tenantFor(body.tenant, actor), label: body.label, expiresAtMs }
+  return { tenant: tenantFor(body.tenant, actor, OWN_TENANT_ONLY), label: body.label, expiresAtMs }
 }
 
 function readExpiry({ expires_at: text }: TermsBody, nowMs: number): number | undefined {

@@ -29,7 +29,7 @@ import { explainObstacle } from '#stages/credentials/consent-obstacles'
 import { packToken, unpackToken, userDigest } from '#stages/credentials/credentials'
 import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
-import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
+import { isOperator, type OperatorAccess, tenantFor, tenantWithin } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 
 interface SecretsRoutesOptions {
@@ -56,7 +56,7 @@ export function createSecretsRoutes(
     }),
     serveOperation(access, SET_SECRET, async ({ principal: setter, body }) => {
       const { name, kind, scopes } = body
-      const tenant = tenantFor(body.tenant, setter)
+      const tenant = tenantFor(body.tenant, setter, OWN_TENANT_ONLY)
       const principal = readOwner(body.principal, await openCaller())
       if (principal === WHOLE_TENANT && (kind === 'token' || body.user_id !== undefined))
         throw badRequest('What a tenant shares is a secret, never a token, and never of a user.')
@@ -87,12 +87,7 @@ export function createSecretsRoutes(
   ]
 }
 
-/** Only the operator may name another tenant than its own. */
-function tenantFor(named: string | undefined, setter: Principal): string {
-  const tenant = named ?? setter.tenant
-  if (isOperator(setter) || tenant === setter.tenant) return tenant
-  throw fault('not_authorized', 'This credential may only write to its own tenant.')
-}
+const OWN_TENANT_ONLY = 'This credential may only write to its own tenant.'
 
 function renderCredential(facts: VaultFacts): StoredCredential {
   return {
@@ -191,7 +186,7 @@ export function createProviderRoutes(
     }),
     serveOperation(access, CONNECT_PROVIDER, async ({ principal: sender, id, body }) => {
       const settings = findProvider(id, options.providers())
-      const tenant = tenantFor(body.tenant, sender)
+      const tenant = tenantFor(body.tenant, sender, OWN_TENANT_ONLY)
       const owner = ownerOf(body, sender)
       const scopes = body.scopes ?? scopesFor(id, settings, options.tools())
       const obstacle = broker.obstacle(id, scopes)

@@ -193,7 +193,6 @@ export function createSourceRoutes(
 
 const NO_RULES = { approvals: { perTool: new Map(), whenPerTool: new Map() }, tools: [], sources: [] }
 
-/** Names of tools in changes of options. */
 function namesIn({ tools, include, exclude }: JsonObject): ReadonlySet<JsonValue> {
   const lists = [include, exclude].flatMap((list) => (Array.isArray(list) ? list : []))
   return new Set([...(isJsonObject(tools) ? Object.keys(tools) : []), ...lists])
@@ -230,7 +229,6 @@ function upstreamOf(options: JsonObject): string {
   })
 }
 
-/** Credentials in options, by name. */
 function credentialsOf({ env, headers, apiKey, token }: JsonObject): ReadonlyMap<string, JsonValue> {
   const named = (where: string, values: JsonValue | undefined): readonly (readonly [string, JsonValue])[] =>
     Object.entries(isJsonObject(values) ? values : {}).map(([name, value]) => [`${where}.${name}`, value])
@@ -241,7 +239,6 @@ function credentialsOf({ env, headers, apiKey, token }: JsonObject): ReadonlyMap
   ])
 }
 
-/** Names of the credentials whose values differ. */
 function changedCredentials(before: JsonObject, after: JsonObject): readonly string[] {
   const old = credentialsOf(before)
   const changed = [...credentialsOf(after)].filter(([name, value]) => old.get(name) !== value)

@@ -29,15 +29,21 @@ export function toolNeeds(
   { withScopes }: { readonly withScopes: boolean },
 ): readonly ToolNeed[] {
   const { authorization, secrets, userId } = needsOf(tool)
-  const of = { ofUser: userId !== false, isProven: userId === true }
+  const need = (kind: ToolNeed['kind'], id: string, scopes: readonly string[] = []): ToolNeed => {
+    const isOfCaller = kind === 'scope'
+    return {
+      kind,
+      id,
+      scopes,
+      ofUser: !isOfCaller && userId !== false,
+      isProven: !isOfCaller && userId === true,
+    }
+  }
   return [
-    ...authorization.map(({ id, scopes }) => ({ kind: 'oauth' as const, id, scopes, ...of })),
-    ...secrets.map((id) => ({ kind: 'secret' as const, id, scopes: [], ...of })),
-    ...(userId === false ? [] : [{ kind: 'user' as const, id: 'user id', scopes: [], ...of }]),
-    ...(withScopes ? tool.policy.scopes : []).map((id) => ({
-      ...{ kind: 'scope' as const, id, scopes: [] },
-      ...{ ofUser: false, isProven: false },
-    })),
+    ...authorization.map(({ id, scopes }) => need('oauth', id, scopes)),
+    ...secrets.map((id) => need('secret', id)),
+    ...(userId === false ? [] : [need('user', 'user id')]),
+    ...(withScopes ? tool.policy.scopes : []).map((id) => need('scope', id)),
   ]
 }
 
@@ -97,7 +103,7 @@ async function credentialsOf(
   }
 }
 
-/** Each call names its user. The operator of a server with keys makes no calls; whether a credential proves the user depends on the caller. */
+/** The operator of a server with keys makes no calls, and whether a credential proves the user depends on the caller. */
 function userState(caller: Principal, isProven: boolean): ListedRequirement['state'] {
   if (isProven && isOperator(caller)) return 'per_user'
   return !isProven || canProveUsers(caller) ? 'met' : 'missing'

@@ -39,11 +39,9 @@ export interface ListingParts {
   readonly store?: Pick<Store, 'vault' | 'digest'> | undefined
   /** The principal of callers without a credential; `undefined` if every caller needs one. */
   openCaller(): Principal | undefined
-  /** Which scopes callers can hold. */
   scopeHolders(): Promise<CanHold>
 }
 
-/** The caller of a request, and what it may see. */
 export interface Viewer {
   readonly principal: Principal
   readonly catalog: Catalog
@@ -121,7 +119,6 @@ export class ToolListings {
   }
 }
 
-/** A source as callers of its tools see it. */
 export function listedSource(
   { type, state, sinceMs, reason }: SourceView,
   seesReasons: boolean,

@@ -54,7 +54,6 @@ export function createApprovalLinks(options: ApprovalLinkOptions) {
   return { routes, finishSignIn: (arrival: Arrival) => finishSignIn(arrival, options) }
 }
 
-/** A link to an approval that can still be decided. */
 interface OpenLink extends LinkView {
   readonly token: string
   readonly shown: ApprovalView

@@ -37,11 +37,9 @@ interface ConsoleOptions {
 
 export interface Console {
   readonly routes: readonly ServerRoute[]
-  /** Browser sessions on all pages of the server. */
   readonly sessions: BrowserSessions
   /** Absent if other machines reach the server: links do not sign in there. */
   readonly startLinks: StartLinks | undefined
-  /** True if the pages are served. */
   isServed(): boolean
   /** The built page of one approval; `undefined` if the console is off or not built. */
   approvalPage(): Promise<string | undefined>

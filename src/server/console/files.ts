@@ -69,16 +69,7 @@ interface ConsoleFilesOptions {
   publicUrl(): string
 }
 
-interface ConsoleFiles {
-  readonly routes: readonly ServerRoute[]
-  /** Scripts and styles only, for a process that serves approval pages without the console. */
-  readonly assetRoutes: readonly ServerRoute[]
-  isBuilt(): boolean
-  /** The built page of one approval, which the server fills in; `undefined` if the console is not built. */
-  approvalPage(): Promise<string | undefined>
-}
-
-export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOptions): ConsoleFiles {
+export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOptions) {
   let isFound = false
   let reading: Promise<Files> | undefined
   const isBuilt = (): boolean => {
@@ -106,32 +97,33 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
     },
   })
   const assets = route(`/console/${HASHED}:file`, (all, path) => all.get(path))
-  return {
-    isBuilt,
-    assetRoutes: [
-      assets,
-      route('/console/:name', (all, path) => (path.endsWith('.html') ? undefined : all.get(path))),
-    ],
-    approvalPage: async () => (await files().catch(() => undefined))?.get(APPROVAL)?.bytes.toString(),
-    routes: [
-      {
-        ...route('/console', (all) => all.get(INDEX)),
-        owns: '/console',
-        refuse: (request, error, status) =>
-          status === 404 && request.method === 'GET' && isForPerson(request) && isBuilt()
-            ? pageOfNothing(files)
-            : refuseWithMessage(request, error, status),
-      },
-      route('/console/', (all) => all.get(INDEX)),
-      assets,
-      // A place of the console, or a file beside the page. Only files have an ending: ids of tools stand further below.
-      route(
-        '/console/:name',
-        (all, path) => all.get(path) ?? (extname(path) === '' ? all.get(INDEX) : undefined),
-      ),
-      route('/console/:place/:id', (all) => all.get(INDEX)),
-    ],
-  }
+  const routes: readonly ServerRoute[] = [
+    {
+      ...route('/console', (all) => all.get(INDEX)),
+      owns: '/console',
+      refuse: (request, error, status) =>
+        status === 404 && request.method === 'GET' && isForPerson(request) && isBuilt()
+          ? pageOfNothing(files)
+          : refuseWithMessage(request, error, status),
+    },
+    route('/console/', (all) => all.get(INDEX)),
+    assets,
+    // A page of the console, or a file beside it. Only files have an ending: ids of tools are in longer paths.
+    route(
+      '/console/:name',
+      (all, path) => all.get(path) ?? (extname(path) === '' ? all.get(INDEX) : undefined),
+    ),
+    route('/console/:place/:id', (all) => all.get(INDEX)),
+  ]
+  /** Scripts and styles only, for a process that serves approval pages without the console. */
+  const assetRoutes = [
+    assets,
+    route('/console/:name', (all, path) => (path.endsWith('.html') ? undefined : all.get(path))),
+  ]
+  /** The built page of one approval, which the server fills in; `undefined` if the console is not built. */
+  const approvalPage = async (): Promise<string | undefined> =>
+    (await files().catch(() => undefined))?.get(APPROVAL)?.bytes.toString()
+  return { isBuilt, routes, assetRoutes, approvalPage }
 }
 
 /** By the path below `/console/`. */

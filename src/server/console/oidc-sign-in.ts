@@ -119,7 +119,9 @@ async function findCredential(
 ): Promise<{ readonly credential: Secret; readonly endsAtMs: number | undefined } | string> {
   let reason = ''
   const candidates = [tokens.accessToken, ...(idToken === undefined ? [] : [idToken])]
-  for (const credential of candidates.filter(isJwt)) {
+  for (const credential of candidates) {
+    // Only its issuer understands a token that is not a JWT.
+    if (credential.reveal().split('.', 4).length !== 3) continue
     try {
       await authenticator.authenticate({ authorization: `Bearer ${credential.reveal()}` })
       return { credential, endsAtMs: await endOf(credential) }
@@ -129,11 +131,6 @@ async function findCredential(
     }
   }
   return reason
-}
-
-/** Only its issuer understands an opaque token. */
-function isJwt(token: Secret): boolean {
-  return token.reveal().split('.', 4).length === 3
 }
 
 async function endOf(token: Secret): Promise<number | undefined> {

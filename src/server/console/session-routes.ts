@@ -25,7 +25,6 @@ interface SessionRoutesOptions {
   readonly startToken: Pick<StartToken, 'matches' | 'token'>
   /** True if start links work here: only on the machine of the server. */
   readonly hasLinks: boolean
-  /** The identity provider for sign-ins, if there is one. */
   readonly issuer: string | undefined
   publicUrl(): string
 }
@@ -99,29 +98,26 @@ function described(
   signedIn?: { readonly session: BrowserSession; readonly principal: Principal },
   headers: Readonly<Record<string, string>> = {},
 ): HttpReply {
-  const server = {
-    version: VERSION,
-    url: publicUrl(),
-    command: commandOnPages(),
-    isOpen: !authenticator.isConfigured,
-    signIn: {
-      link: hasLinks ? `${commandOnPages()} sign-in` : null,
-      oidc: issuer === undefined ? null : new URL(issuer).host,
+  const { session, principal } = signedIn ?? {}
+  const body = {
+    server: {
+      version: VERSION,
+      url: publicUrl(),
+      command: commandOnPages(),
+      isOpen: !authenticator.isConfigured,
+      signIn: {
+        link: hasLinks ? `${commandOnPages()} sign-in` : null,
+        oidc: issuer === undefined ? null : new URL(issuer).host,
+      },
     },
+    principal: principal === undefined ? null : renderPrincipal(principal),
+    csrf: session === undefined ? null : sessions.tokenOf(session),
+    expiresAt: timeOf(session?.expiresAtMs),
   }
-  const body =
-    signedIn === undefined
-      ? { server, principal: null, csrf: null, expiresAt: null }
-      : {
-          server,
-          principal: shownPrincipal(signedIn.principal),
-          csrf: sessions.tokenOf(signedIn.session),
-          expiresAt: timeOf(signedIn.session.expiresAtMs),
-        }
   return jsonReply(200, body, { ...NO_STORE, ...headers })
 }
 
-function shownPrincipal(principal: Principal) {
+function renderPrincipal(principal: Principal) {
   const { id, tenant, scopes } = principal
   return { id, name: nameIn(id), tenant, scopes, isOperator: isOperator(principal) }
 }

@@ -131,7 +131,6 @@ export class BrowserSessions {
     return `${kind}.${this.#options.sign('browser session', JSON.stringify([kind, id]))}`
   }
 
-  /** The token that a form about this subject must send. */
   formToken({ id }: BrowserSession, subject: string): string {
     return this.#options.sign('form', JSON.stringify([id, subject]))
   }
@@ -147,7 +146,6 @@ export class BrowserSessions {
     await this.#options.callers.spend(DEFAULT_TENANT, markOf(session), session.expiresAtMs)
   }
 
-  /** Removes the cookie. */
   clearing(): Readonly<Record<string, string>> {
     return this.#setCookie('', 0)
   }

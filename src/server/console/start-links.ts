@@ -87,7 +87,6 @@ export class StartLinks {
     return { status: 303, headers: { ...PAGE_HEADERS, ...opened?.headers, location }, body: undefined }
   }
 
-  /** Expiry of a link of this server. */
   #read(code: string): number | undefined {
     const end = code.lastIndexOf('.')
     if (end === -1 || code.length > MAX_CODE_LENGTH) return undefined

@@ -28,7 +28,6 @@ interface BypassOptions {
   readonly place: ReturnType<typeof clientPlace>
   readonly sources: readonly { readonly key: string; readonly options: JsonObject }[]
   isOwnAddress(url: string): boolean
-  /** Further files to read. */
   readonly files?: readonly ClientFile[]
 }
 

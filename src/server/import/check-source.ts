@@ -30,9 +30,7 @@ interface CheckOptions {
   readonly signal: AbortSignal
   /** Base of relative paths of files and programs. */
   readonly folder: string
-  /** The variable `PATH`. */
   readonly path: string | undefined
-  /** State of the source that is served. */
   readonly view: SourceView | undefined
   open(): Promise<OpenedSource>
 }
@@ -106,7 +104,6 @@ function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource):
   return file === undefined ? [] : [['file', () => findFile(file, check)]]
 }
 
-/** Sends the first request of the source's protocol. */
 async function sendHandshake(options: SourceOptions, url: URL, probe: ProbeContext): Promise<string> {
   const look = PROBES[options.type]
   if (look === undefined) return 'It answers'

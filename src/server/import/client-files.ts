@@ -20,19 +20,6 @@ export interface WrittenServer {
   readonly entry: JsonObject
 }
 
-/** A value that the client asks its user for. */
-interface AskedValue {
-  readonly id: string
-  readonly description: string
-}
-
-interface ServerList {
-  readonly servers: readonly WrittenServer[]
-  readonly asked: readonly AskedValue[]
-  /** The whole file. */
-  readonly root: JsonObject
-}
-
 const MAX_FILE_BYTES = 16 * 1024 * 1024
 
 /** The text of a file; `undefined` if it does not exist, is not a regular file, or is too large for settings. */
@@ -71,8 +58,11 @@ function parseAs(format: Format, text: string): JsonValue | undefined {
 /** Members under which clients keep their servers; each is tried at the root. */
 const LISTS = ['mcpServers', 'servers', 'context_servers', 'mcp_servers'] as const
 
-/** The servers in a client's file, for all projects or for the project in `folder`; `undefined` if the file has no list of servers. */
-export function readServerList(text: string, file: string, folder: string): ServerList | undefined {
+/**
+ * The servers in a client's file, for all projects or for the project in `folder`, and the values that the client asks its user for.
+ * `undefined` if the file has no list of servers.
+ */
+export function readServerList(text: string, file: string, folder: string) {
   const root = parseSettings(text, file)
   if (root === undefined) return undefined
   const { projects, mcp, extensions } = root
@@ -94,12 +84,17 @@ export function readServerList(text: string, file: string, folder: string): Serv
   ].filter(({ list }) => Object.keys(list).length > 0)
   if (lists.length === 0 && typed.length === 0) return undefined
   const servers = [...lists, ...typed].flatMap(({ path, list }) =>
-    Object.entries(list).flatMap(([name, entry]) =>
+    Object.entries(list).flatMap(([name, entry]): readonly WrittenServer[] =>
       isJsonObject(entry) ? [{ name, file, path: [...path, name], entry }] : [],
     ),
   )
   const inputs = [root.inputs, isJsonObject(mcp) ? mcp.inputs : undefined].flatMap((list) => list ?? [])
-  return { servers, asked: inputs.flatMap(askedValue), root }
+  const asked = inputs.flatMap((input) => {
+    if (!isJsonObject(input) || typeof input.id !== 'string') return []
+    const { id, description } = input
+    return { id, description: typeof description === 'string' ? description : id }
+  })
+  return { servers, asked }
 }
 
 /** These lists also hold other things; servers are recognised by their type. */
@@ -110,12 +105,6 @@ function onlyTyped(list: JsonValue | undefined, types: readonly string[]): JsonO
       ([, entry]) => isJsonObject(entry) && typeof entry.type === 'string' && types.includes(entry.type),
     ),
   )
-}
-
-function askedValue(input: JsonValue): readonly AskedValue[] {
-  if (!isJsonObject(input) || typeof input.id !== 'string') return []
-  const { id, description } = input
-  return [{ id, description: typeof description === 'string' ? description : id }]
 }
 
 /** The text of a file that holds this entry only. */

@@ -71,7 +71,6 @@ function textOf(value: JsonValue | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** Values of placeholders. */
 export interface PlaceholderValues {
   readonly home: string
   variable(name: string): string | undefined
@@ -191,7 +190,7 @@ export function readServer(
 ): ServerReading {
   const { command, args, url = '', env, headers, envFile, cwd } = plainEntry(entry)
   const project = projectOf(file, folder)
-  const missing = new Map<string, Missing>()
+  const missing = new Map<string, string>()
   /** Every placeholder in a text needs a value; in a word of a command line `${X}` may be for a shell. */
   const fill = (kind: 'text' | 'word') => (written: string) =>
     written.replace(PLACEHOLDER, (...match: (string | undefined)[]) => {
@@ -201,7 +200,7 @@ export function readServer(
       if (form === 'bare' && kind === 'word') return shown
       const value = placeholderValue(placeholder, values, project) ?? otherwise
       if (value === undefined && (form === 'explicit' || (form === 'braced' && kind === 'text')))
-        missing.set(shown, { shown, name })
+        missing.set(shown, name)
       return value ?? shown
     })
   const [text, word] = [fill('text'), fill('word')]
@@ -212,7 +211,7 @@ export function readServer(
   const fromFile = (name: string) => {
     const path = resolve(project, word(name))
     const read = values.readFile(path)
-    if (read === undefined) missing.set(path, { shown: `the file ${path}`, name: 'NAME' })
+    if (read === undefined) missing.set(`the file ${path}`, 'NAME')
     return Object.entries(parseEnv(read ?? '')).flatMap(([each, value]) =>
       value === undefined ? [] : [[each, value] as const],
     )
@@ -235,7 +234,7 @@ export function readServer(
   const options = command === undefined ? server() : program(command)
   return missing.size === 0
     ? { kind: 'usable', options }
-    : { kind: 'unusable', options, why: whatIsMissing([...missing.values()]) }
+    : { kind: 'unusable', options, why: whatIsMissing(missing) }
 }
 
 function placeholderValue(
@@ -256,16 +255,12 @@ function projectOf(file: string, folder: string): string {
   return isOfProject ? dirname(dirname(file)) : folder
 }
 
-function whatIsMissing(missing: readonly Missing[]): string {
-  const names = missing.map(({ name }) => `--env ${name}=VALUE`).join(' ')
-  const which = missing.map(({ shown }) => shown).join(', ')
-  const advice = missing.length === 1 ? 'has no value here; set it' : 'have no value here; set them'
+/** `missing` has names of variables by the text that names them in the entry. */
+function whatIsMissing(missing: ReadonlyMap<string, string>): string {
+  const names = [...missing.values()].map((name) => `--env ${name}=VALUE`).join(' ')
+  const which = [...missing.keys()].join(', ')
+  const advice = missing.size === 1 ? 'has no value here; set it' : 'have no value here; set them'
   return `${which} ${advice}, or import again with ${names}`
-}
-
-interface Missing {
-  readonly shown: string
-  readonly name: string
 }
 
 /** `${NAME}`, `${env:NAME}`, `${input:ID}`, each with a default after `:-`; `{env:NAME}` of OpenCode; `$NAME` of Gemini CLI. */

@@ -9,7 +9,6 @@ import { addressEntry, KEY_VARIABLE, MCP_CLIENTS, type McpClient } from './clien
  * page at `/`, the console and `collet connect` show them. Invariant: no snippet contains a key.
  */
 
-/** The server that a client is connected to. */
 interface SnippetTarget {
   /** The MCP address, with the path of a toolset. */
   readonly url: string

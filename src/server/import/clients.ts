@@ -11,7 +11,6 @@ import type { JsonObject } from '#kernel/base/json'
 export const KEY_VARIABLE = 'COLLET_API_KEY'
 const KEY_GAP = '<your key>'
 
-/** The folders of the project and of the user. */
 interface ClientPlace {
   readonly folder: string
   readonly platform: NodeJS.Platform
@@ -25,7 +24,6 @@ interface ClientPlace {
 
 type Variables = Readonly<Record<string, string | undefined>>
 
-/** A program that the client starts. */
 interface ClientProgram {
   readonly command: string
   readonly args: readonly string[]
@@ -40,7 +38,6 @@ export interface McpClient {
   /** Files in a project; they may come with a repository. */
   readonly projectFiles: readonly string[]
   userFiles(place: ClientPlace): readonly string[]
-  /** The file that `connect` writes to. */
   readonly writesTo: 'project' | 'user'
   /** Syntax for a variable of the environment; absent if there is none, or none was confirmed. */
   readonly variable?: (name: string) => string
@@ -245,7 +242,6 @@ export function addressEntry(
   return client.atAddress?.({ url, name, headers, isKeyed })
 }
 
-/** The entry by which a client starts Collet. */
 export function programEntry(
   client: McpClient,
   { command, args }: Pick<ClientProgram, 'command' | 'args'>,

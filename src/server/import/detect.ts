@@ -24,7 +24,6 @@ import {
  * the preview starts it.
  */
 
-/** What an operator wants to import. */
 export type ImportTarget =
   | { readonly kind: 'url'; readonly url: string }
   /** `file` is absolute. */
@@ -42,7 +41,6 @@ export interface Detection {
 export interface DetectOptions extends ProbeContext {
   /** Tries only probes for this type. */
   readonly only?: ImportType | undefined
-  /** Called before each step. */
   onStep(text: string): void
 }
 

@@ -7,7 +7,6 @@ import type { JsonValue } from '#kernel/base/json'
  * of the text stays, comments included.
  */
 
-/** `undefined` for a text that is not JSON with comments. */
 export function parseJsonc(text: string): JsonValue | undefined {
   const root = parseRoot(text)
   return root === undefined ? undefined : jsonOf(root)
@@ -37,7 +36,6 @@ export function setJsoncMember(text: string, path: readonly string[], value: Jso
   })
 }
 
-/** Removes the member at `path`. `undefined` if there is no such member. */
 export function removeJsoncMember(text: string, path: readonly string[]): string | undefined {
   const root = parseRoot(text)
   const member = root === undefined ? undefined : findNodeAtLocation(root, [...path])?.parent
@@ -96,12 +94,9 @@ function cutRange(text: string, from: number, to: number): string {
   return lineEnd === undefined ? `${text.slice(0, from)}${after}` : `${before}${after.slice(lineEnd)}`
 }
 
-interface Style {
-  readonly indent: string
-  readonly lineEnd: string
-}
+type Style = ReturnType<typeof styleOf>
 
-function styleOf(text: string): Style {
+function styleOf(text: string) {
   return {
     indent: /\n([ \t]+)"/.exec(text)?.[1] ?? '  ',
     lineEnd: text.includes('\r\n') ? '\r\n' : '\n',

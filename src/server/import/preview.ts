@@ -116,9 +116,8 @@ function stderrLogger(onLine: (line: string) => void): Logger {
   }
 }
 
-const ADVICE: Readonly<Record<UpstreamLack, string>> = {
+const ADVICE: Readonly<Record<Exclude<UpstreamLack, 'program'>, string>> = {
   time: 'Give it longer with --timeout SECONDS.',
-  program: 'Install that program, or write its whole path.',
   credential: 'Write a token that may list tools into its headers.',
 }
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { OpenToolClient } from '#client/opentool'
 import { readOptions } from '#client/options'
@@ -43,7 +44,6 @@ const OTHER: ProbeResult = { kind: 'other' }
 export interface ProbeContext {
   readonly send: typeof fetch
   readonly signal: AbortSignal
-  /** The operator's key or token for that server. */
   readonly apiKey: string | undefined
 }
 
@@ -179,27 +179,23 @@ export async function readHead(text: string, signal?: AbortSignal): Promise<Json
   const worker = new Worker(new URL(HEAD_WORKER, import.meta.url), {
     workerData: text,
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAD_MEGABYTES },
-    ...(IS_SOURCE
-      ? { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }
-      : {}),
+    ...(IS_SOURCE && { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }),
   })
-  const { promise, resolve, reject } = Promise.withResolvers<JsonObject | undefined>()
-  const tooLong = setTimeout(() => resolve(undefined), MAX_HEAD_MS)
-  const abort = (): void => reject(signal?.reason)
-  signal?.addEventListener('abort', abort, { once: true })
-  worker.once('message', (head: JsonObject | null) => resolve(head ?? undefined))
-  worker.once('error', () => resolve(undefined))
-  worker.once('exit', () => resolve(undefined))
+  // `once` stops listening when it ends, and an error without a listener would end the process.
+  worker.on('error', () => undefined)
+  const deadline = AbortSignal.timeout(MAX_HEAD_MS)
+  const ended = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
   try {
-    return await promise
+    const [head]: readonly (JsonObject | null)[] = await once(worker, 'message', { signal: ended })
+    return head ?? undefined
+  } catch {
+    signal?.throwIfAborted()
+    return undefined
   } finally {
-    clearTimeout(tooLong)
-    signal?.removeEventListener('abort', abort)
     await worker.terminate()
   }
 }
 
-/** Recognises an OpenAPI or OpenTool document by its first members. */
 export function recognizeDocument(
   { openapi, swagger, opentool, info, server }: JsonObject,
   where: { readonly url: string } | { readonly file: string },

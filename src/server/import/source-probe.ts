@@ -30,7 +30,6 @@ interface ProbeOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-/** Maximum length of a target in the journal. */
 const MAX_NOTE_LENGTH = 500
 const MAX_MS = 120_000
 const MAX_LINES = 500
