@@ -163,7 +163,10 @@ export function createProviderRoutes(
   const { broker, clock, store, publicUrl } = options
   return [
     serveOperation(access, LIST_PROVIDERS, async ({ principal }) => {
-      const held = await connectionsFor(principal, options, access)
+      const held = await store.vault.list(defined({ limit: MAX_LISTED, tenant: tenantWithin(principal) }))
+      const seesAll = access.hasScope(principal, 'admin:secrets')
+      const isSeen = ({ kind, principal: owner, user }: VaultFacts) =>
+        kind === 'token' && (seesAll || (owner === principal.id && user === ''))
       return {
         providers: Object.entries(options.providers()).map(([id, settings]) => ({
           id,
@@ -171,7 +174,7 @@ export function createProviderRoutes(
           scopes: scopesFor(id, settings, options.tools()),
           tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
           can_connect: broker.obstacle(id, []) === undefined,
-          connections: held.flatMap((facts) => {
+          connections: held.filter(isSeen).flatMap((facts) => {
             const {
               kind: _kind,
               name,
@@ -222,19 +225,6 @@ export function createProviderRoutes(
     if (owner !== undefined) return owner
     throw badRequest('Say whose access it is to be: `"principal": "key:<id>"`, the caller of the tools.')
   }
-}
-
-async function connectionsFor(
-  principal: Principal,
-  { store }: ProviderRoutesOptions,
-  access: OperatorAccess,
-): Promise<readonly VaultFacts[]> {
-  const tenant = tenantWithin(principal)
-  const held = await store.vault.list(defined({ limit: MAX_LISTED, tenant }))
-  const tokens = held.filter(({ kind }) => kind === 'token')
-  return access.hasScope(principal, 'admin:secrets')
-    ? tokens
-    : tokens.filter((each) => each.principal === principal.id && each.user === '')
 }
 
 function findProvider(id: string, providers: OAuthSettings['providers']): OAuthProviderSettings {

@@ -35,21 +35,13 @@ interface ConsoleOptions {
   readonly folder?: string | undefined
 }
 
-export interface Console {
-  readonly routes: readonly ServerRoute[]
-  readonly sessions: BrowserSessions
-  /** Absent if other machines reach the server: links do not sign in there. */
-  readonly startLinks: StartLinks | undefined
-  isServed(): boolean
-  /** The built page of one approval; `undefined` if the console is off or not built. */
-  approvalPage(): Promise<string | undefined>
-}
+export type Console = ReturnType<typeof createConsole>
 
 export function openConsole({ console: { routes, startLinks }, access }: ServerHost): ServerPart {
   return { routes: [...routes, signInRoute(startLinks, access)] }
 }
 
-export function createConsole(options: ConsoleOptions): Console {
+export function createConsole(options: ConsoleOptions) {
   const { store, authenticator, startToken, broker, clock, log, publicUrl, folder } = options
   const { signIn, enabled } = options.settings.console
   const { callers } = store
@@ -59,30 +51,26 @@ export function createConsole(options: ConsoleOptions): Console {
     ...{ startToken, callers, clock, publicUrl },
     sign: (purpose, text) => store.sign(purpose, text),
   })
+  /** Absent if other machines reach the server: links do not sign in there. */
   const startLinks = options.hasLinks
     ? new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole: isServed })
     : undefined
-  return {
-    sessions,
-    startLinks,
-    isServed,
-    approvalPage: async () => await files?.approvalPage(),
-    routes:
-      files === undefined
-        ? []
-        : [
-            ...files.routes,
-            ...createSessionRoutes({
-              ...{ sessions, authenticator, startToken, publicUrl },
-              hasLinks: startLinks !== undefined,
-              issuer: signIn?.issuer,
-            }),
-            ...(signIn === undefined
-              ? []
-              : createOidcSignIn({
-                  ...{ settings: signIn, client: broker.clientOf(signIn) },
-                  ...{ sessions, authenticator, log, publicUrl },
-                })),
-          ],
-  }
+  const oidcRoutes =
+    files === undefined || signIn === undefined
+      ? []
+      : createOidcSignIn({
+          settings: signIn,
+          client: broker.clientOf(signIn),
+          sessions,
+          authenticator,
+          log,
+          publicUrl,
+        })
+  const hasLinks = startLinks !== undefined
+  const sessionOptions = { sessions, authenticator, startToken, publicUrl, hasLinks, issuer: signIn?.issuer }
+  const routes: readonly ServerRoute[] =
+    files === undefined ? [] : [...files.routes, ...createSessionRoutes(sessionOptions), ...oidcRoutes]
+  /** The built page of one approval; `undefined` if the console is off or not built. */
+  const approvalPage = async (): Promise<string | undefined> => await files?.approvalPage()
+  return { sessions, startLinks, isServed, approvalPage, routes }
 }

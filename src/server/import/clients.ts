@@ -95,10 +95,8 @@ export const MCP_CLIENTS = {
     title: 'VS Code',
     ...{ format: 'json', member: 'servers', writesTo: 'project' },
     projectFiles: [join('.vscode', 'mcp.json')],
-    userFiles: ({ settings }) => [
-      join(settings, 'Code', 'User', 'mcp.json'),
-      join(settings, 'Code', 'User', 'settings.json'),
-    ],
+    userFiles: ({ settings }) =>
+      ['mcp.json', 'settings.json'].map((name) => join(settings, 'Code', 'User', name)),
     variable: prefixed,
     atAddress: httpEntry,
     forProgram: (program) => ({ type: 'stdio', ...plainProgram(program) }),
@@ -160,10 +158,7 @@ export const MCP_CLIENTS = {
     title: 'Cline',
     ...{ format: 'json', member: 'mcpServers', projectFiles: [], writesTo: 'user' },
     userFiles: ({ settings }) => [
-      join(
-        ...[settings, 'Code', 'User', 'globalStorage', 'saoudrizwan.claude-dev'],
-        ...['settings', 'cline_mcp_settings.json'],
-      ),
+      join(settings, 'Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json'),
     ],
     atAddress: ({ url, headers }) => ({ type: 'streamableHttp', url, ...headers }),
     after: 'Open MCP Servers in Cline; it reads the file at once.',
@@ -180,10 +175,8 @@ export const MCP_CLIENTS = {
     title: 'OpenCode',
     ...{ format: 'json', member: 'mcp', writesTo: 'user' },
     projectFiles: ['opencode.json', 'opencode.jsonc', join('.opencode', 'opencode.json')],
-    userFiles: ({ config }) => [
-      join(config, 'opencode', 'opencode.json'),
-      join(config, 'opencode', 'opencode.jsonc'),
-    ],
+    userFiles: ({ config }) =>
+      ['opencode.json', 'opencode.jsonc'].map((name) => join(config, 'opencode', name)),
     variable: (name) => `{env:${name}}`,
     atAddress: ({ url, headers }) => ({ type: 'remote', url, enabled: true, ...headers }),
     forProgram: ({ command, args, env }) => ({

@@ -142,14 +142,12 @@ export function foundCommand([command = '', ...args]: readonly string[], cwd: st
   }
 }
 
-const LAUNCHERS: ReadonlySet<string> = new Set([
-  ...['npx', 'node', 'uvx', 'uv', 'bunx', 'deno', 'python', 'python3'],
-])
+const LAUNCHERS = ['npx', 'node', 'uvx', 'uv', 'bunx', 'deno', 'python', 'python3']
 
 /** `npx -y @scope/server-files@1.2 /data` is `server-files`. */
 function programName(command: string, args: readonly string[]): string {
   const program = basename(command)
-  if (!LAUNCHERS.has(program)) return program
+  if (!LAUNCHERS.includes(program)) return program
   const launched = args.find((word) => !word.startsWith('-') && word !== 'run') ?? program
   return basename(launched.replace(/(?<=.)@[^/]*$/, '')).replace(/\.[cm]?[jt]s$|\.py$/, '')
 }

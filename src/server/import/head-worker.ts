@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, tooMuchJson } from '#kernel/base/json'
 
 /**
@@ -29,14 +30,13 @@ function parseText(text: string): JsonValue | undefined {
 
 function headOf(document: JsonObject): JsonObject {
   const { openapi, swagger, opentool, info, server } = document
-  const members = {
-    ...{ openapi: plain(openapi), swagger: plain(swagger), opentool: plain(opentool) },
-    ...(isJsonObject(info) ? { info: { title: plain(info.title) ?? null } } : {}),
-    ...(isJsonObject(server) ? { server: { url: plain(server.url) ?? null } } : {}),
-  }
-  return Object.fromEntries(
-    Object.entries(members).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  )
+  return defined({
+    openapi: plain(openapi),
+    swagger: plain(swagger),
+    opentool: plain(opentool),
+    info: isJsonObject(info) ? { title: plain(info.title) ?? null } : undefined,
+    server: isJsonObject(server) ? { url: plain(server.url) ?? null } : undefined,
+  })
 }
 
 function plain(value: JsonValue | undefined): JsonValue | undefined {
