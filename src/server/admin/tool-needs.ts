@@ -29,16 +29,9 @@ export function toolNeeds(
   { withScopes }: { readonly withScopes: boolean },
 ): readonly ToolNeed[] {
   const { authorization, secrets, userId } = needsOf(tool)
-  const need = (kind: ToolNeed['kind'], id: string, scopes: readonly string[] = []): ToolNeed => {
-    const isOfCaller = kind === 'scope'
-    return {
-      kind,
-      id,
-      scopes,
-      ofUser: !isOfCaller && userId !== false,
-      isProven: !isOfCaller && userId === true,
-    }
-  }
+  const of = { ofUser: userId !== false, isProven: userId === true }
+  const need = (kind: ToolNeed['kind'], id: string, scopes: readonly string[] = []): ToolNeed =>
+    kind === 'scope' ? { kind, id, scopes, ofUser: false, isProven: false } : { kind, id, scopes, ...of }
   return [
     ...authorization.map(({ id, scopes }) => need('oauth', id, scopes)),
     ...secrets.map((id) => need('secret', id)),
