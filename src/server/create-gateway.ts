@@ -6,12 +6,13 @@ import { loadTools } from '#config/load-tools'
 import type { Settings } from '#config/settings'
 import { plannedUrl, toSettings } from '#config/to-settings'
 import { SYSTEM_CLOCK } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { checkCallKey, checkRunId, parseToolName } from '#kernel/base/ids'
 import { copyJson, type JsonValue } from '#kernel/base/json'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
-import { type Failure, NO_SECRETS, type Outcome, type Success } from '#kernel/call/call'
+import { type Failure, NO_SECRETS, type Success } from '#kernel/call/call'
 import type { OpenedSession, SessionRequest } from '#kernel/call/stages'
 import type { RunPage } from '#kernel/run/runs'
 import type { Tool } from '#kernel/tool/tool'
@@ -61,7 +62,7 @@ export interface Gateway {
   tools(principal?: Principal): readonly Tool[]
   /** `tool` is any of its names. Throws a `ToolError` if the name, the key or the input is malformed; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
-  /** Opens a session of a stateful tool. Throws a `ToolError` if there can be none. */
+  /** Opens a session of a stateful tool. Throws a `ToolError` if it cannot be opened. */
   openSession(session: GatewaySessionOptions): Promise<OpenedSession>
   /** `false` when the principal has no such session. */
   closeSession(sessionId: string, principal?: Principal): Promise<boolean>
@@ -80,7 +81,7 @@ export interface GatewaySessionOptions extends SessionRequest {
 
 export interface GatewayRunOptions {
   readonly principal?: Principal
-  /** The last sequence you have; default none. */
+  /** Sequence number of the last event that you have; default none. */
   readonly after?: number
   /** How long to wait for a new event; default 0. */
   readonly waitMs?: number
@@ -89,13 +90,12 @@ export interface GatewayRunOptions {
 
 const GRACE_MS = 10_000
 
-// Loaded on use, so that a file that only defines tools is quick to import.
-
 /** Calls tools with the same records, keys and journal as the server, from this process. */
 export async function createGateway<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
   options: GatewayOptions = {},
 ): Promise<Gateway> {
+  // These modules are loaded on use, so that a file that only defines tools is quick to import.
   const [settings, { openServices }, { createLog }, { gatewayApprovals }] = await Promise.all([
     settingsOf(config, options),
     import('./services.ts'),
@@ -129,17 +129,15 @@ export async function createGateway<const Tools extends readonly ToolEntry[], Na
         tokens: toSecrets(call.tokens),
         secrets: toSecrets(call.secrets),
       })
-      return withValue(outcome)
+      return outcome.ok ? { ...outcome, value: JSON.parse(outcome.valueJson) } : outcome
     },
-    async openSession({ principal = ANONYMOUS, runId, ...request }) {
-      return await gateway.openSession(principal, {
-        ...request,
-        ...(runId === undefined ? {} : { runId: checkRunId(runId) }),
-      })
+    async openSession({ principal = ANONYMOUS, ...request }) {
+      if (request.runId !== undefined) checkRunId(request.runId)
+      return await gateway.openSession(principal, request)
     },
     closeSession: (sessionId, principal = ANONYMOUS) => gateway.closeSession(principal, sessionId),
     readRun: (runId, { principal = ANONYMOUS, after = -1, waitMs = 0, signal } = {}) =>
-      gateway.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
+      gateway.readRun(principal, { runId, after, waitMs, ...defined({ signal }) }),
     endRun: (runId, principal = ANONYMOUS) => gateway.endRun(principal, runId),
     approvals: gatewayApprovals(gateway.approvals),
     async close() {
@@ -152,10 +150,9 @@ export async function createGateway<const Tools extends readonly ToolEntry[], Na
 /** Starts the whole server from code, as `collet serve` does with a config file. */
 export async function serve<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
-  options: ServeOptions = {},
+  { allowAnonymous = false, ...options }: ServeOptions = {},
 ): Promise<RunningServer> {
   const { startServer } = await import('./start-server.ts')
-  const { allowAnonymous = false } = options
   return await startServer(await settingsOf(config, options), { allowAnonymous })
 }
 
@@ -174,16 +171,12 @@ const MAX_INPUT_VALUES = 1_000_000
 function readInput(input: unknown): JsonValue {
   const copied = copyJson(input, { maxValues: MAX_INPUT_VALUES })
   if (copied.ok) return copied.value
-  const problem = input === undefined ? 'Is missing.' : copied.problem
+  const problem = input === undefined ? 'It is missing.' : copied.problem
   const place = copied.pointer === '' ? '' : ` at ${copied.pointer}`
   throw fault(
     'request_invalid',
     `The input is not JSON${place}: ${problem} Give an object of parameters, \`{}\` for none.`,
   )
-}
-
-function withValue(outcome: Outcome): GatewayOutcome {
-  return outcome.ok ? { ...outcome, value: JSON.parse(outcome.valueJson) } : outcome
 }
 
 function toSecrets(given: Readonly<Record<string, string>> | undefined): ReadonlyMap<string, Secret> {

@@ -2,6 +2,7 @@ import { APPROVAL_FILTER } from '#admin-api/approvals'
 import type { ApprovalState } from '#kernel/approval/approval'
 import type { Approvals } from '#kernel/approval/approvals'
 import type { ApprovalView } from '#kernel/approval/decisions'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
 import { readAs } from '#server/admin/admin-route'
@@ -10,7 +11,7 @@ import { checkApprover, decided, readDecision } from '#server/admin/approvals'
 /*
  * Approvals for programs that embed the gateway.
  * Exposed as `gateway.approvals` of `createGateway`.
- * Invariant: the rules of deciding are those of every other surface.
+ * Invariant: decisions follow the same rules as in the admin API and on the approval pages.
  */
 
 const DEFAULT_LIMIT = 100
@@ -55,33 +56,30 @@ export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
   const decide = async (
     verb: 'approve' | 'reject',
     principal: Principal,
-    { id, decision }: { readonly id: string; readonly decision: GatewayDecision },
+    id: string,
+    { acceptHidden, ...rest }: GatewayDecision = {},
   ): Promise<GatewayApproval> => {
-    const { acceptHidden, ...rest } = decision
-    const said = readDecision(verb, { ...rest, accept_hidden: acceptHidden })
+    const decision = readDecision(verb, { ...rest, accept_hidden: acceptHidden })
     const approver = checkApprover(approvals, principal)
     const found = await approvals.find(approver, id)
     if (found === undefined) {
       throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows those that exist.`)
     }
-    return shown(approvals.view(decided(await approvals.decide(approver, found, said))))
+    return shown(approvals.view(decided(await approvals.decide(approver, found, decision))))
   }
   return {
     async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
       const approver = checkApprover(approvals, principal)
       const filter = readAs(APPROVAL_FILTER(), { state, limit }, 'The filter')
-      const found = await approvals.list(approver, {
-        limit: filter.limit,
-        ...(filter.state === undefined ? {} : { state: filter.state }),
-      })
+      const found = await approvals.list(approver, defined({ limit: filter.limit, state: filter.state }))
       return found.map((approval) => shown(approvals.view(approval)))
     },
     async show(principal, id) {
       const found = await approvals.find(checkApprover(approvals, principal), id)
       return found === undefined ? undefined : shown(approvals.view(found))
     },
-    approve: (principal, id, decision = {}) => decide('approve', principal, { id, decision }),
-    reject: (principal, id, decision = {}) => decide('reject', principal, { id, decision }),
+    approve: (principal, id, decision) => decide('approve', principal, id, decision),
+    reject: (principal, id, decision) => decide('reject', principal, id, decision),
   }
 }
 

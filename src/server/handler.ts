@@ -48,12 +48,13 @@ export async function createHandler<const Tools extends readonly ToolEntry[], Na
     { ...settings, server: { ...server, host: '0.0.0.0' } },
     { allowAnonymous: options.allowAnonymous ?? false, mountedAt },
   )
-  const base = baseOf(options.basePath ?? new URL(mountedAt).pathname)
+  const basePath = options.basePath ?? new URL(mountedAt).pathname
+  const base = `/${basePath}`.replaceAll(/\/+/g, '/').replace(/\/$/, '')
   return {
     listener(request, response) {
       // Express removes the path itself and sets `baseUrl`.
-      const isTaken = 'baseUrl' in request && typeof request.baseUrl === 'string' && request.baseUrl !== ''
-      if (!isTaken) request.url = withoutBase(request.url ?? '/', base)
+      const isStripped = 'baseUrl' in request && typeof request.baseUrl === 'string' && request.baseUrl !== ''
+      if (!isStripped) request.url = withoutBase(request.url ?? '/', base)
       running.handle(unread(request), response)
     },
     fetch: async (request) => {
@@ -72,10 +73,6 @@ export async function createHandler<const Tools extends readonly ToolEntry[], Na
 
 const NO_ADDRESS =
   'server.publicUrl is not set, so addresses for people (approvals, consents) lead to the host and port of the config. Set it to where the handler is mounted.'
-
-function baseOf(path: string): string {
-  return `/${path}`.replaceAll(/\/+/g, '/').replace(/\/$/, '')
-}
 
 function withoutBase(url: string, base: string): string {
   if (base === '' || !url.startsWith(base)) return url

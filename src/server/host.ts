@@ -95,7 +95,7 @@ export async function openHost(given: Settings, options: StartOptions, parts: Pa
       hasLocalCaller: () => authenticator.openCaller?.isLocal === true,
     }),
     approverSignIn: new ApproverSignIn({ store, broker, trips, log, settings: oauth }),
-    metadata: (auth.issuers ?? []).length === 0 ? undefined : createResourceMetadata({ settings, publicUrl }),
+    metadata: (auth.issuers ?? []).length === 0 ? undefined : createResourceMetadata(settings, publicUrl),
     onUnknownTool: (principal, name) =>
       noteHiddenTool(services.gateway, noteDenial, { principal, action: 'tool.read', name }),
   }
@@ -139,12 +139,7 @@ async function openBase(live: Live<Settings>, options: StartOptions, parts: Part
 function openLog({ logLevel, logStyle }: Settings, { log: given }: StartOptions, parts: Parts): ServerLog {
   if (given !== undefined) return given
   const log = createLog(logLevel, undefined, logStyle)
-  parts.add({
-    onReload(next) {
-      log.setLevel(next.logLevel)
-      return undefined
-    },
-  })
+  parts.add({ onReload: (next) => void log.setLevel(next.logLevel) })
   return log
 }
 
@@ -186,9 +181,6 @@ async function openCallers(
   await authenticator.refresh()
   await checkPrincipals(auth, store.keys)
   const startToken = parts.add(createStartToken(options.worker?.startToken))
-  return {
-    authenticator,
-    startToken,
-    access: createOperatorAccess({ startToken, authenticator, noteDenial }),
-  }
+  const access = createOperatorAccess({ startToken, authenticator, noteDenial })
+  return { authenticator, startToken, access }
 }

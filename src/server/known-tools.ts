@@ -1,9 +1,10 @@
 import type { ParsedConfig } from '#config/schema'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { SILENT_LOGGER } from '#kernel/base/logger'
-import type { SafetyTier, Tool, ToolPolicy } from '#kernel/tool/tool'
+import type { Tool, ToolPolicy } from '#kernel/tool/tool'
 import type { Selected } from '#kernel/tool/toolsets'
 import { writtenPolicy } from '#sources/common/options'
 import { Pins } from '#sources/kit/pins'
@@ -88,7 +89,7 @@ export async function projectKnownTools(
   clock: Clock,
 ): Promise<Projected> {
   if (store === undefined) return { tools: settings.tools, unread: [...settings.sources.keys()] }
-  const services = { fetch: askNobody, clock, log: SILENT_LOGGER, folder: settings.folder }
+  const services = { fetch: refuseToFetch, clock, log: SILENT_LOGGER, folder: settings.folder }
   const pins = new Pins({ store, clock, log: SILENT_LOGGER })
   const imported: { readonly key: string; readonly tools: readonly Tool[] }[] = []
   const unread: string[] = []
@@ -113,27 +114,22 @@ export async function projectKnownTools(
   return { tools: (await joinTools(settings.tools, imported)).tools, unread, pins }
 }
 
-async function askNobody(): Promise<never> {
-  throw fault('internal', 'A source was asked by a command that only lists what is known.')
+async function refuseToFetch(): Promise<never> {
+  throw fault('internal', 'A command that only lists known tools must not read a source.')
 }
 
-interface Said {
-  readonly safetyTier?: SafetyTier | undefined
-  readonly scopes?: readonly string[] | undefined
-  readonly tenants?: readonly string[] | undefined
-}
+/** The policy of a tool as far as its author or the operator wrote it. */
+type PartialPolicy = { readonly [Name in keyof KnownTool['policy']]?: KnownTool['policy'][Name] | undefined }
 
 type Pin = Awaited<ReturnType<Store['pins']['read']>>['pins'][number]
 
-/** What the names of an accepted tool are made of, as its source would name it. */
+type AcceptedPin = Pick<Pin, 'nativeName' | 'local'> & { readonly accepted: AcceptedDefinition }
+
+/** The parts of the names of an accepted tool, as its source would name it. */
 export function namingOfPin(
   key: string,
   options: SourceOptions,
-  {
-    nativeName,
-    local,
-    accepted,
-  }: Pick<Pin, 'nativeName' | 'local'> & { readonly accepted: AcceptedDefinition },
+  { nativeName, local, accepted }: AcceptedPin,
 ): Naming {
   return namingOf(key, { nativeName, local, version: accepted.version }, keptIdOf(options, accepted.offered))
 }
@@ -148,12 +144,11 @@ function toKnown(
   const { offered } = accepted
   const naming = namingOfPin(key, options, { nativeName, local, accepted })
   const { toolkit, local: name, version, keptFrom } = naming
-  // The nearest word counts, as when the tool is served.
-  const own: readonly Said[] = options.type === 'custom' ? [] : [writtenPolicy(nativeName, options)]
-  const said: readonly Said[] = [...own, offered.policy]
-  const { safetyTier = 'write' } = said.find((policy) => policy.safetyTier !== undefined) ?? {}
-  const { scopes = [] } = said.find((policy) => policy.scopes !== undefined) ?? {}
-  const { tenants } = said.find((policy) => policy.tenants !== undefined) ?? {}
+  // The options take precedence over the offer, as when the tool is served.
+  const own: PartialPolicy = options.type === 'custom' ? {} : writtenPolicy(nativeName, options)
+  const safetyTier = own.safetyTier ?? offered.policy.safetyTier ?? 'write'
+  const scopes = own.scopes ?? offered.policy.scopes ?? []
+  const tenants = own.tenants ?? offered.policy.tenants
   const kind = sourceKind(options)
   const given = options.type === 'custom' ? undefined : options.vendor
   const vendor = given ?? (kind === 'host-extension' ? toolkit : ownVendor)
@@ -162,16 +157,16 @@ function toKnown(
       parts: { base: `${toolkit}.${name}`, toolkit, name, version },
       name: functionNameOf(toolkit, name),
       catalogId: catalogIdOf(kind, { ...catalogNames(naming), vendor, safetyTier }),
-      ...(keptFrom === undefined ? {} : { keptFrom }),
+      ...defined({ keptFrom }),
       ...tagsOf(offered),
-      policy: { safetyTier, scopes, ...(tenants === undefined ? {} : { tenants }) },
+      policy: defined({ safetyTier, scopes, tenants }),
     },
   ]
 }
 
-/** What the options of a source ask of callers of its tools, whichever those are. */
+/** All scopes that the options of a source require of callers of its tools. */
 export function scopesOf(options: SourceOptions): readonly string[] {
   if (options.type === 'custom') return []
-  const policies: readonly (Said | undefined)[] = [options.policy, ...Object.values(options.tools)]
+  const policies: readonly (PartialPolicy | undefined)[] = [options.policy, ...Object.values(options.tools)]
   return policies.flatMap((policy) => policy?.scopes ?? [])
 }

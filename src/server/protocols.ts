@@ -9,7 +9,7 @@ import { PROTOCOLS } from '#protocols/list'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { openToOperators } from './admin/access.ts'
 import type { ServerHost } from './host.ts'
-import { jsonReply, refuseWithMessage } from './http/exchange.ts'
+import { jsonReply, OPEN_ROUTE } from './http/exchange.ts'
 import type { ServerRoute } from './http/router.ts'
 import type { Live, ServerPart } from './part.ts'
 import { VERSION } from './version.ts'
@@ -23,18 +23,17 @@ export async function openProtocols(host: ServerHost): Promise<ServerPart> {
       protocol.serve(settings, protocolServices, options.protocols ?? {}),
     ),
   )
-  const { noteDenial, fetch: toConfigured } = services
+  const routes = served.flatMap((protocol) => protocol.routes)
+  const { noteDenial, fetch: toConfigured, gateway } = services
   const conformance = options.conformance?.routes({
-    ...{ ...protocolServices, store: services.gateway.store, settings, noteDenial, fetch: toConfigured },
+    ...protocolServices,
+    store: gateway.store,
+    settings,
+    noteDenial,
+    fetch: toConfigured,
   })
   return {
-    routes: [
-      ...openToOperators(
-        served.flatMap(({ routes }) => routes),
-        access,
-      ),
-      ...(conformance ?? []),
-    ],
+    routes: [...openToOperators(routes, access), ...(conformance ?? [])],
     close() {
       for (const protocol of served) protocol.close?.()
     },
@@ -66,13 +65,10 @@ export interface ResourceMetadata {
 }
 
 /** Documents that name the token issuers (RFC 9728), one for every root. */
-export function createResourceMetadata({
-  settings,
-  publicUrl,
-}: {
-  readonly settings: Live<Pick<Settings, 'auth'>>
-  publicUrl(): string
-}): ResourceMetadata {
+export function createResourceMetadata(
+  settings: Live<Pick<Settings, 'auth'>>,
+  publicUrl: () => string,
+): ResourceMetadata {
   const issuers = () => settings.current.auth.issuers ?? []
   const scopes = (): readonly string[] => [...new Set(issuers().flatMap((issuer) => issuer.scopes ?? []))]
   const documentOf = (root: string): object => ({
@@ -88,12 +84,10 @@ export function createResourceMetadata({
   }
   return {
     routes: ROOTS.map((root) => ({
+      ...OPEN_ROUTE,
       method: 'GET',
       path: `${WELL_KNOWN}${root}`,
-      access: 'open',
-      body: 'never',
       handle: () => jsonReply(200, documentOf(root), { 'cache-control': 'public, max-age=300' }),
-      refuse: refuseWithMessage,
     })),
     urlFor,
     challengeFor(path) {
@@ -112,27 +106,23 @@ const TRIED_PATHS = [
   ['POST', '/token', 400],
 ] as const
 
-export function openResourceMetadata({ metadata, authenticator }: ServerHost): ServerPart {
-  return { routes: metadata?.routes ?? createNoOAuthRoutes({ isKeyed: () => authenticator.isConfigured }) }
-}
-
 /**
- * Answers OAuth requests of a server without an issuer. Clients show `error_description` to their user, so it names how to
- * authenticate; without it they report a missing path.
+ * The documents of the issuers. A server without an issuer answers OAuth requests with `error_description`, which clients show to
+ * their user, so it names how to authenticate; without it clients report a missing path.
  */
-function createNoOAuthRoutes({ isKeyed }: { isKeyed(): boolean }): readonly ServerRoute[] {
-  return TRIED_PATHS.map(([method, path, status]) => ({
+export function openResourceMetadata({ metadata, authenticator }: ServerHost): ServerPart {
+  if (metadata !== undefined) return { routes: metadata.routes }
+  const routes = TRIED_PATHS.map(([method, path, status]) => ({
+    ...OPEN_ROUTE,
     method,
     path,
-    access: 'open',
-    body: 'never',
     handle: () =>
       jsonReply(status, {
         error: 'access_denied',
-        error_description: isKeyed()
+        error_description: authenticator.isConfigured
           ? 'This server takes API keys, not OAuth: send the header "Authorization: Bearer KEY". Its operator makes a key with "collet keys create".'
           : 'This server needs no sign-in: connect without credentials.',
       }),
-    refuse: refuseWithMessage,
   }))
+  return { routes }
 }

@@ -1,6 +1,7 @@
 import type { ReloadableAuthenticator } from '#auth/authenticator'
 import { ConfigError } from '#config/load'
 import type { Settings } from '#config/settings'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
@@ -14,7 +15,6 @@ import { asKeyed, checkExposure, checkPrincipals, StartRefused } from './safety.
  * Invariant: a reload applies a whole valid config or changes nothing.
  */
 
-/** The result of a reload. */
 export interface Reloaded {
   /** Names of settings that are now in force. */
   readonly applied: readonly string[]
@@ -48,7 +48,7 @@ export const READ_LIMIT_MS = 30_000
 export class Reloads {
   readonly #options: ReloadsOptions
   #turn: Promise<unknown> = Promise.resolve()
-  /** Undefined at first, so that a request between reading the config and listening is noticed too. */
+  /** The last request that was followed. Starts at 0, so that a request between reading the config and listening counts too. */
   #heard = 0
   #isFirstLook = true
   #isLooking = false
@@ -95,7 +95,7 @@ export class Reloads {
   async #read(): Promise<Reloaded | Error> {
     const { config, apply } = this.#options
     try {
-      return await apply(await inTime(() => config.read(), this.#closed.signal))
+      return await apply(await readInTime(config, this.#closed.signal))
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error))
     }
@@ -124,24 +124,22 @@ export class Reloads {
   async #follow(epoch: number): Promise<boolean> {
     const outcome = await this.#readInTurn()
     const isDone = !(outcome instanceof Error) || isRefusal(outcome)
-    const isOldNews = isDone ? this.#isFirstLook && isNothing(outcome) : this.#delayed === epoch
+    const isReported = isDone ? this.#isFirstLook && isUnchanged(outcome) : this.#delayed === epoch
     if (!isDone) this.#delayed = epoch
-    // The log of this server has the problem.
-    if (!isOldNews) this.#options.config.onRead(outcome)
+    if (!isReported) this.#options.config.onRead(outcome)
     return isDone
   }
 }
 
-async function inTime(read: () => Promise<Settings>, stop: AbortSignal): Promise<Settings> {
+async function readInTime(config: ConfigSource, stop: AbortSignal): Promise<Settings> {
   stop.throwIfAborted()
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
-  const seconds = READ_LIMIT_MS / 1_000
-  const why = `The config was not read within ${seconds} seconds: something that it awaits never completes.`
+  const why = `The config was not read within ${READ_LIMIT_MS / 1_000} seconds: something that it awaits never completes.`
   const timer = setTimeout(() => reject(new StartRefused(why)), READ_LIMIT_MS)
   const giveUp = () => reject(stop.reason)
   stop.addEventListener('abort', giveUp)
   try {
-    return await Promise.race([tooLate, read()])
+    return await Promise.race([tooLate, config.read()])
   } finally {
     clearTimeout(timer)
     stop.removeEventListener('abort', giveUp)
@@ -153,7 +151,7 @@ export function isRefusal(error: unknown): error is ConfigError | StartRefused {
   return error instanceof ConfigError || error instanceof StartRefused
 }
 
-function isNothing(outcome: Reloaded | Error): boolean {
+function isUnchanged(outcome: Reloaded | Error): boolean {
   return !(outcome instanceof Error) && Object.values(outcome).every((names) => names.length === 0)
 }
 
@@ -171,7 +169,6 @@ export interface OpenReloads extends Pick<Reloads, 'reloadHere' | 'reloadEverywh
   apply(next: Settings): Promise<Reloaded>
 }
 
-/** Lets a server reload its settings; `parts` receive them. */
 export function openReloads(host: ReloadHost, parts: Pick<Parts, 'onReload'>): OpenReloads {
   const { options, store, log } = host
   const apply = (next: Settings) => applySettings(host, parts, next)
@@ -179,10 +176,7 @@ export function openReloads(host: ReloadHost, parts: Pick<Parts, 'onReload'>): O
   const reloads = config === undefined ? undefined : new Reloads({ config, store, apply, log })
   const required = (): Reloads => {
     if (reloads !== undefined) return reloads
-    throw fault(
-      'request_invalid',
-      'This server was not started from a config file, so it has none to read again.',
-    )
+    throw fault('request_invalid', 'This server was not started from a config file, so it cannot reload one.')
   }
   return {
     apply,
@@ -221,16 +215,15 @@ export function mergeSettings(before: Settings, after: Settings): Settings {
     ...before,
     auth: {
       ...before.auth,
-      ...{ apiKeys, jwt },
-      ...(issuers === undefined ? {} : { issuers }),
-      ...(roles === undefined ? {} : { roles }),
+      apiKeys,
+      jwt,
+      ...defined({ issuers, roles }),
     },
     limits: { ...after.limits, total: { ...after.limits.total, bodyBytes: before.limits.total.bodyBytes } },
     budgets: after.budgets,
     approvals: after.approvals,
-    ...(after.webhooks === undefined ? {} : { webhooks: after.webhooks }),
+    ...defined({ webhooks: after.webhooks, toolsets: after.toolsets }),
     sources: after.sources,
-    ...(after.toolsets === undefined ? {} : { toolsets: after.toolsets }),
     calls: { ...before.calls, maxResultBytes: after.calls.maxResultBytes },
     logLevel: after.logLevel,
   }
@@ -242,32 +235,32 @@ export function compareSettings(before: Settings, after: Settings): Omit<Reloade
   return { applied: differences(before, merged), needRestart: differences(merged, after) }
 }
 
-/** Settings that have another name in the config. */
-const WRITTEN: Readonly<Record<string, string>> = {
+/** Names in the config of settings that have another name here. */
+const CONFIG_NAMES: Readonly<Record<string, string>> = {
   logLevel: 'log.level',
   'logStyle.format': 'log.format',
   otlpEndpoint: 'telemetry.otlpEndpoint',
   dataFolder: 'store',
 }
-/** Sections whose members differ from those in the config. */
+/** The section that is compared as a whole, because its members differ from those in the config. */
 const WHOLE = 'approvals'
-/** Sections of which only some members change while calls run. */
+/** The section of which only some members change while calls run. */
 const MIXED = 'limits.total'
 
 /** Names as in the config: `server.port`, `limits.total.bodyBytes`, `budgets`. */
 function differences(left: Settings, right: Settings): readonly string[] {
   const found = new Set<string>()
-  const look = (one: object, other: object, path: string): void => {
+  const compare = (one: object, other: object, path: string): void => {
     for (const name of new Set([...Object.keys(one), ...Object.keys(other)])) {
       const [mine, theirs]: readonly unknown[] = [Reflect.get(one, name), Reflect.get(other, name)]
       if (isSame(mine, theirs)) continue
       const at = path === '' ? name : `${path}.${name}`
-      const isLookedInto = (path === '' && name !== WHOLE) || at === MIXED
-      if (isLookedInto && isSection(mine) && isSection(theirs)) look(mine, theirs, at)
-      else found.add(WRITTEN[at] ?? at)
+      const isEntered = (path === '' && name !== WHOLE) || at === MIXED
+      if (isEntered && isSection(mine) && isSection(theirs)) compare(mine, theirs, at)
+      else found.add(CONFIG_NAMES[at] ?? at)
     }
   }
-  look(comparable(left), comparable(right), '')
+  compare(comparable(left), comparable(right), '')
   return [...found]
 }
 

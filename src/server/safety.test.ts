@@ -147,7 +147,7 @@ describe('startServer', () => {
   it('OTC-97: returns the warning to its caller', async () => {
     const server = await startServer(settingsOf('0.0.0.0', OPEN), { allowAnonymous: true, graceMs: 0 })
     try {
-      expect(server.warnings).toEqual([expect.stringContaining('Anybody')])
+      expect(server.warnings).toEqual([expect.stringContaining('Anyone')])
     } finally {
       await server.close()
     }

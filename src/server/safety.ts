@@ -51,7 +51,6 @@ export function mayHoldKeys({ store }: Pick<Settings, 'store'>): boolean {
   return url.kind === 'file' ? existsSync(url.path) : url.kind === 'server'
 }
 
-/** A warning at the start, with what to do about it. */
 interface ExposureWarning {
   readonly text: string
   readonly advice: string
@@ -75,11 +74,11 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
   if (allowAnonymous) {
-    const text = `Anybody who can reach ${server.host} can call every tool, because anonymous callers are allowed.`
+    const text = `Anyone who can reach ${server.host} can call every tool, because anonymous callers are allowed.`
     return [lackingCredential(text), ...warnings]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anyone who can reach it could call your tools. Make a key with collet keys create, configure auth.apiKeys, auth.jwt or auth.issuers (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
+    `Refusing to listen on ${server.host} without credentials: anyone who can reach it could call your tools. Make a key with collet keys create, configure auth.apiKeys, auth.jwt or auth.issuers (opentool start: -k KEY), listen on 127.0.0.1, or let everyone in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 
@@ -136,18 +135,11 @@ export class StartRefused extends Error {
 /** True for a host name or address that reaches only this machine: `localhost`, 127.0.0.0/8, `::1` or `[::1]`. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
-  return (
-    name === 'localhost' || name === '::1' || name === '[::1]' || (isIPv4(name) && name.startsWith('127.'))
-  )
-}
-
-interface ServerPlace {
-  readonly host: string
-  readonly publicUrl?: string | undefined
+  return ['localhost', '::1', '[::1]'].includes(name) || (isIPv4(name) && name.startsWith('127.'))
 }
 
 /** True if only this machine reaches the server: it listens on loopback, and no proxy publishes it. */
-export function isOwnMachine({ host, publicUrl }: ServerPlace): boolean {
+export function isOwnMachine({ host, publicUrl }: Exposure['server']): boolean {
   return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
 }
 
@@ -169,18 +161,15 @@ export function obstacleIn(
 
 /** The principal of callers without a credential; `undefined` if every caller needs one. */
 export async function openCallerIn(
-  { auth, server }: { readonly auth: AuthParts; readonly server: ServerPlace },
+  { auth, server }: { readonly auth: AuthParts; readonly server: Exposure['server'] },
   keys: Pick<KeyStore, 'epoch'> | undefined,
 ): Promise<Principal | undefined> {
   if (needsCredential(auth) || (keys !== undefined && (await keys.epoch()) > 0)) return undefined
   return isOwnMachine(server) ? LOCAL_CALLER : ANONYMOUS
 }
 
-/** Warnings about consents. */
-export function findConsentWarnings({
-  oauth,
-  server,
-}: Pick<Settings, 'oauth' | 'server'>): readonly string[] {
+export function findConsentWarnings(settings: Pick<Settings, 'oauth' | 'server'>): readonly string[] {
+  const { oauth, server } = settings
   const names = Object.keys(oauth.providers)
   if (names.length === 0 || oauth.signIn !== undefined || isOwnMachine(server)) return []
   return oauth.allowUnboundConsent
@@ -205,7 +194,7 @@ export function findAbsentProviders(
   }))
 }
 
-/** One line for each; an author at work gets the lines of the config too. */
+/** One warning for each absent provider; a developer also gets the lines of the config that add it. */
 export function providerWarnings(
   oauth: Pick<Settings['oauth'], 'providers'>,
   tools: readonly Tool[],

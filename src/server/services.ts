@@ -7,6 +7,7 @@ import type { Settings } from '#config/settings'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import type { Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
@@ -29,7 +30,7 @@ import { startOutbox } from './webhooks/outbox.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Stands for a writer that changed the database without the key of the store. All tenants are in that database. */
+/** Stands for a writer that changed the database without the key of the store. It may have changed rows of any tenant. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
 /** Values by the secret ids that tools declare. */
@@ -82,7 +83,12 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const { clock, log, publicUrl } = options
     const ownListeners = () => options.ownListeners ?? []
     const egress = parts.add(openEgress(settings, ownListeners))
-    const store = await openServerStore(settings, options, (row, table) => noteForeignRow(row, table))
+    const { dataFolder, masterKey, oldMasterKey, migrates } = settings
+    const store = await openStore(settings.store, {
+      ...{ dataFolder, masterKey, oldMasterKey, migrates, port: options.port, onCommit: options.onCommit },
+      mode: 'server',
+      onForeign: (row, table) => noteForeignRow(row, table),
+    })
     parts.add({ close: () => store.close() })
     const webhooks = parts.add(listenForNotices(store, settings))
     const denials = parts.add(createDenialLog({ store, clock, log }))
@@ -131,7 +137,7 @@ function openEgress({ egress, ...settings }: Settings, ownListeners: () => reado
     createGuardedFetch({ ...egress, allow: [...egress.allow, ...hosts], ownListeners })
   const forTools = open([])
   let hosts = configuredHosts(settings)
-  /** The last one is used. Requests through earlier ones may still be under way. */
+  // The last one is used. Requests through earlier ones may still be under way.
   const forConfigured = [open(hosts)]
   return {
     fetch: forTools,
@@ -148,18 +154,6 @@ function openEgress({ egress, ...settings }: Settings, ownListeners: () => reado
   }
 }
 
-async function openServerStore(
-  settings: Settings,
-  { port, onCommit }: ServicesOptions,
-  onForeign: (row: string, table: string) => void,
-): Promise<Store> {
-  const { dataFolder, masterKey, oldMasterKey, migrates } = settings
-  return await openStore(settings.store, {
-    ...{ dataFolder, masterKey, oldMasterKey, migrates, port, onCommit, onForeign },
-    mode: 'server',
-  })
-}
-
 /** The store records notices only for the webhooks that it knows. */
 function listenForNotices(
   { notices }: Pick<Store, 'notices'>,
@@ -169,16 +163,13 @@ function listenForNotices(
     notices.listen(webhooks)
     return webhooks
   }
-  let current = listen(settings)
-  return {
-    get current() {
-      return current
-    },
-    onReload(next) {
-      current = listen(next)
-      return undefined
+  const live = {
+    current: listen(settings),
+    onReload(next: Settings): undefined {
+      live.current = listen(next)
     },
   }
+  return live
 }
 
 function openRegistry(
@@ -188,8 +179,8 @@ function openRegistry(
 ): LiveRegistry {
   const registry = new LiveRegistry(tools, toolkits, catalogChanges, toolsets)
   parts.add({
-    onReload(next) {
-      if (!isSame(next.toolsets, registry.toolsets)) registry.regroup(next.toolsets ?? NO_TOOLSETS)
+    onReload({ toolsets: next = NO_TOOLSETS }) {
+      if (!isSame(next, registry.toolsets)) registry.regroup(next)
       return undefined
     },
   })
@@ -214,9 +205,7 @@ function openServerGateway(
   const { clock, log, publicUrl, approvalsUrl, hop, explainThrown, onLimitRefused, onAmbiguous } = options
   const gateway = openGateway({
     ...{ registry, store, clock, log, broker, hop, explainThrown, publicUrl, catalogChanges },
-    ...(approvalsUrl === undefined ? {} : { approvalsUrl }),
-    ...(onLimitRefused === undefined ? {} : { onLimitRefused }),
-    ...(onAmbiguous === undefined ? {} : { onAmbiguous }),
+    ...defined({ approvalsUrl, onLimitRefused, onAmbiguous }),
     ...rulesOf(settings),
     fetch: toTools,
     hooks: settings.hooks,
@@ -224,10 +213,7 @@ function openServerGateway(
     onApproverDenied: noteDenial,
   })
   parts.add({
-    onReload(next) {
-      gateway.updateRules(rulesOf(next))
-      return undefined
-    },
+    onReload: (next) => void gateway.updateRules(rulesOf(next)),
     close: () => gateway.drain(0),
   })
   return lendSecrets(gateway, options.lentSecrets)
@@ -263,8 +249,7 @@ export function createBroker(
 const ROUND_MS = 60_000
 const PAUSE_BETWEEN_STEPS_MS = 20
 
-/** The part of the settings that limits how long results and the journal are kept. */
-interface KeptTimes {
+interface RetentionTimes {
   readonly calls: Pick<Settings['calls'], 'retentionHours'>
   readonly journal: Pick<Settings['journal'], 'retentionDays'>
 }
@@ -272,20 +257,16 @@ interface KeptTimes {
 /** Deletes expired results and journal groups in the background, a small step at a time (rule 13). */
 export function startRetention(
   store: Pick<Store, 'takeTurn' | 'purge'>,
-  { calls, journal }: KeptTimes,
+  { calls, journal }: RetentionTimes,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): { close(): void } {
-  const policy = {
-    resultsMs: calls.retentionHours * HOUR_MS,
-    journalMs: journal.retentionDays * DAY_MS,
-  }
+  const policy = { resultsMs: calls.retentionHours * HOUR_MS, journalMs: journal.retentionDays * DAY_MS }
   let timer: NodeJS.Timeout | undefined
   let stopped = false
   let isOurs = false
   const next = (delayMs: number): void => {
     if (stopped) return
-    timer = setTimeout(step, delayMs)
-    timer.unref()
+    timer = setTimeout(step, delayMs).unref()
   }
   const step = async (): Promise<void> => {
     try {

@@ -5,6 +5,7 @@ import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { type ApprovalRules, namesFor } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { boundLogger, type Logger } from '#kernel/base/logger'
 import { isSecretName, Secret } from '#kernel/base/secret'
@@ -99,7 +100,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   return {
     sources,
     pins,
-    openBeside: (key, source) => open(key, source),
+    openBeside: open,
     find(key) {
       const configured = settings.sources.get(key)
       const found = configured ?? stored.get(key)
@@ -122,8 +123,11 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
 
   function wantedOf(key: string, source: SourceOptions, revision: string): WantedSource {
     return {
-      ...{ key, revision, type: source.type, kind: sourceKind(source) },
-      ...(source.description === undefined ? {} : { description: source.description }),
+      key,
+      revision,
+      type: source.type,
+      kind: sourceKind(source),
+      ...defined({ description: source.description }),
       overrides: overridesOf(key, source, settings),
       open: async () => (await open(key, source)).source,
     }
@@ -151,23 +155,17 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       log: boundLogger(log, { source: key }),
       folder: settings.folder,
       digest: (text) => store.digest(text),
-      ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
+      ...defined({ environment: settings.variables?.() }),
     })
-    const closing = closingWith(redactSource(opened, source), async () => {
-      await Promise.all([calls.close(), descriptions.close()])
+    const redacted = redactSource(opened, source)
+    const closing = overrideSource(redacted, {
+      async close() {
+        await redacted.close()
+        await Promise.all([calls.close(), descriptions.close()])
+      },
     })
     return { source: closing, wayOut: calls }
   }
-}
-
-/** A source that also closes its connections. The given source stays as it is. */
-function closingWith(source: Source, close: () => Promise<void>): Source {
-  return overrideSource(source, {
-    async close() {
-      await source.close()
-      await close()
-    },
-  })
 }
 
 /** A view of a source in which some members are replaced; all others are those of the source itself. */
@@ -180,19 +178,14 @@ function overrideSource(source: Source, changes: Partial<Source>): Source {
   })
 }
 
-/** Written by a newer version, or by hand. */
+/** Stands for a stored source whose options a newer version or a person wrote. */
 function unreadable(key: string, revision: string): WantedSource {
   const error = fault(
     'request_invalid',
     'Its options in the store cannot be read by this version. Import it again: collet import --key.',
   )
-  return {
-    key,
-    revision,
-    type: 'unknown',
-    kind: 'connector',
-    open: () => new FailedSource({ key, type: 'unknown', kind: 'connector' }, error),
-  }
+  const about = { key, type: 'unknown', kind: 'connector' } as const
+  return { ...about, revision, open: () => new FailedSource(about, error) }
 }
 
 /** The parts of a configuration that may name single tools. */
@@ -210,10 +203,10 @@ export function overridesOf(
   options: SourceOptions,
   governing: Governing,
 ): readonly SourceOverride[] {
-  return [...ofOptions(options), ...termsOverrides(key, options, governing)]
+  return [...optionOverrides(options), ...approvalOverrides(key, options, governing)]
 }
 
-function ofOptions(options: SourceOptions): readonly SourceOverride[] {
+function optionOverrides(options: SourceOptions): readonly SourceOverride[] {
   if (options.type === 'custom') return []
   const { tools, include = [], exclude } = options
   return [
@@ -221,20 +214,16 @@ function ofOptions(options: SourceOptions): readonly SourceOverride[] {
       const asks = approval !== undefined && approval !== 'never'
       const hasScopes = scopes !== undefined && scopes.length > 0
       const rule = asks ? 'approval' : hasScopes ? 'scope' : tenants === undefined ? undefined : 'tenant'
-      return {
-        where: `tools.${name}`,
-        name,
-        of: 'native names',
-        guards: rule !== undefined,
-        ...(rule === undefined ? {} : { rule: `${rule} rule` }),
-      }
+      const where = `tools.${name}`
+      const guard = rule === undefined ? { guards: false } : { guards: true, rule: `${rule} rule` }
+      return { where, name, of: 'native names', ...guard }
     }),
     ...include.map((name): SourceOverride => ({ where: 'include', name, of: 'patterns', guards: false })),
     ...exclude.map((name): SourceOverride => ({ where: 'exclude', name, of: 'patterns', guards: false })),
   ]
 }
 
-function termsOverrides(
+function approvalOverrides(
   key: string,
   options: SourceOptions,
   { approvals: { perTool, whenPerTool }, tools, sources }: Governing,
@@ -245,10 +234,10 @@ function termsOverrides(
   // `Fs_2.read` begins with `Fs_` too: it belongs to the source with the longest matching name.
   const others = [...sources].filter(([other]) => other !== key)
   const longer = others.map(([other]) => other).filter((other) => other.startsWith(key))
-  const [keeping, naming] = [others.filter(isKeeping), others.filter((other) => !isKeeping(other))]
+  const naming = others.filter(([, other]) => !keepsIds(other))
   // A name that matches no key belongs to a source that keeps the ids of its upstream.
   const isLeft = (name: string): boolean => keepsIds(options) && !isImported(name, naming)
-  const sharedWith = keepsIds(options) ? keeping.map(([other]) => other) : []
+  const sharedWith = others.flatMap(([name, other]) => (keepsIds(options) && keepsIds(other) ? [name] : []))
   return [...perTool.keys()]
     .filter((name) => !own.has(name) && (isLeft(name) || isOf(name, key)))
     .filter((name) => !longer.some((other) => isOf(name, other)))
@@ -261,10 +250,6 @@ function termsOverrides(
       isPredicate: whenPerTool.has(name),
       sharedWith,
     }))
-}
-
-function isKeeping([, options]: readonly [string, SourceOptions]): boolean {
-  return keepsIds(options)
 }
 
 /** Commands are catalogued by their vendor, and two tables may have two. */
@@ -284,26 +269,19 @@ function sourceHosts(options: SourceOptions): readonly string[] {
 }
 
 /** Hosts that the configuration names, as entries of an egress allow-list. */
-export function configuredHosts({
-  auth,
-  oauth,
-  webhooks = [],
-}: Pick<Settings, 'auth' | 'oauth' | 'webhooks'>): readonly string[] {
-  const { providers, signIn } = oauth
+export function configuredHosts(settings: Pick<Settings, 'auth' | 'oauth' | 'webhooks'>): readonly string[] {
+  const { auth, oauth, webhooks = [] } = settings
+  const providers = Object.values(oauth.providers)
   const urls = [
     ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
     ...webhooks.map(({ url }) => url),
-    ...Object.values(providers).flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
-      issuer,
-      tokenEndpoint,
-      revocationEndpoint,
-    ]),
-    signIn?.issuer,
+    ...providers.flatMap((each) => [each.issuer, each.tokenEndpoint, each.revocationEndpoint]),
+    oauth.signIn?.issuer,
   ]
   return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
 }
 
-/** `host:port` of an address; nothing for what is no URL. */
+/** `host:port` of an address; empty for text that is no URL. */
 function hostOf(text: string): readonly string[] {
   const url = URL.parse(text)
   if (url === null) return []

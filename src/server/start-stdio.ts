@@ -69,7 +69,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
       createAuthenticator(settings.auth, clock, { store, fetch: toConfigured, log, isPrivate }),
     )
     const pages = parts.add(
-      createLocalPages({ settings, gateway, store, authenticator, clock, log, ownListeners }),
+      createLocalPages({ settings, gateway, store, authenticator, clock, log }, ownListeners),
     )
     const principal = callerOf(services.registry, authenticator, options)
     await checkCaller(authenticator, principal)
@@ -120,15 +120,11 @@ async function checkCaller(authenticator: Authenticator, principal: FindCaller):
   }
 }
 
-interface LocalPagesParts extends LocalPagesOptions {
-  readonly ownListeners: Listener[]
-}
-
 /** The pages of approvals, opened with the first call that waits: most clients never make one. */
-function createLocalPages({
-  ownListeners,
-  ...options
-}: LocalPagesParts): ServerPart & { url(): Promise<string> } {
+function createLocalPages(
+  options: LocalPagesOptions,
+  ownListeners: Listener[],
+): ServerPart & { url(): Promise<string> } {
   let pages: Promise<LocalPages | undefined> | undefined
   const open = async (): Promise<LocalPages | undefined> => {
     try {

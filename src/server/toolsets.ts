@@ -7,17 +7,14 @@ import { httpFault } from '#server/http/exchange'
 /** Limits the caller to a toolset. A toolset that is closed to it fails like an unknown one (rule 2). */
 export function enterToolset(registry: LiveRegistry, principal: Principal, name: string): Principal {
   if (isOpenTo(registry, principal, name)) return withinToolset(principal, name)
-  throw httpFault(404, noSuchToolset(registry, principal, name))
+  // The suggestion names only toolsets that are open to the caller.
+  const suggestion = didYouMean(name, openToolsets(registry, principal))
+  throw httpFault(404, `There is no toolset "${name}" here.${suggestion}`)
 }
 
 /** Names of the toolsets that a caller may connect to. */
 export function openToolsets(registry: LiveRegistry, principal: Principal): readonly string[] {
   return [...registry.toolsets.keys()].filter((name) => isOpenTo(registry, principal, name))
-}
-
-/** Names only toolsets that are open to the caller. */
-function noSuchToolset(registry: LiveRegistry, principal: Principal, name: string): string {
-  return `There is no toolset "${name}" here.${didYouMean(name, openToolsets(registry, principal))}`
 }
 
 /**

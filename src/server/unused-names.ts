@@ -20,6 +20,7 @@ import {
   unusedScope,
 } from '#server/admin/key-grants'
 import type { BudgetRule } from '#stages/limits/budgets'
+import type { Store } from '#store/collet-store'
 import type { KeyOwner, KeyRecord } from '#store/keys'
 import type { KnownTool } from './known-tools.ts'
 import type { Live } from './part.ts'
@@ -93,13 +94,7 @@ function unusedCallers(
 ): readonly string[] {
   const known = [...apiKeys.map(({ id, tenant }) => ({ name: id, tenant })), ...owners]
   const principals = [...new Set(known.map(({ name }) => KEY + name))]
-  const tenants = [
-    ...new Set([
-      DEFAULT_TENANT,
-      ...known.map(({ tenant }) => tenant),
-      ...issuers.map(({ tenant }) => tenant),
-    ]),
-  ]
+  const tenants = [...new Set([DEFAULT_TENANT, ...[...known, ...issuers].map(({ tenant }) => tenant)])]
   const isOpen = issuers.some(({ claims }) => claims.tenant !== undefined)
   const noKey = (where: string, id: string): readonly string[] =>
     !id.startsWith(KEY) || principals.includes(id)
@@ -164,10 +159,8 @@ function describeStored(
 const MAX_KEYS = 10_000
 
 /** The keys of a store; `undefined` if there are too many to check. */
-export async function keysIn({
-  keys,
-}: Pick<Services['gateway']['store'], 'keys'>): Promise<readonly KeyRecord[] | undefined> {
-  const found = await keys.listKeys({ limit: MAX_KEYS })
+export async function keysIn(store: Pick<Store, 'keys'>): Promise<readonly KeyRecord[] | undefined> {
+  const found = await store.keys.listKeys({ limit: MAX_KEYS })
   return found.length === MAX_KEYS ? undefined : found
 }
 

@@ -367,6 +367,9 @@ export function statusOf(error: ToolError): number {
   return 'status' in error && typeof error.status === 'number' ? error.status : SUGGESTED_STATUS[error.code]
 }
 
+/** Members of a route that needs no credential, reads no body and belongs to no protocol. */
+export const OPEN_ROUTE = { access: 'open', body: 'never', refuse: refuseWithMessage } as const
+
 /** `refuse` of routes that belong to no protocol. */
 export function refuseWithMessage(_request: unknown, error: ToolError, status: number): HttpReply {
   return messageReply(status, error.message)

@@ -5,7 +5,7 @@ import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/
 import { isForPerson } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { ServerHost } from '#server/host'
-import { jsonReply, refuseWithMessage } from '#server/http/exchange'
+import { jsonReply, OPEN_ROUTE } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { clientSnippets } from '#server/import/client-snippets'
 import type { ServerPart } from '#server/part'
@@ -19,7 +19,6 @@ import { servedProtocols } from './server-routes.ts'
  */
 
 interface StartPageOptions {
-  /** Settings of the served protocols. */
   readonly settings: Pick<Settings, keyof typeof PROTOCOLS>
   /** Never taken from a request. */
   publicUrl(): string
@@ -27,7 +26,6 @@ interface StartPageOptions {
   isKeyed(): boolean
   /** True if clients run on the machine of the server, where they can start programs. */
   readonly isOwnMachine: boolean
-  /** True if the console is served. */
   hasConsole(): boolean
 }
 
@@ -51,11 +49,9 @@ export function openStartPage({ settings, address, authenticator }: ServerHost):
 
 function createStartPage(options: StartPageOptions): ServerRoute {
   return {
+    ...OPEN_ROUTE,
     method: 'GET',
     path: '/',
-    access: 'open',
-    body: 'never',
-    refuse: refuseWithMessage,
     handle: (request) => {
       if (!isForPerson(request)) return jsonReply(200, addressesOf(options), VARYING)
       if (!options.hasConsole())

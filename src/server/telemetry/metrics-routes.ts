@@ -1,5 +1,7 @@
 /**
  * Serves the metrics of a server: `GET /metrics` beside its other routes, and on a separate port if the config names one.
+ * `start-server.ts` opens it as one part.
+ * Invariant: callers from other machines need a scope on the port of the server; the separate port has no credential.
  */
 
 import type { Authenticator } from '#auth/authenticator'
@@ -10,7 +12,7 @@ import { ANONYMOUS, coversScope } from '#kernel/base/principal'
 import type { HttpReply } from '#protocols/http-exchange'
 import type { ServerHost } from '#server/host'
 import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
-import { refuseWithMessage } from '#server/http/exchange'
+import { OPEN_ROUTE, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { ServerPart } from '#server/part'
 import { isLoopback } from '#server/safety'
@@ -22,18 +24,15 @@ export async function openMetrics(host: ServerHost): Promise<ServerPart> {
   const { metrics, authenticator, services, address, log, clock, options } = host
   const { server } = host.settings.current
   const shown = options.worker?.gatherMetrics(metrics) ?? metrics
-  const routes = [
-    createMetricsRoute({
-      ...{ metrics: shown, authenticator, noteDenial: services.noteDenial },
-      isLoopback: isLoopback(server.host),
-    }),
-  ]
+  const { noteDenial } = services
+  const onLoopback = isLoopback(server.host)
+  const routes = [createMetricsRoute({ metrics: shown, authenticator, noteDenial, isLoopback: onLoopback })]
   if (server.metricsPort === undefined) return { routes }
   const { sharing } = options.worker ?? {}
   const app = createMetricsListener(server.metricsPort, server, { log, metrics, clock, sharing }, shown)
-  const url = await app.listen()
-  address.listeners.push({ host: new URL(url).hostname, port: portOf(new URL(url)) })
-  address.metricsUrl = url
+  address.metricsUrl = await app.listen()
+  const url = new URL(address.metricsUrl)
+  address.listeners.push({ host: url.hostname, port: portOf(url) })
   return { routes, close: app.close }
 }
 
@@ -53,28 +52,18 @@ function createMetricsListener(
   context: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
   shown: ShownMetrics,
 ): HttpApp {
-  const host = settings.metricsHost ?? '127.0.0.1'
   return createHttpApp({
     ...context,
     authenticator: NO_CALLERS,
     settings: {
-      host,
+      host: settings.metricsHost ?? '127.0.0.1',
       port,
       publicUrl: undefined,
       bodyLimitBytes: 1_024,
       allowedOrigins: [],
       maxConnections: 100,
     },
-    routes: [
-      {
-        method: 'GET',
-        path: '/metrics',
-        access: 'open',
-        body: 'never',
-        handle: () => metricsReply(shown),
-        refuse: refuseWithMessage,
-      },
-    ],
+    routes: [{ ...OPEN_ROUTE, method: 'GET', path: PATH, handle: () => metricsReply(shown) }],
   })
 }
 
@@ -89,6 +78,7 @@ interface MetricsRouteOptions {
   readonly noteDenial?: NoteDenial
 }
 
+const PATH = '/metrics'
 const SCOPE = 'metrics:read'
 
 /** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
@@ -97,23 +87,19 @@ export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
   const isOpen = (): boolean => !authenticator.isConfigured && options.isLoopback
   return {
     method: 'GET',
-    path: '/metrics',
+    path: PATH,
     access: 'authenticated',
     body: 'never',
+    refuse: refuseWithMessage,
     handle({ principal }) {
       if (isOpen() || coversScope(principal.scopes, SCOPE)) return metricsReply(metrics)
       noteDenial?.(principal, { action: 'metrics', resource: SCOPE, reason: 'scope' })
       throw fault('not_authorized', `Metrics need a credential with the scope ${SCOPE}.`)
     },
-    refuse: refuseWithMessage,
   }
 }
 
 async function metricsReply(metrics: ShownMetrics): Promise<HttpReply> {
   const { contentType, text } = await metrics.render()
-  return {
-    status: 200,
-    headers: { 'content-type': contentType, 'cache-control': 'no-store' },
-    body: text,
-  }
+  return { status: 200, headers: { 'content-type': contentType, 'cache-control': 'no-store' }, body: text }
 }
