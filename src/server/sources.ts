@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Settings } from '#config/settings'
-import { isImported, keepsIds } from '#config/to-settings'
+import { isImported, keepsIds, portOf } from '#config/to-settings'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { type ApprovalRules, namesFor } from '#kernel/approval/approvals'
@@ -284,9 +284,7 @@ export function configuredHosts(settings: Pick<Settings, 'auth' | 'oauth' | 'web
 /** `host:port` of an address; empty for text that is no URL. */
 function hostOf(text: string): readonly string[] {
   const url = URL.parse(text)
-  if (url === null) return []
-  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
-  return [`${url.hostname}:${port}`]
+  return url === null ? [] : [`${url.hostname}:${portOf(url)}`]
 }
 
 /** A source whose answers and failures do not contain its configured credentials, even if an upstream echoes them (OWP-58). */

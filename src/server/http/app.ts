@@ -6,7 +6,6 @@
  */
 
 import { lookup } from 'node:dns/promises'
-import { once } from 'node:events'
 import type { IncomingMessage as NodeRequest, ServerResponse as NodeResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator, RequestHeaders } from '#auth/authenticator'
@@ -14,7 +13,6 @@ import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { fault, storeFault, ToolError } from '#kernel/base/errors'
 import type { ClientInfo } from '#kernel/base/hooks'
-import type { JsonValue } from '#kernel/base/json'
 import { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
@@ -43,6 +41,7 @@ import {
 } from './exchange.ts'
 import { HostGuard, refuseForwarded } from './host-guard.ts'
 import {
+  bind,
   createListener,
   type HttpListener,
   listenError,
@@ -51,7 +50,7 @@ import {
   takePort,
 } from './listener.ts'
 import { IncomingMessage, ServerResponse } from './node-http.ts'
-import { BodyBudget, type BodyShare, readFormBody, readJsonBody } from './read-body.ts'
+import { BodyBudget, readBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
 const TIMEOUTS = {
@@ -75,8 +74,6 @@ export interface HttpAppOptions {
   /** Finds the credential behind the session cookie of a browser; absent if browsers cannot sign in. */
   readonly sessions?: Pick<BrowserSessions, 'present' | 'isOperator'> | undefined
   readonly log: ServerLog
-  /** Level of the one line per request; default `debug`. */
-  readonly requestLogLevel?: 'debug' | 'info'
   readonly metrics: Metrics
   readonly clock: Clock
   readonly spans?: SpanExporter | undefined
@@ -121,7 +118,6 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
   const services: HttpServices = {
     ...options,
-    requestLogLevel: options.requestLogLevel ?? 'debug',
     router: new Router(options.routes),
     hostGuard: new HostGuard({ ...settings, scheme }),
     bodies: new BodyBudget({
@@ -140,7 +136,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
   const servers: HttpListener[] = []
   const sockets = new Set<Socket>()
-  /** One function for all sockets. */
+  // One function serves all sockets.
   function forget(this: Socket): void {
     sockets.delete(this)
   }
@@ -155,12 +151,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
         sockets.add(socket)
         socket.on('close', forget)
       })
-    server.listen({ host: name, port: wantedPort, ...portOptions(options.sharing !== undefined) })
-    await once(server, 'listening')
-    const bound = server.address()
-    if (bound === null || typeof bound === 'string')
-      throw new Error('A TCP listener has an address and a port.')
-    return bound
+    return await bind(server, { host: name, port: wantedPort, ...portOptions(options.sharing !== undefined) })
   }
 
   /** Clients use either address of `localhost`, so both are served if the machine has both. */
@@ -170,7 +161,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     await Promise.allSettled(others.map((other) => listenOn(other.address, bound)))
   }
 
-  const bind = async () => {
+  const listenOnPort = async (): Promise<AddressInfo> => {
     if (options.sharing === 'first') await takePort(host, port)
     return await listenOn(host, port)
   }
@@ -178,7 +169,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   return {
     handle,
     async listen() {
-      const bound = await bind().catch((cause: unknown) => {
+      const bound = await listenOnPort().catch((cause: unknown) => {
         throw listenError(settings, cause)
       })
       if (host === 'localhost') await listenOnOthers(bound)
@@ -215,8 +206,10 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
       const { route } = found
       const caller = findPrincipal(services, route, exchange)
       setCaller(services, route, exchange, caller instanceof Promise ? await caller : caller)
-      const body = readBody(services, route, exchange, share)
-      exchange.body = body instanceof Promise ? await body : body
+      if (route.body !== 'never') {
+        const body = readBody(raw, route.body, services.settings.bodyLimitBytes, share.of(exchange.principal))
+        exchange.body = body instanceof Promise ? await body : body
+      }
       reply = await handle(route, exchange)
     }
   } catch (error) {
@@ -262,17 +255,6 @@ function noToolsets(): never {
   throw httpFault(404, 'There are no toolsets here.')
 }
 
-function readBody(
-  services: HttpServices,
-  route: ServerRoute,
-  exchange: Exchange,
-  share: BodyShare,
-): MaybePromise<JsonValue | undefined> {
-  if (route.body === 'never') return undefined
-  const read = route.body === 'form' ? readFormBody : readJsonBody
-  return read(exchange.raw, services.settings.bodyLimitBytes, share.of(exchange.principal))
-}
-
 function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply> {
   const { scope } = exchange
   return scope === undefined ? route.handle(exchange) : requestScope.run(scope, () => route.handle(exchange))
@@ -312,7 +294,7 @@ function authenticate(
 
 async function authenticateBrowser(
   { authenticator }: HttpServices,
-  sessions: Pick<BrowserSessions, 'present' | 'isOperator'>,
+  sessions: NonNullable<HttpServices['sessions']>,
   headers: RequestHeaders,
   { authenticate: own, takesRunAs }: RouteAccess,
 ): Promise<Principal> {
@@ -338,7 +320,9 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
   const moved = first === undefined ? pathWithoutSlash(services, exchange) : undefined
   if (moved !== undefined) return { status: 308, headers: { location: moved }, body: undefined }
   if (first === undefined)
-    throw isWellEncoded(path) ? httpFault(404, 'There is nothing at this path.') : malformedPath()
+    throw isWellEncoded(path)
+      ? httpFault(404, 'There is nothing at this path.')
+      : httpFault(400, 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".')
   if (method === 'OPTIONS') return { status: 204, headers: { allow: `${allow}, OPTIONS` }, body: undefined }
   const error = httpFault(405, `This path does not take ${method}; use ${allow}.`)
   const reply = refuse(services, first, exchange, error)
@@ -351,10 +335,6 @@ function pathWithoutSlash({ router }: HttpServices, { path, raw }: Exchange): st
   const shorter = path.slice(0, -1)
   const query = (raw.url ?? '').slice(path.length)
   return router.at(shorter).length === 0 ? undefined : `${shorter}${query}`
-}
-
-function malformedPath(): ToolError {
-  return httpFault(400, 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".')
 }
 
 /** A refusal in the format of the route, or a plain one. */
@@ -399,17 +379,14 @@ function send(services: HttpServices, exchange: Exchange, reply: HttpReply): voi
 function faultOf(services: HttpServices, exchange: Exchange, error: unknown): ToolError {
   const away = storeFault(error)
   if (away === undefined) return unexpected(services, exchange, error)
-  const { route, trace } = exchange
-  services.outage.report(
-    { err: error, route, traceId: trace.traceId },
-    'the store failed while answering a request',
-  )
+  const { route, traceId } = exchange
+  services.outage.report({ err: error, route, traceId }, 'the store failed while answering a request')
   return away
 }
 
 /** Logs the error with its stack; the caller learns only what to do next (OTC/T-20, OTC/T-26). */
-function unexpected(services: HttpServices, { route, trace }: Exchange, err: unknown): ToolError {
-  services.log.error({ err, route, traceId: trace.traceId }, 'unexpected fault while answering a request')
+function unexpected(services: HttpServices, { route, traceId }: Exchange, err: unknown): ToolError {
+  services.log.error({ err, route, traceId }, 'unexpected fault while answering a request')
   return fault(
     'internal',
     'The server had an unexpected fault. If this was a call to which you gave a call id, repeat it with the same call id: it will not run twice.',

@@ -23,7 +23,6 @@ import { endAfterBody, writeStream } from './slow-replies.ts'
 
 /** What all exchanges of one listener share. */
 export interface HttpServices extends HttpAppOptions {
-  readonly requestLogLevel: 'debug' | 'info'
   readonly router: Router
   readonly bodies: BodyBudget
   /** Logs store failures, once per outage. */
@@ -62,7 +61,7 @@ export class Exchange implements HttpRequest {
   #left: AbortSignal | undefined
 
   constructor(
-    { spans, log, requestLogLevel, clock }: HttpServices,
+    { spans, log, clock }: HttpServices,
     raw: IncomingMessage,
     response: ServerResponse,
     path: string,
@@ -76,7 +75,7 @@ export class Exchange implements HttpRequest {
     this.headers = plainHeaders(raw.headers)
     this.route = found?.route.path ?? UNKNOWN
     this.trace = openTrace(this.headers.traceparent, spans !== undefined)
-    const isObserved = (spans !== undefined && this.trace.isSampled) || log.writes[requestLogLevel]
+    const isObserved = (spans !== undefined && this.trace.isSampled) || log.writes.debug
     this.scope = isObserved
       ? { trace: this.trace, startedMs: clock.monotonicMs(), call: undefined }
       : undefined

@@ -19,7 +19,6 @@ export class ServerAddress {
   readonly listeners: Listener[] = []
   /** URL of the separate listener for `/metrics`, if there is one. */
   metricsUrl: string | undefined
-  /** Whether the console is served. */
   hasConsole: () => boolean = () => false
 
   constructor({ publicUrl }: { readonly publicUrl?: string | undefined }) {
@@ -71,12 +70,9 @@ export class HostGuard {
     const { port, scheme = 'http' } = options
     const publicUrl = options.publicUrl === undefined ? undefined : new URL(options.publicUrl)
     const loopback = ['localhost', '127.0.0.1', '[::1]'].flatMap((name) =>
-      authoritiesOf(name, port, DEFAULT_PORTS[`${scheme}:`]),
+      authoritiesOf(new URL(`${scheme}://${name}:${port}`)),
     )
-    const published =
-      publicUrl === undefined
-        ? []
-        : authoritiesOf(publicUrl.hostname, portOf(publicUrl), defaultPortOf(publicUrl))
+    const published = publicUrl === undefined ? [] : authoritiesOf(publicUrl)
     this.#scheme = scheme
     this.#port = port
     this.#isLoopbackOnly = isLoopback(options.host)
@@ -117,8 +113,7 @@ export class HostGuard {
   /** Whether the origin is this server, reached by address. Of names, only the origin of `publicUrl` counts. */
   #isOwnAddress(host: string, origin: string): boolean {
     const name = HOST.exec(host.toLowerCase())?.[1] ?? ''
-    const isAddress = isLoopback(name) || isIP(name.replace(/^\[|\]$/g, '')) !== 0
-    return isAddress && origin === `${this.#scheme}://${host}`
+    return isAddress(name) && origin === `${this.#scheme}://${host}`
   }
 
   #isOurs(host: string): boolean {
@@ -126,20 +121,19 @@ export class HostGuard {
     const match = HOST.exec(host)
     if (match === null) return false
     const [, name = '', portText] = match
-    const isLocal = isLoopback(name)
-    if (this.#isLoopbackOnly)
-      return isLocal && Number(portText ?? DEFAULT_PORTS[`${this.#scheme}:`]) === this.#port
-    return isLocal || isIP(name.replace(/^\[|\]$/g, '')) !== 0
+    if (!this.#isLoopbackOnly) return isAddress(name)
+    return isLoopback(name) && Number(portText ?? DEFAULT_PORTS[`${this.#scheme}:`]) === this.#port
   }
 }
 
 /** Spellings of one authority: browsers omit the default port. */
-function authoritiesOf(name: string, port: number, defaultPort: number): readonly string[] {
-  return port === defaultPort ? [name, `${name}:${port}`] : [`${name}:${port}`]
+function authoritiesOf(url: URL): readonly string[] {
+  return [url.host, `${url.hostname}:${portOf(url)}`]
 }
 
-function defaultPortOf({ protocol }: URL): number {
-  return DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:']
+/** True for an IP address or `localhost`. */
+function isAddress(name: string): boolean {
+  return isLoopback(name) || isIP(name.replace(/^\[|\]$/g, '')) !== 0
 }
 
 /**

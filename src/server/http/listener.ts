@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse as OpenResponse, Server } from 'node:http'
 import type { Server as SecureServer } from 'node:https'
-import type { Socket } from 'node:net'
+import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Settings } from '#config/settings'
 import type { CertifiedKey, ServedCertificate } from './certificate.ts'
 import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 
 /*
  * The listener of a port: HTTP or HTTPS, shared ports of workers, malformed requests and errors of listening.
- * Used by the HTTP app.
+ * Used by the HTTP app, and by the listener for other replicas.
  * Invariant: bytes that are no request get an answer in plain HTTP, never silence.
  */
 
@@ -65,9 +65,18 @@ export function portOptions(isShared: boolean): { readonly reusePort?: true } {
 export async function takePort(host: string, port: number): Promise<void> {
   if (port === 0) return
   const probe = createServer()
-  probe.listen({ host, port, exclusive: true })
-  await once(probe, 'listening')
+  await bind(probe, { host, port, exclusive: true })
   await new Promise((resolve) => probe.close(resolve))
+}
+
+/** Starts to listen and returns the address. */
+export async function bind(listener: HttpListener, options: ListenOptions): Promise<AddressInfo> {
+  listener.listen(options)
+  await once(listener, 'listening')
+  const bound = listener.address()
+  if (bound === null || typeof bound === 'string')
+    throw new Error('A TCP listener has an address and a port.')
+  return bound
 }
 
 /** A name under which a listener on a wildcard address can be reached from here. */
@@ -83,18 +92,13 @@ interface BrokenRequest {
 }
 
 const MALFORMED: BrokenRequest = { status: 400, message: 'The request is not well-formed HTTP/1.1.' }
+const TOO_SHORT = 'The request ended too early: the body is shorter than its Content-Length.'
 
-const KNOWN: ReadonlyMap<string, BrokenRequest> = new Map([
-  [
-    'ERR_HTTP_REQUEST_TIMEOUT',
-    { status: 408, message: 'The request did not arrive in time; send it again.' },
-  ],
-  ['HPE_HEADER_OVERFLOW', { status: 431, message: 'The request headers are too large.' }],
-  [
-    'HPE_INVALID_EOF_STATE',
-    { status: 400, message: 'The request ended too early: the body is shorter than its Content-Length.' },
-  ],
-])
+const BROKEN_BY_CODE: Readonly<Record<string, BrokenRequest>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, message: 'The request did not arrive in time; send it again.' },
+  HPE_HEADER_OVERFLOW: { status: 431, message: 'The request headers are too large.' },
+  HPE_INVALID_EOF_STATE: { status: 400, message: TOO_SHORT },
+}
 
 const waiting = new WeakSet<Socket>()
 
@@ -110,7 +114,7 @@ function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: 
   }
   const running = runningResponseOf(socket)
   if (running === undefined) {
-    socket.end(render(KNOWN.get(error.code ?? '') ?? MALFORMED), () => socket.destroy())
+    socket.end(render(BROKEN_BY_CODE[error.code ?? ''] ?? MALFORMED), () => socket.destroy())
     return
   }
   // Node reports the same broken stream with every further chunk.
@@ -141,29 +145,15 @@ function render({ status, message }: BrokenRequest): string {
   ].join('\r\n')
 }
 
-type Explain = (host: string, port: number) => string
-
-const EXPLANATIONS: ReadonlyMap<unknown, Explain> = new Map<unknown, Explain>([
-  [
-    'EADDRINUSE',
-    (host, port) =>
-      `Port ${port} on ${host} is already in use. Stop the process that uses it, or choose another port with --port.`,
-  ],
-  [
-    'EACCES',
-    (_host, port) => `Port ${port} may not be used by this user. Choose a port of 1024 or more with --port.`,
-  ],
-  ['EADDRNOTAVAIL', notHere],
-  ['ENOTFOUND', notHere],
-])
-
 /** Why a server cannot listen, and what to do about it. */
 export function listenError({ host, port }: Settings['server'], cause: unknown): Error {
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  const explanation = EXPLANATIONS.get(code) ?? (() => `Cannot listen on ${host}, port ${port}.`)
-  return new Error(explanation(host, port), { cause })
-}
-
-function notHere(host: string): string {
-  return `"${host}" is not an address of this machine. Give one with --host, such as 127.0.0.1.`
+  const notHere = `"${host}" is not an address of this machine. Give one with --host, for example 127.0.0.1.`
+  const explanations: Readonly<Record<string, string>> = {
+    EADDRINUSE: `Port ${port} on ${host} is already in use. Stop the process that uses it, or choose another port with --port.`,
+    EACCES: `Port ${port} may not be used by this user. Choose a port of 1024 or more with --port.`,
+    EADDRNOTAVAIL: notHere,
+    ENOTFOUND: notHere,
+  }
+  return new Error(explanations[String(code)] ?? `Cannot listen on ${host}, port ${port}.`, { cause })
 }

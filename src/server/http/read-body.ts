@@ -1,6 +1,7 @@
 /**
  * Reads request bodies: JSON and forms, within the size limit of one body and the memory budget of all bodies.
  * `http/app.ts` reads every body with it; `collet mcp` parses its lines with `parseJsonBody`.
+ * Invariant: a parsed value is exact JSON, and every counted byte is given back after the reply.
  */
 
 import { isUtf8 } from 'node:buffer'
@@ -19,49 +20,43 @@ import { subjectKey } from '#stages/limits/limits'
 import { type LimitName, limitRefusal } from '#stages/limits/settings'
 import { httpFault } from './exchange.ts'
 
-/**
- * The JSON body of a request, GET included; `undefined` if it has none, whatever its content type is.
- * Throws or rejects with a fault that names what to send. Member names like `__proto__` are data here, `1e400` and
- * lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
- */
-export function readJsonBody(
-  raw: IncomingMessage,
-  limitBytes: number,
-  share?: BodyShare,
-): MaybePromise<JsonValue | undefined> {
-  return readBody(raw, { limitBytes, kind: JSON_BODY }, share)
-}
-
-/** The fields of a form, each with its last value. A foreign page can send a form too, so routes check its token. */
-export function readFormBody(
-  raw: IncomingMessage,
-  limitBytes: number,
-  share?: BodyShare,
-): MaybePromise<JsonValue | undefined> {
-  return readBody(raw, { limitBytes: Math.min(limitBytes, MAX_FORM_LENGTH), kind: FORM_BODY }, share)
-}
-
-const MAX_FORM_LENGTH = 64 * 1_024
-
 interface BodyKind {
   readonly mediaType: string
   readonly name: string
+  readonly maxBytes: number
   parse(bytes: Buffer): JsonValue
 }
 
-const JSON_BODY: BodyKind = { mediaType: 'application/json', name: 'JSON', parse: parseJsonBody }
-const FORM_BODY: BodyKind = {
-  mediaType: 'application/x-www-form-urlencoded',
-  name: 'a form',
-  parse: (bytes) => Object.fromEntries(new URLSearchParams(bytes.toString('utf8'))),
-}
+const BODY_KINDS = {
+  json: {
+    mediaType: 'application/json',
+    name: 'JSON',
+    maxBytes: Number.POSITIVE_INFINITY,
+    parse: parseJsonBody,
+  },
+  /** The fields of a form, each with its last value. A foreign page can send a form too, so routes check its token. */
+  form: {
+    mediaType: 'application/x-www-form-urlencoded',
+    name: 'a form',
+    maxBytes: 64 * 1_024,
+    parse: (bytes) => Object.fromEntries(new URLSearchParams(bytes.toString('utf8'))),
+  },
+} as const satisfies Readonly<Record<string, BodyKind>>
 
-function readBody(
+/**
+ * The body of a request, GET included; `undefined` if it has none, whatever its content type is.
+ * Throws or rejects with a fault that names what to send. Member names like `__proto__` are data here, `1e400` and
+ * lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
+ */
+export function readBody(
   raw: IncomingMessage,
-  { limitBytes, kind }: { readonly limitBytes: number; readonly kind: BodyKind },
-  share?: BodyShare,
+  kindName: keyof typeof BODY_KINDS,
+  maxBytes: number,
+  share: BodyShare,
 ): MaybePromise<JsonValue | undefined> {
   const { headers } = raw
+  const kind = BODY_KINDS[kindName]
+  const limitBytes = Math.min(maxBytes, kind.maxBytes)
   if (headers['transfer-encoding'] === undefined) {
     const length = Number(headers['content-length'] ?? 0)
     if (length === 0) return undefined
@@ -74,16 +69,16 @@ function readBody(
     let bytes = 0
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length
-      const refusal = bytes > limitBytes ? tooLarge(limitBytes) : share?.add(chunk.length)
+      const refusal = bytes > limitBytes ? tooLarge(limitBytes) : share.add(chunk.length)
       if (refusal === undefined) {
         chunks.push(chunk)
-        if (bytes < announced) share?.wait(stop)
+        if (bytes < announced) share.wait(stop)
       } else stop(refusal)
     }
     const onEnd = (): void => {
-      share?.complete()
+      share.complete()
       try {
-        resolve(parseChunks(headers, { chunks, bytes }, kind))
+        resolve(parseChunks(headers, chunks, kind))
       } catch (error) {
         reject(error)
       }
@@ -101,13 +96,13 @@ function readBody(
 
 function parseChunks(
   headers: IncomingHttpHeaders,
-  { chunks, bytes }: { readonly chunks: readonly Buffer[]; readonly bytes: number },
+  chunks: readonly Buffer[],
   kind: BodyKind,
 ): JsonValue | undefined {
   const [first] = chunks
   if (first === undefined) return undefined
   checkBodyHeaders(headers, kind)
-  return kind.parse(chunks.length === 1 ? first : Buffer.concat(chunks, bytes))
+  return kind.parse(chunks.length === 1 ? first : Buffer.concat(chunks))
 }
 
 /** Parses bytes to an exact JSON value. Later stages rely on these checks. */
@@ -255,9 +250,7 @@ export class BodyBudget {
 
   #look(): void {
     const least = (MIN_BYTES_A_SECOND * this.#options.lookMs) / 1_000
-    for (const body of this.#arriving) {
-      if (!body.hasArrived(least)) body.tooSlow()
-    }
+    for (const body of this.#arriving) if (!body.hasArrived(least)) body.tooSlow()
     if (this.#arriving.size > 0) return
     clearInterval(this.#looking)
     this.#looking = undefined

@@ -48,11 +48,9 @@ export class Router {
       .filter(({ owns }) => owns !== undefined)
       .toSorted((one, other) => (other.owns ?? '').length - (one.owns ?? '').length)
     this.#entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
-    for (const entry of this.#entries) {
-      for (const method of methodsOf(entry.route)) this.#add(method, entry)
-    }
+    for (const entry of this.#entries) for (const method of methodsOf(entry.route)) this.#add(method, entry)
     for (const { patterns } of this.#byMethod.values())
-      patterns.sort((one, other) => RoutePath.compare(one.path, other.path))
+      patterns.sort((one, other) => (one.path.rank < other.path.rank ? -1 : 1))
   }
 
   find(method: string, path: string): FoundRoute | undefined {
@@ -74,7 +72,7 @@ export class Router {
 
   /** The route that owns the longest prefix of this path. */
   ownerOf(path: string): ServerRoute | undefined {
-    return this.#owners.find(({ owns = '' }) => isBelow(owns, path))
+    return this.#owners.find(({ owns = '' }) => path === owns || path.startsWith(`${owns}/`))
   }
 
   #add(method: string, entry: RouteEntry): void {
@@ -82,7 +80,7 @@ export class Router {
     this.#byMethod.set(method, routes)
     const { route, path } = entry
     const isTaken = path.hasParameters
-      ? routes.patterns.some((other) => RoutePath.compare(other.path, path) === 0)
+      ? routes.patterns.some((other) => other.path.rank === path.rank)
       : routes.exact.has(path.pattern)
     if (isTaken) throw new Error(`Two routes take ${method} ${path.pattern}.`)
     if (path.hasParameters) routes.patterns.push(entry)
@@ -99,14 +97,12 @@ function methodsOf({ method }: ServerRoute): readonly string[] {
   return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 
-function isBelow(owned: string, path: string): boolean {
-  return path === owned || path.startsWith(`${owned}/`)
-}
-
 /** The path of a route, for example `/calls/:id`. Case, slashes and percent-encoding of fixed segments must match exactly. */
 export class RoutePath {
   readonly pattern: string
   readonly hasParameters: boolean
+  /** Sorts a fixed segment before a parameter in the same position; equal for patterns that take the same paths. */
+  readonly rank: string
   readonly #segments: readonly string[]
   /** Up to the first parameter. */
   readonly #start: string
@@ -115,12 +111,8 @@ export class RoutePath {
     this.pattern = pattern
     this.hasParameters = pattern.includes(':')
     this.#segments = pattern.split('/')
+    this.rank = this.#segments.map((segment) => (segment.startsWith(':') ? '\uffff' : segment)).join('/')
     this.#start = pattern.replace(/:.*$/, '')
-  }
-
-  /** Orders a fixed segment before a parameter in the same position; 0 for two patterns that take the same paths. */
-  static compare(one: RoutePath, other: RoutePath): number {
-    return one.#rank < other.#rank ? -1 : one.#rank > other.#rank ? 1 : 0
   }
 
   /** The decoded parameters; `undefined` if the path does not match. */
@@ -141,11 +133,6 @@ export class RoutePath {
       }
     }
     return parameters
-  }
-
-  /** A parameter sorts after any text of a path. */
-  get #rank(): string {
-    return this.#segments.map((segment) => (segment.startsWith(':') ? '\uffff' : segment)).join('/')
   }
 }
 

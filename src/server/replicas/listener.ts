@@ -1,11 +1,11 @@
 import type { KeyObject } from 'node:crypto'
-import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Clock } from '#kernel/base/clock'
 import type { Elicit, ElicitationAnswer } from '#kernel/base/elicitation'
 import { isToolError } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
+import { bind } from '#server/http/listener'
 import { createServer } from '#server/http/node-http'
 import type { RunningGateway } from '#stages/open-gateway'
 import { FrameReader, FrameWriter, readTicket, type Ticket } from './frames.ts'
@@ -73,11 +73,7 @@ export async function openHopListener(options: HopListenerOptions): Promise<HopL
   })
   server.maxConnections = MAX_CONNECTIONS
   // Each worker of a machine has its own listener.
-  server.listen({ host, port, exclusive: true })
-  await once(server, 'listening')
-  const bound = server.address()
-  if (bound === null || typeof bound === 'string')
-    throw new Error('A TCP listener has an address and a port.')
+  const bound = await bind(server, { host, port, exclusive: true })
   return {
     url: `http://${reachableHost(host)}:${bound.port}`,
     host,

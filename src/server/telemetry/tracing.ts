@@ -28,13 +28,12 @@ export interface RequestScope {
 interface RequestReports {
   readonly clock: Clock
   readonly log: ServerLog
-  readonly requestLogLevel: 'debug' | 'info'
   readonly spans?: SpanExporter | undefined
 }
 
 /** Writes the log line of a request and exports the span of its call. Only spans have call ids and run ids. */
 export function reportRequest(
-  { clock, log, requestLogLevel, spans }: RequestReports,
+  { clock, log, spans }: RequestReports,
   { method, route, trace }: { readonly method: string; readonly route: string; readonly trace: TraceContext },
   scope: RequestScope,
   status: number,
@@ -42,7 +41,7 @@ export function reportRequest(
   const { call, startedMs } = scope
   const durationMs = clock.monotonicMs() - startedMs
   const { callId: _callId, runId: _runId, tenant: _tenant, principal: _principal, ...logged } = call ?? {}
-  log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
+  log.debug({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
   if (spans === undefined || !trace.isSampled || call === undefined) return
   spans.export({
     traceId: trace.traceId,
