@@ -72,9 +72,9 @@ describe('a certificate and its key', () => {
   it('are checked for the doctor: expiry, and who can read the key', async () => {
     const levels = async (atMs: number) =>
       (await examineCertificate(files(own.cert, own.key), atMs)).map(({ level, message }) => [level, message])
-    expect(await levels(now)).toEqual([['ok', expect.stringContaining('is good until')]])
-    expect(await levels(now + 20 * DAY_MS)).toEqual([['warn', expect.stringContaining('ends on')]])
-    expect(await levels(now + 31 * DAY_MS)).toEqual([['fail', expect.stringContaining('ended on')]])
+    expect(await levels(now)).toEqual([['ok', expect.stringContaining('is valid until')]])
+    expect(await levels(now + 20 * DAY_MS)).toEqual([['warn', expect.stringContaining('expires on')]])
+    expect(await levels(now + 31 * DAY_MS)).toEqual([['fail', expect.stringContaining('expired on')]])
     expect(await levels(now - 2 * DAY_MS)).toEqual([['warn', expect.stringContaining('not good before')]])
     const paths = files(own.cert, own.key)
     chmodSync(paths.key, 0o644)

@@ -2,6 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import type { Logger } from '#kernel/base/logger'
 import type { ReloadNotes } from '#server/part'
 import { StartRefused } from '#server/safety'
@@ -29,9 +30,9 @@ export interface CertifiedKey extends PemTexts {
   readonly expiresAtMs: number
 }
 
-/** How often the files are read. */
+/** Interval between two readings of the files. */
 const LOOK_MS = 2_000
-/** A remaining validity below this gives a warning; automatic renewals happen earlier. */
+/** A certificate that expires sooner than this gives a warning; automatic renewals happen earlier. */
 const SOON_MS = 14 * 86_400_000
 const WARN_EVERY_MS = 86_400_000
 
@@ -53,8 +54,8 @@ export class ServedCertificate {
   #current: CertifiedKey
   /** Reason of the last refusal; kept because two files are not replaced at one moment. */
   #doubt: string | undefined
-  /** The last reported reason. */
-  #said: string | undefined
+  /** The last logged reason. */
+  #reported: string | undefined
   #warnedAtMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -85,7 +86,7 @@ export class ServedCertificate {
   async onReload(): Promise<ReloadNotes> {
     const found = await this.#read()
     if (typeof found !== 'string') return { applied: this.#take(found) ? ['server.tls'] : [], refused: [] }
-    this.#complain(found)
+    this.#logRefusal(found)
     return { applied: [], refused: [found] }
   }
 
@@ -102,7 +103,7 @@ export class ServedCertificate {
   async #look(): Promise<void> {
     const found = await this.#read()
     if (typeof found !== 'string') this.#take(found)
-    else if (found === this.#doubt) this.#complain(found)
+    else if (found === this.#doubt) this.#logRefusal(found)
     this.#doubt = typeof found === 'string' ? found : undefined
     this.#warnOfEnd()
     this.#schedule()
@@ -116,9 +117,9 @@ export class ServedCertificate {
       const found = checkTexts(this.#files, texts)
       const nowMs = this.#options.clock.nowMs()
       if (found.startsAtMs > nowMs)
-        return `${this.#files.cert} is good from ${momentOf(found.startsAtMs)} on, and is taken then.`
+        return `${this.#files.cert} is valid from ${momentOf(found.startsAtMs)}, and is used from then on.`
       if (found.leafEndsAtMs > nowMs) return found
-      return `${this.#files.cert} ended on ${dayOf(found.leafEndsAtMs)}.`
+      return `${this.#files.cert} expired on ${dayOf(found.leafEndsAtMs)}.`
     } catch (error) {
       return error instanceof Error ? error.message : String(error)
     }
@@ -129,7 +130,7 @@ export class ServedCertificate {
   }
 
   #take(found: CertifiedKey): boolean {
-    this.#said = undefined
+    this.#reported = undefined
     if (this.#isClosed || this.#isServed(found)) return false
     this.#current = found
     for (const use of this.#users) use(found)
@@ -138,10 +139,10 @@ export class ServedCertificate {
     return true
   }
 
-  /** Once for each reason. */
-  #complain(reason: string): void {
-    if (reason === this.#said) return
-    this.#said = reason
+  /** Logs each reason once. */
+  #logRefusal(reason: string): void {
+    if (reason === this.#reported) return
+    this.#reported = reason
     this.#options.log.error({ reason }, 'the certificate was refused; the previous certificate stays in use')
   }
 
@@ -149,8 +150,8 @@ export class ServedCertificate {
     const { clock, log } = this.#options
     const nowMs = clock.nowMs()
     const { expiresAtMs, startsAtMs } = this.#current
-    const isGood = startsAtMs <= nowMs && expiresAtMs - nowMs > SOON_MS
-    if (isGood || nowMs - this.#warnedAtMs < WARN_EVERY_MS) return
+    const isValid = startsAtMs <= nowMs && expiresAtMs - nowMs > SOON_MS
+    if (isValid || nowMs - this.#warnedAtMs < WARN_EVERY_MS) return
     this.#warnedAtMs = nowMs
     const { message, advice } = judgeCertificate(this.#files, this.#current, nowMs)
     if (expiresAtMs <= nowMs) log.error({ advice }, message)
@@ -158,53 +159,43 @@ export class ServedCertificate {
   }
 }
 
-/** The result of checking a certificate. */
-interface CertificateCheck {
-  readonly subject: 'tls'
-  readonly level: 'ok' | 'warn' | 'fail'
-  readonly message: string
-  readonly advice?: string
-}
-
 const RENEW = 'Renew it: a running server reads the files again when they change.'
 const OTHERS = 0o007
 
 /** For `collet doctor`: can it be served, for how long, and is its key private. */
-export async function examineCertificate(
-  files: TlsFiles | undefined,
-  nowMs: number,
-): Promise<readonly CertificateCheck[]> {
+export async function examineCertificate(files: TlsFiles | undefined, nowMs: number) {
   if (files === undefined) return []
-  const subject = 'tls'
   try {
     const judged = judgeCertificate(files, await readCertifiedKey(files), nowMs)
     const mode = (await stat(files.key)).mode & 0o777
     if ((mode & OTHERS) === 0) return [judged]
-    const message = `${files.key} can be read by everybody on this machine (mode ${mode.toString(8)})`
-    return [judged, { subject, level: 'warn', message, advice: `Run: chmod 600 ${files.key}` }]
+    const message = `${files.key} can be read by every user of this machine (mode ${mode.toString(8)})`
+    return [judged, certificateCheck('warn', message, `Run: chmod 600 ${files.key}`)]
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error
-    return [{ subject, level: 'fail', message: error.message, advice: 'Correct server.tls in the config.' }]
+    return [certificateCheck('fail', error.message, 'Correct server.tls in the config.')]
   }
 }
 
-function judgeCertificate(
-  { cert }: TlsFiles,
-  { startsAtMs, expiresAtMs }: CertifiedKey,
-  nowMs: number,
-): CertificateCheck {
-  const subject = 'tls'
+function certificateCheck(level: 'ok' | 'warn' | 'fail', message: string, advice?: string) {
+  return defined({ subject: 'tls', level, message, advice })
+}
+
+function judgeCertificate({ cert }: TlsFiles, { startsAtMs, expiresAtMs }: CertifiedKey, nowMs: number) {
   const end = dayOf(expiresAtMs)
   if (expiresAtMs <= nowMs)
-    return { subject, level: 'fail', message: `${cert} ended on ${end}; clients refuse it`, advice: RENEW }
+    return certificateCheck('fail', `${cert} expired on ${end}; clients refuse it`, RENEW)
   if (startsAtMs > nowMs) {
-    const message = `${cert} is not good before ${new Date(startsAtMs).toISOString()}; clients refuse it until then`
-    const advice = 'Check the clock of this machine, or use the one before.'
-    return { subject, level: 'warn', message, advice }
+    const message = `${cert} is not valid before ${momentOf(startsAtMs)}; clients refuse it until then`
+    return certificateCheck(
+      'warn',
+      message,
+      'Check the clock of this machine, or use the previous certificate.',
+    )
   }
-  if (expiresAtMs - nowMs <= SOON_MS)
-    return { subject, level: 'warn', message: `${cert} ends on ${end}`, advice: RENEW }
-  return { subject, level: 'ok', message: `${cert} is good until ${end}` }
+  return expiresAtMs - nowMs <= SOON_MS
+    ? certificateCheck('warn', `${cert} expires on ${end}`, RENEW)
+    : certificateCheck('ok', `${cert} is valid until ${end}`)
 }
 
 function dayOf(ms: number): string {
@@ -235,7 +226,8 @@ function checkTexts(files: TlsFiles, { cert, key }: PemTexts): CertifiedKey {
     throw refused('cert', files.cert, `cannot be served: ${reason}.`)
   }
   return {
-    ...{ cert, key },
+    cert,
+    key,
     startsAtMs: Math.max(...chain.map(({ validFromDate }) => validFromDate.getTime())),
     leafEndsAtMs: chain[0]?.validToDate.getTime() ?? 0,
     expiresAtMs: Math.min(...chain.map(({ validToDate }) => validToDate.getTime())),
@@ -248,22 +240,20 @@ function refused(part: Part, file: string, problem: string): StartRefused {
   return new StartRefused(`server.tls.${part}: ${file} ${problem}`)
 }
 
-const READING: ReadonlyMap<unknown, string> = new Map([
-  ['ENOENT', 'is not there. Write the path of a PEM file, relative to the config file.'],
-  [
-    'EACCES',
+const READ_PROBLEMS: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist. Write the path of a PEM file, relative to the config file.',
+  EACCES:
     'may not be read by the user who runs this. Give it to that user or its group: chown, chmod 640, and the folders above it.',
-  ],
-  ['EISDIR', 'is a folder. Write the path of the file in it, such as fullchain.pem or privkey.pem.'],
-  ['ENOTDIR', 'is below a file, not a folder. Correct the path.'],
-])
+  EISDIR: 'is a folder. Write the path of the file in it, for example fullchain.pem or privkey.pem.',
+  ENOTDIR: 'is below a file, not a folder. Correct the path.',
+}
 
 async function readText(part: Part, file: string): Promise<string> {
   try {
     return await readFile(file, 'latin1')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
-    throw refused(part, file, READING.get(code) ?? `cannot be read (${String(code ?? error)}).`)
+    throw refused(part, file, READ_PROBLEMS[String(code)] ?? `cannot be read (${String(code ?? error)}).`)
   }
 }
 
@@ -273,13 +263,10 @@ const KEY = /-----BEGIN ([A-Z]+ )?PRIVATE KEY-----/
 function readChain({ cert: file }: TlsFiles, text: string): readonly X509Certificate[] {
   const blocks = text.match(CERTIFICATE) ?? []
   if (blocks.length === 0) {
-    if (KEY.test(text))
-      throw refused('cert', file, 'holds a key and no certificate. Are the two paths mixed up?')
-    throw refused(
-      'cert',
-      file,
-      `holds no certificate in PEM (-----BEGIN CERTIFICATE-----). One in DER is changed with: openssl x509 -inform der -in ${file} -out cert.pem`,
-    )
+    const problem = KEY.test(text)
+      ? 'holds a key and no certificate. Are the two paths mixed up?'
+      : `holds no certificate in PEM (-----BEGIN CERTIFICATE-----). Convert one in DER with: openssl x509 -inform der -in ${file} -out cert.pem`
+    throw refused('cert', file, problem)
   }
   return blocks.map((block, at) => {
     try {
@@ -292,17 +279,13 @@ function readChain({ cert: file }: TlsFiles, text: string): readonly X509Certifi
 
 function readPrivateKey({ key: file }: TlsFiles, text: string): KeyObject {
   if (/BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED/.test(text)) {
-    throw refused(
-      'key',
-      file,
-      `is encrypted, and a server that starts by itself has nobody to ask for the passphrase. Write it in the clear, readable for its user alone: openssl pkey -in ${file} -out key.pem`,
-    )
+    const problem = `is encrypted, and a server that starts by itself cannot ask for the passphrase. Write it unencrypted, readable only for its user: openssl pkey -in ${file} -out key.pem`
+    throw refused('key', file, problem)
   }
   if (!KEY.test(text)) {
-    const isCertificate = text.includes('BEGIN CERTIFICATE')
-    const problem = isCertificate
+    const problem = text.includes('BEGIN CERTIFICATE')
       ? 'holds a certificate and no key. Are the two paths mixed up?'
-      : `holds no key in PEM (-----BEGIN PRIVATE KEY-----). One in DER is changed with: openssl pkey -inform der -in ${file} -out key.pem`
+      : `holds no key in PEM (-----BEGIN PRIVATE KEY-----). Convert one in DER with: openssl pkey -inform der -in ${file} -out key.pem`
     throw refused('key', file, problem)
   }
   try {
@@ -318,5 +301,5 @@ function checkPair({ cert, key }: TlsFiles, chain: readonly X509Certificate[], p
   if (own === 0) return
   if (own > 0)
     throw refused('cert', cert, "has the server's own certificate after another one. It must come first.")
-  throw refused('key', key, `is not the key of ${cert}. Name the two that were made together.`)
+  throw refused('key', key, `is not the key of ${cert}. Name the two files that were made together.`)
 }

@@ -48,7 +48,7 @@ export interface Metrics {
   render(): Promise<Rendered>
 }
 
-/** Values that are read when metrics are rendered. */
+/** Functions that are called when metrics are rendered. */
 interface FollowedValues {
   /** Whether new calls are accepted. */
   isReady(): boolean
@@ -77,29 +77,25 @@ export function createMetrics(byTenant = false): Metrics {
   const refused = new Map<LimitName, number>()
   const commitRows = new Distribution(COMMIT_ROWS)
   const commitSeconds = new Distribution(COMMIT_SECONDS)
-  let running = 0
-  let ambiguousCalls = 0
-  let followed: FollowedValues = {
+  const tallies: Tallies = {
+    calls,
+    refused,
+    commitRows,
+    commitSeconds,
+    running: 0,
+    ambiguousCalls: 0,
+    requests: requests.all,
     isReady: () => false,
     sources: () => [],
     certificateEndsAtMs: () => undefined,
   }
-  const tallies: Tallies = {
-    ...{ calls, refused, commitRows, commitSeconds },
-    running: () => running,
-    ambiguousCalls: () => ambiguousCalls,
-    requests: () => requests.entries(),
-    isReady: () => followed.isReady(),
-    sources: () => followed.sources(),
-    certificateEndsAtMs: () => followed.certificateEndsAtMs(),
-  }
   let rendering: Promise<() => Promise<Rendered>> | undefined
   return {
     callStarted() {
-      running += 1
+      tallies.running += 1
     },
     callLeft() {
-      running -= 1
+      tallies.running -= 1
     },
     callEnded({ tool, tenant, outcome, durationMs, isReplay }) {
       const key = byTenant ? `${tool} ${tenant}` : tool
@@ -107,11 +103,11 @@ export function createMetrics(byTenant = false): Metrics {
       countOne(isReplay ? replayed : answered, outcome)
       if (!isReplay) seconds.add(durationMs / 1_000)
     },
-    callsBecameAmbiguous(calls) {
-      ambiguousCalls += calls
+    callsBecameAmbiguous(count) {
+      tallies.ambiguousCalls += count
     },
     follow(values) {
-      followed = { ...followed, ...values }
+      Object.assign(tallies, values)
     },
     limitRefused(name) {
       countOne(refused, name)
@@ -140,9 +136,9 @@ export interface Tallies extends FollowedValues {
   readonly refused: ReadonlyMap<LimitName, number>
   readonly commitRows: Distribution
   readonly commitSeconds: Distribution
-  running(): number
-  ambiguousCalls(): number
-  requests(): readonly Readonly<RequestTally>[]
+  running: number
+  ambiguousCalls: number
+  readonly requests: readonly Readonly<RequestTally>[]
 }
 
 interface ToolTally {
@@ -176,7 +172,7 @@ interface RequestTally {
 
 class RequestTallies {
   readonly #byRoute = new Map<string, Map<string, Map<number, RequestTally>>>()
-  readonly #all: RequestTally[] = []
+  readonly all: RequestTally[] = []
 
   add(route: string, method: string, status: number): void {
     const known = this.#byRoute.get(route)?.get(method)?.get(status)
@@ -184,13 +180,9 @@ class RequestTallies {
     else known.count += 1
   }
 
-  entries(): readonly Readonly<RequestTally>[] {
-    return this.#all
-  }
-
   #open(route: string, method: string, status: number): void {
     const tally = { route, method, status, count: 1 }
-    this.#all.push(tally)
+    this.all.push(tally)
     const byMethod = this.#byRoute.get(route) ?? new Map<string, Map<number, RequestTally>>()
     const byStatus = byMethod.get(method) ?? new Map<number, RequestTally>()
     this.#byRoute.set(route, byMethod.set(method, byStatus.set(status, tally)))
@@ -247,12 +239,8 @@ export function observeCalls(gateway: Gateway, options: ObserveOptions): Gateway
       metrics?.callStarted()
       try {
         const reply = await gateway.call(principal, request)
-        noteEnded(gateway, options, {
-          principal,
-          request,
-          reply,
-          durationMs: clock.monotonicMs() - startedMs,
-        })
+        const durationMs = clock.monotonicMs() - startedMs
+        noteEnded(gateway, options, { principal, request, reply, durationMs })
         return reply
       } finally {
         metrics?.callLeft()
@@ -286,9 +274,8 @@ function noteEnded(gateway: Gateway, options: ObserveOptions, answered: Answered
   if (!outcome.ok && !replayed && ran === undefined)
     noteRefused(gateway, options, { principal, request, error: outcome.error, tool })
   const code = outcome.ok ? 'ok' : outcome.error.code
-  options.metrics?.callEnded({
-    ...{ tool, tenant: principal.tenant, outcome: code, durationMs, isReplay: replayed },
-  })
+  const { tenant } = principal
+  options.metrics?.callEnded({ tool, tenant, outcome: code, durationMs, isReplay: replayed })
   nameInRequest(options, answered, tool, code)
   options.logCall?.(callLine(answered, tool, options.explainsFailures ?? false))
 }

@@ -23,119 +23,86 @@ export function createMetricsRenderer(
   newDistribution: NewDistribution,
 ): () => Promise<Rendered> {
   const renderProcess = processMetrics(newDistribution)
-  return async () => {
-    const metrics = [
+  return async () =>
+    renderMetrics([
       ...(await renderProcess()),
       ...callMetrics(tallies),
       ...serverMetrics(tallies),
-      ...commitMetrics(tallies),
       ...sourceMetrics(tallies),
       ...certificateMetrics(tallies),
-    ]
-    return renderMetrics(metrics)
-  }
+    ])
 }
 
 function callMetrics({ calls, running, ambiguousCalls, isReady }: Tallies): readonly Metric[] {
+  const samplesOf = (labels: Labels, outcomes: ReadonlyMap<string, number>, replayed: string) =>
+    [...outcomes].map(([outcome, value]) => ({ labels: { ...labels, outcome, replayed }, value }))
   return [
-    {
-      name: 'collet_ready',
-      help: '1 if new calls are accepted, 0 while the store is unreachable or the server is stopping.',
-      type: 'gauge',
-      samples: [{ value: isReady() ? 1 : 0 }],
-    },
-    {
-      name: 'collet_calls_ambiguous_total',
-      help: 'Calls with an unknown effect, found by this server after another server crashed while running them.',
-      type: 'counter',
-      samples: [{ value: ambiguousCalls() }],
-    },
-    {
-      name: 'collet_call_duration_seconds',
-      help: 'Time from accepting a call to its outcome, commit included. Replays are not counted.',
-      type: 'histogram',
-      samples: [...calls.values()].flatMap(({ labels, seconds }) => histogramSamples(labels, seconds)),
-    },
-    {
-      name: 'collet_calls_running',
-      help: 'Calls in progress.',
-      type: 'gauge',
-      samples: [{ value: running() }],
-    },
-    {
-      name: 'collet_calls_total',
-      help: 'Answered calls by tool and outcome. Replays of a recorded outcome have replayed="true".',
-      type: 'counter',
-      samples: [...calls.values()].flatMap(({ labels, answered, replayed }) => [
-        ...[...answered].map(([outcome, value]) => ({
-          labels: { ...labels, outcome, replayed: 'false' },
-          value,
-        })),
-        ...[...replayed].map(([outcome, value]) => ({
-          labels: { ...labels, outcome, replayed: 'true' },
-          value,
-        })),
+    gauge(
+      'collet_ready',
+      '1 if new calls are accepted, 0 while the store is unreachable or the server is stopping.',
+      isReady() ? 1 : 0,
+    ),
+    counter(
+      'collet_calls_ambiguous_total',
+      'Calls with an unknown effect, found by this server after another server crashed while running them.',
+      ambiguousCalls,
+    ),
+    histogram(
+      'collet_call_duration_seconds',
+      'Time from accepting a call to its outcome, commit included. Replays are not counted.',
+      [...calls.values()].flatMap(({ labels, seconds }) => histogramSamples(labels, seconds)),
+    ),
+    gauge('collet_calls_running', 'Calls in progress.', running),
+    counter(
+      'collet_calls_total',
+      'Answered calls by tool and outcome. Replays of a recorded outcome have replayed="true".',
+      [...calls.values()].flatMap(({ labels, answered, replayed }) => [
+        ...samplesOf(labels, answered, 'false'),
+        ...samplesOf(labels, replayed, 'true'),
       ]),
-    },
+    ),
   ]
 }
 
-function serverMetrics({ refused, requests }: Tallies): readonly Metric[] {
+function serverMetrics({ refused, requests, commitRows, commitSeconds }: Tallies): readonly Metric[] {
   return [
-    {
-      name: 'collet_limit_refusals_total',
-      help: 'Calls and requests that a limit refused, by limit.',
-      type: 'counter',
-      samples: [...refused].map(([limit, value]) => ({ labels: { limit }, value })),
-    },
-    {
-      name: 'collet_http_requests_total',
-      help: 'Answered HTTP requests by route, method and status.',
-      type: 'counter',
-      samples: requests().map(({ route, method, status, count }) => ({
-        labels: { route, method, status },
-        value: count,
-      })),
-    },
-  ]
-}
-
-function commitMetrics({ commitRows, commitSeconds }: Tallies): readonly Metric[] {
-  return [
-    {
-      name: 'collet_store_commit_rows',
-      help: 'Rows per commit group.',
-      type: 'histogram',
-      samples: histogramSamples({}, commitRows),
-    },
-    {
-      name: 'collet_store_commit_duration_seconds',
-      help: 'Time until a commit group was durable.',
-      type: 'histogram',
-      samples: histogramSamples({}, commitSeconds),
-    },
+    counter(
+      'collet_limit_refusals_total',
+      'Calls and requests that a limit refused, by limit.',
+      [...refused].map(([limit, value]) => ({ labels: { limit }, value })),
+    ),
+    counter(
+      'collet_http_requests_total',
+      'Answered HTTP requests by route, method and status.',
+      requests.map(({ count, ...labels }) => ({ labels, value: count })),
+    ),
+    histogram('collet_store_commit_rows', 'Rows per commit group.', histogramSamples({}, commitRows)),
+    histogram(
+      'collet_store_commit_duration_seconds',
+      'Time until a commit group was durable.',
+      histogramSamples({}, commitSeconds),
+    ),
   ]
 }
 
 function sourceMetrics({ sources }: Tallies): readonly Metric[] {
-  const gauge = (name: string, help: string, measure: (source: SourceView) => number): Metric => ({
-    name,
-    help,
-    type: 'gauge',
-    samples: sources().map((source) => ({
-      labels: { source: source.key, type: source.type },
-      value: measure(source),
-    })),
-  })
+  const samplesOf = (measure: (source: SourceView) => number) =>
+    sources().map((source) => ({ labels: { source: source.key, type: source.type }, value: measure(source) }))
   return [
-    gauge('collet_source_up', '1 if the source answers, 0 while it is down.', ({ state }) =>
-      state === 'down' ? 0 : 1,
+    gauge(
+      'collet_source_up',
+      '1 if the source answers, 0 while it is down.',
+      samplesOf(({ state }) => (state === 'down' ? 0 : 1)),
     ),
-    gauge('collet_source_tools', 'Tools of a source that agents can see.', ({ tools }) => tools),
+    gauge(
+      'collet_source_tools',
+      'Tools of a source that agents can see.',
+      samplesOf(({ tools }) => tools),
+    ),
     gauge(
       'collet_source_waiting',
       'Changed tool definitions that wait for a decision of an operator.',
-      ({ waiting }) => waiting,
+      samplesOf(({ waiting }) => waiting),
     ),
   ]
 }
@@ -145,12 +112,11 @@ function certificateMetrics({ certificateEndsAtMs }: Tallies): readonly Metric[]
   const endsAtMs = certificateEndsAtMs()
   if (endsAtMs === undefined) return []
   return [
-    {
-      name: 'collet_tls_certificate_expiry_timestamp_seconds',
-      help: 'Expiry of the TLS certificate, in seconds since 1970.',
-      type: 'gauge',
-      samples: [{ value: Math.floor(endsAtMs / 1_000) }],
-    },
+    gauge(
+      'collet_tls_certificate_expiry_timestamp_seconds',
+      'Expiry of the TLS certificate, in seconds since 1970.',
+      Math.floor(endsAtMs / 1_000),
+    ),
   ]
 }
 
@@ -190,18 +156,12 @@ export function processMetrics(newDistribution: NewDistribution): () => Promise<
 
 function usage(): readonly Metric[] {
   const { user, system } = process.cpuUsage()
+  const cpuTime = (name: string, help: string, microseconds: number): Metric =>
+    counter(`process_cpu_${name}`, `${help} CPU time, in seconds.`, microseconds / MICROSECONDS_PER_SECOND)
   return [
-    counter('process_cpu_user_seconds_total', 'User CPU time, in seconds.', user / MICROSECONDS_PER_SECOND),
-    counter(
-      'process_cpu_system_seconds_total',
-      'System CPU time, in seconds.',
-      system / MICROSECONDS_PER_SECOND,
-    ),
-    counter(
-      'process_cpu_seconds_total',
-      'User and system CPU time, in seconds.',
-      (user + system) / MICROSECONDS_PER_SECOND,
-    ),
+    cpuTime('user_seconds_total', 'User', user),
+    cpuTime('system_seconds_total', 'System', system),
+    cpuTime('seconds_total', 'User and system', user + system),
     gauge(
       'process_start_time_seconds',
       'Start time of the process, in seconds since 1970.',
@@ -237,18 +197,18 @@ function lagMetrics(lag: EventLoopDelay): readonly Metric[] {
   const delayGauge = (name: string, statistic: string, nanoseconds: number): Metric =>
     // Statistics are NaN until the first measurement.
     gauge(
-      `nodejs_eventloop_lag_${name}seconds`,
+      `nodejs_eventloop_lag_${name}_seconds`,
       `${statistic} delay of the event loop, in seconds.`,
       (nanoseconds || 0) / NANOSECONDS_PER_SECOND,
     )
   return [
-    delayGauge('min_', 'Smallest', lag.min > lag.max ? 0 : lag.min),
-    delayGauge('max_', 'Largest', lag.max),
-    delayGauge('mean_', 'Mean', lag.mean),
-    delayGauge('stddev_', 'Standard deviation of the', lag.stddev),
-    delayGauge('p50_', 'Median', lag.percentile(50)),
-    delayGauge('p90_', '90th percentile of the', lag.percentile(90)),
-    delayGauge('p99_', '99th percentile of the', lag.percentile(99)),
+    delayGauge('min', 'Smallest', lag.min > lag.max ? 0 : lag.min),
+    delayGauge('max', 'Largest', lag.max),
+    delayGauge('mean', 'Mean', lag.mean),
+    delayGauge('stddev', 'Standard deviation of the', lag.stddev),
+    delayGauge('p50', 'Median', lag.percentile(50)),
+    delayGauge('p90', '90th percentile of the', lag.percentile(90)),
+    delayGauge('p99', '99th percentile of the', lag.percentile(99)),
   ]
 }
 
@@ -256,38 +216,38 @@ function watchCollections(newDistribution: NewDistribution): () => Metric {
   const byKind = new Map([...GC_KINDS.values()].map((kind) => [kind, newDistribution(GC_SECONDS)]))
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
-      const { duration } = entry
       const detail: unknown = 'detail' in entry ? entry.detail : undefined
       const kind = typeof detail === 'object' && detail !== null && 'kind' in detail ? detail.kind : undefined
-      byKind.get(GC_KINDS.get(kind) ?? '')?.add(duration / 1_000)
+      byKind.get(GC_KINDS.get(kind) ?? '')?.add(entry.duration / 1_000)
     }
   })
   observer.observe({ entryTypes: ['gc'] })
-  return () => ({
-    name: 'nodejs_gc_duration_seconds',
-    help: 'Duration of garbage collections, by kind.',
-    type: 'histogram',
-    samples: [...byKind].flatMap(([kind, seconds]) => histogramSamples({ kind }, seconds)),
-  })
+  return () =>
+    histogram(
+      'nodejs_gc_duration_seconds',
+      'Duration of garbage collections, by kind.',
+      [...byKind].flatMap(([kind, seconds]) => histogramSamples({ kind }, seconds)),
+    )
 }
 
 function runtime(): Metric {
   const [major = '', minor = '', patch = ''] = process.versions.node.split('.')
   const labels = { version: process.version, major, minor, patch }
-  return {
-    name: 'nodejs_version_info',
-    help: 'Version of Node.',
-    type: 'gauge',
-    samples: [{ labels, value: 1 }],
-  }
+  return gauge('nodejs_version_info', 'Version of Node.', [{ labels, value: 1 }])
 }
 
-function gauge(name: string, help: string, value: number): Metric {
-  return { name, help, type: 'gauge', samples: [{ value }] }
-}
+const gauge = metricOf('gauge')
+const counter = metricOf('counter')
+const histogram = metricOf('histogram')
 
-function counter(name: string, help: string, value: number): Metric {
-  return { name, help, type: 'counter', samples: [{ value }] }
+/** Returns a function that makes metrics of this type. A number stands for one sample without labels. */
+function metricOf(type: Metric['type']) {
+  return (name: string, help: string, samples: number | readonly Sample[]): Metric => ({
+    name,
+    help,
+    type,
+    samples: typeof samples === 'number' ? [{ value: samples }] : samples,
+  })
 }
 
 export function renderMetrics(metrics: readonly Metric[]): Rendered {
