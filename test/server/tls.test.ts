@@ -221,7 +221,7 @@ describe('files that change', () => {
     expect(await shownName(port)).toBe('first.example')
     rmSync(files.cert)
     await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(2)
-    expect(complaints()[1]).toContain('is not there')
+    expect(complaints()[1]).toContain('does not exist')
     const ended = made('ended.example', -DAY_MS)
     write(ended)
     await expect.poll(complaints, { timeout: 5_000 }).toHaveLength(3)
@@ -249,7 +249,7 @@ describe('a server with certificate files', () => {
     )
     try {
       expect(server.url).toMatch(/^https:/)
-      expect(logged.join('')).toMatch(/"level":"warn".*cert\.pem ends on/)
+      expect(logged.join('')).toMatch(/"level":"warn".*cert\.pem expires on/)
       const { promise, resolve } = Promise.withResolvers<string>()
       request(`${server.url}/metrics`, { ca: own.cert, agent: false }, async (response) => {
         resolve((await response.toArray()).join(''))

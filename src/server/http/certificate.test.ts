@@ -63,7 +63,7 @@ describe('a certificate and its key', () => {
     const there = files(own.cert, own.key)
     const nowhere = join(folder, 'nowhere.pem')
     await expect(readCertifiedKey({ ...there, cert: nowhere })).rejects.toThrow(
-      /is not there.*relative to the config/,
+      /does not exist.*relative to the config/,
     )
     mkdirSync(join(folder, 'live'))
     await expect(readCertifiedKey({ ...there, key: join(folder, 'live') })).rejects.toThrow(/is a folder/)
@@ -75,7 +75,7 @@ describe('a certificate and its key', () => {
     expect(await levels(now)).toEqual([['ok', expect.stringContaining('is valid until')]])
     expect(await levels(now + 20 * DAY_MS)).toEqual([['warn', expect.stringContaining('expires on')]])
     expect(await levels(now + 31 * DAY_MS)).toEqual([['fail', expect.stringContaining('expired on')]])
-    expect(await levels(now - 2 * DAY_MS)).toEqual([['warn', expect.stringContaining('not good before')]])
+    expect(await levels(now - 2 * DAY_MS)).toEqual([['warn', expect.stringContaining('not valid before')]])
     const paths = files(own.cert, own.key)
     chmodSync(paths.key, 0o644)
     expect(await examineCertificate(paths, now)).toMatchObject([
