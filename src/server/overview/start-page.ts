@@ -1,6 +1,6 @@
 import type { ClientConfig } from '#admin-api/server'
-import type { Settings } from '#config/settings'
 import { basePath } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
 import { isForPerson } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
@@ -18,68 +18,51 @@ import { servedProtocols } from './server-routes.ts'
  * Invariant: it needs no credential and reveals no tool and no principal.
  */
 
-interface StartPageOptions {
-  readonly settings: Pick<Settings, keyof typeof PROTOCOLS>
-  /** Never taken from a request. */
-  publicUrl(): string
-  /** True if callers need a key; the snippets then show where it goes. */
-  isKeyed(): boolean
-  /** True if clients run on the machine of the server, where they can start programs. */
-  readonly isOwnMachine: boolean
-  hasConsole(): boolean
-}
-
 /**
  * `GET /`. A browser is redirected to the console, or without one gets the addresses of the protocols and the configuration
- * of each client; a program gets the addresses of the protocols. It needs no credential, so it names no tool and no principal.
+ * of each client; a program gets the addresses of the protocols.
  */
-export function openStartPage({ settings, address, authenticator }: ServerHost): ServerPart {
-  return {
-    routes: [
-      createStartPage({
-        settings: settings.current,
-        publicUrl: address.publicUrl,
-        hasConsole: () => address.hasConsole(),
-        isKeyed: () => authenticator.isConfigured,
-        isOwnMachine: isOwnMachine(settings.current.server),
-      }),
-    ],
-  }
-}
-
-function createStartPage(options: StartPageOptions): ServerRoute {
-  return {
+export function openStartPage(host: ServerHost): ServerPart {
+  const { address } = host
+  const route: ServerRoute = {
     ...OPEN_ROUTE,
     method: 'GET',
     path: '/',
     handle: (request) => {
-      if (!isForPerson(request)) return jsonReply(200, addressesOf(options), VARYING)
-      if (!options.hasConsole())
-        return pageReply(200, { title: 'Collet', content: contentOf(options) }, VARYING)
-      const location = `${basePath(options.publicUrl())}/console`
+      if (!isForPerson(request)) return jsonReply(200, addressesOf(host), VARYING)
+      if (!address.hasConsole()) return pageReply(200, { title: 'Collet', content: contentOf(host) }, VARYING)
+      const location = `${basePath(address.publicUrl())}/console`
       return { status: 303, headers: { ...PAGE_HEADERS, ...VARYING, location }, body: undefined }
     },
   }
+  return { routes: [route] }
 }
 
 const VARYING = { vary: 'accept' }
 
-function addressesOf({ settings, publicUrl, hasConsole }: StartPageOptions): object {
-  const url = publicUrl()
+function addressesOf({ settings, address }: ServerHost): object {
+  const url = address.publicUrl()
+  const served = servedProtocols(settings.current)
   return {
     name: 'collet',
-    protocols: Object.fromEntries(servedProtocols(settings).map(({ name, root }) => [name, `${url}${root}`])),
-    ...(hasConsole() ? { console: `${url}/console` } : {}),
+    protocols: Object.fromEntries(served.map(({ name, root }) => [name, `${url}${root}`])),
+    ...defined({ console: address.consoleUrl() }),
   }
 }
 
-function contentOf({ settings, publicUrl, isKeyed, isOwnMachine }: StartPageOptions): Html {
-  const url = publicUrl()
+function contentOf({ settings, address, authenticator }: ServerHost): Html {
+  const { mcp, server } = settings.current
+  const url = address.publicUrl()
   const addresses = factsHtml(
-    servedProtocols(settings).map(({ title, root }) => [title, html`<code>${url}${root}</code>`]),
+    servedProtocols(settings.current).map(({ title, root }) => [title, html`<code>${url}${root}</code>`]),
   )
-  const target = { url: `${url}${PROTOCOLS.mcp.root}`, name: 'collet', isKeyed: isKeyed(), isOwnMachine }
-  const snippets = settings.mcp.enabled ? clientSnippets(target).map(renderSnippet) : []
+  const target = {
+    url: `${url}${PROTOCOLS.mcp.root}`,
+    name: 'collet',
+    isKeyed: authenticator.isConfigured,
+    isOwnMachine: isOwnMachine(server),
+  }
+  const snippets = mcp.enabled ? clientSnippets(target).map(renderSnippet) : []
   return html`<p>This server holds tools for agents. Its addresses:</p>
 ${addresses}
 ${snippets}`

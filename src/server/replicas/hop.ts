@@ -2,16 +2,17 @@ import { createSecretKey, type KeyObject } from 'node:crypto'
 import type { ClientRequest } from 'node:http'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import { makePrincipal } from '#kernel/base/principal'
-import type { CallReply, CallRequest } from '#kernel/call/call'
+import type { CallRequest } from '#kernel/call/call'
 import type { RunningGateway } from '#stages/open-gateway'
 import { type Hop, HopError } from '#stages/sessions/forward'
 import type { SessionHolder } from '#stages/sessions/sessions'
 import { FrameReader, FrameWriter, newTicket, writeTicket } from './frames.ts'
 import { type HopListener, openHopListener } from './listener.ts'
-import { type FromHolder, HOP_PATH, readFromHolder, type ToHolder, toSent } from './messages.ts'
+import { type FromHolder, HOP_PATH, type ToHolder, toSent } from './messages.ts'
 
 /*
  * Forwards calls of sessions to the replica that holds them.
@@ -28,9 +29,10 @@ const HEARTBEAT_MS = 3_000
 const MAX_MISSED_HEARTBEATS = 3
 /** Growth of a body in JSON, where a character takes up to six bytes. */
 const MAX_GROWTH = 6
-const ROOM = 262_144
+/** Bytes of a frame beside the body. */
+const OVERHEAD_BYTES = 262_144
 
-/** Default address of the listener for other replicas: only on this machine. */
+/** Default address of the listener for other replicas: reachable only from this machine. */
 const DEFAULT_INTERNAL = { host: '127.0.0.1', port: 0, url: undefined }
 
 export interface ReplicaHop extends Hop {
@@ -52,7 +54,7 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   const { settings, maxResultBytes, heartbeatMs = HEARTBEAT_MS, clock, log } = options
   const silenceMs = MAX_MISSED_HEARTBEATS * heartbeatMs
   const internal = settings.internal ?? DEFAULT_INTERNAL
-  const longestFrame = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + ROOM
+  const longestFrame = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + OVERHEAD_BYTES
   let store: RunningGateway['store'] | undefined
   /** Derived each time, because the keys of a store can change while servers run. */
   const keyOf = (store: RunningGateway['store']): KeyObject =>
@@ -61,7 +63,7 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   const ask = (holder: SessionHolder, first: ToHolder, request?: CallRequest): Promise<FromHolder> => {
     const { address, writer } = holder
     if (store === undefined || address === undefined || !URL.canParse(address))
-      return Promise.reject(new HopError('The replica that holds the session says not where it is.', false))
+      return Promise.reject(new HopError('The replica that holds the session has no known address.', false))
     const key = keyOf(store)
     return new Asked({ key, address, to: writer, longestFrame, silenceMs, atMs: clock.nowMs(), request }).ask(
       first,
@@ -71,7 +73,9 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
     address: () => url,
     async call(holder, principal, request) {
       const sent: ToHolder = { kind: 'call', principal: makePrincipal(principal), request: toSent(request) }
-      return replyOf(await ask(holder, sent, request))
+      const answer = await ask(holder, sent, request)
+      if (answer.kind === 'reply') return answer.reply
+      throw refusalOf(answer)
     },
     async closeSession(holder, principal, sessionId) {
       const answer = await ask(holder, { kind: 'close', principal: makePrincipal(principal), sessionId })
@@ -99,15 +103,10 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
   }
 }
 
-function replyOf(answer: FromHolder): CallReply {
-  if (answer.kind === 'reply') return answer.reply
-  throw refusalOf(answer)
-}
-
 function refusalOf(answer: FromHolder): Error {
-  if (answer.kind !== 'refused') return new HopError('Another replica answered something else.', true)
+  if (answer.kind !== 'refused') return new HopError('Another replica sent an unexpected answer.', true)
   const { code, message, retryAfterMs } = answer
-  return fault(code, message, retryAfterMs === undefined ? {} : { retryAfterMs })
+  return fault(code, message, defined({ retryAfterMs }))
 }
 
 interface AskedParts {
@@ -192,7 +191,7 @@ class Asked {
   #read(chunk: Buffer): void {
     this.#hear()
     try {
-      for (const text of this.#reader.read(chunk)) this.#take(readFromHolder(text))
+      for (const text of this.#reader.read(chunk)) this.#take(JSON.parse(text))
     } catch (error) {
       this.#fail(error)
       this.#outgoing.destroy()

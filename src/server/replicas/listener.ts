@@ -9,14 +9,7 @@ import { bind } from '#server/http/listener'
 import { createServer } from '#server/http/node-http'
 import type { RunningGateway } from '#stages/open-gateway'
 import { FrameReader, FrameWriter, readTicket, type Ticket } from './frames.ts'
-import {
-  type FromHolder,
-  fromSent,
-  HOP_PATH,
-  KnownPrincipals,
-  readToHolder,
-  type ToHolder,
-} from './messages.ts'
+import { type FromHolder, fromSent, HOP_PATH, KnownPrincipals, type ToHolder } from './messages.ts'
 
 /*
  * Accepts calls that other replicas forward.
@@ -35,7 +28,7 @@ interface HopListenerOptions {
   key(): KeyObject
   readonly host: string
   readonly port: number
-  /** Maximum length of a forwarded request. */
+  /** Maximum bytes of a forwarded request. */
   readonly longestFrame: number
   /** Interval of heartbeats without other messages. */
   readonly heartbeatMs: number
@@ -165,14 +158,14 @@ class HopExchange {
     let isFirst = true
     for await (const chunk of this.#request) {
       for (const text of this.#reader.read(chunk)) {
-        const message = readToHolder(text)
+        const message: ToHolder = JSON.parse(text)
         if (isFirst) void this.#work(message)
         else this.#take(message)
         isFirst = false
       }
     }
-    // Nothing else would end it.
-    if (isFirst) throw new Error('an exchange ended before anything was asked')
+    // Without a first message no answer would end the exchange.
+    if (isFirst) throw new Error('an exchange ended before its first message')
   }
 
   async #work(message: ToHolder): Promise<void> {
@@ -185,7 +178,7 @@ class HopExchange {
         this.#send({ kind: 'refused', code, message: text, retryAfterMs })
         this.#response.end()
       } else {
-        this.#options.log.error({ err: error }, 'what another replica asked for failed')
+        this.#options.log.error({ err: error }, 'a request of another replica failed')
         this.#response.destroy()
       }
     }
@@ -197,7 +190,8 @@ class HopExchange {
       const isClosed = await here.closeSession(this.#principals.of(message.principal), message.sessionId)
       return { kind: 'closed', isClosed }
     }
-    if (message.kind !== 'call') throw new Error('an exchange begins with what is asked')
+    if (message.kind !== 'call')
+      throw new Error('the first message of an exchange is neither a call nor a close')
     const request = fromSent(message.request, {
       gone: this.#gone.signal,
       leaving: { left: this.#left.signal },

@@ -7,7 +7,8 @@ import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
 /*
  * The messages between replicas, and their conversion from and to call requests.
  * Used by both ends of a forwarded call.
- * Invariant: functions and signals never travel; they become separate messages.
+ * Messages are JSON. Only a replica with the same key can have written one, so its form is not checked.
+ * Invariant: functions and signals are never sent; they become separate messages.
  */
 
 /** A change of the messages changes the path, so that replicas of two releases never misread each other. */
@@ -37,7 +38,7 @@ export type FromHolder =
       readonly retryAfterMs?: number | undefined
     }
 
-/** The serialisable part of a request: functions and signals become separate messages. */
+/** The serialisable part of a request. */
 interface SentRequest extends Omit<CallRequest, 'tokens' | 'secrets' | Live | 'adapt'> {
   readonly tokens: readonly (readonly [string, string])[]
   readonly secrets: readonly (readonly [string, string])[]
@@ -80,33 +81,21 @@ export function fromSent(
   }
 }
 
+const MAX_PRINCIPALS = 10_000
+
 /** One object per principal, as with a credential, because caches are keyed by it. */
 export class KnownPrincipals {
   readonly #byText = new Map<string, Principal>()
-  readonly #most: number
-
-  constructor(most = 10_000) {
-    this.#most = most
-  }
 
   of(principal: Principal): Principal {
     const text = JSON.stringify(principal)
     const known = this.#byText.get(text)
     if (known !== undefined) return known
-    if (this.#byText.size >= this.#most) this.#byText.clear()
+    if (this.#byText.size >= MAX_PRINCIPALS) this.#byText.clear()
     const made = makePrincipal(principal)
     this.#byText.set(text, made)
     return made
   }
-}
-
-/** Only a replica with the same key can have written a message, so its form is not checked. */
-export function readToHolder(text: string): ToHolder {
-  return JSON.parse(text)
-}
-
-export function readFromHolder(text: string): FromHolder {
-  return JSON.parse(text)
 }
 
 function revealed(secrets: ReadonlyMap<string, Secret>): readonly (readonly [string, string])[] {

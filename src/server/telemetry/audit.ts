@@ -1,4 +1,5 @@
 import { READ_AUDIT, type Refusal } from '#admin-api/server'
+import { defined } from '#kernel/base/defined'
 import { ANONYMOUS, opaquePrincipal, type Principal, principalIdOf } from '#kernel/base/principal'
 import { type OperatorAccess, tenantWithin } from '#server/admin/access'
 import { serveOperation, timeOf } from '#server/admin/admin-route'
@@ -9,9 +10,9 @@ import type { KeyOwner, RecordedDenial } from '#store/keys'
 import { UNKNOWN_CALLER } from './denials.ts'
 
 /*
- * `GET /admin/audit`: refusals of principals, for operators.
+ * `GET /admin/audit`: refusals of principals, for operators (rule 30a, OWP-62).
  * Used by the admin API.
- * Invariant: principals are opaque, except for operators who manage keys.
+ * Invariant: principals are opaque, except for operators who manage keys and know the names anyway.
  */
 
 const MAX_KEYS = 10_000
@@ -22,10 +23,7 @@ interface AuditRoutesOptions {
   configured(): readonly KeyOwner[]
 }
 
-/**
- * `GET /admin/audit?after=&limit=&principal=&since=`: who was refused what, oldest first (rule 30a, OWP-62). Principals are
- * opaque there; key managers, who know them anyway, see the names.
- */
+/** `GET /admin/audit?after=&limit=&principal=&since=`: who was refused what, oldest first. */
 export function createAuditRoutes(
   access: OperatorAccess,
   { store, configured }: AuditRoutesOptions,
@@ -37,10 +35,7 @@ export function createAuditRoutes(
       async ({ principal, query: { after, limit, since, principal: wanted } }) => {
         const tenant = tenantWithin(principal)
         const sinceMs = parseTime(since) ?? 0
-        const denials = await store.audit.readDenials({
-          ...{ after, limit },
-          ...(tenant === undefined ? {} : { tenant }),
-        })
+        const denials = await store.audit.readDenials(defined({ after, limit, tenant }))
         const known = access.hasScope(principal, 'admin:keys')
           ? await namesOf(store, configured(), tenant)
           : new Map<string, string>()
@@ -64,14 +59,8 @@ function isOf(
 }
 
 function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | undefined): Refusal {
-  return {
-    no,
-    type: 'authorization.decided',
-    at: timeOf(atMs),
-    ...denial,
-    ...(id === undefined ? {} : { principal_id: id }),
-    allowed: false,
-  }
+  const type = 'authorization.decided'
+  return { no, type, at: timeOf(atMs), ...denial, ...defined({ principal_id: id }), allowed: false }
 }
 
 /**
@@ -84,7 +73,7 @@ async function namesOf(
   tenant: string | undefined,
 ): Promise<ReadonlyMap<string, string>> {
   const owners = [...configured, ...(await keys.listKeys({ limit: MAX_KEYS }))]
-  const { rows } = await usage(tenant === undefined ? {} : { tenant })
+  const { rows } = await usage(defined({ tenant }))
   const known: readonly Pick<Principal, 'tenant' | 'id'>[] = [
     ANONYMOUS,
     UNKNOWN_CALLER,

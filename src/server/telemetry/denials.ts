@@ -17,10 +17,8 @@ import type { Store } from '#store/collet-store'
 
 /** Sees every tool. No credential has this principal. */
 const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
-/** Longer than the name of any tool. Notes are kept for a second, so longer names are not kept. */
+/** Longer than the name of any tool. Notes stay in memory for a second, so longer names are left out. */
 const MAX_NAME_LENGTH = 1_000
-
-type ToolAction = 'tool.call' | 'tool.read'
 
 /** Audits a request for a tool that its principal cannot see. If the tool does not exist, nothing is written. */
 export function noteHiddenTool(
@@ -41,7 +39,7 @@ export function noteHiddenTool(
 
 interface HiddenTool {
   readonly principal: Principal
-  readonly action: ToolAction
+  readonly action: 'tool.call' | 'tool.read'
   /** A catalog id, or the reference of a call. */
   readonly name: string | ToolRef
 }
@@ -76,7 +74,7 @@ export type NoteDenial = (principal: Refused, facts: DenialFacts | (() => Denial
 
 interface Noted {
   readonly principal: Refused
-  readonly facts: DenialFacts | (() => DenialFacts | undefined)
+  readonly facts: Parameters<NoteDenial>[1]
   readonly atMs: number
 }
 
@@ -105,10 +103,10 @@ export function createDenialLog({
   readonly clock: Clock
   readonly log: Logger
 }): DenialLog {
-  let noted: Noted[] = []
+  const noted: Noted[] = []
   const fresh: Denial[] = []
-  let counted = new Map<string, Counted>()
-  let perPrincipal = new Map<string, number>()
+  const counted = new Map<string, Counted>()
+  const perPrincipal = new Map<string, number>()
   let dropped = 0
   let tick: NodeJS.Timeout | undefined
   let windowEnd: NodeJS.Timeout | undefined
@@ -155,9 +153,7 @@ export function createDenialLog({
   const takeNoted = (): readonly Denial[] => {
     clearTimeout(tick)
     tick = undefined
-    const taken = noted
-    noted = []
-    return taken.flatMap(read)
+    return noted.splice(0).flatMap(read)
   }
 
   /** Returns the lines of the window that ends. */
@@ -171,8 +167,8 @@ export function createDenialLog({
       .map((each) => ({ ...each.denial, atMs, count: each.count }))
     if (dropped > 0)
       log.warn({ dropped }, 'more refusals in a minute than the audit stream accepts; they were dropped')
-    counted = new Map()
-    perPrincipal = new Map()
+    counted.clear()
+    perPrincipal.clear()
     dropped = 0
     return [...found, ...repeated]
   }

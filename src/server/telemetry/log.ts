@@ -43,7 +43,7 @@ export function createLog(
   }
   setLevel(level)
   const terminal = terminalOf(style)
-  const format = terminal === undefined ? jsonLine : terminal.line
+  const format = terminal?.line ?? jsonLine
   const writer =
     (name: keyof Logger): WriteLine =>
     (fields: object | string, message?: string) => {
@@ -71,11 +71,7 @@ function terminalOf({ format, isColored }: LogStyle): TerminalLines | undefined 
 }
 
 /** A line without a message takes the message of its error. */
-function jsonLine(
-  level: string,
-  fields: Readonly<Record<string, unknown>>,
-  message: string | undefined,
-): string {
+const jsonLine: TerminalLines['line'] = (level, fields, message) => {
   const { err } = fields
   const msg = message ?? (err instanceof Error ? withoutPaths(err.message) : undefined)
   const described = err === undefined ? {} : { err: describeError(err) }
@@ -88,14 +84,9 @@ function render(fields: object): string {
   try {
     return JSON.stringify(fields)
   } catch {
-    return JSON.stringify(
-      Object.fromEntries(
-        Object.entries(fields).map(([name, value]) => [
-          name,
-          typeof value === 'object' ? '[object]' : String(value),
-        ]),
-      ),
-    )
+    const plain = (value: unknown): string => (typeof value === 'object' ? '[object]' : String(value))
+    const members = Object.entries(fields).map(([name, value]) => [name, plain(value)])
+    return JSON.stringify(Object.fromEntries(members))
   }
 }
 
@@ -170,12 +161,8 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 
 /** Copies log fields without credentials and call contents. */
 function redactMembers(fields: object, depth: number): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      isSensitive(name) ? REDACTED : redact(value, depth),
-    ]),
-  )
+  const redacted = (name: string, value: unknown) => (isSensitive(name) ? REDACTED : redact(value, depth))
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, redacted(name, value)]))
 }
 
 function redact(value: unknown, depth: number): unknown {

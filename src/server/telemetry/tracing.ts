@@ -44,9 +44,7 @@ export function reportRequest(
   log.debug({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
   if (spans === undefined || !trace.isSampled || call === undefined) return
   spans.export({
-    traceId: trace.traceId,
-    spanId: trace.spanId,
-    parentSpanId: trace.parentSpanId,
+    ...trace,
     name: `execute_tool ${call.tool}`,
     startedAtMs: clock.nowMs() - durationMs,
     durationMs,
@@ -87,7 +85,7 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
   const { log, instanceId } = options
   const send = options.fetch ?? fetch
   const url = `${options.endpoint.replace(/\/+$/, '')}/v1/traces`
-  let queue: Span[] = []
+  const queue: Span[] = []
   let dropped = 0
   let isFailing = false
   let sending: Promise<void> | undefined
@@ -116,9 +114,7 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
 
   const flush = async (): Promise<void> => {
     while (queue.length > 0) {
-      const batch = queue.slice(0, MAX_PER_REQUEST)
-      queue = queue.slice(MAX_PER_REQUEST)
-      await post(batch)
+      await post(queue.splice(0, MAX_PER_REQUEST))
       if (isFailing) return
     }
   }
@@ -190,10 +186,7 @@ function callAttributes(call: ObservedCall): Span['attributes'] {
 }
 
 /** One served call. Attributes name the tool and the outcome, never contents. */
-interface Span {
-  readonly traceId: string
-  readonly spanId: string
-  readonly parentSpanId: string | undefined
+interface Span extends Readonly<Omit<TraceContext, 'isSampled'>> {
   readonly name: string
   readonly startedAtMs: number
   readonly durationMs: number
@@ -218,12 +211,13 @@ function toOtlp(spans: readonly Span[], instanceId: string): object {
   }
 }
 
-function toOtlpSpan(span: Span): object {
+/** An absent parent is `undefined`, which JSON leaves out. */
+function toOtlpSpan({ traceId, spanId, parentSpanId, name, ...span }: Span): object {
   return {
-    traceId: span.traceId,
-    spanId: span.spanId,
-    ...(span.parentSpanId === undefined ? {} : { parentSpanId: span.parentSpanId }),
-    name: span.name,
+    traceId,
+    spanId,
+    parentSpanId,
+    name,
     kind: SERVER_KIND,
     startTimeUnixNano: toNanoseconds(span.startedAtMs),
     endTimeUnixNano: toNanoseconds(span.startedAtMs + span.durationMs),

@@ -20,12 +20,12 @@ const MAX_INPUT_BYTES = 64 * 1024
 const MAX_LINES = 10
 
 /** The content of a message, for programs and for people. */
-interface Said {
+interface Content {
   readonly data: object
   readonly chat: ChatNotice
 }
 
-interface Message extends Said {
+interface Message extends Content {
   readonly type: NoticeKind
   /** Time of the event. */
   readonly atMs: number
@@ -38,11 +38,8 @@ export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): s
   const { type, atMs, data, chat, isTest = false } = message
   if (format !== 'json')
     return chatMessage(format, isTest ? { ...chat, title: `Test, nothing happened: ${chat.title}` } : chat)
-  return JSON.stringify({
-    ...{ type, timestamp: new Date(atMs).toISOString() },
-    ...(isTest ? { test: true } : {}),
-    data,
-  })
+  const timestamp = new Date(atMs).toISOString()
+  return JSON.stringify({ type, timestamp, ...(isTest ? { test: true } : {}), data })
 }
 
 type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
@@ -61,7 +58,7 @@ export function sayApproval(
   words: ApprovalWords,
   webhook: Pick<Webhook, 'approver' | 'name'>,
   { subject, approval }: { readonly subject: ApprovalSubject; readonly approval: ApprovalRecord },
-): Said {
+): Content {
   const view = approvalView(approval, { nowMs: words.nowMs, isStale: false, served: undefined })
   const url = `${words.publicUrl}/approvals/${approval.id}`
   const facts = [['Caller', view.principal] as const, ['Call', view.callId] as const]
@@ -81,7 +78,11 @@ export function sayApproval(
     case 'approval.expired':
       return {
         data: { ...renderInList(view), url },
-        chat: { title: `Nobody decided about ${view.tool} in time: it was not run`, facts, action: look },
+        chat: {
+          title: `The approval of ${view.tool} expired without a decision: it was not run`,
+          facts,
+          action: look,
+        },
       }
   }
 }
@@ -97,7 +98,7 @@ function sayQuestion(
   { store, canSignIn, publicUrl }: ApprovalWords,
   { approver, name }: Pick<Webhook, 'approver' | 'name'>,
   { approval, view, url, facts }: AskedQuestion,
-): Said {
+): Content {
   const link =
     approver === undefined ||
     (isMoreThanALink(approval) && !canSignIn) ||
@@ -120,31 +121,19 @@ function sayQuestion(
 type OtherSubject = Exclude<NoticeSubject, ApprovalSubject>
 
 /** Messages of all other kinds: the facts, a command for details, and the page of the console, if it is served. */
-export function say(subject: OtherSubject, consoleUrl: string | undefined): Said {
-  const { data, chat } = sayPlainly(subject)
+export function say(subject: OtherSubject, consoleUrl: string | undefined): Content {
+  const { data, chat, path } = contentOf(subject)
   if (consoleUrl === undefined) return { data, chat }
-  const url = `${consoleUrl}/${placeOf(subject)}`
+  const url = `${consoleUrl}/${path}`
   return { data: { ...data, url }, chat: { ...chat, action: { label: 'Look at it', url } } }
 }
 
-/** The path of its page in the console. */
-function placeOf(subject: OtherSubject): string {
-  switch (subject.kind) {
-    case 'source.added':
-    case 'pin.held':
-      return 'connections'
-    case 'call.ambiguous': {
-      const [first, ...others] = subject.calls
-      const isOne = first !== undefined && others.length === 0
-      return isOne ? `calls/${encodeURIComponent(first.record)}` : 'calls?q=state%3Aambiguous'
-    }
-    case 'budget.80':
-    case 'budget.100':
-      return 'settings'
-  }
+/** A message, and the path of its page in the console. */
+interface PlacedContent extends Content {
+  readonly path: string
 }
 
-function sayPlainly(subject: OtherSubject): Said {
+function contentOf(subject: OtherSubject): PlacedContent {
   switch (subject.kind) {
     case 'source.added':
       return saySource(subject)
@@ -158,10 +147,11 @@ function sayPlainly(subject: OtherSubject): Said {
   }
 }
 
-function saySource(subject: Extract<NoticeSubject, { readonly kind: 'source.added' }>): Said {
+function saySource(subject: Extract<NoticeSubject, { readonly kind: 'source.added' }>): PlacedContent {
   const { source, sourceType, target, replaced, changes, by } = subject
   const rules = Object.entries(changes).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
   return {
+    path: 'connections',
     data: { source, type: sourceType, target, replaced, changes, by },
     chat: {
       title: `The source ${source} was ${replaced ? 'changed' : 'added'}`,
@@ -175,9 +165,11 @@ function saySource(subject: Extract<NoticeSubject, { readonly kind: 'source.adde
   }
 }
 
-function sayHeld({ source, count, tools }: Extract<NoticeSubject, { readonly kind: 'pin.held' }>): Said {
+function sayHeld(subject: Extract<NoticeSubject, { readonly kind: 'pin.held' }>): PlacedContent {
+  const { source, count, tools } = subject
   const what = count === 1 ? '1 changed definition' : `${count} changed definitions`
   return {
+    path: 'connections',
     data: { source, count, tools },
     chat: {
       title: `${what} of ${source} ${count === 1 ? 'waits' : 'wait'} for an operator`,
@@ -190,12 +182,15 @@ function sayHeld({ source, count, tools }: Extract<NoticeSubject, { readonly kin
   }
 }
 
-function sayAmbiguous({ calls }: Extract<NoticeSubject, { readonly kind: 'call.ambiguous' }>): Said {
-  const what = calls.length === 1 ? '1 call' : `${calls.length} calls`
+function sayAmbiguous({ calls }: Extract<NoticeSubject, { readonly kind: 'call.ambiguous' }>): PlacedContent {
+  const [first, ...others] = calls
+  const isOne = first !== undefined && others.length === 0
+  const what = isOne ? '1 call' : `${calls.length} calls`
   return {
+    path: isOne ? `calls/${encodeURIComponent(first.record)}` : 'calls?q=state%3Aambiguous',
     data: { count: calls.length, calls },
     chat: {
-      title: `Nobody knows whether ${what} took effect: a server stopped in the middle`,
+      title: `It is unknown whether ${what} took effect: a server stopped in the middle`,
       facts: [['See', 'collet calls --state ambiguous, collet calls settle RECORD']],
       detail: linesOf(
         calls.map(({ tool, record, principal, tenant }) => `${tool} ${record} by ${principal} (${tenant})`),
@@ -207,7 +202,7 @@ function sayAmbiguous({ calls }: Extract<NoticeSubject, { readonly kind: 'call.a
 
 const SECOND_MS = 1_000
 
-function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): Said {
+function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): PlacedContent {
   const { kind, window, unit, used, limit } = subject
   const { tenant, principal, startMs, lengthMs } = window
   const parts = unit === 'calls' ? 1 : unit === 'cost' ? COST_PARTS : SECOND_MS
@@ -215,6 +210,7 @@ function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): 
   const resetsAt = new Date(startMs + lengthMs).toISOString()
   const percent = kind === 'budget.100' ? 100 : 80
   return {
+    path: 'settings',
     data: {
       ...{ percent, tenant, principal: principal ?? null, window_seconds: lengthMs / SECOND_MS },
       ...{ resets_at: resetsAt, unit: counted, used: used / parts, limit: limit / parts },
@@ -224,7 +220,7 @@ function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): 
       facts: [
         ['Tenant', tenant],
         ['Used', `${used / parts} of ${limit / parts} ${counted}`],
-        ['Starts anew', resetsAt],
+        ['Resets at', resetsAt],
         ['See', 'collet budgets, collet usage'],
       ],
     },

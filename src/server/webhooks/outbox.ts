@@ -65,7 +65,7 @@ export function startOutbox(options: OutboxOptions): Outbox {
 
   const timer = setInterval(() => {
     if (webhooks().length > 0)
-      deliver().catch((err: unknown) => log.error({ err }, 'webhooks could not be looked after'))
+      deliver().catch((err: unknown) => log.error({ err }, 'due webhook messages could not be read'))
   }, LOOK_EVERY_MS).unref()
 
   return {
@@ -102,20 +102,17 @@ async function deliverOne(
   if (stopped.aborted && answer?.kind === 'refused') return false
   const result = resultOf(answer, notice, clock.nowMs())
   await store.notices.settle(notice, result)
-  const { kind } = result
-  const said = { webhook: webhook.name, kind: notice.subject.kind, tries: notice.tries }
-  if (kind === 'failed') log.warn({ ...said, failure: result.failure }, 'a webhook did not take its message')
-  if (kind === 'given_up')
-    log.error(
-      { ...said, failure: result.failure },
-      'a message for a webhook was given up: collet webhooks tells more',
-    )
-  return kind !== 'failed'
+  if (result.kind === 'failed' || result.kind === 'given_up') {
+    const { kind } = notice.subject
+    const fields = { webhook: webhook.name, kind, tries: notice.tries, failure: result.failure }
+    if (result.kind === 'failed') log.warn(fields, 'a webhook did not take its message')
+    else log.error(fields, 'a message for a webhook was given up: collet webhooks shows more')
+  }
+  return result.kind !== 'failed'
 }
 
-const UNREADABLE = {
-  ...{ kind: 'refused', text: 'was not asked: what is to be told cannot be read', isGone: false, waitMs: 0 },
-} as const satisfies Answer
+const UNREADABLE_TEXT = 'got no request, because the notice in the store cannot be read'
+const UNREADABLE: Answer = { kind: 'refused', text: UNREADABLE_TEXT, isGone: false, waitMs: 0 }
 
 /** `undefined` if the notice has become obsolete. */
 async function tryOne(

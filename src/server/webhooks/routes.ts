@@ -78,10 +78,8 @@ export function webhooksNamed(webhooks: readonly Webhook[], name: string | undef
 
 /** Opens a fetch to the webhooks of a config where no server runs; the caller closes it. */
 export function openWebhookFetch(webhooks: readonly Webhook[], egress: Settings['egress']): GuardedFetch {
-  const none = {
-    ...{ auth: { apiKeys: [], jwt: undefined } },
-    oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
-  }
-  const hosts = configuredHosts({ ...none, webhooks })
+  const auth = { apiKeys: [], jwt: undefined }
+  const oauth = { providers: {}, signIn: undefined, allowUnboundConsent: false }
+  const hosts = configuredHosts({ auth, oauth, webhooks })
   return createGuardedFetch({ ...egress, allow: [...egress.allow, ...hosts], ownListeners: () => [] })
 }
