@@ -18,7 +18,7 @@ import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
 import type { LimitName } from '#stages/limits/settings'
-import { openGateway, type RunningGateway } from '#stages/open-gateway'
+import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#stages/open-gateway'
 import type { Hop } from '#stages/sessions/forward'
 import type { Store } from '#store/collet-store'
 import { openStore } from '#store/stores'
@@ -102,16 +102,18 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const registry = openRegistry(parts, settings, catalogChanges)
     const sources = parts.add(openSources(settings, { registry, store, clock, log, ownListeners }))
     const broker = createBroker(settings, { fetch: egress.toConfigured, clock, log })
-    const gateway = openServerGateway(parts, settings, {
-      ...{ options, store, registry, catalogChanges, broker, fetch: egress.fetch, noteDenial: denials.note },
+    const canSignIn = broker.signIn !== undefined
+    const gateway = openServerGateway(parts, settings, options, {
+      ...{ store, registry, catalogChanges, broker, canSignIn },
+      fetch: egress.fetch,
+      onApproverDenied: denials.note,
     })
     await gateway.recover()
     parts.add(startRetention(store, settings, { clock, log }))
     parts.add(
       startOutbox({
-        ...{ store, fetch: egress.toConfigured, clock, log, publicUrl },
+        ...{ store, fetch: egress.toConfigured, clock, log, publicUrl, canSignIn },
         webhooks: () => webhooks.current,
-        canSignIn: broker.signIn !== undefined,
         consoleUrl: () => options.consoleUrl?.(),
       }),
     )
@@ -187,30 +189,27 @@ function openRegistry(
   return registry
 }
 
-interface GatewayServices {
-  readonly options: ServicesOptions
-  readonly store: Store
-  readonly registry: LiveRegistry
-  readonly catalogChanges: CatalogChanges
-  readonly broker: OAuthBroker
-  readonly fetch: typeof fetch
-  readonly noteDenial: NoteDenial
-}
+type GatewayServices =
+  | 'store'
+  | 'registry'
+  | 'catalogChanges'
+  | 'broker'
+  | 'fetch'
+  | 'canSignIn'
+  | 'onApproverDenied'
 
 function openServerGateway(
   parts: Parts,
   settings: Settings,
-  { options, store, registry, catalogChanges, broker, fetch: toTools, noteDenial }: GatewayServices,
+  options: ServicesOptions,
+  services: Pick<RunningGatewayOptions, GatewayServices>,
 ): RunningGateway {
   const { clock, log, publicUrl, approvalsUrl, hop, explainThrown, onLimitRefused, onAmbiguous } = options
   const gateway = openGateway({
-    ...{ registry, store, clock, log, broker, hop, explainThrown, publicUrl, catalogChanges },
+    ...services,
+    ...{ clock, log, hop, explainThrown, publicUrl, hooks: settings.hooks },
     ...defined({ approvalsUrl, onLimitRefused, onAmbiguous }),
     ...rulesOf(settings),
-    fetch: toTools,
-    hooks: settings.hooks,
-    canSignIn: broker.signIn !== undefined,
-    onApproverDenied: noteDenial,
   })
   parts.add({
     onReload: (next) => void gateway.updateRules(rulesOf(next)),

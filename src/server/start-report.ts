@@ -8,7 +8,7 @@ import { unencryptedWarning } from '#store/postgres/address'
 import type { ServerHost } from './host.ts'
 import type { ServedCounts } from './running-server.ts'
 import { asKeyed, checkExposure, findConsentWarnings, providerWarnings } from './safety.ts'
-import { type CanHold, findScopeHolders } from './scope-holders.ts'
+import { findScopeHolders } from './scope-holders.ts'
 import { watchUnusedNames } from './unused-names.ts'
 
 const FILE_IN_USE =
@@ -39,24 +39,20 @@ function unusedOverrides({ key, idle }: SourceView): readonly string[] {
 }
 
 /** Returns a function that counts what is served. Which scopes callers can hold is read once. */
-export async function openCounts(host: ServerHost): Promise<() => ServedCounts> {
-  const { services, clock, settings } = host
-  const { keys } = services.gateway.store
-  const canHold = await findScopeHolders(settings.current.auth, keys, clock.nowMs())
-  return () => countServed(host, canHold)
-}
-
-function countServed({ services: { registry, sources } }: ServerHost, canHold: CanHold): ServedCounts {
-  const known = sources.sources.status()
-  return {
-    tools: new Set(registry.tools.map(({ parts }) => parts.base)).size,
-    versions: registry.tools.length,
-    closed: new Set(
-      registry.tools.flatMap(({ parts, policy }) => (policy.scopes.every(canHold) ? [] : parts.base)),
-    ).size,
-    sources: known.length,
-    starting: known
-      .filter(({ state, tools, readAtMs }) => state === 'starting' && tools === 0 && readAtMs === undefined)
-      .map(({ key }) => key),
+export async function openCounts({ services, clock, settings }: ServerHost): Promise<() => ServedCounts> {
+  const { registry, sources, gateway } = services
+  const canHold = await findScopeHolders(settings.current.auth, gateway.store.keys, clock.nowMs())
+  return () => {
+    const known = sources.sources.status()
+    const closed = registry.tools.filter(({ policy }) => !policy.scopes.every(canHold))
+    return {
+      tools: new Set(registry.tools.map(({ parts }) => parts.base)).size,
+      versions: registry.tools.length,
+      closed: new Set(closed.map(({ parts }) => parts.base)).size,
+      sources: known.length,
+      starting: known
+        .filter(({ state, tools, readAtMs }) => state === 'starting' && tools === 0 && readAtMs === undefined)
+        .map(({ key }) => key),
+    }
   }
 }

@@ -7,8 +7,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Settings } from '#config/settings'
 import { startTokenFileIn } from '#config/to-settings'
-import { fault } from '#kernel/base/errors'
-import type { ClientInfo, Hooks } from '#kernel/base/hooks'
 import { keepOutOfGit } from '#store/stores'
 import { openAdmin } from './admin/routes.ts'
 import { openApprovalPages } from './approvals/pages.ts'
@@ -71,17 +69,9 @@ function openApp(host: ServerHost, parts: Parts): HttpApp {
     challengeFor: metadata?.challengeFor,
     maxBodyBytes: limits.total.bodyBytes,
     sharing: options.worker?.sharing,
-    admit: hooks.admit === undefined ? undefined : refuseUnlessAdmitted(hooks.admit),
+    admit: hooks.admit,
     refusesForwarded: options.allowAnonymous === true ? undefined : 'open',
   })
-}
-
-/** The hook of the operator returns the reason of a refusal. */
-function refuseUnlessAdmitted(admit: NonNullable<Hooks['admit']>): (client: ClientInfo) => void {
-  return (client) => {
-    const refusal = admit(client)
-    if (refusal !== undefined) throw fault('not_authorized', refusal)
-  }
 }
 
 async function listen({ options, address, startToken, settings }: ServerHost, app: HttpApp): Promise<void> {

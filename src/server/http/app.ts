@@ -12,7 +12,7 @@ import type { Authenticator, RequestHeaders } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import { fault, storeFault, ToolError } from '#kernel/base/errors'
-import type { ClientInfo } from '#kernel/base/hooks'
+import type { Hooks } from '#kernel/base/hooks'
 import { OutageLog } from '#kernel/base/logger'
 import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
@@ -81,8 +81,8 @@ export interface HttpAppOptions {
   readonly enter?: (principal: Principal, toolset: string) => Principal
   /** Called for each request whose credential is missing or wrong, with the pattern of its route. */
   readonly onUnauthenticated?: (headers: RequestHeaders, route: string) => void
-  /** Rejects clients by throwing a fault: allow-lists and rate limits of the operator (OTC-114). */
-  readonly admit?: ((client: ClientInfo) => void) | undefined
+  /** Returns why a client is refused: allow-lists and rate limits of the operator (OTC-114). */
+  readonly admit?: Hooks['admit'] | undefined
   /** When requests that a proxy forwarded are refused; `open` = while callers need no credential. Default never. */
   readonly refusesForwarded?: 'always' | 'open' | undefined
   /** `WWW-Authenticate` of a 401 at this path, in place of the protocol's own. */
@@ -204,7 +204,8 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
     if (found === undefined) reply = await answerUnknown(services, exchange)
     else {
       const { route } = found
-      const caller = findPrincipal(services, route, exchange)
+      const isOpen = route.authenticate === undefined && route.access === 'open'
+      const caller = isOpen ? ANONYMOUS : authenticate(services, exchange.headers, route)
       setCaller(services, route, exchange, caller instanceof Promise ? await caller : caller)
       if (route.body !== 'never') {
         const body = readBody(raw, route.body, services.settings.bodyLimitBytes, share.of(exchange.principal))
@@ -265,16 +266,8 @@ function checkClient(services: HttpServices, { raw, route, headers }: Exchange):
   services.hostGuard.check(headers.host, headers.origin)
   const { refusesForwarded: refused, authenticator } = services
   if (refused === 'always' || (refused === 'open' && !authenticator.isConfigured)) refuseForwarded(headers)
-  services.admit?.({ address: raw.socket.remoteAddress ?? '', route, headers })
-}
-
-function findPrincipal(
-  services: HttpServices,
-  route: ServerRoute,
-  { headers }: Exchange,
-): MaybePromise<Principal> {
-  const isOpen = route.authenticate === undefined && route.access === 'open'
-  return isOpen ? ANONYMOUS : authenticate(services, headers, route)
+  const refusal = services.admit?.({ address: raw.socket.remoteAddress ?? '', route, headers })
+  if (refusal !== undefined) throw fault('not_authorized', refusal)
 }
 
 type RouteAccess = Pick<ServerRoute, 'authenticate' | 'takesRunAs'>

@@ -375,19 +375,11 @@ export function refuseWithMessage(_request: unknown, error: ToolError, status: n
 }
 
 /** The `{ "message": … }` body of replies that belong to no protocol (OTC/T-26). */
-export function messageReply(
-  status: number,
-  message: string,
-  headers: Readonly<Record<string, string>> = {},
-): HttpReply {
+export function messageReply(status: number, message: string, headers?: HttpReply['headers']): HttpReply {
   return jsonReply(status, { message }, headers)
 }
 
-export function jsonReply(
-  status: number,
-  body: object,
-  headers: Readonly<Record<string, string>> = {},
-): HttpReply {
+export function jsonReply(status: number, body: object, headers?: HttpReply['headers']): HttpReply {
   return {
     status,
     headers: { 'content-type': 'application/json; charset=utf-8', ...headers },

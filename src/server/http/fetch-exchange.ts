@@ -86,14 +86,13 @@ function headersOf(request: Request): Record<string, string> {
   return headers
 }
 
-/** Headers of a connection, which a `Response` does not have. */
+/** Headers that belong to the connection, so a `Response` has none of them. */
 const OF_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
 
 class PulledResponse extends ServerResponse<PulledRequest> {
-  readonly answered: Promise<Response>
-  readonly #answer: (response: Response) => void
-  readonly #fail: (error: Error) => void
+  readonly #answer = Promise.withResolvers<Response>()
+  readonly answered = this.#answer.promise
   #body: ReadableStreamDefaultController<Uint8Array> | undefined
   #isEnded = false
   /** Called when the reader has taken all data. */
@@ -101,11 +100,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
 
   constructor(request: PulledRequest) {
     super(request)
-    const { promise, resolve, reject } = Promise.withResolvers<Response>()
-    this.answered = promise
-    this.#answer = resolve
-    this.#fail = reject
-    promise.catch(() => undefined)
+    this.answered.catch(() => undefined)
     // Node derives these from its socket.
     Object.defineProperties(this, {
       writableFinished: { get: () => this.#isEnded },
@@ -113,19 +108,17 @@ class PulledResponse extends ServerResponse<PulledRequest> {
     })
   }
 
-  /** In the form of this server: names and values alternate. */
+  /** Takes headers as this server writes them: names and values alternate. */
   override writeHead(status: number, ...rest: unknown[]): this {
     const headers = new Headers()
     for (const [name, value] of Object.entries(this.getHeaders())) headers.set(name, String(value))
     const [written] = rest
-    if (Array.isArray(written)) {
-      for (let at = 0; at + 1 < written.length; at += 2) {
+    if (Array.isArray(written))
+      for (let at = 0; at + 1 < written.length; at += 2)
         if (!OF_CONNECTION.has(written[at])) headers.append(String(written[at]), String(written[at + 1]))
-      }
-    }
     this.statusCode = status
-    if (WITHOUT_BODY.has(status)) this.#answer(new Response(null, { status, headers }))
-    else this.#answer(new Response(this.#openBody(), { status, headers }))
+    const body = WITHOUT_BODY.has(status) ? null : this.#openBody()
+    this.#answer.resolve(new Response(body, { status, headers }))
     return this
   }
 
@@ -155,7 +148,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
   override destroy(): this {
     if (this.destroyed) return this
     const error = new Error('The exchange was broken off.')
-    this.#fail(error)
+    this.#answer.reject(error)
     if (!this.#isEnded) this.#body?.error(error)
     this.req.destroy()
     this.#close()

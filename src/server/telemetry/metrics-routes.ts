@@ -5,13 +5,12 @@
  */
 
 import type { Authenticator } from '#auth/authenticator'
-import type { Settings } from '#config/settings'
 import { portOf } from '#config/to-settings'
 import { fault } from '#kernel/base/errors'
 import { ANONYMOUS, coversScope } from '#kernel/base/principal'
 import type { HttpReply } from '#protocols/http-exchange'
 import type { ServerHost } from '#server/host'
-import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
+import { createHttpApp } from '#server/http/app'
 import { OPEN_ROUTE, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { ServerPart } from '#server/part'
@@ -28,8 +27,23 @@ export async function openMetrics(host: ServerHost): Promise<ServerPart> {
   const onLoopback = isLoopback(server.host)
   const routes = [createMetricsRoute({ metrics: shown, authenticator, noteDenial, isLoopback: onLoopback })]
   if (server.metricsPort === undefined) return { routes }
-  const { sharing } = options.worker ?? {}
-  const app = createMetricsListener(server.metricsPort, server, { log, metrics, clock, sharing }, shown)
+  // A firewall or the loopback interface guards this port in place of a credential.
+  const app = createHttpApp({
+    log,
+    metrics,
+    clock,
+    sharing: options.worker?.sharing,
+    authenticator: NO_CALLERS,
+    settings: {
+      host: server.metricsHost ?? '127.0.0.1',
+      port: server.metricsPort,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_024,
+      allowedOrigins: [],
+      maxConnections: 100,
+    },
+    routes: [{ ...OPEN_ROUTE, method: 'GET', path: PATH, handle: () => metricsReply(shown) }],
+  })
   address.metricsUrl = await app.listen()
   const url = new URL(address.metricsUrl)
   address.listeners.push({ host: url.hostname, port: portOf(url) })
@@ -43,28 +57,6 @@ const NO_CALLERS: Authenticator = {
   callerNamed: async () => undefined,
   refresh: () => {},
   close: async () => {},
-}
-
-/** A firewall or the loopback interface guards this port in place of a credential. */
-function createMetricsListener(
-  port: number,
-  settings: Settings['server'],
-  context: Pick<HttpAppOptions, 'log' | 'metrics' | 'clock' | 'sharing'>,
-  shown: ShownMetrics,
-): HttpApp {
-  return createHttpApp({
-    ...context,
-    authenticator: NO_CALLERS,
-    settings: {
-      host: settings.metricsHost ?? '127.0.0.1',
-      port,
-      publicUrl: undefined,
-      bodyLimitBytes: 1_024,
-      allowedOrigins: [],
-      maxConnections: 100,
-    },
-    routes: [{ ...OPEN_ROUTE, method: 'GET', path: PATH, handle: () => metricsReply(shown) }],
-  })
 }
 
 /** Metrics of this process, or of all workers of its server. */

@@ -17,8 +17,6 @@ const MAX_TOOLS_PER_CALLER = 50
 const MAX_ROWS = 2_000
 const MAX_MESSAGE_CHARACTERS = 500
 
-type Rejection = Pick<RejectedRequests, 'code' | 'message'>
-
 interface RejectionLogOptions {
   readonly store: RejectionStore
   readonly clock: Clock
@@ -38,7 +36,11 @@ export class RejectionLog {
   }
 
   /** Counts a rejected request. `name` is the id of the tool, or empty if the caller cannot see one. Never throws, never waits. */
-  count({ tenant, id }: Principal, { code, message }: Rejection, name: string): void {
+  count(
+    { tenant, id }: Principal,
+    { code, message }: Pick<RejectedRequests, 'code' | 'message'>,
+    name: string,
+  ): void {
     const lastAtMs = this.#options.clock.nowMs()
     const tool = this.#boundTool(JSON.stringify([tenant, id]), name)
     const minuteMs = lastAtMs - (lastAtMs % MINUTE_MS)
@@ -78,10 +80,7 @@ export class RejectionLog {
     this.#toolsOf = new Map()
     this.#dropped = 0
     if (dropped > 0)
-      log.warn(
-        { dropped },
-        'more kinds of rejected requests in a second than are counted; the rest is dropped',
-      )
+      log.warn({ dropped }, 'too many kinds of rejected requests in a second; the rest is dropped')
     if (rows.length === 0) return
     this.#writing = this.#writing.then(async () => {
       try {

@@ -45,7 +45,7 @@ export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): s
 type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
 
 /** Facts of approvals, and where they are decided. */
-interface ApprovalWords {
+interface ApprovalContext {
   readonly store: Pick<KernelStore, 'sign'>
   readonly nowMs: number
   readonly publicUrl: string
@@ -54,18 +54,18 @@ interface ApprovalWords {
 }
 
 /** A question with its input, if that is not too large, and a link if the receiver has an approver; or its result. */
-export function sayApproval(
-  words: ApprovalWords,
+export function approvalContent(
+  context: ApprovalContext,
   webhook: Pick<Webhook, 'approver' | 'name'>,
   { subject, approval }: { readonly subject: ApprovalSubject; readonly approval: ApprovalRecord },
 ): Content {
-  const view = approvalView(approval, { nowMs: words.nowMs, isStale: false, served: undefined })
-  const url = `${words.publicUrl}/approvals/${approval.id}`
+  const view = approvalView(approval, { nowMs: context.nowMs, isStale: false, served: undefined })
+  const url = `${context.publicUrl}/approvals/${approval.id}`
   const facts = [['Caller', view.principal] as const, ['Call', view.callId] as const]
   const look = { label: 'Look at it', url }
   switch (subject.kind) {
     case 'approval.requested':
-      return sayQuestion(words, webhook, { approval, view, url, facts })
+      return questionContent(context, webhook, { approval, view, url, facts })
     case 'approval.decided':
       return {
         data: { ...renderInList(view), decided: subject.as, decided_by: subject.by, url },
@@ -94,8 +94,8 @@ interface AskedQuestion {
   readonly facts: ChatNotice['facts']
 }
 
-function sayQuestion(
-  { store, canSignIn, publicUrl }: ApprovalWords,
+function questionContent(
+  { store, canSignIn, publicUrl }: ApprovalContext,
   { approver, name }: Pick<Webhook, 'approver' | 'name'>,
   { approval, view, url, facts }: AskedQuestion,
 ): Content {
@@ -121,7 +121,7 @@ function sayQuestion(
 type OtherSubject = Exclude<NoticeSubject, ApprovalSubject>
 
 /** Messages of all other kinds: the facts, a command for details, and the page of the console, if it is served. */
-export function say(subject: OtherSubject, consoleUrl: string | undefined): Content {
+export function noticeContent(subject: OtherSubject, consoleUrl: string | undefined): Content {
   const { data, chat, path } = contentOf(subject)
   if (consoleUrl === undefined) return { data, chat }
   const url = `${consoleUrl}/${path}`
@@ -136,18 +136,18 @@ interface PlacedContent extends Content {
 function contentOf(subject: OtherSubject): PlacedContent {
   switch (subject.kind) {
     case 'source.added':
-      return saySource(subject)
+      return sourceContent(subject)
     case 'pin.held':
-      return sayHeld(subject)
+      return heldContent(subject)
     case 'call.ambiguous':
-      return sayAmbiguous(subject)
+      return ambiguousContent(subject)
     case 'budget.80':
     case 'budget.100':
-      return sayBudget(subject)
+      return budgetContent(subject)
   }
 }
 
-function saySource(subject: Extract<NoticeSubject, { readonly kind: 'source.added' }>): PlacedContent {
+function sourceContent(subject: Extract<NoticeSubject, { readonly kind: 'source.added' }>): PlacedContent {
   const { source, sourceType, target, replaced, changes, by } = subject
   const rules = Object.entries(changes).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
   return {
@@ -165,7 +165,7 @@ function saySource(subject: Extract<NoticeSubject, { readonly kind: 'source.adde
   }
 }
 
-function sayHeld(subject: Extract<NoticeSubject, { readonly kind: 'pin.held' }>): PlacedContent {
+function heldContent(subject: Extract<NoticeSubject, { readonly kind: 'pin.held' }>): PlacedContent {
   const { source, count, tools } = subject
   const what = count === 1 ? '1 changed definition' : `${count} changed definitions`
   return {
@@ -182,7 +182,9 @@ function sayHeld(subject: Extract<NoticeSubject, { readonly kind: 'pin.held' }>)
   }
 }
 
-function sayAmbiguous({ calls }: Extract<NoticeSubject, { readonly kind: 'call.ambiguous' }>): PlacedContent {
+function ambiguousContent({
+  calls,
+}: Extract<NoticeSubject, { readonly kind: 'call.ambiguous' }>): PlacedContent {
   const [first, ...others] = calls
   const isOne = first !== undefined && others.length === 0
   const what = isOne ? '1 call' : `${calls.length} calls`
@@ -202,7 +204,7 @@ function sayAmbiguous({ calls }: Extract<NoticeSubject, { readonly kind: 'call.a
 
 const SECOND_MS = 1_000
 
-function sayBudget(subject: Extract<NoticeSubject, { readonly unit: string }>): PlacedContent {
+function budgetContent(subject: Extract<NoticeSubject, { readonly unit: string }>): PlacedContent {
   const { kind, window, unit, used, limit } = subject
   const { tenant, principal, startMs, lengthMs } = window
   const parts = unit === 'calls' ? 1 : unit === 'cost' ? COST_PARTS : SECOND_MS

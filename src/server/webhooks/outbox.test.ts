@@ -9,7 +9,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleParking, yesOf } from '../../../test/contracts/approval-store-contract.ts'
 import { sampleCall } from '../../../test/contracts/samples.ts'
-import { say } from './messages.ts'
+import { noticeContent } from './messages.ts'
 import { startOutbox } from './outbox.ts'
 
 const SECRET = 'a-secret-of-the-webhook'
@@ -307,7 +307,7 @@ describe('webhooks of other notices', () => {
     }
     const call = (record: string) => ({ ...AMBIGUOUS, record })
     const place = (...records: string[]) =>
-      say({ kind: 'call.ambiguous', calls: records.map(call) }, consoleUrl).chat.action?.url
+      noticeContent({ kind: 'call.ambiguous', calls: records.map(call) }, consoleUrl).chat.action?.url
     expect([place('x1'), place('x1', 'x2')]).toEqual([
       `${consoleUrl}/calls/x1`,
       `${consoleUrl}/calls?q=state%3Aambiguous`,

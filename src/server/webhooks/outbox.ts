@@ -1,10 +1,9 @@
 import type { Webhook } from '#config/webhooks'
-import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
 import type { Store } from '#store/collet-store'
 import type { DueNotice, NoticeResult } from '#store/notices'
-import { bodyOf, say, sayApproval } from './messages.ts'
-import { type Answer, postMessage } from './post.ts'
+import { approvalContent, bodyOf, noticeContent } from './messages.ts'
+import { type Answer, type MessageContext, postMessage } from './post.ts'
 
 /*
  * Delivers notices of the store to webhooks.
@@ -22,17 +21,12 @@ const MAX_PAUSE_MS = 5 * 60_000
 /** Messages older than this are dropped. */
 const GIVE_UP_AFTER_MS = 24 * 3_600_000
 
-interface OutboxOptions {
+interface OutboxOptions extends MessageContext {
   readonly store: Pick<Store, 'notices' | 'approvals' | 'sign'>
   /** Read for each message, because receivers may change. */
   webhooks(): readonly Webhook[]
-  readonly fetch: typeof fetch
-  readonly clock: Clock
   readonly log: Logger
   readonly canSignIn: boolean
-  publicUrl(): string
-  /** Address of the console, if there is one. */
-  consoleUrl?(): string | undefined
 }
 
 interface Outbox {
@@ -132,14 +126,15 @@ async function messageFor(
   { subject, createdAtMs }: DueNotice,
 ): Promise<string | undefined> {
   const happened = { type: subject.kind, atMs: createdAtMs }
-  if (!('approval' in subject)) return bodyOf(webhook, { ...happened, ...say(subject, consoleUrl?.()) })
+  if (!('approval' in subject))
+    return bodyOf(webhook, { ...happened, ...noticeContent(subject, consoleUrl?.()) })
   const nowMs = clock.nowMs()
   const approval = await store.approvals.findById(subject.approval)
   if (approval === undefined) return undefined
   const isOpen = approval.state === 'pending' && approval.expiresAtMs > nowMs
   if (subject.kind === 'approval.requested' && !isOpen) return undefined
-  const words = { store, nowMs, publicUrl: publicUrl(), canSignIn }
-  return bodyOf(webhook, { ...happened, ...sayApproval(words, webhook, { subject, approval }) })
+  const context = { store, nowMs, publicUrl: publicUrl(), canSignIn }
+  return bodyOf(webhook, { ...happened, ...approvalContent(context, webhook, { subject, approval }) })
 }
 
 function resultOf(answer: Answer | undefined, notice: DueNotice, atMs: number): NoticeResult {

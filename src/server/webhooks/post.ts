@@ -4,7 +4,7 @@ import type { Clock } from '#kernel/base/clock'
 
 /*
  * Sends one signed webhook message.
- * Used by the outbox.
+ * Used by the outbox and by test messages.
  * Invariant: no redirect is followed, and no text of a receiver reaches a log or an operator.
  */
 
@@ -27,17 +27,20 @@ export type Answer =
       readonly waitMs: number
     }
 
-interface Post {
+/** What every sender of messages uses. */
+export interface MessageContext {
   readonly fetch: typeof fetch
   readonly clock: Clock
-  readonly signal?: AbortSignal
+  publicUrl(): string
+  /** Address of the console, if there is one. */
+  consoleUrl?(): string | undefined
 }
 
 /** Sends one message and waits for the status. No redirect is followed: what is signed is for this address alone. */
 export async function postMessage(
   webhook: Pick<Webhook, 'url' | 'secret'>,
   message: { readonly id: string; readonly body: string },
-  { fetch: send, clock, signal }: Post,
+  { fetch: send, clock, signal }: Pick<MessageContext, 'fetch' | 'clock'> & { readonly signal?: AbortSignal },
 ): Promise<Answer> {
   const { id, body } = message
   const limit = AbortSignal.timeout(ANSWER_LIMIT_MS)

@@ -6,7 +6,6 @@ import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import type { Webhook } from '#config/webhooks'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
-import type { Clock } from '#kernel/base/clock'
 import { didYouMean } from '#kernel/base/nearest-name'
 import type { OperatorAccess } from '#server/admin/access'
 import { badRequest, serveOperation, timeOf } from '#server/admin/admin-route'
@@ -14,15 +13,12 @@ import type { ServerRoute } from '#server/http/router'
 import { configuredHosts } from '#server/sources'
 import type { Store } from '#store/collet-store'
 import type { ListenerState } from '#store/notices'
+import type { MessageContext } from './post.ts'
 import { tryWebhook } from './samples.ts'
 
-interface WebhookRoutesOptions {
+interface WebhookRoutesOptions extends MessageContext {
   webhooks(): readonly Webhook[]
   readonly notices: Pick<Store['notices'], 'listeners'>
-  readonly fetch: typeof fetch
-  readonly clock: Clock
-  publicUrl(): string
-  consoleUrl?(): string | undefined
 }
 
 export function createWebhookRoutes(

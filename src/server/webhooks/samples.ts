@@ -2,10 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { WebhookTrial } from '#admin-api/server'
 import type { Webhook } from '#config/webhooks'
 import type { ApprovalRecord } from '#kernel/approval/approval'
-import type { Clock } from '#kernel/base/clock'
 import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journal/notices'
-import { bodyOf, say, sayApproval } from './messages.ts'
-import { postMessage } from './post.ts'
+import { approvalContent, bodyOf, noticeContent } from './messages.ts'
+import { type MessageContext, postMessage } from './post.ts'
 
 /*
  * Sample messages of every kind of notice, and the test of a receiver with them.
@@ -13,15 +12,11 @@ import { postMessage } from './post.ts'
  * Invariant: there is a sample for each kind.
  */
 
-interface TrialContext {
-  readonly fetch: typeof fetch
-  readonly clock: Clock
-  publicUrl(): string
-  consoleUrl?(): string | undefined
-}
-
 /** Sends a sample of each kind that a receiver gets, until the receiver refuses one: it would refuse the others too. */
-export async function tryWebhook(webhook: Webhook, context: TrialContext): Promise<readonly WebhookTrial[]> {
+export async function tryWebhook(
+  webhook: Webhook,
+  context: MessageContext,
+): Promise<readonly WebhookTrial[]> {
   const tried: WebhookTrial[] = []
   for (const kind of NOTICE_KINDS) {
     if (!webhook.kinds.has(kind)) continue
@@ -36,17 +31,18 @@ export async function tryWebhook(webhook: Webhook, context: TrialContext): Promi
 function sampleOf(
   kind: NoticeKind,
   webhook: Webhook,
-  { clock, publicUrl, consoleUrl }: TrialContext,
+  { clock, publicUrl, consoleUrl }: MessageContext,
 ): string {
   const nowMs = clock.nowMs()
   const subject = SUBJECTS[kind]
   const event = { type: kind, atMs: nowMs, isTest: true }
-  if (!('approval' in subject)) return bodyOf(webhook, { ...event, ...say(subject, consoleUrl?.()) })
+  if (!('approval' in subject))
+    return bodyOf(webhook, { ...event, ...noticeContent(subject, consoleUrl?.()) })
   const approvalContext = { store: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
   // No approver, so no link: a sample has nothing to decide.
   const receiver = { approver: undefined, name: webhook.name }
   const approval = sampleApproval(nowMs)
-  return bodyOf(webhook, { ...event, ...sayApproval(approvalContext, receiver, { subject, approval }) })
+  return bodyOf(webhook, { ...event, ...approvalContent(approvalContext, receiver, { subject, approval }) })
 }
 
 const HOUR_MS = 3_600_000
