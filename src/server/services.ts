@@ -144,11 +144,10 @@ function openEgress({ egress, ...settings }: Settings, ownListeners: () => reado
   return {
     fetch: forTools,
     toConfigured: (...request) => (forConfigured.at(-1) ?? forTools)(...request),
-    onReload(next) {
-      if (isSame(hosts, configuredHosts(next))) return undefined
+    onReload(next): undefined {
+      if (isSame(hosts, configuredHosts(next))) return
       hosts = configuredHosts(next)
       forConfigured.push(open(hosts))
-      return undefined
     },
     async close() {
       for (const each of [forTools, ...forConfigured]) await each.close()
@@ -181,9 +180,8 @@ function openRegistry(
 ): LiveRegistry {
   const registry = new LiveRegistry(tools, toolkits, catalogChanges, toolsets)
   parts.add({
-    onReload({ toolsets: next = NO_TOOLSETS }) {
+    onReload({ toolsets: next = NO_TOOLSETS }): undefined {
       if (!isSame(next, registry.toolsets)) registry.regroup(next)
-      return undefined
     },
   })
   return registry

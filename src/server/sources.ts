@@ -106,17 +106,16 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       const found = configured ?? stored.get(key)
       return found === undefined ? undefined : { options: found, isConfigured: configured !== undefined }
     },
-    async onReload({ sources: wanted, approvals }) {
+    async onReload({ sources: wanted, approvals }): Promise<undefined> {
       const before = settings.sources
       for (const key of new Set([...before.keys(), ...wanted.keys()]))
         if (!isSame(before.get(key), wanted.get(key))) changes.set(key, (changes.get(key) ?? 0) + 1)
       settings = { ...settings, sources: wanted, approvals }
-      await sources
-        .sync()
-        .catch((err: unknown) =>
-          log.error({ err }, 'changed sources could not be opened and are tried again'),
-        )
-      return undefined
+      try {
+        await sources.sync()
+      } catch (err) {
+        log.error({ err }, 'changed sources could not be opened and are tried again')
+      }
     },
     close: () => sources.close(),
   }

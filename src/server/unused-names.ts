@@ -143,17 +143,12 @@ export function findClosedEntries(
     closedEntries(key, auth.roles, select(key.tenant)).map((entry) => ({ name: key.name, entry })),
   )
   const groups = Map.groupBy(stored, ({ entry }) => describeClosed(entry))
-  return [...configured, ...[...groups].map(([text, group]) => describeStored(text, group))]
-}
-
-function describeStored(
-  text: string,
-  group: readonly { readonly name: string; readonly entry: { readonly scopes: readonly string[] } }[],
-): string {
-  const [first] = group
-  const more = group.length > 1 ? ` and ${group.length - 1} more` : ''
-  const scopes = (first?.entry.scopes ?? []).map((scope) => `--scope ${scope}`).join(' ')
-  return `${KEY}${first?.name}${more}: ${text}: create a key with ${scopes}`
+  const grouped = [...groups].map(([text, [first, ...others]]) => {
+    const more = others.length > 0 ? ` and ${others.length} more` : ''
+    const scopes = (first?.entry.scopes ?? []).map((scope) => `--scope ${scope}`).join(' ')
+    return `${KEY}${first?.name}${more}: ${text}: create a key with ${scopes}`
+  })
+  return [...configured, ...grouped]
 }
 
 const MAX_KEYS = 10_000

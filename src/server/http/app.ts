@@ -50,7 +50,7 @@ import {
   takePort,
 } from './listener.ts'
 import { IncomingMessage, ServerResponse } from './node-http.ts'
-import { BodyBudget, readBody } from './read-body.ts'
+import { BodyBudget, BodyShare, readBody } from './read-body.ts'
 import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
 
 const TIMEOUTS = {
@@ -197,7 +197,7 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
   const path = pathOf(raw.url ?? '')
   const found = services.router.find(raw.method ?? '', path)
   const exchange = new Exchange(services, raw, response, path, found)
-  const share = services.bodies.open()
+  const share = new BodyShare(services.bodies)
   let reply: HttpReply
   try {
     checkClient(services, exchange)

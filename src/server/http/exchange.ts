@@ -193,9 +193,9 @@ function randomHex(digits: number): string {
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const headers: string[] = []
-  for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '')
+  const named = reply.status === 401 ? withChallenge(services, exchange, reply) : reply.headers
+  for (const name in named) headers.push(name, named[name] ?? '')
   if (reply.cookies !== undefined) for (const cookie of reply.cookies) headers.push('set-cookie', cookie)
-  if (reply.status === 401) setHeader(headers, 'www-authenticate', challengeOf(services, exchange, reply))
   headers.push('traceparent', exchange.traceparent, 'x-content-type-options', 'nosniff')
   if (services.hostGuard.hasCors)
     headers.push(...corsHeaders(services.hostGuard.corsOrigin(exchange.headers.origin)))
@@ -212,24 +212,22 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
 }
 
 /** Every 401 names how to authenticate, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
-function challengeOf(services: HttpServices, { path, headers, denial }: Exchange, reply: HttpReply): string {
+function withChallenge(
+  services: HttpServices,
+  { path, headers, denial }: Exchange,
+  reply: HttpReply,
+): HttpReply['headers'] {
   const challenge =
     services.challengeFor?.(path) ?? reply.headers['www-authenticate'] ?? 'Bearer realm="collet"'
   const hasCredential = [headers.authorization, ...API_KEY_HEADERS.map((name) => headers[name])].some(
     (value) => value !== undefined,
   )
-  if (!hasCredential) return challenge
+  if (!hasCredential) return { ...reply.headers, 'www-authenticate': challenge }
   // RFC 6750 §3: the refusal of a credential names its reason. The grammar excludes quotes and backslashes.
   const reason = denial?.split(/(?<=\.) /, 1)[0]?.replaceAll(/[^\x20-\x7e]|["\\]/g, "'")
   const error = reason === undefined ? [] : [`error_description="${reason}"`]
   const parts = [challenge, 'error="invalid_token"', ...error].join(', ')
-  return challenge.includes('=') ? parts : parts.replace(', ', ' ')
-}
-
-function setHeader(headers: string[], name: string, value: string): void {
-  const at = headers.findIndex((text, index) => index % 2 === 0 && text === name)
-  if (at === -1) headers.push(name, value)
-  else headers[at + 1] = value
+  return { ...reply.headers, 'www-authenticate': challenge.includes('=') ? parts : parts.replace(', ', ' ') }
 }
 
 /** Headers that every protocol has, and those that single ones add. */

@@ -77,8 +77,10 @@ export function readBody(
     }
     const onEnd = (): void => {
       share.complete()
+      const [first] = chunks
       try {
-        resolve(parseChunks(headers, chunks, kind))
+        if (first !== undefined) checkBodyHeaders(headers, kind)
+        resolve(first && kind.parse(chunks.length === 1 ? first : Buffer.concat(chunks, bytes)))
       } catch (error) {
         reject(error)
       }
@@ -92,17 +94,6 @@ export function readBody(
     }
     raw.on('data', onData).on('end', onEnd).on('error', onError)
   })
-}
-
-function parseChunks(
-  headers: IncomingHttpHeaders,
-  chunks: readonly Buffer[],
-  kind: BodyKind,
-): JsonValue | undefined {
-  const [first] = chunks
-  if (first === undefined) return undefined
-  checkBodyHeaders(headers, kind)
-  return kind.parse(chunks.length === 1 ? first : Buffer.concat(chunks))
 }
 
 /** Parses bytes to an exact JSON value. Later stages rely on these checks. */
@@ -200,10 +191,6 @@ export class BodyBudget {
   constructor(options: BodyBudgetOptions) {
     this.#options = options
     this.#isBounded = Number.isFinite(options.maxBytes)
-  }
-
-  open(): BodyShare {
-    return new BodyShare(this)
   }
 
   /** Counts bytes that have arrived, not announced ones: a slow sender takes only the memory it uses. */

@@ -3,6 +3,7 @@
  * `verified` or `stopped`; a reader that disconnects ends the check. The process remembers the last result: in the database it would be
  * as easy to forge as the journal that it is about.
  */
+import { setTimeout } from 'node:timers/promises'
 import { type JournalCheck, READ_JOURNAL_STATE, VERIFY_JOURNAL } from '#admin-api/server'
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
@@ -17,7 +18,7 @@ import type { JournalVerification } from '#store/verify'
 
 /** A longer check would keep the database from reclaiming space. */
 const MAX_MS = 120_000
-/** How often progress is sent. */
+/** Interval between two reports of progress. */
 const PROGRESS_MS = 250
 
 interface JournalRoutesOptions {
@@ -38,43 +39,37 @@ export function createJournalRoutes(
   async function* check(groups: number, ended: AbortSignal): AsyncGenerator<string> {
     if (isRunning) return yield frame('stopped', { message: RUNS_ALREADY })
     isRunning = true
-    try {
-      yield* follow(groups, ended)
-    } finally {
-      isRunning = false
-    }
-  }
-
-  async function* follow(groups: number, ended: AbortSignal): AsyncGenerator<string> {
     const late = AbortSignal.timeout(MAX_MS)
     const startedMs = clock.nowMs()
     let checked = 0
-    const work = store.verifyInPieces({
-      signal: AbortSignal.any([ended, late]),
-      onGroups: (count) => {
-        checked = count
-      },
-    })
-    const settled = work.then(
-      (found) => ({ found }),
-      (error: unknown) => ({ error }),
-    )
-    for (;;) {
-      const outcome = await Promise.race([settled, pause()])
-      if (outcome === undefined) {
-        yield frame('progress', { checked, groups: Math.max(groups, checked) })
-        continue
-      }
-      if (ended.aborted) return
-      if ('found' in outcome) {
-        last = renderCheck(outcome.found, startedMs, clock.nowMs())
-        return yield frame('verified', last)
-      }
-      return yield frame('stopped', {
-        message: late.aborted
-          ? `It is not done after ${MAX_MS / 1_000} seconds. Run "${commandOnPages()} journal verify" where the store is: it takes the time it needs.`
-          : 'The store could not be read. Nothing is known about the journal now; the log of the server says why.',
+    try {
+      const work = store.verifyInPieces({
+        signal: AbortSignal.any([ended, late]),
+        onGroups: (count) => {
+          checked = count
+        },
       })
+      // A reader that disconnects between two pieces leaves its failure to this handler.
+      work.catch(() => undefined)
+      for (;;) {
+        const found = await Promise.race([work, setTimeout(PROGRESS_MS, undefined)])
+        if (ended.aborted) return
+        if (found !== undefined) {
+          last = renderCheck(found, startedMs, clock.nowMs())
+          return yield frame('verified', last)
+        }
+        yield frame('progress', { checked, groups: Math.max(groups, checked) })
+      }
+    } catch {
+      if (ended.aborted) return
+      const command = `"${commandOnPages()} journal verify" where the store is`
+      yield frame('stopped', {
+        message: late.aborted
+          ? `The check did not end within ${MAX_MS / 1_000} seconds. Run ${command}: it has no time limit.`
+          : `The store could not be read, so the state of the journal is unknown. Run ${command}: it shows the reason.`,
+      })
+    } finally {
+      isRunning = false
     }
   }
 
@@ -104,11 +99,7 @@ export function createJournalRoutes(
   ]
 }
 
-const RUNS_ALREADY = 'The journal is being verified already. Wait for that to end, or stop it.'
-
-function pause(): Promise<undefined> {
-  return new Promise((resolve) => setTimeout(() => resolve(undefined), PROGRESS_MS))
-}
+const RUNS_ALREADY = 'The journal is already being verified. Wait until that ends, or stop it.'
 
 function frame(event: string, data: object): string {
   return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`

@@ -52,7 +52,7 @@ function renderRejection({ lastAtMs, tool, ...row }: StoredRejection): RejectedR
   return { no, tenant, principal, tool: shown, code, requests, last_at: timeOf(lastAtMs), message }
 }
 
-/** Counts the rejected requests of a time by code and by part of the time. */
+/** Counts the rejected requests of a time span by code and by bucket of the span. */
 export async function tallyRejections(
   rejections: Pick<RejectionStore, 'count'>,
   query: Parameters<RejectionStore['count']>[0],

@@ -1,6 +1,6 @@
 /**
- * What a server says about itself: addresses and ready-made configuration for clients, for every caller; whether a tool was called yet,
- * which the first steps of the console wait for; and its limits, for operators.
+ * Facts about the server over HTTP: for every caller its addresses and ready-made configuration of clients, and whether a tool was
+ * called yet, which the first steps of the console wait for; for operators its limits. The admin API has these routes.
  */
 import { DESCRIBE_SERVER, READ_BEGINNING } from '#admin-api/server'
 import { type Limits, READ_LIMITS } from '#admin-api/usage'
@@ -16,7 +16,7 @@ import { VERSION } from '#server/version'
 import type { CallLimit } from '#stages/limits/settings'
 import type { Store } from '#store/collet-store'
 
-/** How many of the latest calls are searched for one of an agent. */
+/** Number of the latest calls that are searched for a call of an agent. */
 const MAX_SEARCHED = 50
 
 interface ServerRoutesOptions {

@@ -50,10 +50,10 @@ export interface HopListener {
  */
 export async function openHopListener(options: HopListenerOptions): Promise<HopListener> {
   const { host, port, log } = options
-  const tickets = new UsedTickets(options)
+  const takeTicket = ticketTaker(options)
   const principals = new KnownPrincipals()
   const server = createServer(TIMEOUTS, (request, response) => {
-    const ticket = tickets.take(request)
+    const ticket = takeTicket(request)
     if (ticket === undefined) {
       response.writeHead(404, { connection: 'close' }).end()
       return
@@ -79,34 +79,22 @@ export async function openHopListener(options: HopListenerOptions): Promise<HopL
   }
 }
 
-/** Used tickets, kept as long as they would be valid. */
-class UsedTickets {
-  readonly #options: Pick<HopListenerOptions, 'key' | 'gateway' | 'clock'>
-  readonly #usedAtMs = new Map<string, number>()
-
-  constructor(options: Pick<HopListenerOptions, 'key' | 'gateway' | 'clock'>) {
-    this.#options = options
-  }
-
-  /** The ticket of a request, if it is for this replica, recent and unused. */
-  take({ method, url, headers }: IncomingMessage): Ticket | undefined {
-    const { key, gateway, clock } = this.#options
+/** Returns a function that takes the ticket of a request, if it is for this replica, recent and unused. */
+function ticketTaker({ key, gateway, clock }: HopListenerOptions) {
+  // Used tickets in order of arrival, kept as long as they would be valid.
+  const usedAtMs = new Map<string, number>()
+  return ({ method, url, headers }: IncomingMessage): Ticket | undefined => {
     if (method !== 'POST' || url !== HOP_PATH) return undefined
     const ticket = readTicket(key(), headers.authorization)
     const nowMs = clock.nowMs()
     if (ticket?.to !== gateway.store.writer || Math.abs(nowMs - ticket.atMs) > TICKET_MS) return undefined
-    this.#forget(nowMs)
-    if (this.#usedAtMs.has(ticket.nonce)) return undefined
-    this.#usedAtMs.set(ticket.nonce, nowMs)
-    return ticket
-  }
-
-  /** Drops expired tickets; they are in order of arrival, so the first valid one ends the loop. */
-  #forget(nowMs: number): void {
-    for (const [nonce, atMs] of this.#usedAtMs) {
-      if (nowMs - atMs <= 2 * TICKET_MS) return
-      this.#usedAtMs.delete(nonce)
+    for (const [nonce, atMs] of usedAtMs) {
+      if (nowMs - atMs <= 2 * TICKET_MS) break
+      usedAtMs.delete(nonce)
     }
+    if (usedAtMs.has(ticket.nonce)) return undefined
+    usedAtMs.set(ticket.nonce, nowMs)
+    return ticket
   }
 }
 

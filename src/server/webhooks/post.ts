@@ -36,7 +36,7 @@ export interface MessageContext {
   consoleUrl?(): string | undefined
 }
 
-/** Sends one message and waits for the status. No redirect is followed: what is signed is for this address alone. */
+/** Sends one message and waits for the status. No redirect is followed, because the signature is for this address alone. */
 export async function postMessage(
   webhook: Pick<Webhook, 'url' | 'secret'>,
   message: { readonly id: string; readonly body: string },
@@ -69,7 +69,7 @@ export async function postMessage(
   }
 }
 
-/** As Standard Webhooks has it: HMAC-SHA256 over id, time and body. */
+/** Signs as Standard Webhooks requires: HMAC-SHA256 over id, time and body. */
 function signatureOf(
   { secret }: Pick<Webhook, 'secret'>,
   { id, body }: { readonly id: string; readonly body: string },
