@@ -106,7 +106,6 @@ export async function createGateway<const Tools extends readonly ToolEntry[], Na
     clock: SYSTEM_CLOCK,
     log: createLog(settings.logLevel, undefined, settings.logStyle),
     publicUrl: () => plannedUrl(settings.server),
-    onCommit: () => {},
   })
   return {
     tools: (principal = ANONYMOUS) => gateway.catalogFor(principal).tools,

@@ -15,40 +15,29 @@ import type { Live, ServerPart } from './part.ts'
 import { VERSION } from './version.ts'
 
 export async function openProtocols(host: ServerHost): Promise<ServerPart> {
-  const { options, access, services } = host
+  const { gateway, services, clock, log, authenticator, metadata, consents, onUnknownTool, options } = host
+  const { noteDenial, fetch: toConfigured } = services
+  const { store } = services.gateway
   const settings = host.settings.current
-  const protocolServices = servicesOf(host)
+  const protocolServices: ProtocolServices = {
+    ...{ gateway, store, clock, log, consents, onUnknownTool },
+    publicUrl: host.address.publicUrl,
+    serverVersion: VERSION,
+    isClosed: authenticator.isConfigured,
+    metadataUrl: metadata?.urlFor,
+  }
   const served: readonly ServedProtocol[] = await Promise.all(
     Object.values(PROTOCOLS).map((protocol) =>
       protocol.serve(settings, protocolServices, options.protocols ?? {}),
     ),
   )
   const routes = served.flatMap((protocol) => protocol.routes)
-  const { noteDenial, fetch: toConfigured, gateway } = services
-  const conformance = options.conformance?.routes({
-    ...protocolServices,
-    store: gateway.store,
-    settings,
-    noteDenial,
-    fetch: toConfigured,
-  })
+  const suite = { ...protocolServices, store, settings, noteDenial, fetch: toConfigured }
   return {
-    routes: [...openToOperators(routes, access), ...(conformance ?? [])],
+    routes: [...openToOperators(routes, host.access), ...(options.conformance?.routes(suite) ?? [])],
     close() {
       for (const protocol of served) protocol.close?.()
     },
-  }
-}
-
-function servicesOf(host: ServerHost): ProtocolServices {
-  const { gateway, services, clock, log, address, authenticator, metadata, consents, onUnknownTool } = host
-  return {
-    ...{ gateway, clock, log, consents, onUnknownTool },
-    store: services.gateway.store,
-    publicUrl: address.publicUrl,
-    serverVersion: VERSION,
-    isClosed: authenticator.isConfigured,
-    metadataUrl: metadata?.urlFor,
   }
 }
 

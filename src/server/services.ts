@@ -49,7 +49,7 @@ interface ServicesOptions {
   readonly port?: number
   /** Addresses that this process listens on: no tool may reach them (rule 33). */
   readonly ownListeners?: readonly Listener[]
-  onCommit(changes: number, durationMs: number): void
+  readonly onCommit?: (changes: number, durationMs: number) => void
   readonly onLimitRefused?: (name: LimitName) => void
   readonly onAmbiguous?: (calls: number) => void
   readonly catalogChanges?: CatalogChanges | undefined

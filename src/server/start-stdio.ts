@@ -55,7 +55,9 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     const ownListeners: Listener[] = []
     const services: Services = parts.add(
       await openServices(settings, {
-        ...{ clock, log, ownListeners, onCommit: () => undefined },
+        clock,
+        log,
+        ownListeners,
         // Providers know the address of consent pages: that of `collet serve` on the same store.
         publicUrl: () => plannedUrl(settings.server),
         approvalsUrl: () => pages.url(),
@@ -63,10 +65,9 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     )
     const { gateway, fetch: toConfigured, noteDenial, rejections } = services
     const { store } = gateway
-    // The caller is the program that started this process.
-    const isPrivate = true
     const authenticator = parts.add(
-      createAuthenticator(settings.auth, clock, { store, fetch: toConfigured, log, isPrivate }),
+      // Private, because the caller is the program that started this process.
+      createAuthenticator(settings.auth, clock, { store, fetch: toConfigured, log, isPrivate: true }),
     )
     const pages = parts.add(
       createLocalPages({ settings, gateway, store, authenticator, clock, log }, ownListeners),

@@ -7,7 +7,7 @@ import type { Secret } from './secret.ts'
  * `proveUser` call them. A hook can only refuse a request or vouch for a user; it never widens a grant.
  */
 
-/** The client of a request, before it is authenticated. */
+/** @public The declaration of the config schema names it. The client of a request, before it is authenticated. */
 export interface ClientInfo {
   readonly address: string
   /** The route's pattern, or `unknown`. */

@@ -61,13 +61,11 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
     createSecretKey(Buffer.from(store.sign('replicas', 'hop'), 'base64url'))
   let url: string | undefined
   const ask = (holder: SessionHolder, first: ToHolder, request?: CallRequest): Promise<FromHolder> => {
-    const { address, writer } = holder
+    const { address, writer: to } = holder
     if (store === undefined || address === undefined || !URL.canParse(address))
       return Promise.reject(new HopError('The replica that holds the session has no known address.', false))
-    const key = keyOf(store)
-    return new Asked({ key, address, to: writer, longestFrame, silenceMs, atMs: clock.nowMs(), request }).ask(
-      first,
-    )
+    const [key, atMs] = [keyOf(store), clock.nowMs()]
+    return new OutgoingExchange({ key, address, to, longestFrame, silenceMs, atMs, request }).ask(first)
   }
   return {
     address: () => url,
@@ -86,12 +84,10 @@ export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
       const { store: opened } = gateway
       store = opened
       const key = () => keyOf(opened)
-      const { host, port } = internal
       const listener = await openHopListener({
+        ...internal,
         gateway,
         key,
-        host,
-        port,
         longestFrame,
         heartbeatMs,
         clock,
@@ -109,7 +105,7 @@ function refusalOf(answer: FromHolder): Error {
   return fault(code, message, defined({ retryAfterMs }))
 }
 
-interface AskedParts {
+interface OutgoingParts {
   readonly key: KeyObject
   readonly address: string
   readonly to: string
@@ -121,8 +117,8 @@ interface AskedParts {
 }
 
 /** One forwarded call, on the side of the sender. */
-class Asked {
-  readonly #parts: AskedParts
+class OutgoingExchange {
+  readonly #parts: OutgoingParts
   readonly #writer: FrameWriter
   readonly #reader: FrameReader
   readonly #outgoing: ClientRequest
@@ -132,7 +128,7 @@ class Asked {
   #isConnected = false
   #silence: NodeJS.Timeout | undefined
 
-  constructor(parts: AskedParts) {
+  constructor(parts: OutgoingParts) {
     const { key, address, to, atMs, longestFrame } = parts
     const ticket = newTicket(to, atMs)
     this.#parts = parts
@@ -161,7 +157,7 @@ class Asked {
     this.#outgoing.on('socket', (socket) => {
       const connected = (): void => {
         this.#isConnected = true
-        this.#hear()
+        this.#restartTimeout()
       }
       if (socket.connecting) socket.once('connect', connected)
       else connected()
@@ -189,7 +185,7 @@ class Asked {
   }
 
   #read(chunk: Buffer): void {
-    this.#hear()
+    this.#restartTimeout()
     try {
       for (const text of this.#reader.read(chunk)) this.#take(JSON.parse(text))
     } catch (error) {
@@ -217,8 +213,7 @@ class Asked {
     this.#send({ kind: 'answer', id, answer: answer ?? { action: 'cancel' } })
   }
 
-  /** Restarts the timeout after a heartbeat. */
-  #hear(): void {
+  #restartTimeout(): void {
     clearTimeout(this.#silence)
     this.#silence = setTimeout(() => this.#fail(new Error('is silent')), this.#parts.silenceMs)
   }

@@ -83,12 +83,6 @@ interface Counted {
   count: number
 }
 
-interface DenialLog {
-  readonly note: NoteDenial
-  /** Writes what is still counted. */
-  close(): Promise<void>
-}
-
 /**
  * Writes denials to the store (rule 30a, OWP-62). The first of a kind is written at once, its repetitions as one line a
  * minute later: a flood writes at most two lines per kind and 400 a minute in all. Denials whose facts are functions are
@@ -102,7 +96,7 @@ export function createDenialLog({
   readonly store: Pick<Store, 'audit' | 'digest'>
   readonly clock: Clock
   readonly log: Logger
-}): DenialLog {
+}) {
   const noted: Noted[] = []
   const fresh: Denial[] = []
   const counted = new Map<string, Counted>()
@@ -173,19 +167,22 @@ export function createDenialLog({
     return [...found, ...repeated]
   }
 
+  const note: NoteDenial = (principal, facts) => {
+    windowEnd ??= setTimeout(() => write(endWindow()), WINDOW_MS).unref()
+    if (typeof facts === 'object') {
+      const lines = read({ principal, facts, atMs: clock.nowMs() })
+      if (lines.length > 0 && fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
+      return
+    }
+    if (noted.length >= MAX_NOTED) dropped += 1
+    else noted.push({ principal, facts, atMs: clock.nowMs() })
+    tick ??= setTimeout(() => write(takeNoted()), TICK_MS).unref()
+  }
+
   return {
-    note(principal, facts) {
-      windowEnd ??= setTimeout(() => write(endWindow()), WINDOW_MS).unref()
-      if (typeof facts === 'object') {
-        const lines = read({ principal, facts, atMs: clock.nowMs() })
-        if (lines.length > 0 && fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
-        return
-      }
-      if (noted.length >= MAX_NOTED) dropped += 1
-      else noted.push({ principal, facts, atMs: clock.nowMs() })
-      tick ??= setTimeout(() => write(takeNoted()), TICK_MS).unref()
-    },
-    async close() {
+    note,
+    /** Writes what is still counted. */
+    async close(): Promise<void> {
       const last = endWindow()
       if (last.length > 0) write(last)
       await writing

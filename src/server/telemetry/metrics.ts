@@ -21,14 +21,9 @@ import type { Rendered } from './prometheus.ts'
 import type { RejectionLog } from './rejections.ts'
 import type { CallLine } from './terminal-lines.ts'
 
-interface EndedCall {
-  /** A tool id from the catalog, or `unknown`. */
-  readonly tool: string
+/** Its tool is an id from the catalog, or `unknown`. */
+interface EndedCall extends Pick<CallLine, 'tool' | 'outcome' | 'durationMs' | 'isReplay'> {
   readonly tenant: string
-  /** `ok`, or the error code. */
-  readonly outcome: string
-  readonly durationMs: number
-  readonly isReplay: boolean
 }
 
 export interface Metrics {
@@ -271,27 +266,19 @@ function noteEnded(gateway: Gateway, options: ObserveOptions, answered: Answered
   // A new call names its tool; the tool of a replay or of a refused request is looked up.
   const ran = replayed ? undefined : reply.tool
   const tool = ran ?? gateway.catalogFor(principal).resolve(request.tool)?.id ?? UNKNOWN
-  if (!outcome.ok && !replayed && ran === undefined)
-    noteRefused(gateway, options, { principal, request, error: outcome.error, tool })
+  if (!outcome.ok && !replayed && ran === undefined) {
+    const { code: refused, message } = outcome.error
+    if (refused === 'tool_not_found')
+      noteHiddenTool(gateway, options.noteDenial, { principal, action: 'tool.call', name: request.tool })
+    // Parked calls are recorded, so they are not rejections. Hidden and unknown tools are counted alike (rule 2).
+    if (isRefusal(refused) && refused !== 'approval_required')
+      options.rejections.count(principal, { code: refused, message }, tool === UNKNOWN ? '' : tool)
+  }
   const code = outcome.ok ? 'ok' : outcome.error.code
   const { tenant } = principal
   options.metrics?.callEnded({ tool, tenant, outcome: code, durationMs, isReplay: replayed })
   nameInRequest(options, answered, tool, code)
   options.logCall?.(callLine(answered, tool, options.explainsFailures ?? false))
-}
-
-/** Parked calls are recorded, so they are not rejections. Hidden and unknown tools are counted alike (rule 2). */
-function noteRefused(
-  gateway: Gateway,
-  { noteDenial, rejections }: ObserveOptions,
-  refused: Pick<AnsweredCall, 'principal' | 'request'> & { readonly error: CallError; readonly tool: string },
-): void {
-  const { principal, request, error, tool } = refused
-  if (error.code === 'tool_not_found')
-    noteHiddenTool(gateway, noteDenial, { principal, action: 'tool.call', name: request.tool })
-  const { code, message } = error
-  if (isRefusal(code) && code !== 'approval_required')
-    rejections.count(principal, { code, message }, tool === UNKNOWN ? '' : tool)
 }
 
 /** Adds the call to the log line and the span of its request, if either is written. */

@@ -21,11 +21,7 @@ export interface CallLine {
   readonly message?: string | undefined
 }
 
-/** Formats log lines for a person. */
-export interface TerminalLines {
-  line(level: string, fields: Readonly<Record<string, unknown>>, message: string | undefined): string
-  call(call: CallLine): string
-}
+export type TerminalLines = ReturnType<typeof terminalLines>
 
 type Style = 'dim' | 'bold' | 'red' | 'green' | 'yellow' | 'cyan'
 
@@ -42,14 +38,15 @@ const MAX_LEVEL = 5
 const MAX_FRAMES = 6
 const MS_PER_SECOND = 1_000
 
-export function terminalLines(options: { readonly isColored: boolean; now(): Date }): TerminalLines {
+/** Returns functions that format log lines for a person. */
+export function terminalLines(options: { readonly isColored: boolean; now(): Date }) {
   const paint = (style: Style, text: string): string =>
     options.isColored ? styleText(style, text, { validateStream: false }) : text
   /** Text of the last logged exception, so that the line of the failed call does not repeat it. */
   let thrown = ''
   const time = (): string => paint('dim', options.now().toTimeString().slice(0, 8))
   return {
-    line(level, fields, message) {
+    line(level: string, fields: Readonly<Record<string, unknown>>, message: string | undefined): string {
       const { err, ...rest } = fields
       const name = paint(LEVEL_STYLES[level] ?? 'dim', level.padEnd(MAX_LEVEL))
       const facts = Object.entries(rest).map(([key, value]) => paint('dim', ` ${key}=${fieldText(value)}`))
@@ -57,7 +54,7 @@ export function terminalLines(options: { readonly isColored: boolean; now(): Dat
       const text = message ?? (err === undefined ? '' : textOfThrown(err))
       return `${time()} ${name} ${cleanText(text)}${facts.join('')}\n${errorLines(err, message)}`
     },
-    call({ tool, principal, protocol, durationMs, outcome, isReplay, message }) {
+    call({ tool, principal, protocol, durationMs, outcome, isReplay, message }: CallLine): string {
       const mark = markOf(outcome)
       const who = cleanText(principal)
       const parts = [

@@ -29,21 +29,16 @@ interface OutboxOptions extends MessageContext {
   readonly canSignIn: boolean
 }
 
-interface Outbox {
-  /** Delivers due messages once; returns the number of attempts. */
-  deliver(): Promise<number>
-  close(): Promise<void>
-}
-
 /**
  * Delivers the notices of the store, each at least once. Calls never wait for it, and a restart loses nothing: undelivered
  * notices stay in the store, where any replica finds them. A receiver that hangs delays no other receiver.
  */
-export function startOutbox(options: OutboxOptions): Outbox {
+export function startOutbox(options: OutboxOptions) {
   const { store, webhooks, clock, log } = options
   const stopped = new AbortController()
   const rounds = new Map<string, Promise<number>>()
 
+  /** Delivers due messages once; returns the number of attempts. */
   const deliver = async (): Promise<number> => {
     const due = await store.notices.due(clock.nowMs())
     // Messages for an unknown receiver are left to a replica that has already read its config.
@@ -64,7 +59,7 @@ export function startOutbox(options: OutboxOptions): Outbox {
 
   return {
     deliver,
-    async close() {
+    async close(): Promise<void> {
       clearInterval(timer)
       stopped.abort()
       await Promise.allSettled(rounds.values())

@@ -48,11 +48,7 @@ function sampleOf(
 const HOUR_MS = 3_600_000
 const TOOL = 'Sample.Tool@1.0.0'
 const CALLER = { tenant: 'sample', principal: 'key:sample' }
-const BUDGET = {
-  window: { ...CALLER, lengthMs: HOUR_MS, startMs: 0 },
-  unit: 'calls' as const,
-  limit: 100,
-}
+const BUDGET = { window: { ...CALLER, lengthMs: HOUR_MS, startMs: 0 }, unit: 'calls', limit: 100 } as const
 
 const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
   'approval.requested': { kind: 'approval.requested', approval: 'sample' },
