@@ -10,12 +10,12 @@ import type { ServerRoute } from './http/router.ts'
 
 export interface ServerPart {
   readonly routes?: readonly ServerRoute[]
-  /** Applies settings that changed while the server runs. May report what was applied or refused besides settings. */
+  /** Applies settings that changed while the server runs. */
   onReload?(settings: Settings): MaybePromise<ReloadNotes | undefined>
   close?(): MaybePromise<void>
 }
 
-/** Something that a reload read again beside the config: a certificate. */
+/** What a part applied or refused besides settings, for example a certificate. */
 export interface ReloadNotes {
   readonly applied: readonly string[]
   readonly refused: readonly string[]
@@ -40,11 +40,11 @@ export class Parts implements ServerPart {
   }
 
   async onReload(settings: Settings): Promise<ReloadNotes> {
-    const notes: ReloadNotes[] = []
-    for (const part of this.#parts) notes.push((await part.onReload?.(settings)) ?? NOTHING)
+    const notes: (ReloadNotes | undefined)[] = []
+    for (const part of this.#parts) notes.push(await part.onReload?.(settings))
     return {
-      applied: notes.flatMap(({ applied }) => applied),
-      refused: notes.flatMap(({ refused }) => refused),
+      applied: notes.flatMap((note) => note?.applied ?? []),
+      refused: notes.flatMap((note) => note?.refused ?? []),
     }
   }
 
@@ -61,8 +61,6 @@ export class Parts implements ServerPart {
     if (errors.length > 0) throw errors[0]
   }
 }
-
-const NOTHING: ReloadNotes = { applied: [], refused: [] }
 
 /** Opens parts with `open`. If that fails, the parts that are already open are closed before the error is thrown. */
 export async function openParts<Opened>(open: (parts: Parts) => Promise<Opened>): Promise<Opened> {

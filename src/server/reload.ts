@@ -87,18 +87,13 @@ export class Reloads {
 
   /** Runs reloads one after another, so that the last request wins. */
   #readInTurn(): Promise<Reloaded | Error> {
-    const read = this.#turn.then(() => this.#read())
+    const { config, apply } = this.#options
+    const read = this.#turn
+      .then(() => readInTime(config, this.#closed.signal))
+      .then((next) => apply(next))
+      .catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))))
     this.#turn = read
     return read
-  }
-
-  async #read(): Promise<Reloaded | Error> {
-    const { config, apply } = this.#options
-    try {
-      return await apply(await readInTime(config, this.#closed.signal))
-    } catch (error) {
-      return error instanceof Error ? error : new Error(String(error))
-    }
   }
 
   async #look(): Promise<void> {

@@ -91,7 +91,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     })
     parts.add({ close: () => store.close() })
     const webhooks = parts.add(listenForNotices(store, settings))
-    const denials = parts.add(createDenialLog({ store, clock, log }))
+    const denials = parts.add(createDenialLog(store, { clock, log }))
     const noteForeignRow = (row: string, table: string): void => {
       log.error({ row }, 'a stored row was changed by someone without the key, and is refused')
       // The tenant in the row was written by the other party; the log names the row.

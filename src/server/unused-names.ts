@@ -96,14 +96,12 @@ function unusedCallers(
   const principals = [...new Set(known.map(({ name }) => KEY + name))]
   const tenants = [...new Set([DEFAULT_TENANT, ...[...known, ...issuers].map(({ tenant }) => tenant)])]
   const isOpen = issuers.some(({ claims }) => claims.tenant !== undefined)
+  const missing = (text: string, name: string, known: readonly string[]): readonly string[] =>
+    known.includes(name) ? [] : [`${text} "${name}".${didYouMean(name, known)}`]
   const noKey = (where: string, id: string): readonly string[] =>
-    !id.startsWith(KEY) || principals.includes(id)
-      ? []
-      : [`${where}: no key belongs to "${id}".${didYouMean(id, principals)}`]
+    id.startsWith(KEY) ? missing(`${where}: no key belongs to`, id, principals) : []
   const noTenant = (where: string, tenant: string): readonly string[] =>
-    isOpen || tenants.includes(tenant)
-      ? []
-      : [`${where}: no key belongs to the tenant "${tenant}".${didYouMean(tenant, tenants)}`]
+    isOpen ? [] : missing(`${where}: no key belongs to the tenant`, tenant, tenants)
   return [
     ...[...limited].flatMap((id) => noKey('limits.byPrincipal', id)),
     ...budgets.flatMap(({ for: whose, of = [] }, index) =>

@@ -217,7 +217,13 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
     reply = refuse(services, found?.route ?? services.router.ownerOf(path), exchange, error)
   }
   share.free()
-  send(services, exchange, reply)
+  try {
+    closeExchange(services, exchange, reply)
+  } catch (err) {
+    unexpected(services, exchange, err)
+    // The connection is closed, so that its client does not wait for a reply that cannot be written.
+    response.destroy()
+  }
 }
 
 function setCaller(
@@ -356,16 +362,6 @@ function withRetryAfter(reply: HttpReply, { retryAfterMs }: ToolError): HttpRepl
   if (retryAfterMs === undefined || reply.headers['retry-after'] !== undefined) return reply
   const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000))
   return { ...reply, headers: { ...reply.headers, 'retry-after': String(seconds) } }
-}
-
-/** A reply that cannot be written closes the connection, so that its client does not wait. */
-function send(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
-  try {
-    closeExchange(services, exchange, reply)
-  } catch (err) {
-    unexpected(services, exchange, err)
-    exchange.response.destroy()
-  }
 }
 
 /** A store failure asks the caller to retry; every other error is a fault of the server. */

@@ -9,13 +9,8 @@ import { IncomingMessage, ServerResponse } from './node-http.ts'
  */
 export function openExchange(request: Request, path: string) {
   const { method, body } = request
-  const raw = new PulledRequest({
-    method,
-    url: path,
-    headers: headersOf(request),
-    body,
-    socket: new Socket(),
-  })
+  const headers = headersOf(request)
+  const raw = new PulledRequest({ method, url: path, headers, body, socket: new Socket() })
   const response = new PulledResponse(raw)
   if (request.signal.aborted) response.destroy()
   else request.signal.addEventListener('abort', () => response.destroy(), { once: true })

@@ -14,7 +14,7 @@ const about = (resource: string) => ({ action: 'tool.call', resource, reason: 's
 function open() {
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
   const store = openMemoryStore()
-  const log = createDenialLog({ store, clock: new FakeClock(), log: SILENT_LOGGER })
+  const log = createDenialLog(store, { clock: new FakeClock(), log: SILENT_LOGGER })
   const written = async () => {
     await allCommitted(store)
     const denials = await store.audit.readDenials({ after: 0, limit: 10_000 })

@@ -88,15 +88,10 @@ interface Counted {
  * minute later: a flood writes at most two lines per kind and 400 a minute in all. Denials whose facts are functions are
  * evaluated a second later, on a tick that always commits, so that a hidden and an unknown tool cost the same.
  */
-export function createDenialLog({
-  store,
-  clock,
-  log,
-}: {
-  readonly store: Pick<Store, 'audit' | 'digest'>
-  readonly clock: Clock
-  readonly log: Logger
-}) {
+export function createDenialLog(
+  store: Pick<Store, 'audit' | 'digest'>,
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+) {
   const noted: Noted[] = []
   const fresh: Denial[] = []
   const counted = new Map<string, Counted>()

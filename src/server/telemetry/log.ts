@@ -161,6 +161,7 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 
 /** Copies log fields without credentials and call contents. */
 function redactMembers(fields: object, depth: number): Record<string, unknown> {
+  const isSensitive = (name: string) => SENSITIVE.has(name.toLowerCase().replaceAll(/[-_]/g, ''))
   const redacted = (name: string, value: unknown) => (isSensitive(name) ? REDACTED : redact(value, depth))
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, redacted(name, value)]))
 }
@@ -176,8 +177,4 @@ function redact(value: unknown, depth: number): unknown {
 function isRecord(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
-}
-
-function isSensitive(name: string): boolean {
-  return SENSITIVE.has(name.toLowerCase().replaceAll(/[-_]/g, ''))
 }
