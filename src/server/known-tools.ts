@@ -19,7 +19,7 @@ import {
   tagsOf,
 } from '#sources/kit/project'
 import type { Source } from '#sources/kit/source'
-import { FailedSource } from '#sources/kit/sources'
+import { failedSource } from '#sources/kit/sources'
 import { keptIdOf, openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import type { Store } from '#store/collet-store'
 import type { AcceptedDefinition } from '#store/imports'
@@ -95,8 +95,8 @@ export async function projectKnownTools(
   const unread: string[] = []
   for (const [key, options] of await knownSources(settings.sources, store)) {
     const kind = sourceKind(options)
-    const source: Source = await openSource(key, options, services).catch(
-      (error: unknown) => new FailedSource({ key, type: options.type, kind }, error),
+    const source: Source = await openSource(key, options, services).catch((error: unknown) =>
+      failedSource({ key, type: options.type, kind }, error),
     )
     try {
       const accepted = await pins.accepted(key)

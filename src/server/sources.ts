@@ -16,7 +16,7 @@ import type { SourceOverride } from '#sources/kit/overrides'
 import { Pins } from '#sources/kit/pins'
 import { projectTools } from '#sources/kit/project'
 import type { Source } from '#sources/kit/source'
-import { FailedSource, Sources, type WantedSource } from '#sources/kit/sources'
+import { failedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import type { Store } from '#store/collet-store'
 import type { ServerPart } from './part.ts'
@@ -184,7 +184,7 @@ function unreadable(key: string, revision: string): WantedSource {
     'Its options in the store cannot be read by this version. Import it again: collet import --key.',
   )
   const about = { key, type: 'unknown', kind: 'connector' } as const
-  return { ...about, revision, open: () => new FailedSource(about, error) }
+  return { ...about, revision, open: () => failedSource(about, error) }
 }
 
 /** The parts of a configuration that may name single tools. */

@@ -10,11 +10,12 @@ import {
 import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
 /**
- * Parses answers and tool lists of other servers. Invariant: a long list is parsed in parts, so that calls continue.
+ * Parses answers and tool lists of other servers. The sources of remote servers use it. Invariant: a long list is parsed
+ * in parts, so that calls continue.
  */
 
-/** Allowance for the envelope around a value. */
-const ANSWER_BOUNDS: JsonBounds = {
+/** The bounds of a value, with an allowance for the envelope around it. */
+export const ANSWER_BOUNDS: JsonBounds = {
   deepest: JSON_BOUNDS.deepest + 16,
   maxValues: JSON_BOUNDS.maxValues + 100,
 }
@@ -31,7 +32,7 @@ export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefi
   return parseJson(text)
 }
 
-const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, maxValues: 1_000_000 }
+const LIST_BOUNDS: JsonBounds = { ...ANSWER_BOUNDS, maxValues: 1_000_000 }
 const SCANNED_BYTES = 262_144
 /** Bound for the parts of a list: tools, or their members. */
 const MAX_PARTS = 100_000
@@ -102,8 +103,7 @@ class ListReader {
     this.#parts += 1
     if (this.#parts > MAX_PARTS) throw new TooMuchJson(`has more than ${MAX_PARTS} parts`)
     const part = this.#text.slice(from, this.#at)
-    if (part.length > MAX_PART_SIZE)
-      throw new TooMuchJson(`has a part of more than ${MAX_PART_SIZE} characters`)
+    checkPartSize(part.length)
     const problem = tooMuchJson(Buffer.from(part), PART_BOUNDS)
     if (problem !== undefined) throw new TooMuchJson(`has a part that ${problem}`)
     yield
@@ -144,15 +144,13 @@ class ListReader {
     let depth = 0
     do {
       const character = this.#text[this.#at]
+      if (character === undefined) throw new SyntaxError('it ends too early')
       if (character === '"') this.#passText()
-      else if (character === undefined) throw new SyntaxError('it ends too early')
       else {
-        if (character === '[' || character === '{') depth += 1
-        else depth -= 1
+        depth += character === '[' || character === '{' ? 1 : -1
         this.#at += 1
       }
-      if (this.#at - from > MAX_PART_SIZE)
-        throw new TooMuchJson(`has a part of more than ${MAX_PART_SIZE} characters`)
+      checkPartSize(this.#at - from)
       if (depth > 0) this.#skip(PLAIN)
     } while (depth > 0)
   }
@@ -169,16 +167,21 @@ class ListReader {
     this.#at += 1
   }
 
-  /** Skips the expected text; returns false if other text is here. */
+  /** Skips the text that matches here, if any. */
   #skip(what: RegExp): void {
     what.lastIndex = this.#at
     if (what.test(this.#text)) this.#at = what.lastIndex
   }
 
+  /** Skips the character and white space before it; returns false if another character is here. */
   #takes(character: string): boolean {
     this.#skip(SPACE)
     if (this.#text[this.#at] !== character) return false
     this.#at += 1
     return true
   }
+}
+
+function checkPartSize(characters: number): void {
+  if (characters > MAX_PART_SIZE) throw new TooMuchJson(`has a part of more than ${MAX_PART_SIZE} characters`)
 }

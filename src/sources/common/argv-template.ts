@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /**
- * Command lines with parameters, as the command source writes them. Invariant: the value of a parameter never becomes an
- * option (OWP-87).
+ * Command lines with parameters, for the command source. Invariant: the value of a parameter never becomes an option
+ * (OWP-87).
  */
 
 /**
@@ -36,19 +36,16 @@ function readElement(text: string): Element {
   if (first === undefined)
     return { kind: 'literal', text: masked.replace(/\0([^\0]*)\0/g, (_, name: string) => `{${name}}`) }
   const name = first[1] ?? ''
-  if (found.length > 1 || first.index + first[0].length !== masked.length) {
+  if (found.length > 1 || first.index + first[0].length !== masked.length)
     return {
       kind: 'wrong',
       problem: `"${text}": one {parameter} at the end of an element, nothing after it.`,
     }
-  }
   const prefix = masked.slice(0, first.index).replaceAll(MARK, '')
   // Otherwise the value could complete the name of an option, or add options.
   if (prefix.startsWith('-') && !prefix.includes('=')) {
-    return {
-      kind: 'wrong',
-      problem: `"${text}": write "${prefix}={${name}}", or the option and {${name}} as two elements.`,
-    }
+    const problem = `"${text}": write "${prefix}={${name}}", or the option and {${name}} as two elements.`
+    return { kind: 'wrong', problem }
   }
   return { kind: 'placeholder', prefix, name }
 }
@@ -64,40 +61,38 @@ export function problemsOfArgv(argv: readonly ArgvPart[]): readonly string[] {
 }
 
 function problemsOfPart(part: ArgvPart): readonly string[] {
-  if (typeof part === 'object' && 'flag' in part) return []
-  const elements = (typeof part === 'string' ? [part] : part).map(readElement)
+  const elements = elementsOf(part)
   const wrong = elements.flatMap((element) => (element.kind === 'wrong' ? [element.problem] : []))
-  const isGroup = typeof part !== 'string'
   const parameters = elements.filter(({ kind }) => kind === 'placeholder').length
-  return isGroup && parameters !== 1
+  return Array.isArray(part) && parameters !== 1
     ? [...wrong, `${JSON.stringify(part)}: a group of elements has exactly one {parameter}.`]
     : wrong
 }
 
-export function parametersOf(argv: readonly ArgvPart[]): ReadonlySet<string> {
-  return new Set(argv.flatMap(namesIn))
+/** The elements of a part; none for a flag. */
+function elementsOf(part: ArgvPart): readonly Element[] {
+  if (typeof part === 'string') return [readElement(part)]
+  return Array.isArray(part) ? part.map(readElement) : []
 }
 
-function namesIn(part: ArgvPart): readonly string[] {
-  if (typeof part === 'object' && 'flag' in part) return [part.when]
-  return (typeof part === 'string' ? [part] : part)
-    .map(readElement)
-    .flatMap((element) => (element.kind === 'placeholder' ? [element.name] : []))
+export function parametersOf(argv: readonly ArgvPart[]): ReadonlySet<string> {
+  return new Set(
+    argv.flatMap((part) =>
+      typeof part === 'object' && 'flag' in part ? part.when : namesIn(elementsOf(part)),
+    ),
+  )
+}
+
+function namesIn(elements: readonly Element[]): readonly string[] {
+  return elements.flatMap((element) => (element.kind === 'placeholder' ? [element.name] : []))
 }
 
 /** Parameters whose value is a whole element, which the program could take for an option. */
 export function exposedParameters(argv: readonly ArgvPart[]): ReadonlySet<string> {
   const end = argv.indexOf('--')
-  const before = end === -1 ? argv : argv.slice(0, end)
-  const elements = before.flatMap((part) =>
-    typeof part === 'object' && 'flag' in part
-      ? []
-      : (typeof part === 'string' ? [part] : part).map(readElement),
-  )
+  const elements = (end === -1 ? argv : argv.slice(0, end)).flatMap(elementsOf)
   return new Set(
-    elements.flatMap((element) =>
-      element.kind === 'placeholder' && element.prefix === '' ? [element.name] : [],
-    ),
+    namesIn(elements.filter((element) => element.kind === 'placeholder' && element.prefix === '')),
   )
 }
 
@@ -121,8 +116,8 @@ export function expandArgv(argv: readonly ArgvPart[], input: JsonObject): readon
 function expandPart(part: ArgvPart, input: JsonObject, exposed: ReadonlySet<string>): readonly string[] {
   if (typeof part === 'object' && 'flag' in part)
     return memberOf(input, part.when) === true ? [part.flag] : []
-  const elements = (typeof part === 'string' ? [part] : part).map(readElement)
-  const [name] = namesIn(part)
+  const elements = elementsOf(part)
+  const [name] = namesIn(elements)
   const values =
     name === undefined ? [''] : textsOf(memberOf(input, name)).map((text) => checked(name, text, exposed))
   return values.flatMap((value) =>
@@ -144,8 +139,7 @@ function checked(name: string, text: string, exposed: ReadonlySet<string>): stri
 /** The arguments for a value; a list gives several, `null` gives none. */
 function textsOf(value: JsonValue | undefined): readonly string[] {
   if (value === undefined || value === null) return []
-  if (Array.isArray(value)) return value.map(textOf)
-  return [textOf(value)]
+  return (Array.isArray(value) ? value : [value]).map(textOf)
 }
 
 export function textOf(value: JsonValue): string {

@@ -1,6 +1,7 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { win32 } from 'node:path'
+import { withDeadline } from '#kernel/base/waiting'
 
 /**
  * A program and everything it starts, in a process group of its own. Commands, packs and MCP servers on stdio run in
@@ -31,10 +32,9 @@ export class ChildGroup {
     const [file = '', ...args] = commandLine(command, process)
     // `detached` makes a session and so a process group, without a terminal.
     this.child = spawn(file, args, { cwd, env, stdio, detached: true, shell: false, windowsHide: true })
-    const { child } = this
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#exited = promise
-    const { pid } = child
+    const { pid } = this.child
     if (pid === undefined) {
       this.#hasExited = true
       resolve()
@@ -43,7 +43,7 @@ export class ChildGroup {
     killWithUs(pid)
     const endWatch = isWatched ? watchOver(pid) : undefined
     // `exit` and not `close`: a grandchild that holds the pipes must not keep the group alive.
-    child.once('exit', () => {
+    this.child.once('exit', () => {
       this.#hasExited = true
       // The system does not reuse the number of a group while it has members.
       this.kill()
@@ -59,10 +59,7 @@ export class ChildGroup {
 
   /** Resolves when the program has exited, and at the latest after `waitMs`. */
   async exitWithin(waitMs: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, waitMs)
-    await Promise.race([this.#exited, promise])
-    clearTimeout(timer)
+    await withDeadline(waitMs, () => this.#exited).catch(() => undefined)
   }
 
   /** Asks the group to end, and kills it after `graceMs`. */
@@ -123,18 +120,13 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-interface Machine {
-  readonly platform: string
-  readonly execPath: string
-}
-
 /**
  * The program and its arguments. On Windows `npx` is a shell script, which cannot be started as a program, and a shell
  * would interpret its arguments again: so Node is started with the script that `npx` would run.
  */
 export function commandLine(
   [command = '', ...args]: readonly string[],
-  { platform, execPath }: Machine,
+  { platform, execPath }: { readonly platform: string; readonly execPath: string },
   exists: (file: string) => boolean = existsSync,
 ): readonly string[] {
   const { dir, base } = win32.parse(command)

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { shortHash } from '#kernel/base/hash'
 import { operatorNames } from '#kernel/base/ids'
@@ -8,7 +9,8 @@ import { POLICY_FIELDS, type PolicyDefinition } from '#kernel/tool/tool'
 import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
- * Options and policy rules that several source types share.
+ * Options and policy rules that several source types share. Invariant: what an operator writes wins over what a source
+ * or its upstream declares.
  */
 
 /**
@@ -47,15 +49,9 @@ export const SERVER_OPTIONS = {
   token: SECRET.optional(),
 }
 
-interface ServerCredentials {
-  readonly url: string
-  readonly apiKey?: Secret | undefined
-  readonly token?: Secret | undefined
-}
-
 /** A key is sent unencrypted only within this machine (OTC-101). */
 export function refuseOpenCredentials(
-  { url, apiKey, token }: ServerCredentials,
+  { url, apiKey, token }: z.output<z.ZodObject<typeof SERVER_OPTIONS>>,
   context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
 ): void {
   const parsed = URL.parse(url)
@@ -95,10 +91,7 @@ export const POLICY_SHAPE = {
 
 /** The policy that an operator may give to tools whose traffic bypasses our guard: never `safe-fetch` (OWP-37). */
 const PROGRAM_POLICY = z
-  .strictObject({
-    ...POLICY_SHAPE,
-    egress: POLICY_SHAPE.egress.exclude(['safe-fetch']),
-  })
+  .strictObject({ ...POLICY_SHAPE, egress: POLICY_SHAPE.egress.exclude(['safe-fetch']) })
   .partial()
 
 /** The policy for tools whose traffic goes where their source sends it (OWP-37). */
@@ -145,7 +138,9 @@ export function writtenPolicy(
 ): PolicyDefinition {
   const own = operatorNames(nativeName).filter((name) => Object.hasOwn(tools, name))
   // The entry of one version comes last.
-  return Object.assign({}, given(policy), ...own.toReversed().map((name) => given(tools[name])))
+  const written = [policy, ...own.toReversed().map((name) => tools[name])]
+  // Members that were not written override nothing.
+  return Object.assign({}, ...written.map((each) => defined(each ?? {})))
 }
 
 /** The operator's policy for a tool, over the source's defaults. */
@@ -156,8 +151,11 @@ export function policyOf(
 ): PolicyDefinition {
   const written = writtenPolicy(nativeName, options)
   const isExec = (written.safetyTier ?? defaults.safetyTier) === 'exec'
-  const policy = { ...defaults, ...(isExec ? execDefaults(defaults) : {}), ...written }
-  return options.tenants === undefined ? policy : { ...policy, tenants: onlyTenants(options.tenants, policy) }
+  const policy: PolicyDefinition = { ...defaults, ...(isExec ? execDefaults(defaults) : {}), ...written }
+  const { tenants } = options
+  if (tenants === undefined) return policy
+  // A tool's tenants are limited to those of its source.
+  return { ...policy, tenants: (policy.tenants ?? tenants).filter((tenant) => tenants.includes(tenant)) }
 }
 
 /** Commands are not confined, so each call needs an approval unless the operator or the declared tier decides otherwise. */
@@ -166,25 +164,12 @@ function execDefaults({ safetyTier, approval }: PolicyDefinition): PolicyDefinit
   return { egress: 'host-owned', approval: declared ?? 'always', replay: 'non-deterministic' }
 }
 
-/** A tool's tenants are limited to those of its source. */
-function onlyTenants(
-  tenants: readonly string[],
-  { tenants: wanted = tenants }: PolicyDefinition,
-): readonly string[] {
-  return wanted.filter((tenant) => tenants.includes(tenant))
-}
-
 /** Tools of another server have unknown effects, so they are `write` unless the operator decides otherwise (OWP-33). */
 export function remotePolicyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
 ): PolicyDefinition {
   return policyOf(nativeName, options, { safetyTier: 'write', egress: 'safe-fetch' })
-}
-
-/** Drops members that were not written, so that they override nothing. */
-function given(policy: z.output<typeof OPERATOR_POLICY> | undefined): PolicyDefinition {
-  return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
 }
 
 /** Parses an accepted binding from the store; `what` names its tool. */

@@ -25,19 +25,10 @@ export async function findConfinement(path: string): Promise<Confinement> {
   const prlimit = await findProgram('prlimit', place)
   const bwrap = await findProgram('bwrap', place)
   if (bwrap === undefined) return { bwrap, prlimit, unavailableReason: 'bubblewrap (bwrap) is not installed' }
-  const works = await probe(bwrap)
-  return {
-    bwrap: works ? bwrap : undefined,
-    prlimit,
-    unavailableReason: works ? '' : 'bubblewrap (bwrap) cannot create namespaces here',
-  }
-}
-
-function probe(bwrap: string): Promise<boolean> {
-  return endsWell([
-    ...[bwrap, ...SANDBOX_BASE, '--unshare-all', '--ro-bind', bwrap, bwrap],
-    ...['--', bwrap, '--version'],
-  ])
+  const sandbox = [bwrap, ...SANDBOX_BASE, '--unshare-all', '--ro-bind', bwrap, bwrap]
+  return (await endsWell([...sandbox, '--', bwrap, '--version']))
+    ? { bwrap, prlimit, unavailableReason: '' }
+    : { bwrap: undefined, prlimit, unavailableReason: 'bubblewrap (bwrap) cannot create namespaces here' }
 }
 
 /** True if the command line can be run here and exits with code 0. */

@@ -1,10 +1,12 @@
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
 import type { Discovery, Invocation, Source, SourceHealth } from '#sources/kit/source'
 import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
 
 /**
- * A source that is a remote tool server, called over OTC or OpenTool. Its health follows from the server's answers.
+ * A source that is a remote tool server, for the OTC and OpenTool sources. Invariant: its health follows from the
+ * server's answers.
  */
 
 interface RemoteServer {
@@ -22,8 +24,8 @@ export function remoteSource(
   options: Pick<CommonOptions, 'policy' | 'tools' | 'include' | 'exclude' | 'vendor'>,
   server: RemoteServer,
 ): Source {
-  const health = new ServerHealth()
   const { closing } = server
+  let health: SourceHealth = { state: 'starting', reason: 'Its tools have not been read yet.' }
   return {
     key,
     type,
@@ -31,10 +33,10 @@ export function remoteSource(
     async discover(signal) {
       try {
         const discovery = await server.discover(signal)
-        health.ready()
+        health = READY
         return discovery
       } catch (error) {
-        if (!signal.aborted) health.down(error)
+        if (!signal.aborted) health = { state: 'down', reason: reasonOf(error) }
         throw error
       }
     },
@@ -42,44 +44,25 @@ export function remoteSource(
       closing.signal.throwIfAborted()
       try {
         const value = await server.invoke(invocation)
-        health.ready()
+        health = READY
         return value
       } catch (error) {
-        if (server.isOutage(error)) health.degraded(error)
+        // The next discovery decides whether the server is down.
+        if (server.isOutage(error)) health = { state: 'degraded', reason: reasonOf(error) }
         throw error
       }
     },
-    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
-    ...(server.keptId === undefined ? {} : { keptId: server.keptId }),
+    ...defined({ vendor: options.vendor, keptId: server.keptId }),
     policyFor: ({ nativeName }) => remotePolicyOf(nativeName, options),
     wants: ({ nativeName }) => isWanted(nativeName, options),
-    health: () => health.now,
+    health: () => health,
     async close() {
       closing.abort(fault('cancelled', 'The server is shutting down.'))
     },
   }
 }
 
-class ServerHealth {
-  #now: SourceHealth = { state: 'starting', reason: 'Its tools have not been read yet.' }
-
-  get now(): SourceHealth {
-    return this.#now
-  }
-
-  ready(): void {
-    this.#now = { state: 'ready' }
-  }
-
-  down(error: unknown): void {
-    this.#now = { state: 'down', reason: reasonOf(error) }
-  }
-
-  /** A call could not reach the server; the next discovery decides whether it is down. */
-  degraded(error: unknown): void {
-    this.#now = { state: 'degraded', reason: reasonOf(error) }
-  }
-}
+const READY: SourceHealth = { state: 'ready' }
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : 'The server cannot be reached.'

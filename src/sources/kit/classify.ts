@@ -11,29 +11,26 @@ import type {
   WaitingChange,
 } from '#store/imports'
 import { definitionDiff, pinHash } from './definition-diff.ts'
-import { servedHash, worstClass } from './pin-view.ts'
-import { giveLocalNames, toolkitOf } from './project.ts'
+import { FIRST_VERSION, hashOfWaiting, servedHash, toolNameOf, worstClass } from './pin-view.ts'
+import { giveLocalNames } from './project.ts'
 import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
 /**
- * Decides what a discovery changes in the pins of its source. Invariant: after the first sight, no offer
- * changes the served tools, except for the operator's own policy and hints that are withdrawn.
+ * Decides what a discovery changes in the pins of its source; `Pins` writes the result. Invariant: after the first
+ * sight, only the operator's own policy and withdrawn hints change the served tools, never an offer.
  */
-
-interface SightedTools {
-  readonly tools: readonly OfferedTool[]
-  /** Tools that cannot be kept, and why. */
-  readonly left: readonly { readonly nativeName: string; readonly problem: string }[]
-}
 
 const MAX_NAME_LENGTH = 512
 const MAX_DEPTH = 128
 const MAX_TOOLS = 20_000
 const MAX_VALUES = 200_000
 
-/** The tools of a discovery that can be pinned: with unique names, and small enough for a person to review. */
-export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
+/**
+ * The tools of a discovery that can be pinned, with unique names and small enough for a person to review; and those
+ * that are left out, each with its problem.
+ */
+export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>) {
   const yielder = new EventLoopYielder()
   const sighted = new Map<string, OfferedTool>()
   const left: { nativeName: string; problem: string }[] = []
@@ -71,9 +68,6 @@ function isTooMuch(value: unknown): boolean {
   return walk(value, 0)
 }
 
-const FIRST_SIGHT = 'first sight'
-export const FIRST_VERSION = '1.0.0'
-
 interface Sighting {
   readonly source: Pick<Source, 'policyFor' | 'wants'>
   readonly identity: JsonObject
@@ -81,10 +75,7 @@ interface Sighting {
   readonly atMs: number
 }
 
-/**
- * The effect of a discovery on the pins of its source. At first sight every tool that is not suspicious is accepted; from
- * then on no offer changes the served tools. Only the operator's own policy does. `undefined` = no change.
- */
+/** At first sight, every tool that is not suspicious is accepted. Returns `undefined` if nothing changes. */
 export async function classifyDiscovery(
   known: PinnedSource,
   sighting: Sighting,
@@ -108,9 +99,9 @@ export async function classifyDiscovery(
   await yielder.yieldNow()
   for (const [nativeName, tool] of offered) {
     if (yielder.isDue) await yielder.yieldNow()
-    const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
-    const row = rows.get(nativeName)
-    const before = row ?? {
+    const { identity } = sighting
+    const definition = { hash: pinHash(identity, tool), offered: tool, identity }
+    const before = rows.get(nativeName) ?? {
       nativeName,
       local: names.get(nativeName) ?? nativeName,
       accepted: undefined,
@@ -124,21 +115,18 @@ export async function classifyDiscovery(
   // A first sight that was interrupted ends with the tools that are offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
   await yielder.yieldNow()
+  const { source, revision } = known
   let changesServed = false
-  const events = [...firstSightEvents(changed, isFirst, known.source, sighting.atMs)]
+  const count = changed.filter((pin) => pin.isServed).length
+  // One event for all tools of a first sight, of which there may be thousands.
+  const events: PinChanged[] = isFirst ? [{ type: 'pin.first_seen', at: sighting.atMs, source, count }] : []
   for (const pin of changed) {
     if (yielder.isDue) await yielder.yieldNow()
     const before = rows.get(pin.nativeName)
     changesServed ||= servedHash(pin) !== servedHash(before)
-    events.push(...eventOf(pin, before, known.source, sighting.atMs))
+    events.push(...eventOf(pin, before, source, sighting.atMs))
   }
-  return {
-    source: known.source,
-    seen: known.revision,
-    pins: changed,
-    changesServed,
-    events,
-  }
+  return { source, seen: revision, pins: changed, changesServed, events }
 }
 
 interface Situation {
@@ -159,7 +147,7 @@ function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: S
   if (row.waiting?.definition?.hash === definition.hash) return current
   const suspicions = suspicionsOf(definition.offered, situation.read)
   if (isFirst && suspicions.length === 0) {
-    const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: FIRST_SIGHT }
+    const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: 'first sight' }
     return { ...row, accepted: first, isServed: true, waiting: undefined }
   }
   const waiting =
@@ -230,14 +218,9 @@ function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
   if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
     return withWaiting(current, undefined)
   if (row.waiting?.kind === 'removal') return current
+  const removal = { kind: 'removal', definition: undefined, class: 'breaking' } as const
   const reasons = ['the upstream no longer offers it']
-  return withWaiting(current, {
-    kind: 'removal',
-    definition: undefined,
-    class: 'breaking',
-    reasons,
-    seenAtMs: sighting.atMs,
-  })
+  return withWaiting(current, { ...removal, reasons, seenAtMs: sighting.atMs })
 }
 
 /** The operator's policy for the accepted definition. A source that cannot read the definition has none; projecting reports that. */
@@ -252,13 +235,9 @@ function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinit
 
 function withPolicy(row: PinRecord, policy: PolicyDefinition | undefined): PinRecord {
   const { accepted } = row
-  if (policy === undefined || accepted === undefined || isSamePolicy(policy, accepted.offered.policy))
-    return row
+  if (policy === undefined || accepted === undefined) return row
+  if (policyText(policy) === policyText(accepted.offered.policy)) return row
   return { ...row, accepted: { ...accepted, offered: { ...accepted.offered, policy } } }
-}
-
-function isSamePolicy(left: PolicyDefinition, right: PolicyDefinition): boolean {
-  return policyText(left) === policyText(right)
 }
 
 function policyText(policy: PolicyDefinition): string {
@@ -269,29 +248,16 @@ function withWaiting(row: PinRecord, waiting: WaitingChange | undefined): PinRec
   return row.waiting === waiting ? row : { ...row, waiting }
 }
 
-/** Shared by all rows, of which there may be thousands. */
-function firstSightEvents(
-  changed: readonly PinRecord[],
-  isFirst: boolean,
-  source: string,
-  at: number,
-): readonly PinChanged[] {
-  const count = changed.filter((pin) => pin.isServed).length
-  return isFirst ? [{ type: 'pin.first_seen', at, source, count }] : []
-}
-
 function eventOf(
   pin: PinRecord,
   before: PinRecord | undefined,
   source: string,
   at: number,
 ): readonly PinChanged[] {
-  const tool = `${toolkitOf(source)}.${pin.local}`
+  const tool = toolNameOf(source, pin)
   const { waiting, accepted } = pin
-  if (waiting !== undefined && waiting !== before?.waiting) {
-    const hash = waiting.definition?.hash ?? 'removed'
-    return [{ type: 'pin.held', at, source, tool, hash, class: waiting.class }]
-  }
+  if (waiting !== undefined && waiting !== before?.waiting)
+    return [{ type: 'pin.held', at, source, tool, hash: hashOfWaiting(waiting), class: waiting.class }]
   if (before?.waiting !== undefined && waiting === undefined) {
     return [{ type: 'pin.returned', at, source, tool, hash: accepted?.hash ?? 'removed' }]
   }
@@ -302,11 +268,9 @@ function eventOf(
  * Finds the removed tool that was renamed to a new one: the same schemas with the same text or target, under another
  * name. Uses an index, because an upstream may replace thousands of tools at once.
  */
-function createRenameFinder(
-  gone: readonly PinRecord[],
-): (definition: KeptDefinition) => PinRecord | undefined {
+function createRenameFinder(gone: readonly PinRecord[]) {
   let known: Map<string, PinRecord> | undefined
-  return (definition) => {
+  return (definition: KeptDefinition): PinRecord | undefined => {
     known ??= new Map(
       gone.flatMap((pin) =>
         pin.accepted === undefined ? [] : marksOf(pin.accepted).map((mark) => [mark, pin]),

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { defined } from '#kernel/base/defined'
 import {
   canonicalJson,
   childPointer,
@@ -15,7 +16,8 @@ import type { OfferedTool } from './source.ts'
 import { suspicionsOf } from './suspicions.ts'
 
 /**
- * Compares a definition with the accepted one, and hashes definitions. Pins and program checks use it.
+ * Compares a definition with the accepted one, and hashes definitions. Pins use it, and calls to programs that offer
+ * another definition than the accepted one.
  */
 
 /** A definition and the identity of its upstream. */
@@ -34,19 +36,13 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
     ...outputDiff(before.outputSchema, after.outputSchema),
     ...requirementsDiff(before.requirements, after.requirements),
     // A withdrawn hint holds at once, so only additional hints wait for a decision.
-    ...leafDiff('hints', hintsJson(before), hintsJson(after), 'widening'),
+    ...leafDiff('hints', { ...before.hints }, { ...after.hints }, 'widening'),
   ]
-}
-
-function hintsJson({ hints }: OfferedTool): JsonObject {
-  return { ...hints }
 }
 
 function outputDiff(before: JsonObject | null, after: JsonObject | null): readonly Difference[] {
   if (before !== null && after !== null) return schemaDiff(before, after, 'output')
-  if (before === after) return []
-  if (after === null) return [{ where: 'output', class: 'breaking', says: 'is gone', before }]
-  return [{ where: 'output', class: 'widening', says: 'is new', after }]
+  return leafDiff('output', before ?? undefined, after ?? undefined, after === null ? 'breaking' : 'widening')
 }
 
 /** The target of calls: another origin is suspicious, any other change breaks (rule 32). */
@@ -54,14 +50,9 @@ function targetDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] 
   const known = new Set(originsIn([before.identity, before.offered.binding]))
   const origins = [...new Set(originsIn([after.identity, after.offered.binding]))]
   const added = origins.filter((origin) => !known.has(origin))
+  const suspicious = { where: 'target', class: 'suspicious' } as const
   return [
-    ...added.map(
-      (origin): Difference => ({
-        where: 'target',
-        class: 'suspicious',
-        says: `calls would go to ${origin}, where none goes now`,
-      }),
-    ),
+    ...added.map((origin) => ({ ...suspicious, says: `calls would go to ${origin}, where none goes now` })),
     ...leafDiff('identity', before.identity, after.identity, 'breaking'),
     ...leafDiff('binding', before.offered.binding, after.offered.binding, 'breaking'),
   ]
@@ -107,22 +98,16 @@ function requirementsDiff(
 ): readonly Difference[] {
   const [left, right] = [needsOf(requirementsJson(before)), needsOf(requirementsJson(after))]
   const found: Difference[] = []
-  for (const [need, value] of right) {
-    const was = left.get(need)
+  for (const [need, after] of right) {
+    const before = left.get(need)
     const where = `requirements/${need}`
-    if (was === undefined) found.push({ where, class: 'breaking', says: 'is needed now', after: value })
-    else if (canonicalJson(was) !== canonicalJson(value)) {
-      found.push({ where, class: 'breaking', says: 'changes', before: was, after: value })
-    }
+    if (before === undefined) found.push({ where, class: 'breaking', says: 'is needed now', after })
+    else if (canonicalJson(before) !== canonicalJson(after))
+      found.push({ where, class: 'breaking', says: 'changes', before, after })
   }
-  for (const [need, value] of left) {
-    if (right.has(need)) continue
-    found.push({
-      where: `requirements/${need}`,
-      class: 'widening',
-      says: 'is no longer needed',
-      before: value,
-    })
+  for (const [need, before] of left) {
+    const where = `requirements/${need}`
+    if (!right.has(need)) found.push({ where, class: 'widening', says: 'is no longer needed', before })
   }
   return found
 }
@@ -139,18 +124,12 @@ function needsOf(requirements: JsonValue): ReadonlyMap<string, JsonValue> {
 }
 
 function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>): void {
-  if (!isJsonObject(entry) || typeof entry.id !== 'string') {
-    needs.set(`${kind}/${canonicalJson(entry)}`, entry)
-    return
-  }
-  const { oauth2, ...rest } = entry
-  const name = `${kind}/${entry.id}`
-  if (!isJsonObject(oauth2) || !Array.isArray(oauth2.scopes)) {
-    needs.set(name, entry)
-    return
-  }
+  const { id, oauth2, ...rest } = isJsonObject(entry) ? entry : {}
+  const name = `${kind}/${typeof id === 'string' ? id : canonicalJson(entry)}`
+  needs.set(name, entry)
+  if (typeof id !== 'string' || !isJsonObject(oauth2) || !Array.isArray(oauth2.scopes)) return
   const { scopes, ...further } = oauth2
-  needs.set(name, { ...rest, oauth2: further })
+  needs.set(name, { ...rest, id, oauth2: further })
   for (const scope of scopes) needs.set(`${name}/scopes/${String(scope)}`, scope)
 }
 
@@ -159,27 +138,23 @@ function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>)
  * that decides which request is sent where. The operator's policy is not part of it.
  */
 export function pinHash(identity: JsonObject, offered: OfferedTool): string {
-  return hash('sha256', canonicalJson(pinnedFacts(identity, offered)), 'base64url')
-}
-
-function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObject {
   const { nativeName, title, description, inputSchema, outputSchema, requirements, binding, hints } = offered
-  return {
+  const facts = defined({
     identity,
     nativeName,
-    ...(title === undefined ? {} : { title }),
+    title,
     description,
     inputSchema,
     outputSchema,
-    ...(requirements === undefined ? {} : { requirements: requirementsJson(requirements) }),
+    requirements: requirements && requirementsJson(requirements),
     binding,
-    ...(hints === undefined ? {} : { hints: hintsJson(offered) }),
-  }
+    hints: hints && { ...hints },
+  })
+  return hash('sha256', canonicalJson(facts), 'base64url')
 }
 
 /** Requirements may have further members. */
-function requirementsJson(requirements: ToolRequirements | undefined): JsonValue {
-  if (requirements === undefined) return {}
+function requirementsJson(requirements: ToolRequirements = {}): JsonValue {
   const copied = copyJson(requirements)
   return copied.ok ? copied.value : copied.problem
 }

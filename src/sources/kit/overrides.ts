@@ -18,7 +18,7 @@ export interface SourceOverride {
   readonly guards: boolean
   /** The kind of restriction, for operators: `approval rule`. */
   readonly rule?: string
-  /** It has a predicate, which only applies to a `conditional` tool. */
+  /** True if it has a predicate, which only applies to a `conditional` tool. */
   readonly isPredicate?: boolean
   /** Other sources that may have the tool, because they keep the ids of their upstream too. */
   readonly sharedWith?: readonly string[]
@@ -31,7 +31,7 @@ export interface IdleOverride {
   /** ` Did you mean "write_file"?`, or nothing. */
   readonly meant: string
   readonly guards: boolean
-  /** Another source, whose tools are not known yet, may have the tool. */
+  /** True if another source, whose tools are not known yet, may have the tool. */
   readonly isUndecided?: boolean
 }
 
@@ -58,11 +58,11 @@ export function idleOverrides(
   return overrides.flatMap((override) => {
     const { where, name, guards, rule } = override
     if (override.of === 'tools') return idleTerms(override, known)
-    const isExact = override.of === 'native names'
-    const matches = isExact ? known.native.has(name) : hasMatch(name, known.native)
-    if (matches) return []
-    if (!known.isRead && isLeftOut(override, overrides)) return []
-    const isPattern = !isExact && name.includes('*')
+    const isPattern = override.of === 'patterns' && name.includes('*')
+    const hasMatch = isPattern
+      ? [...known.native].some((native) => matchesGlob(native, name))
+      : known.native.has(name)
+    if (hasMatch || (!known.isRead && isLeftOut(override, overrides))) return []
     const meant = didYouMean(name, isPattern ? patternsLike(name, known.native) : known.native)
     const text =
       rule === undefined
@@ -83,34 +83,24 @@ function idleTerms(
   { tools, namesOf }: KnownNames,
 ): readonly IdleOverride[] {
   const matching = tools.filter(({ names }) => names.includes(name))
+  const idle = { guards, name, isPattern: false, meant: '' }
   if (matching.length === 0) {
     if (sharedWith.some((source) => namesOf?.(source)?.has(name))) return []
     const unknown = sharedWith.find((source) => namesOf?.(source) === undefined)
     if (unknown !== undefined) {
       const text = `The approval rule for "${name}" in \`${where}\` matches no tool of this source, and the tools of "${unknown}" are not known yet.`
-      return [{ guards, name, isPattern: false, meant: '', text, isUndecided: true }]
+      return [{ ...idle, text, isUndecided: true }]
     }
-    const meantBy = didYouMean(
-      name,
-      tools.flatMap(({ names }) => names),
-    )
-    const text = `The approval rule for "${name}" in \`${where}\` matches no served tool.${meantBy}`
-    return [{ guards, name, isPattern: false, meant: meantBy, text }]
+    const known = tools.flatMap(({ names }) => names)
+    const meant = didYouMean(name, known)
+    const text = `The approval rule for "${name}" in \`${where}\` matches no served tool.${meant}`
+    return [{ ...idle, meant, text }]
   }
   if (isPredicate !== true) return []
   return matching
     .filter(({ approval = 'conditional' }) => approval !== 'conditional')
     .map(({ id, approval }) => ({
-      guards,
-      name,
-      isPattern: false,
-      meant: '',
+      ...idle,
       text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': the predicate is never evaluated. Set the tool's approval to 'conditional'.`,
     }))
-}
-
-function hasMatch(pattern: string, names: ReadonlySet<string>): boolean {
-  if (!pattern.includes('*')) return names.has(pattern)
-  for (const name of names) if (matchesGlob(name, pattern)) return true
-  return false
 }

@@ -1,14 +1,14 @@
 import type { ChangeClass } from '#kernel/journal/events'
 import { hasEffects, type SafetyTier } from '#kernel/tool/tool'
-import type { PinRecord, WaitingChange } from '#store/imports'
+import type { AcceptedDefinition, KeptDefinition, PinRecord, WaitingChange } from '#store/imports'
 import { definitionDiff, type OfferedBy } from './definition-diff.ts'
 import { toolkitOf } from './project.ts'
 import type { Difference } from './schema-diff.ts'
 import { suspicionsOf } from './suspicions.ts'
 
 /**
- * Pins as operators see them: state, waiting change, effect of an approval. The admin API, the command line and
- * calls to programs use it.
+ * Pins as operators see them: state, waiting change, effect of an approval. The admin API, the command line and calls to
+ * programs use it. Invariant: a grave change of a tool with effects suspends the tool (rule 32).
  */
 
 /** Equal for rows with the same effect on agents and calls. */
@@ -35,13 +35,9 @@ export interface PinView {
   readonly waiting: WaitingView | undefined
 }
 
-interface WaitingView {
-  readonly kind: WaitingChange['kind']
-  readonly class: ChangeClass
-  readonly reasons: readonly string[]
+interface WaitingView extends Pick<WaitingChange, 'kind' | 'class' | 'reasons' | 'seenAtMs'> {
   readonly hash: string
   readonly renamedFrom: string | undefined
-  readonly seenAtMs: number
   readonly rejectedBy: string | undefined
 }
 
@@ -51,8 +47,6 @@ export interface PinDiff extends PinView {
   readonly nextVersion: string | undefined
   readonly differences: readonly Difference[]
 }
-
-const REMOVED = 'removed'
 
 /** `undefined` for a reserved name: a tool that disappeared before a decision. */
 export function viewPin(source: string, pin: PinRecord): PinView | undefined {
@@ -76,7 +70,7 @@ export function toolNameOf(source: string, { local }: Pick<PinRecord, 'local'>):
 }
 
 export function hashOfWaiting({ definition }: WaitingChange): string {
-  return definition?.hash ?? REMOVED
+  return definition?.hash ?? 'removed'
 }
 
 function stateOf(pin: PinRecord): PinState {
@@ -85,15 +79,9 @@ function stateOf(pin: PinRecord): PinState {
 }
 
 function viewWaiting(waiting: WaitingChange): WaitingView {
-  return {
-    kind: waiting.kind,
-    class: waiting.class,
-    reasons: waiting.reasons,
-    hash: hashOfWaiting(waiting),
-    renamedFrom: waiting.renamedFrom,
-    seenAtMs: waiting.seenAtMs,
-    rejectedBy: waiting.rejected?.by,
-  }
+  const { kind, class: found, reasons, renamedFrom, seenAtMs, rejected } = waiting
+  const hash = hashOfWaiting(waiting)
+  return { kind, class: found, reasons, hash, renamedFrom, seenAtMs, rejectedBy: rejected?.by }
 }
 
 export function diffPin(view: PinView, { accepted, waiting }: PinRecord): PinDiff {
@@ -103,23 +91,17 @@ export function diffPin(view: PinView, { accepted, waiting }: PinRecord): PinDif
     return { ...view, nextVersion: undefined, differences: says }
   }
   if (accepted === undefined) {
-    const { offered } = after
-    const suspicions = suspicionsOf(offered).map((found) => ({ ...found, class: 'suspicious' }) as const)
-    const { description, inputSchema, outputSchema, binding } = offered
+    const suspicions = suspicionsOf(after.offered).map(
+      (found) => ({ ...found, class: 'suspicious' }) as const,
+    )
+    const { description, inputSchema, outputSchema, binding } = after.offered
     const shown = { description, inputSchema, outputSchema, binding }
     const whole = { where: 'tool', class: 'widening', says: 'is new', after: shown } as const
-    return { ...view, nextVersion: '1.0.0', differences: [...suspicions, whole] }
+    return { ...view, nextVersion: FIRST_VERSION, differences: [...suspicions, whole] }
   }
   const differences = definitionDiff(accepted, after)
-  const isSame = accepted.hash === after.hash
-  const raised = raiseVersion(
-    accepted.version,
-    differences.map((difference) => difference.class),
-  )
-  return { ...view, nextVersion: isSame ? accepted.version : raised, differences }
+  return { ...view, nextVersion: nextVersion(accepted, after, differences), differences }
 }
-
-const UNCLASSIFIED: SafetyTier = 'write'
 
 const REMOVED_IN_SUSPENSION = 'the upstream no longer offers it'
 const SAYS = {
@@ -134,23 +116,22 @@ const SAYS = {
  * that, because the upstream still differs from the accepted one.
  */
 export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string | undefined {
-  if (!isServed || accepted === undefined || waiting === undefined || !isGrave(waiting.class))
-    return undefined
-  const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
-  return hasEffects({ safetyTier }) ? describeChange(waiting) : undefined
+  if (!isServed || accepted === undefined || waiting === undefined) return undefined
+  if (!isGrave(waiting.class) || !hasEffects(tierOf(accepted))) return undefined
+  return waiting.kind === 'removal' ? REMOVED_IN_SUSPENSION : SAYS[waiting.class]
 }
 
 /** Why a call must not be sent to the tool that its program offers now, before the pins record it; `met` is `undefined` if the tool is not offered. */
 export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): string | undefined {
-  const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
-  if (!hasEffects({ safetyTier })) return undefined
+  if (!hasEffects(tierOf(accepted))) return undefined
   if (met === undefined) return REMOVED_IN_SUSPENSION
   const found = worstClass(definitionDiff(accepted, met).map((difference) => difference.class))
   return isGrave(found) ? SAYS[found] : undefined
 }
 
-function describeChange({ kind, class: found }: WaitingChange): string {
-  return kind === 'removal' ? REMOVED_IN_SUSPENSION : SAYS[found]
+/** A tool without a tier counts as `write`. */
+function tierOf({ offered }: OfferedBy): { readonly safetyTier: SafetyTier } {
+  return { safetyTier: offered.policy.safetyTier ?? 'write' }
 }
 
 const WEIGHT = { wording: 0, widening: 1, breaking: 2, suspicious: 3 } satisfies Record<ChangeClass, number>
@@ -168,11 +149,23 @@ function isGrave(change: ChangeClass): boolean {
   return WEIGHT[change] >= WEIGHT.breaking
 }
 
-/** The version of an accepted change: major if it breaks, minor if it widens, patch for wording. */
-export function raiseVersion(version: string, changes: readonly ChangeClass[]): string {
-  const [major = 1, minor = 0, patch = 0] = version.split('.').map(Number)
+export const FIRST_VERSION = '1.0.0'
+
+/**
+ * The version of an accepted change: major if it breaks, minor if it widens, patch for wording. A tool that comes back
+ * unchanged keeps its version.
+ */
+export function nextVersion(
+  accepted: AcceptedDefinition,
+  after: KeptDefinition,
+  differences = definitionDiff(accepted, after),
+): string {
+  if (accepted.hash === after.hash) return accepted.version
+  const [major = 1, minor = 0, patch = 0] = accepted.version.split('.').map(Number)
   // A suspicious text breaks nothing by itself; the changes beside it count.
-  const weighed = worstClass(changes.filter((change) => change !== 'suspicious'))
+  const weighed = worstClass(
+    differences.map((difference) => difference.class).filter((change) => change !== 'suspicious'),
+  )
   if (weighed === 'breaking') return `${major + 1}.0.0`
   return weighed === 'widening' ? `${major}.${minor + 1}.0` : `${major}.${minor}.${patch + 1}`
 }

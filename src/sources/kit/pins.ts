@@ -1,4 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { StoreError } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
@@ -6,14 +7,14 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { PinChanged } from '#kernel/journal/events'
 import type { Store } from '#store/collet-store'
 import type { AcceptedDefinition, PinnedSource, PinRecord, PinWrite } from '#store/imports'
-import { classifyDiscovery, FIRST_VERSION, sanitizeDiscovered } from './classify.ts'
-import { definitionDiff } from './definition-diff.ts'
+import { classifyDiscovery, sanitizeDiscovered } from './classify.ts'
 import {
   diffPin,
+  FIRST_VERSION,
   hashOfWaiting,
+  nextVersion,
   type PinDiff,
   type PinView,
-  raiseVersion,
   servedHash,
   suspensionOf,
   toolNameOf,
@@ -40,12 +41,12 @@ interface PinAnswer {
   readonly hash?: string
 }
 
-interface PinsAnswer {
-  readonly by: string
+interface PinsAnswer extends Pick<PinAnswer, 'by'> {
+  /** True to accept suspicious changes too. */
   readonly suspicious?: boolean
   /**
-   * Hashes of the reviewed changes, by tool. Only these tools are decided about, and none of them when
-   * another change of one of them waits by now.
+   * Hashes of the reviewed changes, by tool. Only these tools are decided on, and none of them if one of them
+   * waits with another change by now.
    */
   readonly hashes?: ReadonlyMap<string, string>
 }
@@ -70,17 +71,7 @@ export class Pins {
     return pins.flatMap((pin) => {
       if (!pin.isServed || pin.accepted === undefined) return []
       const { offered, identity, version, hash } = pin.accepted
-      const suspended = suspensionOf(pin)
-      return [
-        {
-          offered,
-          identity,
-          version,
-          hash,
-          local: pin.local,
-          ...(suspended === undefined ? {} : { suspended }),
-        },
-      ]
+      return [defined({ offered, identity, version, hash, local: pin.local, suspended: suspensionOf(pin) })]
     })
   }
 
@@ -107,31 +98,20 @@ export class Pins {
   /** All pinned tools, or those of one source, in order. */
   async list(sourceKey?: string): Promise<readonly PinView[]> {
     const keys = sourceKey === undefined ? await this.#options.store.pins.sources() : [sourceKey]
-    const views: PinView[] = []
-    for (const key of keys) {
-      const { pins } = await this.#read(key)
-      for (const pin of pins) {
-        const view = viewPin(key, pin)
-        if (view !== undefined) views.push(view)
-      }
-    }
-    return views
+    const all = await Promise.all(keys.map((key) => this.#read(key)))
+    return all.flatMap(({ source, pins }) => pins.flatMap((pin) => viewPin(source, pin) ?? []))
   }
 
   /** Tools with a change that was not accepted, including rejected changes that are still offered. */
   async waiting(): Promise<readonly PinView[]> {
-    const keys = await this.#options.store.pins.sources()
-    const all = await Promise.all(keys.map((key) => this.#read(key)))
-    return all.flatMap(({ source, pins }) =>
-      pins.flatMap((pin) => (pin.waiting === undefined ? [] : (viewPin(source, pin) ?? []))),
-    )
+    return (await this.list()).filter(({ waiting }) => waiting !== undefined)
   }
 
   /** The changes that an approval would make; `undefined` for a tool that is not pinned. */
   async diff(tool: string): Promise<PinDiff | undefined> {
     const found = await this.#find(tool)
-    const view = found === undefined ? undefined : viewPin(found.source, found.pin)
-    return found === undefined || view === undefined ? undefined : diffPin(view, found.pin)
+    const view = found && viewPin(found.source, found.pin)
+    return view && diffPin(view, found.pin)
   }
 
   /** Accepts the waiting change of one tool. */
@@ -155,7 +135,8 @@ export class Pins {
       const waiting = known.pins
         .filter(isUndecided)
         .filter((pin) => suspicious || pin.waiting?.class !== 'suspicious')
-      const isSeen = (pin: PinRecord): boolean => hashes?.get(toolNameOf(sourceKey, pin)) === hashOfPin(pin)
+      const isSeen = (pin: PinRecord): boolean =>
+        hashes?.get(toolNameOf(sourceKey, pin)) === (pin.waiting && hashOfWaiting(pin.waiting))
       const decided = hashes === undefined ? waiting : waiting.filter(isSeen)
       const found = new Set(decided.map((pin) => toolNameOf(sourceKey, pin)))
       changed = [...(hashes?.keys() ?? [])].filter((tool) => !found.has(tool))
@@ -243,10 +224,6 @@ function isUndecided({ waiting }: PinRecord): boolean {
   return waiting !== undefined && waiting.rejected === undefined
 }
 
-function hashOfPin({ waiting }: PinRecord): string | undefined {
-  return waiting === undefined ? undefined : hashOfWaiting(waiting)
-}
-
 /** A transaction of this size takes about 10 ms; a source may have thousands of tools. */
 const MAX_CHARACTERS = 400_000
 const MAX_PINS = 400
@@ -260,7 +237,8 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   const isFirst = change.seen <= 0
   let pins: PinRecord[] = []
   let characters = 0
-  const eventsOf = eventsByTool(change)
+  // Those that concern no single tool are under `undefined`.
+  const eventsOf = Map.groupBy(change.events, (event) => ('tool' in event ? event.tool : undefined))
   const part = (isPartial: boolean): PinWrite => ({
     ...change,
     pins,
@@ -286,11 +264,6 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   yield part(false)
 }
 
-/** Events by tool; those that concern no single tool are under `undefined`. */
-function eventsByTool({ events }: PinWrite): ReadonlyMap<string | undefined, PinWrite['events']> {
-  return Map.groupBy(events, (event) => ('tool' in event ? event.tool : undefined))
-}
-
 /** The known rows after our own write, which was made on this revision. */
 function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
   const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
@@ -309,21 +282,19 @@ function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedS
 
 function keepDefinition(pin: PinRecord, known: PinRecord | undefined): PinRecord {
   if (pin.accepted === undefined || known?.accepted === undefined) return pin
-  const isSame =
-    acceptedHash(pin) === acceptedHash(known) &&
-    pin.accepted.by === known.accepted.by &&
-    pin.accepted.atMs === known.accepted.atMs
+  const isSame = acceptedHash(pin.accepted) === acceptedHash(known.accepted)
   return isSame ? { ...pin, accepted: known.accepted } : pin
 }
 
-/** Hash, version and policy of the accepted definition, served or not. */
-function acceptedHash({ accepted, ...pin }: PinRecord): string {
-  return servedHash({ ...pin, accepted, isServed: true, waiting: undefined })
+function acceptedHash({ hash, version, offered, by, atMs }: AcceptedDefinition): string {
+  return JSON.stringify([hash, version, offered.policy, by, atMs])
 }
 
 function byName(left: PinRecord, right: PinRecord): number {
   return left.nativeName < right.nativeName ? -1 : 1
 }
+
+type PinDecision = Pick<AcceptedDefinition, 'by' | 'atMs'>
 
 interface PinRuling {
   readonly decision: PinDecision
@@ -341,30 +312,22 @@ function decidePins(
     .map((pin) => ({ pin, next: apply(pin, decision) }))
     .filter(({ pin, next }) => pin !== next)
   if (decided.length === 0) return undefined
-  const events = decided.map(({ pin, next }): PinChanged => {
-    const version = type === 'pin.accepted' && next.isServed ? next.accepted?.version : undefined
-    return {
-      type,
-      at: decision.atMs,
-      source: known.source,
-      tool: toolNameOf(known.source, pin),
-      ...(pin.waiting === undefined ? {} : { hash: hashOfWaiting(pin.waiting), class: pin.waiting.class }),
-      ...(version === undefined ? {} : { version }),
-      by: decision.by,
-    }
-  })
-  return {
-    source: known.source,
-    seen: known.revision,
-    pins: decided.map(({ next }) => next),
-    changesServed: decided.some(({ pin, next }) => servedHash(pin) !== servedHash(next)),
-    events,
-  }
-}
-
-interface PinDecision {
-  readonly by: string
-  readonly atMs: number
+  const { source, revision } = known
+  const events = decided.map(
+    ({ pin, next }): PinChanged =>
+      defined({
+        type,
+        at: decision.atMs,
+        source,
+        tool: toolNameOf(source, pin),
+        hash: pin.waiting && hashOfWaiting(pin.waiting),
+        class: pin.waiting?.class,
+        version: type === 'pin.accepted' && next.isServed ? next.accepted?.version : undefined,
+        by: decision.by,
+      }),
+  )
+  const changesServed = decided.some(({ pin, next }) => servedHash(pin) !== servedHash(next))
+  return { source, seen: revision, pins: decided.map(({ next }) => next), changesServed, events }
 }
 
 /** The row after the waiting change is accepted: a new version, or the end of the tool. */
@@ -381,19 +344,6 @@ function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
 function rejectWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting } = pin
   return waiting === undefined ? pin : { ...pin, waiting: { ...waiting, rejected: { by, atMs } } }
-}
-
-/** A tool that comes back unchanged keeps its version. */
-function nextVersion(
-  accepted: AcceptedDefinition,
-  definition: Omit<AcceptedDefinition, 'version' | 'by' | 'atMs'>,
-): string {
-  if (accepted.hash === definition.hash) return accepted.version
-  const differences = definitionDiff(accepted, definition)
-  return raiseVersion(
-    accepted.version,
-    differences.map((difference) => difference.class),
-  )
 }
 
 export function nextRevision({ seen, isPartial = false }: Pick<PinWrite, 'seen' | 'isPartial'>): number {

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { type Finding, fault, type Report } from '#kernel/base/errors'
 import { shortHash } from '#kernel/base/hash'
 import { hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
@@ -21,25 +22,17 @@ import type { PinnedTool } from './source-runner.ts'
  * imported tool never takes a name that another tool already has.
  */
 
-interface JoinedTools {
-  readonly tools: readonly Tool[]
-  /** By the key of the source whose tool is left out. */
-  readonly findings: ReadonlyMap<string, readonly Finding[]>
-}
-
 /** Names that tools of different bases must not share in any combination, because callers may use either. */
 const NAMES = ['name', 'catalogId'] as const
 
-interface SourceTools {
-  readonly key: string
-  readonly tools: readonly Tool[]
-}
-
 /**
  * Tools written as code and imported ones in one list. The earlier tool keeps its names, so a source can never
- * replace another source's tool; a tool whose name is taken is left out and reported.
+ * replace another source's tool; a tool whose name is taken is left out, with a finding under the key of its source.
  */
-export async function joinTools(own: readonly Tool[], imported: Iterable<SourceTools>): Promise<JoinedTools> {
+export async function joinTools(
+  own: readonly Tool[],
+  imported: Iterable<{ readonly key: string; readonly tools: readonly Tool[] }>,
+) {
   const yielder = new EventLoopYielder()
   const tools = [...own]
   const findings = new Map<string, Finding[]>()
@@ -54,15 +47,14 @@ export async function joinTools(own: readonly Tool[], imported: Iterable<SourceT
     for (const tool of ofSource) {
       if (yielder.isDue) await yielder.yieldNow()
       const { base } = tool.parts
-      const others = [bases.get(base), ...NAMES.map((key) => taken.get(tool[key]))].filter(isKnown)
-      // Other versions of a tool of this source have the same names.
-      const clash = others.find((other) => other.parts.base !== base || owners.get(base) !== source)
+      const others = [bases.get(base), ...NAMES.map((key) => taken.get(tool[key]))]
+      const clash = others
+        .filter((other) => other !== undefined)
+        // Other versions of a tool of this source have the same names.
+        .find((other) => other.parts.base !== base || owners.get(base) !== source)
       if (clash !== undefined) {
-        const known = findings.get(source) ?? []
-        findings.set(source, [
-          ...known,
-          clashOf(tool, { source, other: clash, owner: owners.get(clash.parts.base) }),
-        ])
+        const finding = clashOf(tool, source, clash, owners.get(clash.parts.base))
+        findings.set(source, [...(findings.get(source) ?? []), finding])
         continue
       }
       tools.push(tool)
@@ -74,18 +66,8 @@ export async function joinTools(own: readonly Tool[], imported: Iterable<SourceT
   return { tools, findings }
 }
 
-function isKnown(tool: Tool | undefined): tool is Tool {
-  return tool !== undefined
-}
-
-interface Clash {
-  readonly source: string
-  readonly other: Tool
-  /** The source of the other tool; `undefined` for a tool of the config itself. */
-  readonly owner: string | undefined
-}
-
-function clashOf(tool: Tool, { source, other, owner }: Clash): Finding {
+/** `owner` is the source of the other tool; `undefined` for a tool of the config itself. */
+function clashOf(tool: Tool, source: string, other: Tool, owner: string | undefined): Finding {
   const whose = owner === undefined ? "one of the config's own tools" : `a tool of the source "${owner}"`
   return {
     toolId: tool.id,
@@ -129,9 +111,10 @@ export function namingOf(
   const toolkit = toolkitOf(sourceKey)
   if (kept === undefined) return { toolkit, local, nativeName, version }
   const keptFrom = { toolkit, pin: `${toolkit}.${local}` }
+  const { toolkit: own, name } = kept
   return {
-    toolkit: kept.toolkit,
-    local: kept.name,
+    toolkit: own,
+    local: name,
     version: kept.version,
     keptFrom,
     nativeName: withoutVersion(nativeName),
@@ -154,7 +137,8 @@ export async function projectTools(
     pinned.map(({ offered }) => offered.nativeName),
     given,
   )
-  const known = projectionsOf(source)
+  const known = PROJECTIONS.get(source) ?? new WeakMap<OfferedTool, Projection>()
+  PROJECTIONS.set(source, known)
   const yielder = new EventLoopYielder()
   // The commit of the pins already took a part of this turn.
   if (pinned.length > 0) await yielder.yieldNow()
@@ -173,24 +157,14 @@ export async function projectTools(
   return { tools, findings, warnings }
 }
 
-interface Projection {
+interface Projection extends Omit<ProjectedTools, 'tools'> {
   /** Everything besides the definition that the projection depends on. */
   readonly mark: string
   readonly tool: Tool | undefined
-  readonly findings: readonly Finding[]
-  readonly warnings: readonly Finding[]
 }
 
 /** Known projections: a decision about one tool must not project thousands again. */
 const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
-
-function projectionsOf(source: Source): WeakMap<OfferedTool, Projection> {
-  const known = PROJECTIONS.get(source)
-  if (known !== undefined) return known
-  const made = new WeakMap<OfferedTool, Projection>()
-  PROJECTIONS.set(source, made)
-  return made
-}
 
 /** A source that cannot read its own definition has no policy for it; the projection reports that. */
 function markOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
@@ -230,8 +204,7 @@ function projectTool(
     reportUndescribed(tool, onWarning)
     const shownHints = source.shownHintsFor?.(pin.offered)
     const { keptFrom } = naming
-    const extra = { ...(shownHints && { shownHints }), ...(keptFrom && { keptFrom }) }
-    return { tool: Object.keys(extra).length === 0 ? tool : { ...tool, ...extra }, findings, warnings }
+    return { tool: { ...tool, ...defined({ shownHints, keptFrom }) }, findings, warnings }
   } catch (error) {
     // A definition that its source cannot read, or that overflows the stack, must not affect other tools.
     const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
@@ -245,24 +218,25 @@ function toDefinition(
   pin: PinnedTool,
   { vendor, invoke, ...naming }: Naming & Pick<ProjectOptions, 'vendor' | 'invoke'>,
 ) {
-  const { toolkit, local } = naming
+  const { toolkit } = naming
   const { offered, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
   const invocation = { nativeName, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
   const policy = source.policyFor?.(offered) ?? offered.policy
   const run = (input: unknown, context: StatefulContext<unknown>) => {
-    const call = { ...invocation, input: asInput(input), context }
+    // The protocol's check lets only objects through (OTC/T-13).
+    const call = { ...invocation, input: isInput(input) ? input : {}, context }
     return invoke === undefined ? source.invoke(call) : invoke(call)
   }
   // The definition stays the same while it is suspended, so that an earlier call can be resumed after it.
   const refuse = () => {
     throw refusal(suspended ?? '')
   }
-  return {
+  return defined({
     id: idOf(naming),
-    name: functionNameOf(toolkit, local),
-    ...(title === undefined || title.trim() === '' ? {} : { title: title.toWellFormed() }),
+    name: functionNameOf(toolkit, naming.local),
+    title: title === undefined || title.trim() === '' ? undefined : title.toWellFormed(),
     catalogId: catalogIdOf(source.kind, {
       ...catalogNames(naming),
       safetyTier: policy.safetyTier,
@@ -272,13 +246,11 @@ function toDefinition(
     input: inputSchema,
     output: outputSchema,
     ...tagsOf(offered),
-    ...(requirements === undefined ? {} : { requirements }),
+    requirements,
     policy,
-    ...(session === undefined
-      ? {}
-      : { session: suspended === undefined ? session : { ...session, open: refuse } }),
+    session: session && suspended !== undefined ? { ...session, open: refuse } : session,
     run: suspended === undefined ? run : refuse,
-  }
+  })
 }
 
 function idOf({ toolkit, local, version }: Naming): string {
@@ -316,11 +288,6 @@ function refusal(why: string): Error {
       developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
     },
   )
-}
-
-/** The protocol's check lets only objects through (OTC/T-13). */
-function asInput(input: unknown): JsonObject {
-  return isInput(input) ? input : {}
 }
 
 function isInput(input: unknown): input is JsonObject {
@@ -368,7 +335,10 @@ export function giveLocalNames(
 ): ReadonlyMap<string, string> {
   const names = new Map(given)
   const taken = new Set(given.values())
-  for (const native of asWrittenFirst(new Set(nativeNames))) {
+  const { same = [], changed = [] } = Object.groupBy(nativeNames, (name) =>
+    plain(name) === name ? 'same' : 'changed',
+  )
+  for (const native of [...same.sort(), ...changed.sort()]) {
     if (names.has(native)) continue
     const local = freeName(native, taken)
     taken.add(local)
@@ -382,36 +352,30 @@ export function functionNameOf(toolkit: string, local: string): string {
   return shortenTo(`${toolkit}_${local}`, MAX_FUNCTION_NAME_LENGTH, '_')
 }
 
-/** openwop §7.1: the id of each source's tools; bytes that the grammar lacks are percent-encoded. */
-const CATALOG_IDS = {
-  'node-pack': (toolkit, native) => `openwop:${toolkit}.${encode(native)}`,
-  workflow: (toolkit, native) => `workflow:${toolkit}.${encode(native)}`,
-  mcp: (toolkit, native) => `mcp:${toolkit}.${encode(native)}`,
-  connector: (toolkit, native) => `connector:${toolkit}.${encode(native)}`,
-  'host-extension': (_toolkit, _native, local, vendor) => `x-host-${vendorLabel(vendor)}-${label(local)}`,
-} satisfies Record<SourceKind, (toolkit: string, native: string, local: string, vendor: string) => string>
+/** openwop §7.1: the first part of the ids of each source's tools. */
+const CATALOG_PREFIXES = {
+  'node-pack': 'openwop',
+  workflow: 'workflow',
+  mcp: 'mcp',
+  connector: 'connector',
+} satisfies Record<Exclude<SourceKind, 'host-extension'>, string>
+
+interface CatalogNames extends Pick<Naming, 'toolkit' | 'nativeName' | 'local'> {
+  readonly vendor: string
+  readonly safetyTier?: SafetyTier | undefined
+}
 
 /** A tool of tier `exec` is a host extension, whatever its source (OWP-31). */
 export function catalogIdOf(
   kind: SourceKind,
-  {
-    toolkit,
-    nativeName,
-    local,
-    vendor,
-    safetyTier,
-  }: {
-    readonly toolkit: string
-    readonly nativeName: string
-    readonly local: string
-    readonly vendor: string
-    readonly safetyTier?: SafetyTier | undefined
-  },
+  { toolkit, nativeName, local, vendor, safetyTier }: CatalogNames,
 ): string {
   const id =
-    safetyTier === 'exec' && kind !== 'host-extension'
-      ? hostExtensionId(vendorLabel(vendor), toolkit, local)
-      : CATALOG_IDS[kind](toolkit, nativeName, local, vendor)
+    kind === 'host-extension'
+      ? `x-host-${vendorLabel(vendor)}-${label(local)}`
+      : safetyTier === 'exec'
+        ? hostExtensionId(vendorLabel(vendor), toolkit, local)
+        : `${CATALOG_PREFIXES[kind]}:${toolkit}.${encode(nativeName)}`
   return shortenTo(id, MAX_CATALOG_ID_LENGTH, '-')
 }
 
@@ -429,28 +393,19 @@ function plain(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9_]/gu, '_') || '_'
 }
 
-function asWrittenFirst(names: ReadonlySet<string>): readonly string[] {
-  const { same = [], changed = [] } = Object.groupBy(names, (name) =>
-    plain(name) === name ? 'same' : 'changed',
-  )
-  return [...same.sort(), ...changed.sort()]
-}
-
 /** Shortens a long text and appends eight digits of its hash, so that different texts stay different. */
 function shortenTo(text: string, longest: number, join: '_' | '-', whole = text): string {
   if (text.length <= longest) return text
   return `${text.slice(0, longest - SUFFIX).replace(/%.?$/, '')}${join}${shortHash(whole)}`
 }
 
+/** Bytes that the grammar of catalog ids lacks are percent-encoded. */
 function encode(native: string): string {
-  const kept = native.toWellFormed().replaceAll(/[^A-Za-z0-9._/-]/gu, encodeCharacter)
-  return kept === '' ? '_' : kept
+  return native.toWellFormed().replaceAll(/[^A-Za-z0-9._/-]/gu, encodeCharacter) || '_'
 }
 
 function encodeCharacter(character: string): string {
-  return [...Buffer.from(character, 'utf8')]
-    .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`)
-    .join('')
+  return Buffer.from(character).toString('hex').toUpperCase().replaceAll(/../g, '%$&')
 }
 
 /** A vendor that is a valid label stays as it was written. */

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { canonicalJson, childPointer, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ChangeClass } from '#kernel/journal/events'
 import { upgradeInput } from '#schema/imported'
@@ -11,7 +12,7 @@ import {
   isNothing,
   keywordMeaning,
   type SchemaEffect,
-  typeEffect,
+  setEffect,
   typesOf,
   valuesEffect,
 } from './schema-meaning.ts'
@@ -35,18 +36,8 @@ export type Side = 'input' | 'output'
 
 /** A sender breaks when less is accepted; a receiver breaks when more may be sent. */
 const CLASSES = {
-  input: {
-    narrower: 'breaking',
-    wider: 'widening',
-    other: 'breaking',
-    wording: 'wording',
-  },
-  output: {
-    narrower: 'widening',
-    wider: 'breaking',
-    other: 'breaking',
-    wording: 'wording',
-  },
+  input: { narrower: 'breaking', wider: 'widening', other: 'breaking', wording: 'wording' },
+  output: { narrower: 'widening', wider: 'breaking', other: 'breaking', wording: 'wording' },
 } as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
 
 /** Enough for a decision, even about a rewritten schema. */
@@ -183,27 +174,22 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
   }
 }
 
-/** True if no value fits two alternatives of a `oneOf`; otherwise another alternative may exclude a value. */
+/** Like `anyOf` if no value can fit two alternatives; otherwise another alternative may exclude a value. */
 const exactlyOne: Compare = (before, after, where, comparison, keyword) => {
-  const isPlain = areApart(before, comparison.before) && areApart(after, comparison.after)
-  const way = isPlain ? branches(false) : opaque
-  way(before, after, where, comparison, keyword)
+  const isDisjoint = areDisjoint(before, comparison.before) && areDisjoint(after, comparison.after)
+  const compareBranches = isDisjoint ? branches(false) : opaque
+  compareBranches(before, after, where, comparison, keyword)
 }
 
-function areApart(list: JsonValue | undefined, resolve: SchemaResolver): boolean {
-  const seen = new Set<string>()
-  for (const branch of Array.isArray(list) ? list : []) {
-    const { type } = flatten(branch, resolve).schema
-    for (const name of typesOf(type)) {
-      if (seen.has(name)) return false
-      seen.add(name)
-    }
-  }
-  return true
+function areDisjoint(list: JsonValue | undefined, resolve: SchemaResolver): boolean {
+  const types = (Array.isArray(list) ? list : []).flatMap((branch) => [
+    ...typesOf(flatten(branch, resolve).schema.type),
+  ])
+  return new Set(types).size === types.length
 }
 
 const types: Compare = (before, after, where, comparison) => {
-  const effect = typeEffect(before, after)
+  const effect = setEffect(typesOf(before), typesOf(after))
   if (effect !== undefined) note(comparison, where, effect, 'takes other types', before, after)
 }
 
@@ -275,9 +261,8 @@ function compareKeyword(
   where: string,
   comparison: Comparison,
 ): void {
-  const way = Object.hasOwn(KEYWORDS, keyword) ? KEYWORDS[keyword] : undefined
-  const place = childPointer(where, keyword)
-  ;(way ?? wording)(before[keyword], after[keyword], place, comparison, keyword)
+  const compareValues = (Object.hasOwn(KEYWORDS, keyword) ? KEYWORDS[keyword] : undefined) ?? wording
+  compareValues(before[keyword], after[keyword], childPointer(where, keyword), comparison, keyword)
 }
 
 /** A property that is removed or newly required breaks; an optional one widens, for both sides. */
@@ -293,20 +278,18 @@ function compareProperties(
     const place = childPointer(`${where}/properties`, name)
     const one = Object.hasOwn(left, name) ? left[name] : undefined
     const two = Object.hasOwn(right, name) ? right[name] : undefined
-    const [was, is] = [demanded.has(name), demands.has(name)]
+    const isRequired = demands.has(name)
     if (one !== undefined && two === undefined) {
       comparison.found.push({ where: place, class: 'breaking', says: 'is gone', before: one })
-      continue
-    }
-    if (one === undefined && two !== undefined) {
-      const breaks = is && comparison.side === 'input'
-      const says = is ? 'is new and required' : 'is new'
-      comparison.found.push({ where: place, class: breaks ? 'breaking' : 'widening', says, after: two })
-      continue
-    }
-    if (one !== undefined && two !== undefined) compare(one, two, place, comparison)
-    if (was !== is) {
-      note(comparison, place, is ? 'narrower' : 'wider', is ? 'is now required' : 'is no longer required')
+    } else if (one === undefined && two !== undefined) {
+      const found = isRequired && comparison.side === 'input' ? 'breaking' : 'widening'
+      const says = isRequired ? 'is new and required' : 'is new'
+      comparison.found.push({ where: place, class: found, says, after: two })
+    } else {
+      if (one !== undefined && two !== undefined) compare(one, two, place, comparison)
+      if (demanded.has(name) === isRequired) continue
+      const says = isRequired ? 'is now required' : 'is no longer required'
+      note(comparison, place, isRequired ? 'narrower' : 'wider', says)
     }
   }
 }
@@ -339,11 +322,5 @@ function note(
   after?: JsonValue,
 ): void {
   if (found.length >= MAX_DIFFERENCES) return
-  found.push({
-    where,
-    class: CLASSES[side][effect],
-    says,
-    ...(before === undefined ? {} : { before }),
-    ...(after === undefined ? {} : { after }),
-  })
+  found.push(defined({ where, class: CLASSES[side][effect], says, before, after }))
 }

@@ -1,8 +1,9 @@
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { ANCHORS, mapSubschemas, REFERENCES, type SchemaResolver, SUBSCHEMAS } from '#schema/keywords'
 
 /**
  * The meaning of JSON Schemas for comparisons: checks without annotations, in a canonical order. `schema-diff` uses it.
+ * Invariant: two schemas with the same meaning accept the same values.
  */
 
 /** Keywords that decide which values are accepted. Every other one is an annotation. */
@@ -49,12 +50,8 @@ export function keywordMeaning(keyword: string, value: JsonValue): string {
 
 function withoutWords(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
-  const kept: Record<string, JsonValue> = {}
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (!CHECKING.has(keyword)) continue
-    setMember(kept, keyword, meaningOf(keyword, value))
-  }
-  return kept
+  const kept = Object.entries(schema).filter(([keyword]) => CHECKING.has(keyword))
+  return Object.fromEntries(kept.map(([keyword, value]) => [keyword, meaningOf(keyword, value)]))
 }
 
 function meaningOf(keyword: string, value: JsonValue): JsonValue {
@@ -123,13 +120,6 @@ export function boundEffect(
 
 const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 
-export function typeEffect(
-  before: JsonValue | undefined,
-  after: JsonValue | undefined,
-): SchemaEffect | undefined {
-  return setEffect(typesOf(before), typesOf(after))
-}
-
 /** Every number type accepts whole numbers. */
 export function typesOf(type: JsonValue | undefined): ReadonlySet<string> {
   const named = type === undefined ? TYPES : (Array.isArray(type) ? type : [type]).map(String)
@@ -149,7 +139,8 @@ function valuesOf(schema: JsonObject): ReadonlySet<string> | undefined {
   return Array.isArray(list) ? new Set(list.map(canonicalJson)) : undefined
 }
 
-function setEffect(before: ReadonlySet<string>, after: ReadonlySet<string>): SchemaEffect | undefined {
+/** Compares the accepted members of two sets. */
+export function setEffect(before: ReadonlySet<string>, after: ReadonlySet<string>): SchemaEffect | undefined {
   const keeps = [...before].every((member) => after.has(member))
   const adds = [...after].some((member) => !before.has(member))
   if (keeps) return adds ? 'wider' : undefined

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /**
@@ -44,9 +45,7 @@ export function shownCommand(command: string, args: readonly string[]): string {
 export function shownProgram(command: string): string {
   const [path = ''] = /^[^\s=?]*(?: +(?!-)[^\s=?:@/\\]*[/\\][^\s=?:@]*)*/.exec(command) ?? []
   if (path.includes('://')) return `${path.slice(0, path.indexOf('//'))}…`
-  if (path === command) return command
-  const next = command.charAt(path.length)
-  return `${path}${next}…`
+  return path === command ? command : `${command.slice(0, path.length + 1)}…`
 }
 
 /**
@@ -62,12 +61,13 @@ export function pinnedCommand(
   const shown = shownProgram(command)
   const hidden = shown === command ? args : [command, ...args]
   const origins = hidden.flatMap(originsOf)
-  return {
-    ...{ transport: 'stdio', command: shown },
-    ...(program === undefined ? {} : { program }),
-    ...(origins.length === 0 ? {} : { origins: [...new Set(origins)] }),
+  return defined({
+    transport: 'stdio',
+    command: shown,
+    program,
+    origins: origins.length === 0 ? undefined : [...new Set(origins)],
     arguments: hidden.length === 0 ? '' : digest(JSON.stringify(['arguments of a program', ...hidden])),
-  }
+  })
 }
 
 /** Scheme, host and port of each address in an argument; also of one behind an option, as in `--url=https://…`. */

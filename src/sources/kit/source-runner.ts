@@ -1,4 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import type { JsonObject } from '#kernel/base/json'
 import { boundLogger, type Logger } from '#kernel/base/logger'
 import { untilAborted } from '#kernel/base/waiting'
@@ -41,12 +42,6 @@ export interface SourceStatus extends SourceHealth {
   readonly warnings: readonly string[]
 }
 
-interface LastReading {
-  readonly atMs: number
-  readonly offered: number
-  readonly warnings: readonly string[]
-}
-
 export class SourceRunner {
   readonly source: Source
   readonly #options: SourceRunnerOptions
@@ -58,7 +53,8 @@ export class SourceRunner {
   #isAsked = false
   #failures = 0
   #failure: string | undefined
-  #last: LastReading | undefined
+  /** `offered` is the number of tools. */
+  #last: (Pick<Discovery, 'warnings'> & { readonly atMs: number; readonly offered: number }) | undefined
   #waiting = 0
   #seen: { readonly state: SourceHealth['state']; readonly sinceMs: number }
   #closing: Promise<void> | undefined
@@ -75,15 +71,18 @@ export class SourceRunner {
     const { key, type, kind } = this.source
     const last = this.#last
     const health = this.notice()
-    return {
-      ...{ key, type, kind },
+    return defined({
+      key,
+      type,
+      kind,
       ...health,
       sinceMs: this.#seen.sinceMs,
-      ...(last === undefined ? {} : { readAtMs: last.atMs, offered: last.offered }),
-      ...(this.#reading === undefined && this.#nextMs !== undefined ? { nextReadAtMs: this.#nextMs } : {}),
+      readAtMs: last?.atMs,
+      offered: last?.offered,
+      nextReadAtMs: this.#reading === undefined ? this.#nextMs : undefined,
       waiting: this.#waiting,
       warnings: last?.warnings ?? [],
-    }
+    })
   }
 
   /** Reads the health of the source, which is polled because sources do not report changes of it. */

@@ -5,12 +5,13 @@ import { type Finding, fault } from '#kernel/base/errors'
 import { operatorNames } from '#kernel/base/ids'
 import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
+import { untilAborted, withDeadline } from '#kernel/base/waiting'
 import type { LiveRegistry } from '#kernel/tool/catalog'
 import type { SourceKind, Tool } from '#kernel/tool/tool'
 import { pinHash } from './definition-diff.ts'
 import { type IdleOverride, idleOverrides, type SourceOverride } from './overrides.ts'
 import { joinTools, type ProjectedTools } from './project.ts'
-import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
+import type { Discovery, OfferedTool, Source } from './source.ts'
 import { type DefinitionPins, type PinnedTool, SourceRunner, type SourceStatus } from './source-runner.ts'
 
 /**
@@ -103,10 +104,8 @@ export class Sources {
     await this.sync()
     const unknown = [...this.#open.values()].filter(({ served }) => served.tools.length === 0)
     const readings = Promise.all(unknown.map(({ runner }) => runner.firstReading()))
-    const { promise: late, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, FIRST_READING_MS)
-    await Promise.race([readings, late])
-    clearTimeout(timer)
+    // A late source is served when it has been read.
+    await withDeadline(FIRST_READING_MS, () => readings).catch(() => undefined)
     this.#poll()
   }
 
@@ -205,7 +204,7 @@ export class Sources {
   #retire({ runner, calls }: OpenSource): void {
     this.#retired.add(runner)
     void calls
-      .idle(MAX_FINISH_MS)
+      .idle()
       .then(() => runner.close())
       .catch((err: unknown) => this.#options.log.warn({ err }, 'a replaced source could not be closed'))
       .finally(() => this.#retired.delete(runner))
@@ -215,7 +214,9 @@ export class Sources {
     const { clock, log, pins } = this.#options
     const source = await openOrFail(wanted)
     const runner = new SourceRunner({
-      ...{ source, clock, log },
+      source,
+      clock,
+      log,
       observe: async (discovery) => {
         const observed = await pins.observe(source, discovery)
         const isNews = this.#noteRead(wanted.key, discovery)
@@ -290,12 +291,9 @@ export class Sources {
     if (open.idle.map(({ text }) => text).join('\n') === before) return
     for (const { text, guards, isUndecided } of open.idle) {
       if (isUndecided) continue
-      if (guards)
-        log.error(
-          { source: key, problem: text },
-          'the tools of a source are not served: a rule matches none of them',
-        )
-      else log.warn({ source: key, problem: text }, 'an override of a tool of this source has no effect')
+      const about = { source: key, problem: text }
+      if (guards) log.error(about, 'the tools of a source are not served: a rule matches none of them')
+      else log.warn(about, 'an override of a tool of this source has no effect')
     }
   }
 
@@ -329,8 +327,8 @@ export class Sources {
 /** Runs the calls of a source and counts them, so that it is closed after the last one. */
 class RunningCalls {
   readonly #source: Source
-  readonly #waiting = new Set<() => void>()
   #count = 0
+  #onIdle: (() => void) | undefined
 
   constructor(source: Source) {
     this.#source = source
@@ -342,19 +340,16 @@ class RunningCalls {
       return await this.#source.invoke(invocation)
     } finally {
       this.#count -= 1
-      if (this.#count === 0) for (const resolve of this.#waiting) resolve()
+      if (this.#count === 0) this.#onIdle?.()
     }
   }
 
-  /** Waits until no call runs, and at most `limitMs`. */
-  async idle(limitMs: number): Promise<void> {
+  /** Waits until no call runs, and at most `MAX_FINISH_MS`. Called once. */
+  async idle(): Promise<void> {
     if (this.#count === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiting.add(resolve)
-    const timer = setTimeout(resolve, limitMs).unref()
-    await promise
-    clearTimeout(timer)
-    this.#waiting.delete(resolve)
+    this.#onIdle = resolve
+    await untilAborted(promise, AbortSignal.timeout(MAX_FINISH_MS)).catch(() => undefined)
   }
 }
 
@@ -366,14 +361,13 @@ function isWithheld({ idle }: Pick<OpenSource, 'idle'>): boolean {
 function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceStatus {
   const [first] = idle
   if (first === undefined) return status
-  const texts = idle.map(({ text }) => text)
   const guards = idle.flatMap(({ guards, text }) => (guards ? [text.replace(/^The /, 'the ')] : []))
   const reason = guards.length > 0 ? `Not served: ${guards.join(' Also, ')}` : first.text
   const isWell = status.state === 'ready' || status.state === 'starting'
   return {
     ...status,
     ...(isWell ? { state: 'degraded' as const, reason } : {}),
-    warnings: [...texts, ...status.warnings],
+    warnings: [...idle.map(({ text }) => text), ...status.warnings],
   }
 }
 
@@ -394,42 +388,28 @@ async function openOrFail(wanted: WantedSource): Promise<Source> {
   try {
     return await wanted.open()
   } catch (error) {
-    return new FailedSource(wanted, error)
+    return failedSource(wanted, error)
   }
 }
 
 /** Replaces a source that could not be opened; its pinned tools stay listed, and calls fail with the reason. */
-export class FailedSource implements Source {
-  readonly key: string
-  readonly type: string
-  readonly kind: SourceKind
-  readonly #reason: string
-
-  constructor({ key, type, kind }: Pick<Source, 'key' | 'type' | 'kind'>, error: unknown) {
-    this.key = key
-    this.type = type
-    this.kind = kind
-    this.#reason = error instanceof Error ? error.message : String(error)
-  }
-
-  discover(): Promise<never> {
-    return Promise.reject(fault('upstream_failed', this.#reason))
-  }
-
-  invoke(): Promise<never> {
-    return Promise.reject(
-      fault('upstream_failed', 'The source of this tool cannot be opened.', {
-        canRetry: true,
-        developerMessage: this.#reason,
-      }),
-    )
-  }
-
-  health(): SourceHealth {
-    return { state: 'down', reason: this.#reason }
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve()
+export function failedSource(
+  { key, type, kind }: Pick<Source, 'key' | 'type' | 'kind'>,
+  error: unknown,
+): Source {
+  const reason = error instanceof Error ? error.message : String(error)
+  return {
+    key,
+    type,
+    kind,
+    async discover() {
+      throw fault('upstream_failed', reason)
+    },
+    async invoke() {
+      const message = 'The source of this tool cannot be opened.'
+      throw fault('upstream_failed', message, { canRetry: true, developerMessage: reason })
+    },
+    health: () => ({ state: 'down', reason }),
+    close: () => Promise.resolve(),
   }
 }

@@ -70,23 +70,15 @@ export function createTextReader(): TextReader {
 const IDENTIFIER = /^[\w$.:-]{1,24}$/
 
 export function suspicionIn(text: string): string | undefined {
-  const hidden = hiddenCharacter(text)
-  if (hidden !== undefined) return hidden
-  const mixed = mixedWord(text)
-  if (mixed !== undefined) return `has a word that mixes alphabets: ${JSON.stringify(mixed.slice(0, 40))}`
-  return instructionIn(text)
+  return hiddenCharacter(text) ?? mixedWord(text) ?? instructionIn(text)
 }
 
 function visitTexts(value: JsonValue, where: string, look: (where: string, text: string) => void): void {
   if (typeof value === 'string') look(where, value)
   if (typeof value !== 'object' || value === null) return
-  if (!isJsonObject(value)) {
-    for (const [index, member] of value.entries()) visitTexts(member, childPointer(where, index), look)
-    return
-  }
-  for (const [name, member] of Object.entries(value)) {
+  for (const [name, member] of Object.entries<JsonValue>(value)) {
     const place = childPointer(where, name)
-    look(place, name)
+    if (isJsonObject(value)) look(place, name)
     // Patterns are not read by models.
     if (name !== 'pattern' || typeof member !== 'string') visitTexts(member, place, look)
   }
@@ -269,9 +261,7 @@ const compiledSigns = new Map<Sign, RE2JS>()
 
 /** Compiled for the first text that needs the pattern: compiling all at once would block the server, and most are never used. */
 function compiledOf(sign: Sign): RE2JS {
-  const known = compiledSigns.get(sign)
-  if (known !== undefined) return known
-  const compiled = RE2JS.compile(sign.pattern, RE2JS.CASE_INSENSITIVE)
+  const compiled = compiledSigns.get(sign) ?? RE2JS.compile(sign.pattern, RE2JS.CASE_INSENSITIVE)
   compiledSigns.set(sign, compiled)
   return compiled
 }
@@ -318,12 +308,13 @@ const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
   { pattern: /[\uFFF9-\uFFFB]/, says: 'has characters that hide annotations' },
 ]
 
-/** A word that mixes Latin with similar letters of other scripts; `undefined` if there is none. */
+/** Names a word that mixes Latin with similar letters of other scripts; `undefined` if there is none. */
 function mixedWord(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const [word] of text.matchAll(/[\p{L}\p{M}\p{N}_]+/gu)) {
     const isMixed = /\p{Script=Latin}/u.test(word) && LOOKALIKE.test(word)
-    if (isMixed || STYLED.test(word)) return word
+    if (isMixed || STYLED.test(word))
+      return `has a word that mixes alphabets: ${JSON.stringify(word.slice(0, 40))}`
   }
   return undefined
 }
