@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { PolicyDefinition, ToolRequirements } from '#kernel/tool/tool'
 import { ARGV_PART, type ArgvPart, exposedParameters } from '#sources/common/argv-template'
@@ -9,7 +10,8 @@ import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
 /**
- * Offers configured commands as tools, and checks that this machine can run them.
+ * Offers configured commands as tools, and declares the binding that a call uses. Invariant: a command is offered only if
+ * this machine can run it with its limits.
  */
 
 interface CommandHost {
@@ -38,7 +40,7 @@ export async function discoverCommands(host: CommandHost): Promise<Discovery> {
   }
 }
 
-/** Warnings about commands that are not confined. */
+/** The warning about commands that are not confined; `undefined` if they are, or if the operator agreed. */
 export function isolationProblem(
   { isolation }: Pick<CommandSourceOptions, 'isolation'>,
   { bwrap, unavailableReason }: Confinement,
@@ -49,6 +51,7 @@ export function isolationProblem(
     : `Commands run without isolation, with all rights of this server: ${unavailableReason}. Install bubblewrap, or set isolation to "none" to agree.`
 }
 
+/** The tool, or the reason why it is left out. */
 async function offer(
   name: string,
   command: CommandOptions,
@@ -63,32 +66,31 @@ async function offer(
   if (isCapped && confinement.prlimit === undefined) {
     return `${name} is left out: cpuSeconds and memoryMb need the program prlimit, which is not found.`
   }
-  const requirements = requirementsOf(command)
-  return {
+  return defined({
     nativeName: name,
-    ...(command.title === undefined ? {} : { title: command.title }),
+    title: command.title,
     description: command.description,
     inputSchema: guardOperands(command.input, command.argv),
     outputSchema: outputSchemaOf(command),
-    ...(requirements === undefined ? {} : { requirements }),
+    requirements: requirementsOf(command),
     policy: commandPolicy(name, options),
     binding: bindingOf(command, program, host),
-  }
+  })
 }
 
 /** OWP-31, OWP-37: tier and egress are fixed. */
 export function commandPolicy(name: string, options: CommandSourceOptions): PolicyDefinition {
   const command = Object.hasOwn(options.commands, name) ? options.commands[name] : undefined
-  const defaults = {
-    approval: 'always',
-    ...(command === undefined ? {} : { timeoutMs: command.timeoutMs }),
-  } as const
+  const defaults = defined({ approval: 'always', timeoutMs: command?.timeoutMs })
   return { ...policyOf(name, options, defaults), safetyTier: 'exec', egress: 'host-owned' }
 }
 
-function bindingOf(command: CommandOptions, program: string, host: CommandHost): JsonObject {
-  const { options, folder } = host
-  const binding: CommandBinding = {
+function bindingOf(
+  command: CommandOptions,
+  program: string,
+  { options, folder }: CommandHost,
+): CommandBinding {
+  return {
     vendor: options.vendor,
     program,
     argv: command.argv,
@@ -109,7 +111,6 @@ function bindingOf(command: CommandOptions, program: string, host: CommandHost):
     writable: command.writable.map((path) => resolve(folder, path)),
     hide: options.hide.map((path) => resolve(folder, path)),
   }
-  return binding
 }
 
 function outputOf({ output, outputSchema }: CommandOptions): CommandBinding['output'] {

@@ -7,7 +7,7 @@ import { invokeCommand } from './invoke.ts'
 import type { CommandSourceOptions } from './options.ts'
 
 /**
- * Commands of this machine as a source of tools.
+ * Commands of this machine as a source of tools. Invariant: `close` returns when every command that runs has ended.
  */
 
 export function createCommandSource(
@@ -21,34 +21,25 @@ export function createCommandSource(
   const running = new Set<Promise<unknown>>()
   let confinement: Promise<Confinement> | undefined
   let health: SourceHealth = { state: 'starting', reason: 'Its commands have not been checked yet.' }
-  const findBounds = async (isFresh: boolean): Promise<Confinement> => {
-    if (isFresh) confinement = undefined
-    confinement ??= findConfinement(path)
-    return await confinement
-  }
   return {
     key,
     type: 'command',
     kind: 'host-extension',
     vendor: options.vendor,
     async discover() {
-      const found = await findBounds(true)
+      confinement = findConfinement(path)
+      const found = await confinement
       const discovery = await discoverCommands({ options, folder: services.folder, path, confinement: found })
       health = healthOf(discovery.warnings, isolationProblem(options, found), options)
       return discovery
     },
     async invoke(invocation) {
       if (running.size >= options.maxProcesses) {
-        throw fault(
-          'upstream_failed',
-          `${running.size} commands are already running; try again in a moment.`,
-          {
-            canRetry: true,
-            retryAfterMs: 1_000,
-          },
-        )
+        const message = `${running.size} commands are already running; try again in a moment.`
+        throw fault('upstream_failed', message, { canRetry: true, retryAfterMs: 1_000 })
       }
-      const run = findBounds(false).then((found) =>
+      confinement ??= findConfinement(path)
+      const run = confinement.then((found) =>
         invokeCommand(invocation, {
           confinement: found,
           environment,

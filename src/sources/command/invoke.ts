@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { fault, ToolError } from '#kernel/base/errors'
-import { type JsonValue, tooMuchJson } from '#kernel/base/json'
+import { type JsonValue, parseJson, tooMuchJson } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
 import { BadArgument, expandArgv, textOf } from '#sources/common/argv-template'
 import { readBinding } from '#sources/common/options'
@@ -18,7 +18,8 @@ import { BINDING, type CommandBinding, isolationProblem } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 
 /**
- * Runs one command: environment, sandbox, limits, and its output as a value. Invariant: a command runs at most once.
+ * Runs one command for the command source: environment, sandbox, limits, and its output as a value. Invariant: a call
+ * runs its command at most once.
  */
 
 interface CommandEnvironment {
@@ -37,37 +38,39 @@ const HARMLESS_VARIABLES = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
 /** Runs the accepted command once (rule 32). */
 export async function invokeCommand(
   { nativeName, binding: accepted, input, context }: Invocation,
-  world: CommandEnvironment,
+  host: CommandEnvironment,
 ): Promise<JsonValue | undefined> {
   const binding = readBinding(BINDING, `the command ${nativeName}`, accepted)
-  const problem = binding.isolation === 'required' ? isolationProblem(binding, world.confinement) : undefined
+  const problem = binding.isolation === 'required' ? isolationProblem(binding, host.confinement) : undefined
   if (problem !== undefined) throw notRun(nativeName, problem)
-  const isUncapped = binding.cpuSeconds !== null || binding.memoryMb !== null
-  if (isUncapped && world.confinement.prlimit === undefined) {
+  const isCapped = binding.cpuSeconds !== null || binding.memoryMb !== null
+  if (isCapped && host.confinement.prlimit === undefined) {
     throw notRun(nativeName, 'cpuSeconds and memoryMb need the program prlimit, which is not found.')
   }
   const [, ...args] = expanded(binding, input)
-  const [file = binding.program, ...rest] = await confine(
-    [binding.program, ...args],
-    binding,
-    world.confinement,
-  )
-  const signal = AbortSignal.any([context.signal, world.closing])
+  const argv = [binding.program, ...args]
+  const [file = binding.program, ...rest] = await confine(argv, binding, host.confinement)
+  const signal = AbortSignal.any([context.signal, host.closing])
   signal.throwIfAborted()
-  const end = await started(nativeName, () =>
-    runProcess({
-      file,
-      args: rest,
-      cwd: binding.cwd,
-      env: variablesOf(nativeName, binding, { context, world }),
-      stdin: stdinOf(binding, input),
-      maxOutputBytes: binding.maxOutputBytes,
-      killGraceMs: world.killGraceMs,
-      signal,
-    }),
-  )
+  const end = await runProcess({
+    file,
+    args: rest,
+    cwd: binding.cwd,
+    env: variablesOf(nativeName, binding, context, host),
+    stdin: stdinOf(binding, input),
+    maxOutputBytes: binding.maxOutputBytes,
+    killGraceMs: host.killGraceMs,
+    signal,
+  }).catch((cause: unknown) => {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown'
+    throw fault('upstream_failed', `The command ${nativeName} could not be started (${code}).`, {
+      canRetry: true,
+      developerMessage: cause instanceof Error ? cause.message : code,
+      cause,
+    })
+  })
   signal.throwIfAborted()
-  return readEnd(nativeName, end, { binding, hidden: Object.values(world.values) })
+  return readEnd(nativeName, end, { binding, hidden: Object.values(host.values) })
 }
 
 function expanded(binding: CommandBinding, input: Invocation['input']): readonly string[] {
@@ -91,15 +94,16 @@ function stdinOf({ stdin }: CommandBinding, input: Invocation['input']): string 
 function variablesOf(
   nativeName: string,
   binding: CommandBinding,
-  { context, world }: { readonly context: Invocation['context']; readonly world: CommandEnvironment },
+  context: Invocation['context'],
+  host: CommandEnvironment,
 ): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const name of [...HARMLESS_VARIABLES, ...binding.inheritEnv]) {
-    const value = world.environment[name]
+    const value = host.environment[name]
     if (value !== undefined) variables[name] = value
   }
   for (const name of binding.env) {
-    const value = world.values[name]
+    const value = host.values[name]
     if (value === undefined) throw notRun(nativeName, `The variable ${name} is no longer in its options.`)
     variables[name] = value.reveal()
   }
@@ -110,29 +114,10 @@ function variablesOf(
   return variables
 }
 
-async function started(nativeName: string, run: () => Promise<ProcessEnd>): Promise<ProcessEnd> {
-  try {
-    return await run()
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown'
-    throw fault('upstream_failed', `The command ${nativeName} could not be started (${code}).`, {
-      canRetry: true,
-      developerMessage: cause instanceof Error ? cause.message : code,
-      cause,
-    })
-  }
-}
-
 /** Nothing was started. */
 function notRun(nativeName: string, why: string): ToolError {
-  return fault(
-    'upstream_failed',
-    `The command ${nativeName} was not started; ask the operator of this server.`,
-    {
-      canRetry: true,
-      developerMessage: why,
-    },
-  )
+  const message = `The command ${nativeName} was not started; ask the operator of this server.`
+  return fault('upstream_failed', message, { canRetry: true, developerMessage: why })
 }
 
 /** The command line that runs `argv` with the limits of its binding. */
@@ -189,20 +174,16 @@ interface Reading {
 function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | undefined {
   const { binding } = reading
   if (end.isTooLong) {
-    throw fault(
-      'result_too_large',
-      `The command ${name} wrote more than ${binding.maxOutputBytes} bytes and was ended. Ask for less.`,
-    )
+    const message = `The command ${name} wrote more than ${binding.maxOutputBytes} bytes and was ended. Ask for less.`
+    throw fault('result_too_large', message)
   }
   const signal = end.killedBy ?? signalIn(end.exitCode)
   if (end.exitCode === null || (signal !== undefined && !binding.okExitCodes.includes(end.exitCode))) {
     throw new ToolError(withStderr(`The command ${name} ${endedBy(signal, binding)}`, end, reading))
   }
   if (!binding.okExitCodes.includes(end.exitCode)) {
-    throw new ToolError(
-      withStderr(`The command ${name} ended with exit code ${end.exitCode}`, end, reading),
-      { canRetry: binding.retryExitCodes.includes(end.exitCode) },
-    )
+    const message = withStderr(`The command ${name} ended with exit code ${end.exitCode}`, end, reading)
+    throw new ToolError(message, { canRetry: binding.retryExitCodes.includes(end.exitCode) })
   }
   return readValue(name, end.stdout, binding)
 }
@@ -233,14 +214,11 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
   const problem = tooMuchJson(stdout)
   if (problem !== undefined)
     throw fault('result_too_large', `The command ${name} wrote JSON that ${problem}. Ask for less.`)
-  try {
-    const value: JsonValue = JSON.parse(text)
-    return value
-  } catch {
-    throw fault('output_invalid', `The command ${name} wrote output that is not JSON.`, {
-      developerMessage: `${stdout.length} bytes on standard output are not one JSON value.`,
-    })
-  }
+  const value = parseJson(text)
+  if (value !== undefined) return value
+  throw fault('output_invalid', `The command ${name} wrote output that is not JSON.`, {
+    developerMessage: `${stdout.length} bytes on standard output are not one JSON value.`,
+  })
 }
 
 function textIn(bytes: Buffer): string | undefined {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { JsonObject } from '#kernel/base/json'
+import { isRecord, type JsonObject } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
-import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
+import { ARGV_PART, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
 import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/options'
 
 /*
@@ -80,28 +80,20 @@ const COMMAND = z
     writable: z.array(TEXT).default([]),
   })
   .superRefine((command, context) => {
-    for (const message of problemsOfArgv(command.argv)) {
-      context.addIssue({ code: 'custom', path: ['argv'], message })
+    const { argv, okExitCodes, retryExitCodes } = command
+    const problems = problemsOfArgv(argv).map((message) => ({ path: ['argv'], message }))
+    for (const problem of [...problems, ...parameterProblems(command)]) {
+      context.addIssue({ code: 'custom', ...problem })
     }
-    for (const { path, message } of parameterProblems(command)) {
-      context.addIssue({ code: 'custom', path: [...path], message })
-    }
-    const { okExitCodes, retryExitCodes } = command
     if (retryExitCodes.some((code) => okExitCodes.includes(code))) {
       const message = 'an exit code cannot mean success and "nothing took effect" at once.'
       context.addIssue({ code: 'custom', path: ['retryExitCodes'], message })
     }
   })
 
-interface Used {
-  readonly argv: readonly ArgvPart[]
-  readonly input: Readonly<Record<string, unknown>>
-  readonly stdin?: string | undefined
-}
-
-function parameterProblems({ argv, input, stdin }: Used) {
+function parameterProblems({ argv, input, stdin }: Pick<CommandOptions, 'argv' | 'input' | 'stdin'>) {
   const { properties } = input
-  const declared = typeof properties === 'object' && properties !== null ? Object.keys(properties) : []
+  const declared = Object.keys(isRecord(properties) ? properties : {})
   const used = new Set(parametersOf(argv))
   if (stdin !== undefined && stdin !== 'json') used.add(stdin.slice(1, -1))
   const unknown = [...used].filter((name) => !declared.includes(name))
