@@ -1,10 +1,12 @@
 import { z } from 'zod'
 import { fault } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
-import { STYLES } from './operation.ts'
+import { BODY_FORMS, STYLES } from './operation.ts'
+import { METHODS } from './options.ts'
 
 /**
  * The binding of an operation: the part of an accepted definition that decides which request a call sends.
+ * `offer-tool.ts` makes it, and calls read it. Invariant: it holds no value of a credential.
  */
 
 const ENCODING = {
@@ -30,7 +32,7 @@ const FIELD = z.strictObject({ file: z.boolean(), encoding: z.strictObject(ENCOD
 const BODY = z.strictObject({
   property: z.string(),
   mediaType: z.string(),
-  form: z.enum(['json', 'urlencoded', 'multipart', 'text', 'binary']),
+  form: z.enum(BODY_FORMS),
   fields: z.record(z.string(), FIELD),
 })
 
@@ -45,7 +47,7 @@ const CREDENTIAL = z.strictObject({
 /** Everything that a call needs besides its input; kept with the pin, so that calls go where it was accepted (rule 32). */
 const BINDING = z.strictObject({
   baseUrl: z.string(),
-  method: z.enum(['get', 'head', 'options', 'put', 'post', 'patch', 'delete']),
+  method: z.enum(METHODS),
   path: z.string(),
   parameters: z.array(PARAMETER),
   body: BODY.optional(),

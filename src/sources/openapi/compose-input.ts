@@ -1,12 +1,14 @@
+import { defined } from '#kernel/base/defined'
 import { shortHash } from '#kernel/base/hash'
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 import type { BoundBody, BoundField, BoundIdempotency, BoundParameter } from './binding.ts'
-import { type DocumentNode, type Documents, entriesOf, itemsOf, memberOf } from './documents.ts'
+import { type DocumentNode, type Documents, entriesIn, memberOf, textsOf } from './documents.ts'
 import {
   type BodyForm,
   concrete,
   essenceOf,
   formOf,
+  isReading,
   type Operation,
   type Parameter,
   type RequestBody,
@@ -16,8 +18,8 @@ import type { SchemaDefinitions } from './schemas.ts'
 import { placeKey } from './security.ts'
 
 /**
- * Composes the input schema of a tool from the parameters and the body of an operation. Invariant: a model never sees a
- * parameter that carries a credential.
+ * Composes the input schema of a tool from the parameters and the body of an operation, for `offer-tool.ts`. Invariant: a
+ * model never sees a parameter that carries a credential.
  */
 
 /** Headers that this server or the connection sets, never a caller. */
@@ -37,13 +39,6 @@ const OURS: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-interface ComposedInput {
-  readonly schema: JsonObject
-  readonly parameters: readonly BoundParameter[]
-  readonly body: BoundBody | undefined
-  readonly idempotency: BoundIdempotency | undefined
-}
-
 interface InputContext {
   readonly documents: Documents
   readonly definitions: SchemaDefinitions
@@ -53,19 +48,21 @@ interface InputContext {
 }
 
 /** Composes one object of named parameters, and where each of them is sent. */
-export function composeInput(operation: Operation, context: InputContext): ComposedInput {
+export function composeInput(operation: Operation, context: InputContext) {
   const { definitions } = context
   const uses = new Set<string>()
   const properties: Record<string, JsonValue> = {}
   const required: string[] = []
   const offered = operation.parameters.filter((parameter) => isOffered(parameter, operation, context))
   const all = [...offered, ...undeclared(operation)]
-  const parameters = all.map((parameter) => {
+  const parameters = all.map((parameter): BoundParameter => {
+    const { name, in: place, encoding, description } = parameter
     const property = propertyFor(parameter, all)
     const schema = definitions.lower(parameter.schema, uses)
-    setMember(properties, property, withDescription(schema, parameter.description))
+    setMember(properties, property, { ...schema, ...defined({ description }) })
     if (parameter.required) required.push(property)
-    return bind(parameter, property, schema, definitions)
+    const { type } = definitions.followed(schema)
+    return { ...encoding, property, name, in: place, isNumber: type === 'integer' || type === 'number' }
   })
   const bodyName = Object.hasOwn(properties, 'body') ? 'request_body' : 'body'
   const body = composeBody(operation, bodyName, { ...context, uses })
@@ -101,7 +98,7 @@ function isIdempotencyKey(
   { method }: Operation,
   { idempotencyHeader }: InputContext,
 ): boolean {
-  if (parameter.in !== 'header' || method === 'get' || method === 'head' || method === 'options') return false
+  if (parameter.in !== 'header' || isReading(method)) return false
   return HEADER_NAME.test(parameter.name) && parameter.name.toLowerCase() === idempotencyHeader.toLowerCase()
 }
 
@@ -137,11 +134,11 @@ function undeclared({ path, parameters }: Operation): readonly Parameter[] {
 /** Models accept letters, digits, `_`, `.` and `-` in names; equal names get their place as a suffix. */
 function propertyFor(parameter: Parameter, all: readonly Parameter[]): string {
   const plain = plainName(parameter.name)
-  const rivals = all.filter((other) => other !== parameter && plainName(other.name) === plain)
-  if (rivals.length === 0) return plain
+  const others = all.filter((other) => other !== parameter && plainName(other.name) === plain)
+  if (others.length === 0) return plain
   const placed = `${parameter.in}_${plain}`.slice(0, 64)
   const isUnique =
-    rivals.every((other) => other.in !== parameter.in) &&
+    others.every((other) => other.in !== parameter.in) &&
     !all.some((other) => plainName(other.name) === placed)
   return isUnique ? placed : `${placed.slice(0, 55)}_${shortHash(`${parameter.in} ${parameter.name}`)}`
 }
@@ -150,32 +147,6 @@ function plainName(name: string): string {
   const plain = name.replaceAll(/[^A-Za-z0-9_.-]+/g, '_').replaceAll(/^_+|_+$/g, '') || 'parameter'
   return plain.length <= 64 ? plain : `${plain.slice(0, 55)}_${shortHash(name)}`
 }
-
-function withDescription(schema: JsonObject, description: string | undefined): JsonObject {
-  return description === undefined ? schema : { ...schema, description }
-}
-
-function bind(
-  parameter: Parameter,
-  property: string,
-  schema: JsonObject,
-  definitions: SchemaDefinitions,
-): BoundParameter {
-  const { style, explode, allowReserved, mediaType } = parameter.encoding
-  const { type } = definitions.followed(schema)
-  return {
-    property,
-    name: parameter.name,
-    in: parameter.in,
-    style,
-    explode,
-    allowReserved,
-    ...(mediaType === undefined ? {} : { mediaType }),
-    isNumber: type === 'integer' || type === 'number',
-  }
-}
-
-const MAX_DEPTH = 10
 
 /** A body has no meaning for these methods (RFC 9110 §9.3.1), and `fetch` sends none. */
 export function isBodyless(method: Operation['method']): boolean {
@@ -195,32 +166,21 @@ const FILE: JsonObject = {
   additionalProperties: false,
 }
 
-interface BodyContext {
-  readonly documents: Documents
-  readonly definitions: SchemaDefinitions
+interface BodyContext extends Pick<InputContext, 'documents' | 'definitions'> {
   readonly uses: Set<string>
 }
 
-interface ComposedBody {
-  readonly schema: JsonObject
-  readonly required: boolean
-  readonly bound: BoundBody
-}
-
-function composeBody(
-  { method, body }: Operation,
-  property: string,
-  context: BodyContext,
-): ComposedBody | undefined {
+function composeBody({ method, body }: Operation, property: string, context: BodyContext) {
   if (body === undefined || isBodyless(method)) return undefined
   const mediaType = sentType(body, context)
   const form = formOf(mediaType)
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
+  const bound: BoundBody = { property, mediaType, form, fields: bindFields(body, fields, context.documents) }
   return {
     schema: { ...schema, description: bodyDescription({ ...body, mediaType }, schema, context.definitions) },
     required: body.required,
-    bound: { property, mediaType, form, fields: bindFields(body, fields, context.documents) },
+    bound,
   }
 }
 
@@ -271,15 +231,13 @@ function formSchema(
   }
   const properties: Record<string, JsonValue> = {}
   for (const [name, field] of fields) {
-    const description = isJsonObject(field.value) ? field.value.description : undefined
-    const own = typeof description === 'string' ? { description } : {}
-    setMember(
-      properties,
-      name,
-      isFile(field, documents) ? fileSchema(field, documents, own) : definitions.lower(field, uses),
-    )
+    const member = isFile(field, documents) ? fileSchema(field, documents) : definitions.lower(field, uses)
+    setMember(properties, name, member)
   }
-  const required = requiredFields(schema, documents).filter((name) => Object.hasOwn(properties, name))
+  const required = documents
+    .allParts(schema)
+    .flatMap((part) => textsOf(memberOf(part, 'required')?.value))
+    .filter((name) => Object.hasOwn(properties, name))
   return {
     type: 'object',
     description: `A form (${mediaType}).`,
@@ -288,46 +246,22 @@ function formSchema(
   }
 }
 
-function fileSchema(field: DocumentNode, documents: Documents, own: JsonObject): JsonObject {
-  return isList(field, documents) ? { type: 'array', items: FILE, ...own } : { ...FILE, ...own }
+function fileSchema(field: DocumentNode, documents: Documents): JsonObject {
+  const target = documents.resolve(field)
+  const isList = target !== undefined && memberOf(target, 'items') !== undefined
+  const description = memberOf(field, 'description')?.value
+  return {
+    ...(isList ? { type: 'array', items: FILE } : FILE),
+    ...(typeof description === 'string' ? { description } : {}),
+  }
 }
 
 /** The members of a form, including those of `allOf`. */
 function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
-  const fields = new Map<string, DocumentNode>()
-  for (const target of partsOf(schema, documents)) {
-    for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
-      if (name !== '__proto__' && !(isJsonObject(value) && value.readOnly === true))
-        fields.set(name, { value, document: target.document })
-    }
-  }
-  return fields
-}
-
-function requiredFields(schema: DocumentNode | undefined, documents: Documents): readonly string[] {
-  return partsOf(schema, documents).flatMap((target) =>
-    itemsOf(memberOf(target, 'required')?.value).filter((name) => typeof name === 'string'),
+  const fields = documents.allParts(schema).flatMap((part) => entriesIn(part, 'properties'))
+  return new Map(
+    fields.filter(([name, field]) => name !== '__proto__' && memberOf(field, 'readOnly')?.value !== true),
   )
-}
-
-/** A schema and all schemas that its `allOf` refers to, each once. */
-function partsOf(
-  schema: DocumentNode | undefined,
-  documents: Documents,
-  seen = new Set<JsonValue>(),
-  depth = 0,
-): readonly DocumentNode[] {
-  const target = documents.resolve(schema)
-  if (target === undefined || depth > MAX_DEPTH || seen.has(target.value)) return []
-  seen.add(target.value)
-  const { document } = target
-  const parts = itemsOf(memberOf(target, 'allOf')?.value)
-  return [...parts.flatMap((value) => partsOf({ value, document }, documents, seen, depth + 1)), target]
-}
-
-function isList(field: DocumentNode, documents: Documents): boolean {
-  const target = documents.resolve(field)
-  return target !== undefined && memberOf(target, 'items') !== undefined
 }
 
 /** 3.0 has `format: binary`, 2.0 `type: file`, 3.1 a media type that is neither text nor JSON. */
@@ -336,12 +270,8 @@ function isFile(field: DocumentNode, documents: Documents): boolean {
   if (target === undefined || !isJsonObject(target.value)) return false
   const { type, format, contentMediaType, contentEncoding } = target.value
   if (type === 'file' || format === 'binary') return true
-  if (
-    typeof contentMediaType === 'string' &&
-    contentEncoding === undefined &&
-    formOf(contentMediaType) === 'binary'
-  )
-    return true
+  const isPlain = typeof contentMediaType === 'string' && contentEncoding === undefined
+  if (isPlain && formOf(contentMediaType) === 'binary') return true
   const items = memberOf(target, 'items')
   return items !== undefined && isFile(items, documents)
 }

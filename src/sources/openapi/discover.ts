@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { shownAddress } from '#sources/common/options'
 import type { Discovery, OfferedTool, SourceServices } from '#sources/kit/source'
@@ -10,8 +11,8 @@ import type { OpenapiOptions } from './options.ts'
 import { type DocumentReading, type ReadingCallbacks, type ReadingRequest, readDocument } from './reading.ts'
 
 /**
- * Reads the document of an OpenAPI source, a large one in a worker thread. Invariant: reading a document never blocks the
- * serving thread for long.
+ * Reads the document of an OpenAPI source, a large one in a worker thread. The source calls it for each discovery.
+ * Invariant: reading a document never blocks the serving thread for long.
  */
 
 /** A few milliseconds of work; longer texts are read in another thread. */
@@ -38,7 +39,7 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
   const { options, services, signal } = request
   const reader: ResourceReader = { services, headers: options.headers, signal }
   const { url, file = '' } = options
-  const root = await readRoot(url === undefined ? { file: resolve(services.folder, file) } : { url }, reader)
+  const root = await readRoot(url, resolve(services.folder, file), reader)
   const digest = `${root.url} ${await digestOf(root.bytes)}`
   if (digest === known?.digest) return known
   const tools: OfferedTool[] = []
@@ -85,10 +86,6 @@ async function digestOf(bytes: Buffer): Promise<string> {
   return digest.digest('base64url')
 }
 
-export function isWantedMethod(method: unknown, { methods }: Pick<OpenapiOptions, 'methods'>): boolean {
-  return methods?.some((wanted) => wanted === method) ?? true
-}
-
 const IS_SOURCE = import.meta.url.endsWith('.ts')
 const WORKER_FILE = IS_SOURCE ? './reading-worker.ts' : './reading-worker.js'
 const WORKER_MEGABYTES = 1_024
@@ -128,20 +125,15 @@ async function readInWorker(
       maxYoungGenerationSizeMb: WORKER_YOUNG_MEGABYTES,
     },
     // From source, package imports are resolved with this condition.
-    ...(IS_SOURCE
-      ? { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }
-      : {}),
+    ...(IS_SOURCE && { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }),
   })
   const { promise, resolve, reject } = Promise.withResolvers<DocumentReading>()
   const answer = async (message: FromWorker): Promise<void> => {
     if (message.type === 'done') resolve(message.reading)
-    else if (message.type === 'failed')
-      reject(
-        fault('upstream_failed', message.message, {
-          ...(message.developerMessage === undefined ? {} : { developerMessage: message.developerMessage }),
-        }),
-      )
-    else worker.postMessage(await reply(message, ways))
+    else if (message.type === 'failed') {
+      const { developerMessage } = message
+      reject(fault('upstream_failed', message.message, defined({ developerMessage })))
+    } else worker.postMessage(await reply(message, ways))
   }
   const abort = (): void => reject(signal.reason)
   signal.addEventListener('abort', abort, { once: true })

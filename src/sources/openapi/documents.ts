@@ -1,11 +1,14 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
 /**
- * The document of a source and all documents that it refers to, parsed. Nothing is fetched from here on.
+ * The document of a source and all documents that it refers to, parsed, and how their nodes are read. Invariant: nothing
+ * is fetched from here on.
  */
 
 /** A longer chain of references is a circle. */
 const MAX_CHAIN_LENGTH = 50
+/** Levels of `allOf` inside each other. */
+const MAX_DEPTH = 10
 
 export interface Target extends DocumentNode {
   /** Equal for all spellings of a reference. */
@@ -44,6 +47,18 @@ export class Documents {
       here = this.find(reference, here.document)
     }
     return undefined
+  }
+
+  /** A schema and all schemas that its `allOf` refers to, each once. */
+  allParts(
+    schema: DocumentNode | undefined,
+    seen = new Set<JsonValue>(),
+    depth = 0,
+  ): readonly DocumentNode[] {
+    const target = this.resolve(schema)
+    if (target === undefined || depth > MAX_DEPTH || seen.has(target.value)) return []
+    seen.add(target.value)
+    return [...itemsIn(target, 'allOf').flatMap((part) => this.allParts(part, seen, depth + 1)), target]
   }
 }
 
@@ -89,8 +104,24 @@ export function textOf(value: JsonValue | undefined): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value.toWellFormed().trim() : undefined
 }
 
+export function textsOf(value: JsonValue | undefined): readonly string[] {
+  return itemsOf(value).filter((item) => typeof item === 'string')
+}
+
 export function itemsOf(value: JsonValue | undefined): readonly JsonValue[] {
   return Array.isArray(value) ? value : []
+}
+
+/** The items of a member that is a list. */
+export function itemsIn(owner: DocumentNode, name: string): readonly DocumentNode[] {
+  const { document } = owner
+  return itemsOf(memberOf(owner, name)?.value).map((value) => ({ value, document }))
+}
+
+/** The entries of a member that is an object. */
+export function entriesIn(owner: DocumentNode, name: string): readonly (readonly [string, DocumentNode])[] {
+  const { document } = owner
+  return entriesOf(memberOf(owner, name)?.value).map(([key, value]) => [key, { value, document }])
 }
 
 export function entriesOf(value: JsonValue | undefined): readonly (readonly [string, JsonValue])[] {

@@ -1,26 +1,20 @@
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
-import type { PolicyDefinition } from '#kernel/tool/tool'
 import { isWanted } from '#sources/common/options'
-import type { OfferedTool, Source, SourceHealth, SourceServices } from '#sources/kit/source'
+import type { Source, SourceHealth, SourceServices } from '#sources/kit/source'
 import { readBinding } from './binding.ts'
-import { type Discovered, discover, isWantedMethod } from './discover.ts'
+import { type Discovered, discover } from './discover.ts'
 import { invoke } from './invoke.ts'
 import { operationPolicy } from './offer-tool.ts'
 import type { OpenapiOptions } from './options.ts'
+import { isWantedMethod } from './reading.ts'
 
 /**
- * A source for a service with an OpenAPI document: every operation is a tool.
+ * A source for a service with an OpenAPI document: every operation is a tool. Invariant: calls need only the service, not
+ * its document.
  */
 
-export interface OpenapiSource extends Source {
-  policyFor(tool: OfferedTool): PolicyDefinition
-}
-
-export function createOpenapiSource(
-  key: string,
-  options: OpenapiOptions,
-  services: SourceServices,
-): OpenapiSource {
+export function createOpenapiSource(key: string, options: OpenapiOptions, services: SourceServices) {
   const closing = new AbortController()
   let health: SourceHealth = { state: 'starting' }
   let discovered: Discovered | undefined
@@ -35,7 +29,6 @@ export function createOpenapiSource(
         health = { state: 'ready' }
         return discovered.discovery
       } catch (error) {
-        // Calls need only the service, not its document.
         const reason = error instanceof Error ? error.message : 'unknown'
         health = { state: 'degraded', reason: `The document cannot be read: ${reason}` }
         throw error
@@ -46,7 +39,7 @@ export function createOpenapiSource(
       const { maxResponseBytes } = options
       return invoke(invocation, { services, maxResponseBytes, signal: until(invocation.context.signal) })
     },
-    ...(options.vendor === undefined ? {} : { vendor: options.vendor }),
+    ...defined({ vendor: options.vendor }),
     policyFor: ({ nativeName, binding }) => operationPolicy(nativeName, readBinding(binding), options),
     wants: ({ nativeName, binding }) =>
       isWantedMethod(binding.method, options) &&
@@ -56,5 +49,5 @@ export function createOpenapiSource(
     async close() {
       closing.abort(fault('upstream_failed', 'The source of this tool was closed.'))
     },
-  }
+  } satisfies Source
 }

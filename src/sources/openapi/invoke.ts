@@ -1,18 +1,19 @@
 import { isUtf8 } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { readStart } from '#kernel/base/bytes'
+import { defined } from '#kernel/base/defined'
 import { fault, isToolError, ToolError } from '#kernel/base/errors'
 import { type JsonObject, type JsonValue, setMember, tooMuchJson } from '#kernel/base/json'
 import type { ToolContext } from '#kernel/tool/tool'
 import type { Invocation, SourceServices } from '#sources/kit/source'
 import { type Binding, type BoundCredential, type BoundIdempotency, readBinding } from './binding.ts'
-import { essenceOf, isJson, isTextual } from './operation.ts'
+import { essenceOf, isJson, isReading, isTextual } from './operation.ts'
 import { buildRequest, type RequestParts } from './request.ts'
 import { encodeStrictly, type Pair } from './serialize.ts'
 
 /**
- * One call of an operation: the request, its credentials, and the answer. Invariant: a request is sent at most once
- * (OWP-93, rule 33).
+ * One call of an operation: the request, its credentials, and the answer. The OpenAPI source runs its calls here.
+ * Invariant: a request is sent at most once (OWP-93, rule 33).
  */
 
 const MIN_SECRET_LENGTH = 4
@@ -37,11 +38,8 @@ export async function invoke(
   const { traceparent } = context
   if (traceparent !== undefined && !parts.headers.has('traceparent'))
     parts.headers.set('traceparent', traceparent)
-  const response = await send(
-    addressOf(parts, binding),
-    initOf(parts, binding, options.signal),
-    options.services,
-  )
+  const init = initOf(parts, binding, options.signal)
+  const response = await send(addressOf(parts, binding), init, options.services)
   const about = { operation, redact: (text: string) => redact(text, sent) }
   if (response.ok) {
     return readAnswer(response, { ...about, binding, maxResponseBytes: options.maxResponseBytes })
@@ -55,15 +53,9 @@ function addressOf({ url: text, query }: RequestParts, { baseUrl }: Binding): UR
   const url = URL.parse(search === '' ? text : `${text}${text.includes('?') ? '&' : '?'}${search}`)
   const base = new URL(baseUrl)
   const folder = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`
-  if (
-    url === null ||
-    url.origin !== base.origin ||
-    !`${url.pathname}/`.startsWith(folder) ||
-    url.hash !== ''
-  ) {
-    throw new ToolError('These parameters would lead to another address than the one that was accepted.')
-  }
-  return url
+  const isBelow = url?.origin === base.origin && `${url.pathname}/`.startsWith(folder) && url.hash === ''
+  if (isBelow) return url
+  throw new ToolError('These parameters would lead to another address than the one that was accepted.')
 }
 
 function initOf(
@@ -112,10 +104,7 @@ async function refusedError(response: Response, context: RefusedContext): Promis
   // Rule 9: with these two statuses the service did not process the request.
   if (status === 429 || status === 503) {
     const retryAfterMs = retryAfter(response.headers.get('retry-after'), context.nowMs)
-    return fault('upstream_failed', message, {
-      canRetry: true,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    })
+    return fault('upstream_failed', message, defined({ canRetry: true, retryAfterMs }))
   }
   return fault(status >= 500 ? 'upstream_failed' : 'tool_failed', message)
 }
@@ -170,13 +159,8 @@ function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency
 function asUuid(text: string): string {
   const digits = hash('sha256', text, 'hex')
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
-  const parts = [
-    digits.slice(0, 8),
-    digits.slice(8, 12),
-    `8${digits.slice(13, 16)}`,
-    variant + digits.slice(17, 20),
-  ]
-  return [...parts, digits.slice(20, 32)].join('-')
+  const custom = `${digits.slice(0, 12)}8${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`
+  return custom.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
 const FORMS = {
@@ -200,12 +184,8 @@ function applyCredentials(
     else if (credential.in === 'query')
       replace(query, [encodeStrictly(credential.name), encodeStrictly(sent)])
     else replace(cookies, [encodeStrictly(credential.name), cookieValue(sent)])
-    return [
-      text,
-      sent,
-      encodeStrictly(sent),
-      ...(credential.form === 'basic' ? [sent.slice('Basic '.length)] : []),
-    ]
+    const encoded = credential.form === 'basic' ? [sent.slice('Basic '.length)] : []
+    return [text, sent, encodeStrictly(sent), ...encoded]
   })
 }
 
@@ -225,10 +205,9 @@ function replace(pairs: Pair[], pair: Pair): void {
   pairs.splice(0, pairs.length, ...others, pair)
 }
 
-interface AnswerContext {
+interface AnswerContext extends Pick<InvokeOptions, 'maxResponseBytes'> {
   readonly binding: Binding
   readonly operation: string
-  readonly maxResponseBytes: number
   /** Removes the credentials that were sent: a `Link` repeats the query. */
   redact(text: string): string
 }
@@ -238,9 +217,8 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   if (binding.method === 'head') return { status: response.status, headers: shownHeaders(response, context) }
   const { bytes, isWhole } = await readStart(response.body, context.maxResponseBytes)
   if (!isWhole) {
-    throw tooLarge(context, `has more than ${context.maxResponseBytes} bytes`, {
-      setting: ' An operator can raise `maxResponseBytes` of the source and `egress.maxResponseBytes`.',
-    })
+    const setting = ' An operator can raise `maxResponseBytes` of the source and `egress.maxResponseBytes`.'
+    throw tooLarge(context, `has more than ${context.maxResponseBytes} bytes`, setting)
   }
   const body = parseAnswer(bytes, response.headers.get('content-type') ?? '', context)
   const { headers } = binding.response
@@ -254,16 +232,10 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
 }
 
 /** The service processed the request, which the text must not hide (rule 9). */
-function tooLarge({ operation, binding }: AnswerContext, problem: string, { setting = '' } = {}): ToolError {
+function tooLarge({ operation, binding }: AnswerContext, problem: string, setting = ''): ToolError {
   const advice = isReading(binding.method) ? 'Ask for less.' : 'Do not repeat it to get the answer.'
-  return fault(
-    'result_too_large',
-    `${operation} succeeded, but its answer ${problem}, so it is not shown. ${advice}${setting}`,
-  )
-}
-
-function isReading(method: Binding['method']): boolean {
-  return method === 'get' || method === 'head' || method === 'options'
+  const message = `${operation} succeeded, but its answer ${problem}, so it is not shown. ${advice}${setting}`
+  return fault('result_too_large', message)
 }
 
 /** Decided by the answer's media type, unless the document promises only JSON or never JSON. */
@@ -273,24 +245,20 @@ function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): 
   if (bytes.length === 0) return null
   const mayBeJson = isJson(mediaType) || essenceOf(mediaType) === ''
   if (json && !raw && !mayBeJson) {
-    throw fault(
-      'upstream_failed',
-      `${operation} answered ${essenceOf(mediaType)} where its document promises JSON.`,
-    )
+    const message = `${operation} answered ${essenceOf(mediaType)} where its document promises JSON.`
+    throw fault('upstream_failed', message)
   }
   if (!mayBeJson || (raw && !json)) return rawValue(bytes, mediaType)
-  const parsed = parseJson(bytes, context)
-  if (parsed.ok) return parsed.value
-  if (json !== raw) {
-    throw fault(
-      'upstream_failed',
-      `${operation} answered with a JSON content type, but the body is not JSON.`,
-      {
-        cause: parsed.cause,
-      },
-    )
+  const problem = tooMuchJson(bytes)
+  if (problem !== undefined) throw tooLarge(context, `is JSON that ${problem}`)
+  try {
+    // Unlike `toString`, the decoder drops a byte order mark.
+    return JSON.parse(new TextDecoder().decode(bytes))
+  } catch (cause) {
+    if (json === raw) return rawValue(bytes, mediaType)
+    const message = `${operation} answered with a JSON content type, but the body is not JSON.`
+    throw fault('upstream_failed', message, { cause })
   }
-  return rawValue(bytes, mediaType)
 }
 
 /** Content that is not JSON, as text or base64. */
@@ -302,22 +270,6 @@ function rawValue(bytes: Buffer, mediaType: string): JsonObject {
     : { mediaType: type, base64: bytes.toString('base64') }
 }
 
-type ParsedJson =
-  | { readonly ok: true; readonly value: JsonValue }
-  | { readonly ok: false; readonly cause: unknown }
-
-function parseJson(bytes: Buffer, context: AnswerContext): ParsedJson {
-  const problem = tooMuchJson(bytes)
-  if (problem !== undefined) throw tooLarge(context, `is JSON that ${problem}`)
-  try {
-    // Unlike `toString`, the decoder drops a byte order mark.
-    const value: JsonValue = JSON.parse(new TextDecoder().decode(bytes))
-    return { ok: true, value }
-  } catch (cause) {
-    return { ok: false, cause }
-  }
-}
-
 const NOT_SHOWN: ReadonlySet<string> = new Set(['set-cookie', 'www-authenticate', 'authorization'])
 
 /** An answer to `HEAD` is its headers, without those that carry credentials. */
@@ -327,7 +279,7 @@ function shownHeaders({ headers }: Response, { redact }: AnswerContext): JsonObj
   )
 }
 
-/** A decoder for the charset of the answer. */
+/** Decodes by the charset of the answer; UTF-8 if it names none or an unknown one. */
 function decode(bytes: Buffer, mediaType: string): string {
   const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(mediaType) ?? []
   try {

@@ -4,35 +4,35 @@ import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } fr
 import {
   type DocumentNode,
   type Documents,
-  entriesOf,
+  entriesIn,
   isLocatedObject,
   itemsOf,
   type LocatedObject,
   memberOf,
   textOf,
+  textsOf,
 } from './documents.ts'
 import {
   type Dialect,
   type Encoding,
-  type Method,
   type Operation,
   type OperationNode,
-  type Parameter,
+  type ParameterIn,
   preferred,
   type RequestBody,
-  type Style,
 } from './operation.ts'
+import { METHODS } from './options.ts'
 import {
   commonParts,
   declaredParameters,
-  describeParameter,
-  isParameterIn,
   readOperation,
+  readParameters,
   readResponses,
 } from './read-operation.ts'
 
 /**
- * Finds and names the operations of a document, in all versions of OpenAPI, and reads those of Swagger 2.0.
+ * Finds and names the operations of a document, in all versions of OpenAPI, and reads those of Swagger 2.0. `reading.ts`
+ * uses it. Invariant: the name of an operation with a unique `operationId` does not depend on other operations.
  */
 
 const MAX_LENGTH = 200
@@ -43,17 +43,16 @@ type Named = Pick<Operation, 'operationId' | 'method' | 'written'>
 export function nameOperations<Entry extends Named>(
   operations: readonly Entry[],
 ): ReadonlyMap<string, Entry> {
-  const ids = countBy(operations, usableId)
-  const made = countBy(operations, nameFromPath)
+  const byId = Map.groupBy(operations, usableId)
+  const byPath = Map.groupBy(operations, nameFromPath)
   const named = new Map<string, Entry>()
   for (const operation of operations) {
-    const { method, written } = operation
+    const suffix = shortHash(`${operation.method} ${operation.written}`)
     const operationId = usableId(operation)
-    const unique = operationId !== undefined && ids.get(operationId) === 1
     const own = nameFromPath(operation)
-    const distinct = made.get(own) === 1 ? own : `${own}_${shortHash(`${method} ${written}`)}`
-    const name = unique ? operationId : distinct
-    named.set(named.has(name) ? `${name}_${shortHash(`${method} ${written}`)}` : name, operation)
+    const distinct = byPath.get(own)?.length === 1 ? own : `${own}_${suffix}`
+    const name = operationId !== undefined && byId.get(operationId)?.length === 1 ? operationId : distinct
+    named.set(named.has(name) ? `${name}_${suffix}` : name, operation)
   }
   return named
 }
@@ -73,28 +72,6 @@ function nameFromPath({ method, written }: Named): string {
     ? name
     : `${name.slice(0, MAX_LENGTH - 9)}_${shortHash(`${method} ${written}`)}`
 }
-
-function countBy<Entry>(
-  entries: readonly Entry[],
-  mergeKey: (entry: Entry) => string | undefined,
-): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>()
-  for (const entry of entries) {
-    const key = mergeKey(entry)
-    if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + 1)
-  }
-  return counts
-}
-
-const METHODS = {
-  get: true,
-  head: true,
-  options: true,
-  put: true,
-  post: true,
-  patch: true,
-  delete: true,
-} as const satisfies Record<Method, true>
 
 /** `fetch` refuses the first, and the guarded fetch does not support the second. */
 const UNSERVED: ReadonlySet<string> = new Set(['trace', 'query'])
@@ -116,20 +93,20 @@ export function dialectOf({ root }: Documents): Dialect {
 }
 
 export function listOperations(documents: Documents, warn: (text: string) => void): readonly OperationNode[] {
-  const paths = memberOf(documents.root, 'paths')
-  return entriesOf(paths?.value).flatMap(([path, value]) => {
-    const pathItem = documents.resolve({ value, document: paths?.document ?? documents.root.document })
+  return entriesIn(documents.root, 'paths').flatMap(([path, written]) => {
+    const pathItem = documents.resolve(written)
     if (!isLocatedObject(pathItem)) return []
     if (!path.startsWith('/')) {
       warn(`Left out because "${path}" is not a path: it must begin with "/".`)
       return []
     }
-    return Object.keys(pathItem.value).flatMap((method) => {
-      const operation = memberOf(pathItem, method)
+    return Object.keys(pathItem.value).flatMap((name) => {
+      const operation = memberOf(pathItem, name)
       if (!isLocatedObject(operation)) return []
-      if (isMethod(method)) return { method, path, pathItem, operation }
-      if (UNSERVED.has(method))
-        warn(`Left out because its method is not supported: ${method.toUpperCase()} ${path}.`)
+      const method = METHODS.find((known) => known === name)
+      if (method !== undefined) return { method, path, pathItem, operation }
+      if (UNSERVED.has(name))
+        warn(`Left out because its method is not supported: ${name.toUpperCase()} ${path}.`)
       return []
     })
   })
@@ -139,68 +116,44 @@ export function readNode(documents: Documents, dialect: Dialect, node: Operation
   return dialect === '2.0' ? readSwaggerOperation(documents, node) : readOperation(documents, node)
 }
 
-function isMethod(name: string): name is Method {
-  return Object.hasOwn(METHODS, name)
-}
-
 const FORMS = ['multipart/form-data', 'application/x-www-form-urlencoded']
 
 /** `collectionFormat` as style and explode. */
-const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; readonly explode: boolean }> =
-  new Map([
-    ['csv', { style: 'form', explode: false }],
-    ['ssv', { style: 'spaceDelimited', explode: false }],
-    ['tsv', { style: 'tabDelimited', explode: false }],
-    ['pipes', { style: 'pipeDelimited', explode: false }],
-    ['multi', { style: 'form', explode: true }],
-  ])
+const COLLECTIONS: ReadonlyMap<JsonValue | undefined, Pick<Encoding, 'style' | 'explode'>> = new Map([
+  ['csv', { style: 'form', explode: false }],
+  ['ssv', { style: 'spaceDelimited', explode: false }],
+  ['tsv', { style: 'tabDelimited', explode: false }],
+  ['pipes', { style: 'pipeDelimited', explode: false }],
+  ['multi', { style: 'form', explode: true }],
+])
 
 function readSwaggerOperation(documents: Documents, node: OperationNode): Operation {
   const { operation } = node
   const declared = declaredParameters(documents, node)
   const { root } = documents
-  const consumes = mediaTypes(memberOf(operation, 'consumes') ?? memberOf(root, 'consumes'))
-  const produces = mediaTypes(memberOf(operation, 'produces') ?? memberOf(root, 'produces'))
+  const consumes = textsOf((memberOf(operation, 'consumes') ?? memberOf(root, 'consumes'))?.value)
+  const produces = textsOf((memberOf(operation, 'produces') ?? memberOf(root, 'produces'))?.value)
   return {
     ...commonParts(documents, node),
-    parameters: declared.flatMap(readParameter),
+    parameters: readParameters(declared, ({ value, document }, where) => ({
+      schema: { value: schemaOf(value), document },
+      encoding: parameterEncoding(value, where),
+    })),
     body: swaggerBody(declared, consumes),
     responses: readResponses(documents, operation, (response) => {
       const schema = memberOf(response, 'schema')
-      if (schema === undefined) return []
-      return (produces.length === 0 ? ['application/json'] : produces).map((mediaType) => ({
-        mediaType,
-        schema,
-      }))
+      const mediaTypes = produces.length === 0 ? ['application/json'] : produces
+      return schema === undefined ? [] : mediaTypes.map((mediaType) => ({ mediaType, schema }))
     }),
     servers: [{ value: serverOf(node, root), document: root.document }],
   }
 }
 
-function mediaTypes(written: DocumentNode | undefined): readonly string[] {
-  return itemsOf(written?.value).filter((mediaType) => typeof mediaType === 'string')
-}
-
-function readParameter(parameter: LocatedObject): readonly Parameter[] {
-  const { name, in: where, required } = parameter.value
-  if (typeof name !== 'string' || !isParameterIn(where)) return []
-  const encoding = collectionEncoding(parameter.value)
-  return [
-    {
-      name,
-      in: where,
-      required: required === true || where === 'path',
-      description: describeParameter(parameter),
-      schema: { value: schemaOf(parameter.value), document: parameter.document },
-      encoding:
-        where === 'path' || where === 'header' ? { ...encoding, style: simpleFor(encoding.style) } : encoding,
-    },
-  ]
-}
-
-/** Paths and headers are separated by commas unless another character is named. */
-function simpleFor(style: Style): Style {
-  return style === 'form' ? 'simple' : style
+/** Lists in paths and headers are separated by commas unless another character is named. */
+function parameterEncoding(parameter: JsonObject, where: ParameterIn): Encoding {
+  const encoding = collectionEncoding(parameter)
+  const isSimple = encoding.style === 'form' && (where === 'path' || where === 'header')
+  return isSimple ? { ...encoding, style: 'simple' } : encoding
 }
 
 function collectionEncoding({ collectionFormat }: JsonObject): Encoding {
@@ -228,7 +181,7 @@ function swaggerBody(
     return {
       description: textOf(body.value.description),
       required: body.value.required === true,
-      mediaType: preferred(consumes, (mediaType) => mediaType) ?? 'application/json',
+      mediaType: preferred(consumes.map((mediaType) => ({ mediaType })))?.mediaType ?? 'application/json',
       schema: memberOf(body, 'schema'),
       fields: new Map(),
     }
@@ -251,10 +204,10 @@ function readForm(
   const schema: JsonObject = {
     type: 'object',
     properties: Object.fromEntries(
-      named.map(({ name, value }) => [
-        name,
-        { ...schemaOf(value), ...(isJsonText(value.description) ? { description: value.description } : {}) },
-      ]),
+      named.map(({ name, value }) => {
+        const { description } = value
+        return [name, { ...schemaOf(value), ...(typeof description === 'string' ? { description } : {}) }]
+      }),
     ),
     required: named.filter(({ value }) => value.required === true).map(({ name }) => name),
   }
@@ -269,10 +222,6 @@ function readForm(
         .map(({ name, value }) => [name, collectionEncoding(value)] as const),
     ),
   }
-}
-
-function isJsonText(value: JsonValue | undefined): value is string {
-  return typeof value === 'string'
 }
 
 /** `schemes`, `host` and `basePath`, with defaults from the document's own address. */

@@ -11,8 +11,8 @@ import type { SourceServices } from '#sources/kit/source'
 import { Documents } from './documents.ts'
 
 /**
- * Reads and parses OpenAPI documents and the documents they refer to, from HTTP or disk. Invariant: bytes and values are
- * bounded before they are parsed.
+ * Reads and parses OpenAPI documents and the documents they refer to, from HTTP or disk. `discover.ts` reads, and
+ * `reading.ts` parses. Invariant: bytes and values are bounded before they are parsed.
  */
 
 const MAX_BYTES = 64 * 1_048_576
@@ -28,14 +28,14 @@ export interface ResourceReader {
   readonly signal: AbortSignal
 }
 
+/** Reads the document itself, from its address or, without one, from a file. */
 export async function readRoot(
-  location: { readonly url?: string; readonly file?: string },
+  url: string | undefined,
+  file: string,
   reader: ResourceReader,
 ): Promise<Resource> {
   try {
-    return location.url === undefined
-      ? await readLocal(location.file ?? '')
-      : await fetchText(location.url, new URL(location.url).origin, reader)
+    return await (url === undefined ? readLocal(file) : fetchText(url, new URL(url).origin, reader))
   } catch (error) {
     if (error instanceof Unreadable) throw fault('upstream_failed', error.message, { cause: error })
     throw error
@@ -57,8 +57,8 @@ export async function readReferred(url: string, root: string, reader: ResourceRe
 
 async function readLocal(path: string): Promise<Resource> {
   const real = await realpath(path).catch(() => undefined)
-  const entry = real === undefined ? undefined : await stat(real)
-  if (real === undefined || entry === undefined) throw new Unreadable(`There is no file ${path}.`)
+  if (real === undefined) throw new Unreadable(`There is no file ${path}.`)
+  const entry = await stat(real)
   if (!entry.isFile()) throw new Unreadable(`${path} is not a file.`)
   if (entry.size > MAX_BYTES) throw new Unreadable(`${path} has more than ${MAX_BYTES} bytes.`)
   return { url: pathToFileURL(real).href, bytes: await readFile(real) }
@@ -261,8 +261,7 @@ function parseCounted(text: string, room: Room): JsonValue {
   scan.take(Buffer.from(text))
   if (scan.problem !== undefined) throw new TooMuchJson(`holds more than ${MAX_VALUES} values`)
   room.values -= scan.values
-  const value: JsonValue = JSON.parse(text)
-  return value
+  return JSON.parse(text)
 }
 
 /** YAML aliases can multiply a document; a description needs few. */

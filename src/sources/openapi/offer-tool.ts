@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { PolicyDefinition } from '#kernel/tool/tool'
 import { type CommonOptions, policyOf } from '#sources/common/options'
@@ -11,7 +12,8 @@ import type { SchemaDefinitions } from './schemas.ts'
 import { chooseSecurity, type SecurityContext } from './security.ts'
 
 /**
- * Converts an operation to an offered tool: input, output, policy and binding.
+ * Converts an operation to an offered tool: input, output, policy and binding. `reading.ts` uses it. Invariant: the HTTP
+ * method decides the default policy, never a text of the document.
  */
 
 const MAX_WARNINGS = 100
@@ -82,55 +84,50 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
     idempotencyHeader: options.idempotencyHeader,
   })
   const output = composeOutput(operation, context.output, options.output)
+  const { method, path, summary, tags } = operation
   const binding: Binding = {
     baseUrl: server.baseUrl,
-    method: operation.method,
-    path: operation.path,
-    parameters: [...input.parameters],
-    ...(input.body === undefined ? {} : { body: input.body }),
+    method,
+    path,
+    parameters: input.parameters,
+    body: input.body,
     credentials: [...security.credentials],
     tokenEndpoints: [...security.tokenEndpoints],
-    ...(input.idempotency === undefined ? {} : { idempotency: input.idempotency }),
+    idempotency: input.idempotency,
     accept: output.accept,
     response: output.response,
   }
-  const title = titleOf(operation)
   return {
     ok: true,
     baseUrl: server.baseUrl,
     hasCredentials: security.credentials.length > 0,
     standIns: security.standIns,
     warnings: [...bodyWarnings(operation), ...security.unsent.map(unsentWarning)],
-    tool: {
+    tool: defined({
       nativeName,
-      ...(title === undefined ? {} : { title }),
+      title: summary === undefined || summary.length > MAX_TITLE_LENGTH ? undefined : summary,
       description: descriptionOf(operation),
-      ...(operation.tags.length === 0 ? {} : { tags: operation.tags }),
+      tags: tags.length === 0 ? undefined : tags,
       inputSchema: input.schema,
       outputSchema: output.schema,
-      ...(security.requirements === undefined ? {} : { requirements: security.requirements }),
+      requirements: security.requirements,
       policy: operationPolicy(nativeName, binding, options),
       binding: toJson(binding),
-    },
+    }),
   }
 }
 
 function bodyWarnings({ method, body }: Operation): readonly string[] {
   if (body === undefined || !isBodyless(method)) return []
-  return body.required
-    ? [
-        'Sent without the body that the document requires, because GET and HEAD have no body, so the service may refuse the call',
-      ]
-    : ['Sent without the body that the document allows, because GET and HEAD have no body']
+  const [allows, effect] = body.required
+    ? ['requires', ', so the service may refuse the call']
+    : ['allows', '']
+  return [`Sent without the body that the document ${allows}, because GET and HEAD have no body${effect}`]
 }
 
 function unsentWarning(scheme: string): string {
   const name = JSON.stringify(scheme)
   return `Not sent, because the scheme ${name} is an optional credential here and none is configured; write \`security: { ${name}: { secret: '…' } }\` to send it`
-}
-
-function titleOf({ summary }: Operation): string | undefined {
-  return summary === undefined || summary.length > MAX_TITLE_LENGTH ? undefined : summary
 }
 
 function descriptionOf({ method, path, summary, description, deprecated }: Operation): string {
@@ -146,6 +143,7 @@ function descriptionOf({ method, path, summary, description, deprecated }: Opera
     : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1).toWellFormed()}…`
 }
 
+/** Also drops members that are `undefined`. */
 function toJson(binding: Binding): JsonObject {
   const json: JsonValue = JSON.parse(JSON.stringify(binding))
   return isJsonObject(json) ? json : {}
@@ -171,19 +169,16 @@ function chooseServer(
   const isFile = server.document.startsWith('file:')
   const lacksScheme = isFile && filled.baseUrl.startsWith('//')
   const url = URL.parse(lacksScheme ? `https:${filled.baseUrl}` : filled.baseUrl, server.document)
-  if (url === null || url.protocol === 'file:') {
-    return { ok: false, problem: `the server "${template}" is not a full address: write \`baseUrl\`` }
-  }
-  if (!/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
-    return {
-      ok: false,
-      problem: `the server "${template}" is not a plain http or https address: write \`baseUrl\``,
-    }
-  }
-  if (url.search !== '' || url.hash !== '') {
-    return { ok: false, problem: `the server "${template}" has a query or a fragment: write \`baseUrl\`` }
-  }
-  return { ok: true, baseUrl: withoutSlash(url.href) }
+  const problem = addressProblem(url)
+  if (url !== null && problem === undefined) return { ok: true, baseUrl: withoutSlash(url.href) }
+  return { ok: false, problem: `the server "${template}" ${problem}: write \`baseUrl\`` }
+}
+
+function addressProblem(url: URL | null): string | undefined {
+  if (url === null || url.protocol === 'file:') return 'is not a full address'
+  if (!/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+    return 'is not a plain http or https address'
+  return url.search === '' && url.hash === '' ? undefined : 'has a query or a fragment'
 }
 
 function withoutSlash(url: string): string {
@@ -257,20 +252,18 @@ const NEXT: JsonObject = {
   description: 'Members to put into the input for the next page; absent on the last one.',
 }
 
-interface ComposedOutput {
-  /** `null` = no output, `{}` = any value. */
-  readonly schema: JsonObject | null
-  readonly accept: string
-  readonly response: Binding['response']
+const HEAD: JsonObject = {
+  type: 'object',
+  properties: { status: { type: 'integer' }, headers: HEADERS },
+  required: ['status', 'headers'],
 }
 
-/** The output schema: the body alone, or the body with those headers. */
+/** The output schema: the body alone, or the body with those headers. `null` = no output, `{}` = any value. */
 function composeOutput(
-  operation: Operation,
+  { responses, method }: Operation,
   definitions: SchemaDefinitions,
-  output: 'declared' | 'any',
-): ComposedOutput {
-  const { responses, method } = operation
+  output: OpenapiOptions['output'],
+) {
   const accept = acceptOf(responses)
   const headers = [...new Set(responses.flatMap((response) => response.headers))].filter((name) =>
     LEADING.test(name),
@@ -282,29 +275,15 @@ function composeOutput(
     raw: output === 'any' || shapes.some(({ form }) => form === 'raw'),
     headers: method === 'head' ? [] : headers,
   }
-  if (method === 'head') return { schema: headSchema(), accept, response }
+  if (method === 'head') return { schema: HEAD, accept, response }
   if (output === 'any' || responses.length === 0) return { schema: {}, accept, response }
   const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
   // With headers, an answer that is declared empty is kept too.
-  const schema = headers.length === 0 ? (body ?? {}) : wrapped(body ?? {})
+  const properties = { body: body ?? {}, headers: HEADERS, next: NEXT }
+  const wrapped = { type: 'object', properties, required: ['body', 'headers'] }
+  const schema = headers.length === 0 ? (body ?? {}) : wrapped
   return { schema: definitions.complete(schema, uses), accept, response }
-}
-
-function wrapped(body: JsonObject): JsonObject {
-  return {
-    type: 'object',
-    properties: { body, headers: HEADERS, next: NEXT },
-    required: ['body', 'headers'],
-  }
-}
-
-function headSchema(): JsonObject {
-  return {
-    type: 'object',
-    properties: { status: { type: 'integer' }, headers: HEADERS },
-    required: ['status', 'headers'],
-  }
 }
 
 interface Shape {

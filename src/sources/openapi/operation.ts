@@ -1,10 +1,14 @@
 import type { DocumentNode } from './documents.ts'
+import type { METHODS } from './options.ts'
 
 /**
- * The model of an operation that all versions of OpenAPI are read into, and media types.
+ * The model of an operation that all versions of OpenAPI are read into, and media types. Every module that reads,
+ * offers or calls an operation uses it.
  */
 
-export type BodyForm = 'json' | 'urlencoded' | 'multipart' | 'text' | 'binary'
+/** The forms of a body; an earlier one is preferred. */
+export const BODY_FORMS = ['json', 'multipart', 'urlencoded', 'text', 'binary'] as const
+export type BodyForm = (typeof BODY_FORMS)[number]
 
 const TEXT =
   /^(text\/.+|application\/(xml|javascript|ecmascript|yaml|x-yaml|toml|graphql|sql|x-ndjson|ndjson|jsonl|json-seq|x-www-form-urlencoded)|.+\+(xml|yaml))$/
@@ -31,24 +35,12 @@ export function formOf(mediaType: string): BodyForm {
   return isTextual(essence) ? 'text' : 'binary'
 }
 
-const PREFERENCE = [
-  'json',
-  'multipart',
-  'urlencoded',
-  'text',
-  'binary',
-] as const satisfies readonly BodyForm[]
-
-/** The most specific media type; the first of equal ones. */
-export function preferred<Entry>(
-  content: readonly Entry[],
-  mediaTypeOf: (entry: Entry) => string,
-): Entry | undefined {
-  for (const form of PREFERENCE) {
-    const found = content.find((entry) => formOf(mediaTypeOf(entry)) === form)
-    if (found !== undefined) return found
-  }
-  return undefined
+/** The content in the most specific media type; the first of equal ones. */
+export function preferred<Content extends { readonly mediaType: string }>(
+  contents: readonly Content[],
+): Content | undefined {
+  const byForm = Map.groupBy(contents, ({ mediaType }) => formOf(mediaType))
+  return BODY_FORMS.flatMap((form) => byForm.get(form) ?? [])[0]
 }
 
 /** The media type to send for a wildcard. */
@@ -56,7 +48,13 @@ export function concrete(mediaType: string): string {
   return mediaType.includes('*') ? 'application/json' : mediaType
 }
 
-export type Method = 'get' | 'head' | 'options' | 'put' | 'post' | 'patch' | 'delete'
+export type Method = (typeof METHODS)[number]
+
+/** True for methods without effects (RFC 9110 §9.2.1). */
+export function isReading(method: Method): boolean {
+  return method === 'get' || method === 'head' || method === 'options'
+}
+
 export type Dialect = '2.0' | '3.0' | '3.1'
 export type ParameterIn = 'path' | 'query' | 'header' | 'cookie'
 
@@ -100,7 +98,6 @@ export interface RequestBody {
 }
 
 export interface SuccessResponse {
-  readonly description: string | undefined
   /** True for 204 and 205, which have no content. */
   readonly isEmpty: boolean
   /** Empty = not described, unless `isEmpty`. */
@@ -132,9 +129,7 @@ export interface Operation {
 }
 
 /** The place of one operation, and the parts that it shares with others of its path. */
-export interface OperationNode {
-  readonly method: Method
-  readonly path: string
+export interface OperationNode extends Pick<Operation, 'method' | 'path'> {
   readonly pathItem: DocumentNode
   readonly operation: DocumentNode
 }

@@ -10,6 +10,7 @@ import { COMMON_OPTIONS } from '#sources/common/options'
 
 /** RFC 9110 §5.6.2. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+export const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
 const MIB = 1_048_576
 const LOCAL = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
@@ -71,7 +72,7 @@ export const OPENAPI_OPTIONS = z
     /** Only operations with one of these tags. */
     tags: z.array(z.string().min(1)).optional(),
     /** Only these HTTP methods. */
-    methods: z.array(z.enum(['get', 'head', 'options', 'put', 'post', 'patch', 'delete'])).optional(),
+    methods: z.array(z.enum(METHODS)).optional(),
     deprecated: z.enum(['include', 'exclude']).default('include'),
     /** Which credential answers which security scheme of the document. */
     security: z.record(z.string().min(1), CREDENTIAL).default({}),

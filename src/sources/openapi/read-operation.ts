@@ -1,13 +1,17 @@
-import { isJsonObject } from '#kernel/base/json'
+import { defined } from '#kernel/base/defined'
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import {
   type DocumentNode,
   type Documents,
+  entriesIn,
   entriesOf,
   isLocatedObject,
+  itemsIn,
   itemsOf,
   type LocatedObject,
   memberOf,
   textOf,
+  textsOf,
 } from './documents.ts'
 import {
   type Encoding,
@@ -24,17 +28,24 @@ import {
 } from './operation.ts'
 
 /**
- * Reads operations of OpenAPI 3.0 and later, and the members that all versions share.
+ * Reads operations of OpenAPI 3.0 and later, and the members that all versions share. `list-operations.ts` uses it.
+ * Invariant: a malformed member counts as absent.
  */
 
 export function readOperation(documents: Documents, node: OperationNode): Operation {
   const { pathItem, operation } = node
   return {
     ...commonParts(documents, node),
-    parameters: readParameters(documents, node),
+    parameters: readParameters(declaredParameters(documents, node), (parameter, where) => ({
+      schema: parameterSchema(documents, parameter),
+      encoding: parameterEncoding(parameter, where),
+    })),
     body: readRequestBody(documents, memberOf(operation, 'requestBody')),
     responses: readResponses(documents, operation, (response) => contentOf(documents, response)),
-    servers: [operation, pathItem, documents.root].map(serversOf).find((list) => list.length > 0) ?? [],
+    servers:
+      [operation, pathItem, documents.root]
+        .map((owner) => itemsIn(owner, 'servers'))
+        .find((list) => list.length > 0) ?? [],
   }
 }
 
@@ -51,23 +62,27 @@ export function commonParts(
     operationId: textOf(of('operationId')),
     summary: textOf(of('summary')) ?? textOf(memberOf(pathItem, 'summary')?.value),
     description: textOf(of('description')) ?? textOf(memberOf(pathItem, 'description')?.value),
-    tags: itemsOf(of('tags')).filter((tag) => typeof tag === 'string'),
+    tags: textsOf(of('tags')),
     deprecated: of('deprecated') === true,
     security: readSecurity(memberOf(operation, 'security') ?? memberOf(documents.root, 'security')),
   }
 }
 
-function readParameters(documents: Documents, node: OperationNode): readonly Parameter[] {
-  return declaredParameters(documents, node).flatMap((parameter) => {
-    const { name, in: where, required } = parameter.value
+/** `readSchema` reads the parts that differ between versions. */
+export function readParameters(
+  declared: readonly LocatedObject[],
+  readSchema: (parameter: LocatedObject, where: ParameterIn) => Pick<Parameter, 'schema' | 'encoding'>,
+): readonly Parameter[] {
+  return declared.flatMap((parameter) => {
+    const { name, in: where, required, deprecated } = parameter.value
     if (typeof name !== 'string' || !isParameterIn(where)) return []
+    const text = textOf(parameter.value.description)
     return {
       name,
       in: where,
       required: required === true || where === 'path',
-      description: describeParameter(parameter),
-      schema: parameterSchema(documents, parameter),
-      encoding: parameterEncoding(parameter, where),
+      description: deprecated === true ? ['Deprecated.', text].filter(Boolean).join(' ') : text,
+      ...readSchema(parameter, where),
     }
   })
 }
@@ -75,8 +90,7 @@ function readParameters(documents: Documents, node: OperationNode): readonly Par
 function readRequestBody(documents: Documents, written: DocumentNode | undefined): RequestBody | undefined {
   const body = documents.resolve(written)
   if (!isLocatedObject(body)) return undefined
-  const content = contentOf(documents, body)
-  const chosen = preferred(content, ({ mediaType }) => mediaType)
+  const chosen = preferred(contentOf(documents, body))
   if (chosen === undefined) return undefined
   return {
     description: textOf(body.value.description),
@@ -91,27 +105,16 @@ function readRequestBody(documents: Documents, written: DocumentNode | undefined
 function fieldEncoding(value: DocumentNode['value']): Partial<Encoding> {
   if (!isJsonObject(value)) return {}
   const { contentType, style, explode, allowReserved } = value
-  const says = style !== undefined || explode !== undefined || allowReserved !== undefined
-  return {
-    ...(says ? encodingOf({ style, explode, allowReserved }, 'form') : {}),
-    ...(typeof contentType === 'string'
-      ? { mediaType: contentType.split(',')[0]?.trim() ?? contentType }
-      : {}),
-  }
+  const isDeclared = style !== undefined || explode !== undefined || allowReserved !== undefined
+  const mediaType = typeof contentType === 'string' ? contentType.split(',')[0]?.trim() : undefined
+  return { ...(isDeclared ? encodingOf(value, 'form') : {}), ...defined({ mediaType }) }
 }
 
-interface Content {
-  readonly mediaType: string
-  readonly schema: DocumentNode | undefined
-  readonly encoding: DocumentNode | undefined
-}
-
-function contentOf(documents: Documents, owner: DocumentNode): readonly Content[] {
-  const content = memberOf(owner, 'content')
-  return entriesOf(content?.value).map(([mediaType, value]) => {
-    const media = documents.resolve({ value, document: content?.document ?? owner.document })
-    const part = (name: string) => (media === undefined ? undefined : memberOf(media, name))
-    return { mediaType, schema: part('schema'), encoding: part('encoding') }
+function contentOf(documents: Documents, owner: DocumentNode) {
+  return entriesIn(owner, 'content').map(([mediaType, written]) => {
+    const media = documents.resolve(written)
+    const schema = media && memberOf(media, 'schema')
+    return { mediaType, schema, encoding: media && memberOf(media, 'encoding') }
   })
 }
 
@@ -120,13 +123,11 @@ export function readResponses(
   operation: DocumentNode,
   readContent: (response: DocumentNode) => SuccessResponse['content'],
 ): readonly SuccessResponse[] {
-  const responses = memberOf(operation, 'responses')
-  const successes = entriesOf(responses?.value).filter(([status]) => /^2([0-9]{2}|XX)$/i.test(status))
-  return successes.flatMap(([status, value]) => {
-    const response = documents.resolve({ value, document: responses?.document ?? operation.document })
+  const successes = entriesIn(operation, 'responses').filter(([status]) => /^2([0-9]{2}|XX)$/i.test(status))
+  return successes.flatMap(([status, written]) => {
+    const response = documents.resolve(written)
     if (!isLocatedObject(response)) return []
     return {
-      description: textOf(response.value.description),
       isEmpty: status === '204' || status === '205',
       content: readContent(response),
       headers: entriesOf(response.value.headers).map(([name]) => name.toLowerCase()),
@@ -137,28 +138,10 @@ export function readResponses(
 function readSecurity(written: DocumentNode | undefined): readonly SecurityAlternative[] | undefined {
   if (written === undefined || !Array.isArray(written.value)) return undefined
   return itemsOf(written.value).map(
-    (alternative) =>
-      new Map(
-        entriesOf(alternative).map(([scheme, scopes]) => [
-          scheme,
-          itemsOf(scopes).filter((scope) => typeof scope === 'string'),
-        ]),
-      ),
+    (alternative) => new Map(entriesOf(alternative).map(([scheme, scopes]) => [scheme, textsOf(scopes)])),
   )
 }
 
-function serversOf(owner: DocumentNode): readonly DocumentNode[] {
-  const servers = memberOf(owner, 'servers')
-  return itemsOf(servers?.value).map((value) => ({ value, document: servers?.document ?? owner.document }))
-}
-
-const PARAMETER_INS: ReadonlySet<string> = new Set([
-  'path',
-  'query',
-  'header',
-  'cookie',
-] satisfies ParameterIn[])
-const KNOWN_STYLES: ReadonlySet<string> = new Set(STYLES)
 const DEFAULT_STYLE = {
   path: 'simple',
   query: 'form',
@@ -169,60 +152,35 @@ const DEFAULT_STYLE = {
 /** The parameters of an operation, then those of its path that it does not override. */
 export function declaredParameters(
   documents: Documents,
-  { pathItem, operation }: { readonly pathItem: DocumentNode; readonly operation: DocumentNode },
+  { pathItem, operation }: Pick<OperationNode, 'pathItem' | 'operation'>,
 ): readonly LocatedObject[] {
   const found = new Map<string, LocatedObject>()
-  for (const owner of [pathItem, operation]) {
-    const list = memberOf(owner, 'parameters')
-    for (const value of itemsOf(list?.value)) {
-      const parameter = documents.resolve({ value, document: list?.document ?? owner.document })
-      if (isLocatedObject(parameter)) found.set(`${parameter.value.in} ${parameter.value.name}`, parameter)
-    }
+  for (const written of [...itemsIn(pathItem, 'parameters'), ...itemsIn(operation, 'parameters')]) {
+    const parameter = documents.resolve(written)
+    if (isLocatedObject(parameter)) found.set(`${parameter.value.in} ${parameter.value.name}`, parameter)
   }
   return [...found.values()]
 }
 
-export function isParameterIn(value: unknown): value is ParameterIn {
-  return typeof value === 'string' && PARAMETER_INS.has(value)
+function isParameterIn(value: unknown): value is ParameterIn {
+  return typeof value === 'string' && Object.hasOwn(DEFAULT_STYLE, value)
 }
 
 /** OpenAPI 3: style and explode, or a media type. */
 function parameterEncoding(parameter: LocatedObject, where: ParameterIn): Encoding {
-  const [content] = entriesOf(memberOf(parameter, 'content')?.value)
-  const { style, explode, allowReserved } = parameter.value
-  return {
-    ...encodingOf({ style, explode, allowReserved }, DEFAULT_STYLE[where]),
-    ...(content === undefined ? {} : { mediaType: content[0] }),
-  }
+  const [content] = entriesIn(parameter, 'content')
+  return { ...encodingOf(parameter.value, DEFAULT_STYLE[where]), ...defined({ mediaType: content?.[0] }) }
 }
 
 /** A style without `explode` explodes only if it is `form`; invalid values count as absent. */
-function encodingOf(
-  written: { readonly style?: unknown; readonly explode?: unknown; readonly allowReserved?: unknown },
-  usual: Style,
-): Encoding {
-  const style = isStyle(written.style) ? written.style : usual
+function encodingOf(written: JsonObject, usual: Style): Encoding {
+  const style = STYLES.find((known) => known === written.style) ?? usual
   const explode =
     typeof written.explode === 'boolean' ? written.explode : style === 'form' || style === 'deepObject'
   return { style, explode, allowReserved: written.allowReserved === true }
 }
 
-function isStyle(value: unknown): value is Style {
-  return typeof value === 'string' && KNOWN_STYLES.has(value)
-}
-
 /** The schema of a parameter, which may be under its media type. */
 function parameterSchema(documents: Documents, parameter: LocatedObject): DocumentNode | undefined {
-  const direct = memberOf(parameter, 'schema')
-  if (direct !== undefined) return direct
-  const content = memberOf(parameter, 'content')
-  const [first] = entriesOf(content?.value)
-  if (content === undefined || first === undefined) return undefined
-  const media = documents.resolve({ value: first[1], document: content.document })
-  return media === undefined ? undefined : memberOf(media, 'schema')
-}
-
-export function describeParameter({ value }: LocatedObject): string | undefined {
-  const text = textOf(value.description)
-  return value.deprecated === true ? ['Deprecated.', text].filter(Boolean).join(' ') : text
+  return memberOf(parameter, 'schema') ?? contentOf(documents, parameter)[0]?.schema
 }

@@ -56,7 +56,10 @@ export async function readDocument(
   const operations = listOperations(documents, warn).map((node) => readNode(documents, dialect, node))
   const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
-  warnOfUnknownSchemes(options, schemes, warn)
+  for (const name of Object.keys(options.security)) {
+    // A misspelled scheme would have no effect.
+    if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
+  }
   const definitions = (direction: 'input' | 'output') =>
     new SchemaDefinitions({ documents, dialect, direction, warn })
   const context: OfferContext = {
@@ -132,17 +135,6 @@ function sizeOf(value: JsonObject | null): number {
   return JSON.stringify(value).length
 }
 
-/** A misspelled scheme would have no effect. */
-function warnOfUnknownSchemes(
-  { security }: OpenapiOptions,
-  schemes: ReadonlyMap<string, unknown>,
-  warn: (text: string) => void,
-): void {
-  for (const name of Object.keys(security)) {
-    if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
-  }
-}
-
 /** Warnings about the credentials of a tool. */
 function warnAboutCredentials(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
   if (offer.hasCredentials && isReadable(offer.baseUrl))
@@ -160,7 +152,11 @@ function isOffered(
   options: OpenapiOptions,
 ): boolean {
   if (options.tags !== undefined && !tags.some((tag) => options.tags?.includes(tag))) return false
-  if (options.methods?.some((wanted) => wanted === method) === false) return false
+  if (!isWantedMethod(method, options)) return false
   if (deprecated && options.deprecated === 'exclude') return false
   return isWanted(nativeName, options)
+}
+
+export function isWantedMethod(method: unknown, { methods }: Pick<OpenapiOptions, 'methods'>): boolean {
+  return methods?.some((wanted) => wanted === method) ?? true
 }

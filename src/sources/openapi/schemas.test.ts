@@ -5,7 +5,7 @@ import { checkSchema } from '#schema/check'
 import { createSchemaValidator } from '#schema/validator'
 import { Documents } from './documents.ts'
 import type { Dialect } from './operation.ts'
-import { type Direction, SchemaDefinitions } from './schemas.ts'
+import { SchemaDefinitions } from './schemas.ts'
 
 interface Lowered {
   readonly schema: JsonObject
@@ -18,7 +18,7 @@ function lower(
     dialect = '3.0',
     direction = 'input',
     schemas = {},
-  }: { dialect?: Dialect; direction?: Direction; schemas?: JsonObject } = {},
+  }: { dialect?: Dialect; direction?: 'input' | 'output'; schemas?: JsonObject } = {},
 ): Lowered {
   const warnings: string[] = []
   const root = { components: { schemas } }

@@ -5,25 +5,29 @@ import { loosenSchema } from '#schema/loosen'
 import {
   type DocumentNode,
   type Documents,
+  entriesIn,
   entriesOf,
+  isLocatedObject,
   itemsOf,
-  memberOf,
-  type Target as TargetFromDocuments,
+  type LocatedObject,
+  type Target,
+  textsOf,
 } from './documents.ts'
 import type { Dialect } from './operation.ts'
 
 /**
- * Lowers schemas of all versions of OpenAPI to JSON Schema 2020-12 with definitions. Invariant: a lowered schema accepts
- * every value that the document's schema accepts.
+ * Lowers schemas of all versions of OpenAPI to JSON Schema 2020-12 with definitions. The inputs and outputs of tools are
+ * composed of them. Invariant: a lowered schema accepts every value that the document's schema accepts.
  */
 
-export type Direction = 'input' | 'output'
-
-interface Lowering {
+interface DefinitionsOptions {
   readonly documents: Documents
   readonly dialect: Dialect
-  readonly direction: Direction
+  readonly direction: 'input' | 'output'
   warn(text: string): void
+}
+
+interface Lowering extends DefinitionsOptions {
   /** The name under `$defs` of a reference's target; `undefined` if there is none. */
   refer(reference: string, document: string): string | undefined
 }
@@ -38,26 +42,19 @@ interface Definition {
 }
 
 /**
- * Maximum characters of the definitions that one schema refers to. Objects of large services refer to each other until all of them are in every
- * answer (Stripe: 690 000 characters for each of 452 tools), too much to read and to check.
+ * Maximum characters of the definitions that one schema refers to. Objects of large services refer to each other until
+ * all of them are in every answer (Stripe: 690 000 characters for each of 452 tools), too much to read and to check.
  */
 const MAX_REFERRED = 32_768
 /** For the schemas that it refers to directly. */
 const MAX_REFERRED_FIRST = 262_144
-
-interface DefinitionsOptions {
-  readonly documents: Documents
-  readonly dialect: Dialect
-  readonly direction: Direction
-  warn(text: string): void
-}
 
 /** Schemas of one direction, each lowered once. */
 export class SchemaDefinitions {
   readonly #options: DefinitionsOptions
   readonly #definitions = new Map<string, Definition>()
   readonly #names = new Map<string, string>()
-  readonly #waiting: { readonly definition: Definition; readonly target: TargetFromDocuments }[] = []
+  readonly #waiting: { readonly definition: Definition; readonly target: Target }[] = []
 
   constructor(options: DefinitionsOptions) {
     this.#options = options
@@ -155,7 +152,7 @@ export class SchemaDefinitions {
   }
 
   /** Depends only on the place of the schema, so that names are stable (rule 32). */
-  #nameOf({ id }: TargetFromDocuments): string {
+  #nameOf({ id }: Target): string {
     const known = this.#names.get(id)
     if (known !== undefined) return known
     const { documents, dialect } = this.#options
@@ -197,7 +194,7 @@ function toJsonSchema(located: DocumentNode, lowering: Lowering, depth = 0): Jso
 }
 
 function lowerReference(
-  { value: siblings, document }: { readonly value: JsonObject; readonly document: string },
+  { value: siblings, document }: LocatedObject,
   reference: string,
   lowering: Lowering,
   depth: number,
@@ -219,38 +216,32 @@ function lowerReference(
 
 function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, depth: number): JsonObject {
   const lowered: Record<string, JsonValue> = {}
-  const hidden = hiddenNames({ value: schema, document }, lowering)
   for (const [keyword, value] of Object.entries(schema)) {
     if (LEFT_OUT.has(keyword)) continue
-    const holds = SUBSCHEMAS.get(keyword)
-    if (holds !== undefined) lowerSubschemas(keyword, { value, document }, { lowered, lowering, depth })
+    if (SUBSCHEMAS.has(keyword)) lowerSubschemas(keyword, { value, document }, lowered, lowering, depth)
     else if (PLAIN_KEYWORDS.get(keyword)?.(value) === true)
       lowered[keyword] = typeof value === 'string' ? value.toWellFormed() : value
   }
   lowerBounds(schema, lowered)
   lowerPattern(schema, lowered, lowering)
-  const required = requiredNames(schema, hidden)
+  const required = requiredNames({ value: schema, document }, lowering)
   if (required.length > 0) lowered.required = required
   // Examples help to write an input; those of answers would take most of the space.
-  if (lowering.direction === 'input' && schema.example !== undefined && isShort(schema.example)) {
-    lowered.examples = [schema.example]
-  }
+  const { example } = schema
+  const isShown = lowering.direction === 'input' && example !== undefined
+  if (isShown && JSON.stringify(example).length <= MAX_EXAMPLE_LENGTH) lowered.examples = [example]
   splitDiscriminator({ value: schema, document }, lowered, lowering)
   // Last, because a schema without a type is wrapped as a whole.
   lowerTypes(schema, lowered)
   return lowered
 }
 
-interface Target {
-  readonly lowered: Record<string, JsonValue>
-  readonly lowering: Lowering
-  readonly depth: number
-}
-
 function lowerSubschemas(
   keyword: string,
   { value, document }: DocumentNode,
-  { lowered, lowering, depth }: Target,
+  lowered: Record<string, JsonValue>,
+  lowering: Lowering,
+  depth: number,
 ): void {
   const lower = (member: JsonValue): JsonValue =>
     toJsonSchema({ value: member, document }, lowering, depth + 1)
@@ -264,13 +255,15 @@ function lowerSubschemas(
   } else if (isJsonObject(value)) {
     const members: Record<string, JsonValue> = {}
     for (const [name, member] of Object.entries(value)) {
-      if (name === '__proto__' || (keyword === 'patternProperties' && !isPattern(name))) {
+      const isDropped =
+        keyword === 'properties' &&
+        lowering.direction === 'input' &&
+        isHidden({ value: member, document }, lowering)
+      if (name === '__proto__' || (keyword === 'patternProperties' && !isPattern(name)))
         lowering.warn(
           `The member ${JSON.stringify(name)} of \`${keyword}\` cannot be checked and is left out.`,
         )
-      } else if (keyword !== 'properties' || !isHidden({ value: member, document }, lowering, 'drop')) {
-        setMember(members, name, lower(member))
-      }
+      else if (!isDropped) setMember(members, name, lower(member))
     }
     lowered[keyword] = members
   }
@@ -315,17 +308,17 @@ function lowerPattern({ pattern }: JsonObject, lowered: Record<string, JsonValue
     lowering.warn(`The pattern ${JSON.stringify(pattern)} is not an ECMA-262 expression and is not checked.`)
 }
 
-function requiredNames({ required }: JsonObject, hidden: ReadonlySet<string>): readonly string[] {
-  if (!Array.isArray(required)) return []
-  const names = required.filter((name) => typeof name === 'string')
-  return [...new Set(names)].filter((name) => !hidden.has(name) && name !== '__proto__')
+/** Without the members that are hidden in this direction, including those of `allOf`. */
+function requiredNames(schema: LocatedObject, lowering: Lowering): readonly string[] {
+  const names = new Set(textsOf(schema.value.required))
+  if (names.size === 0) return []
+  const members = lowering.documents.allParts(schema).flatMap((part) => entriesIn(part, 'properties'))
+  for (const [name, member] of members) if (isHidden(member, lowering)) names.delete(name)
+  names.delete('__proto__')
+  return [...names]
 }
 
 const MAX_EXAMPLE_LENGTH = 200
-
-function isShort(example: JsonValue): boolean {
-  return JSON.stringify(example).length <= MAX_EXAMPLE_LENGTH
-}
 
 type Fits = (value: JsonValue) => boolean
 
@@ -378,8 +371,9 @@ const TYPES: ReadonlySet<string> = new Set([
 /** The types of a schema; `undefined` if it has none that 2020-12 knows. */
 function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
   const written = (Array.isArray(type) ? type : [type]).map((name) => (name === 'file' ? 'string' : name))
-  const known = [...new Set(written.filter((name) => typeof name === 'string' && TYPES.has(name)))]
-  const names = known.filter((name) => typeof name === 'string')
+  const names = [...new Set(written)]
+    .filter((name) => typeof name === 'string')
+    .filter((name) => TYPES.has(name))
   return names.length === 0 ? undefined : names
 }
 
@@ -393,50 +387,12 @@ function isPattern(pattern: JsonValue): pattern is string {
   }
 }
 
-const MAX_HIDDEN_DEPTH = 10
-const NOTHING: ReadonlySet<string> = new Set()
-
-/** A request has no read-only members, and an answer need not have write-only ones. */
-const EFFECT = {
-  input: { keyword: 'readOnly', drops: true },
-  output: { keyword: 'writeOnly', drops: false },
-} as const satisfies Record<Lowering['direction'], object>
-
-/** True if a member is not for this direction: `drop` if it is removed, `relax` if it is no longer required. */
-function isHidden(member: DocumentNode, lowering: Lowering, question: 'drop' | 'relax'): boolean {
-  const { keyword, drops } = EFFECT[lowering.direction]
-  if (question === 'drop' && !drops) return false
-  if (isJsonObject(member.value) && member.value[keyword] === true) return true
-  const target = lowering.documents.resolve(member)
-  return isJsonObject(target?.value) && target.value[keyword] === true
-}
-
-/** Names that are not required in this direction, including those of `allOf`. */
-function hiddenNames(schema: DocumentNode, lowering: Lowering): ReadonlySet<string> {
-  if (!isJsonObject(schema.value) || !Array.isArray(schema.value.required)) return NOTHING
-  const found = new Set<string>()
-  collect(schema, lowering, { found, seen: new Set(), depth: 0 })
-  return found
-}
-
-interface Collecting {
-  readonly found: Set<string>
-  /** Schemas that were visited: a document may refer to one many times. */
-  readonly seen: Set<unknown>
-  readonly depth: number
-}
-
-function collect(schema: DocumentNode, lowering: Lowering, { found, seen, depth }: Collecting): void {
-  const target = lowering.documents.resolve(schema)
-  if (target === undefined || depth > MAX_HIDDEN_DEPTH || seen.has(target.value)) return
-  seen.add(target.value)
-  const { document } = target
-  for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
-    if (isHidden({ value, document }, lowering, 'relax')) found.add(name)
-  }
-  for (const value of itemsOf(memberOf(target, 'allOf')?.value)) {
-    collect({ value, document }, lowering, { found, seen, depth: depth + 1 })
-  }
+/** True if a member is not for this direction: a request has no read-only members, and an answer need not have write-only ones. */
+function isHidden(member: DocumentNode, { direction, documents }: Lowering): boolean {
+  const keyword = direction === 'input' ? 'readOnly' : 'writeOnly'
+  return [member, documents.resolve(member)].some(
+    (node) => isLocatedObject(node) && node.value[keyword] === true,
+  )
 }
 
 /**
@@ -444,7 +400,7 @@ function collect(schema: DocumentNode, lowering: Lowering, { found, seen, depth 
  * a map the branches may overlap, so that one of them is enough.
  */
 function splitDiscriminator(
-  { value, document }: { readonly value: JsonObject; readonly document: string },
+  { value, document }: LocatedObject,
   lowered: Record<string, JsonValue>,
   lowering: Lowering,
 ): void {
@@ -463,12 +419,9 @@ function splitDiscriminator(
     return { ...branch, properties: { [propertyName]: { enum: names } }, required: [propertyName] }
   })
   const isExclusive = split.every((branch, index) => branch !== branches[index])
-  if (isExclusive || keyword === 'anyOf' || lowered.anyOf !== undefined) {
-    lowered[keyword] = split
-    return
-  }
-  delete lowered[keyword]
-  lowered.anyOf = split
+  const keepsKeyword = isExclusive || lowered.anyOf !== undefined
+  if (!keepsKeyword) delete lowered[keyword]
+  lowered[keepsKeyword ? keyword : 'anyOf'] = split
 }
 
 function valuesByTarget(

@@ -1,12 +1,13 @@
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { ToolRequirements } from '#kernel/tool/tool'
 import type { BoundCredential } from './binding.ts'
-import { type Documents, entriesOf, isLocatedObject, memberOf } from './documents.ts'
+import { type Documents, entriesIn, memberOf } from './documents.ts'
 import type { Dialect, Operation, Parameter, SecurityAlternative } from './operation.ts'
 import { type CredentialOption, HEADER_NAME } from './options.ts'
 
 /**
  * Chooses the credentials of each tool from the security schemes of the document and the operator's options.
+ * `reading.ts` and `offer-tool.ts` use it. Invariant: one place in a request carries at most one credential.
  */
 
 export interface SecurityContext {
@@ -49,10 +50,9 @@ function chooseAlternative(
   alternatives: readonly SecurityAlternative[],
   context: SecurityContext,
 ): readonly Carrier[] | undefined {
-  const usable = alternatives.flatMap((alternative) => {
-    const carriers = carriersOf(alternative, context)
-    return carriers === undefined ? [] : [carriers]
-  })
+  const usable = alternatives
+    .map((alternative) => carriersOf(alternative, context))
+    .filter((carriers) => carriers !== undefined)
   return (
     usable.find((carriers) => carriers.length > 0 && carriers.every(isAnswered)) ??
     usable.find(({ length }) => length === 0) ??
@@ -76,11 +76,10 @@ function declaredCredentials(
   for (const parameter of parameters) {
     const key = placeKey(parameter)
     const named = [...schemes].filter(([, { placement }]) => placeKey(placement) === key)
-    if (named.length === 0 || taken.has(key)) continue
     const found = named.find(([name]) => Object.hasOwn(options, name)) ?? named[0]
-    if (found === undefined) continue
+    if (found === undefined || taken.has(key)) continue
     const [name, scheme] = found
-    const option = Object.hasOwn(options, name) ? options[name] : undefined
+    const option = optionOf(options, name)
     if (parameter.required || option !== undefined) sent.set(key, [{ name, scheme, scopes: [], option }])
     else unsent.push(name)
   }
@@ -90,6 +89,10 @@ function declaredCredentials(
 /** The place of a parameter or a credential; header names are case-insensitive. */
 export function placeKey({ in: place, name }: { readonly in: string; readonly name: string }): string {
   return `${place} ${place === 'header' ? name.toLowerCase() : name}`
+}
+
+function optionOf(options: SecurityContext['options'], name: string): CredentialOption | undefined {
+  return Object.hasOwn(options, name) ? options[name] : undefined
 }
 
 /** Schemes that the operator describes apply to documents without security. */
@@ -120,10 +123,9 @@ function carriersOf(
   for (const [name, scopes] of alternative) {
     const scheme = context.schemes.get(name)
     if (scheme === undefined) return undefined
-    const option = Object.hasOwn(context.options, name) ? context.options[name] : undefined
     const key = placeKey(scheme.placement)
     const before = carriers.get(key)
-    const asked = { name, scheme, scopes, option }
+    const asked = { name, scheme, scopes, option: optionOf(context.options, name) }
     carriers.set(key, before === undefined ? [asked] : [...before, asked])
   }
   const all = [...carriers.values()]
@@ -159,15 +161,9 @@ function advise(
     return `its security schemes (${quoted(unknown)}) are not served; if the service also takes a credential as a bearer token (or \`apiKey\`, or \`basic\`), write \`security: ${JSON.stringify(Object.fromEntries(entries))}\``
   }
   const first = asked.find((name) => Object.hasOwn(options, name)) ?? asked[0] ?? ''
-  const {
-    provider,
-    secret = defaultSecret(key, first),
-    scheme,
-  } = (Object.hasOwn(options, first) ? options[first] : undefined) ?? {}
-  const entry = {
-    ...(provider === undefined ? { secret } : { provider }),
-    ...(scheme === undefined ? {} : { scheme }),
-  }
+  const { provider, secret = defaultSecret(key, first), scheme } = optionOf(options, first) ?? {}
+  // Members that are `undefined` are not written.
+  const entry = { ...(provider === undefined ? { secret } : { provider }), scheme }
   return `its security schemes (${quoted(asked)}) need two credentials in one place, where only one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
@@ -182,15 +178,14 @@ function demand(
   const standIns = new Map<string, string>()
   for (const carrier of carriers) {
     const { name, scheme, option } = carrier.find((asked) => asked.option !== undefined) ?? carrier[0]
-    for (const asked of carrier)
-      for (const endpoint of asked.scheme.tokenEndpoints) tokenEndpoints.add(endpoint)
+    for (const endpoint of carrier.flatMap((asked) => asked.scheme.tokenEndpoints))
+      tokenEndpoints.add(endpoint)
     if (option?.provider !== undefined) {
-      const known = scopes.get(option.provider) ?? new Set()
-      for (const asked of carrier) {
-        for (const scope of asked.scheme.isOAuth ? asked.scopes : []) known.add(scope)
-        for (const scope of asked.option?.scopes ?? []) known.add(scope)
-      }
-      scopes.set(option.provider, known)
+      const asked = carrier.flatMap((one) => [
+        ...(one.scheme.isOAuth ? one.scopes : []),
+        ...(one.option?.scopes ?? []),
+      ])
+      scopes.set(option.provider, new Set([...(scopes.get(option.provider) ?? []), ...asked]))
       credentials.push({ ...scheme.placement, from: 'token', id: option.provider })
     } else {
       const id = option?.secret ?? defaultSecret(key, name)
@@ -228,6 +223,13 @@ interface SecurityScheme {
 
 const AUTHORIZATION = { in: 'header', name: 'authorization' } as const
 const PLACES = ['header', 'query', 'cookie'] as const
+const ENDPOINTS = [
+  'authorizationUrl',
+  'tokenUrl',
+  'refreshUrl',
+  'deviceAuthorizationUrl',
+  'openIdConnectUrl',
+] as const
 
 /** The supported schemes of the document, and those that the operator describes. */
 export function readSchemes(
@@ -236,24 +238,19 @@ export function readSchemes(
   security: Readonly<Record<string, CredentialOption>>,
 ): ReadonlyMap<string, SecurityScheme> {
   const { root } = documents
-  const components = memberOf(root, 'components')
-  const declared =
-    dialect === '2.0'
-      ? memberOf(root, 'securityDefinitions')
-      : components === undefined
-        ? undefined
-        : memberOf(components, 'securitySchemes')
-  const schemes = new Map<string, SecurityScheme>()
-  for (const [name, value] of entriesOf(declared?.value)) {
-    const located = documents.resolve({ value, document: declared?.document ?? root.document })
-    const scheme = isLocatedObject(located) ? readScheme(located.value) : undefined
-    if (scheme !== undefined) schemes.set(name, scheme)
-  }
-  for (const [name, { scheme: written }] of Object.entries(security)) {
-    const scheme = written === undefined ? undefined : readScheme(written)
-    if (scheme !== undefined) schemes.set(name, scheme)
-  }
-  return schemes
+  const owner = dialect === '2.0' ? root : memberOf(root, 'components')
+  const member = dialect === '2.0' ? 'securityDefinitions' : 'securitySchemes'
+  const declared = owner === undefined ? [] : entriesIn(owner, member)
+  const written = [
+    ...declared.map(([name, node]) => [name, documents.resolve(node)?.value] as const),
+    ...Object.entries(security).map(([name, { scheme }]) => [name, scheme] as const),
+  ]
+  return new Map(
+    written.flatMap(([name, value]) => {
+      const scheme = isJsonObject(value) ? readScheme(value) : undefined
+      return scheme === undefined ? [] : [[name, scheme]]
+    }),
+  )
 }
 
 function readScheme(written: JsonObject): SecurityScheme | undefined {
@@ -290,16 +287,6 @@ function plainScheme(placement: SecurityScheme['placement']): SecurityScheme {
 /** The token endpoints of all flows of 3.x, of the one flow of 2.0, or the discovery document. */
 function endpointsOf(written: JsonObject): readonly string[] {
   const flows = [written, ...Object.values(isJsonObject(written.flows) ? written.flows : {})]
-  const urls = flows.flatMap((flow) =>
-    isJsonObject(flow)
-      ? [
-          flow.authorizationUrl,
-          flow.tokenUrl,
-          flow.refreshUrl,
-          flow.deviceAuthorizationUrl,
-          flow.openIdConnectUrl,
-        ]
-      : [],
-  )
+  const urls = flows.filter(isJsonObject).flatMap((flow) => ENDPOINTS.map((name) => flow[name]))
   return [...new Set(urls.filter((url) => typeof url === 'string'))].sort()
 }

@@ -3,6 +3,7 @@ import type { Encoding } from './operation.ts'
 
 /**
  * Values as text by the styles of OpenAPI (RFC 6570): in paths and headers, and as pairs of queries, forms and cookies.
+ * `request.ts` uses it. Invariant: a value cannot end its own place in the address.
  */
 
 type Manner = Pick<Encoding, 'style' | 'explode'>

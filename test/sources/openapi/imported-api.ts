@@ -9,7 +9,7 @@ import { Secret } from '#kernel/base/secret'
 import type { StatefulContext } from '#kernel/tool/tool'
 import { plainValue } from '#kernel/tool/tool'
 import type { Discovery, OfferedTool, Source } from '#sources/kit/source'
-import { createOpenapiSource, type OpenapiSource } from '#sources/openapi/index'
+import { createOpenapiSource } from '#sources/openapi/index'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 
 export const SIGNAL = new AbortController().signal
@@ -37,7 +37,7 @@ export function openSource(
 }
 
 export interface ImportedApi {
-  readonly source: OpenapiSource
+  readonly source: ReturnType<typeof createOpenapiSource>
   readonly discovery: Discovery
   tool(nativeName: string): OfferedTool
   call(nativeName: string, input: JsonObject, options?: CallOptions): Promise<JsonValue | undefined>
