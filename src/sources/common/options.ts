@@ -49,9 +49,11 @@ export const SERVER_OPTIONS = {
   token: SECRET.optional(),
 }
 
+export type ServerCredentials = z.output<z.ZodObject<typeof SERVER_OPTIONS>>
+
 /** A key is sent unencrypted only within this machine (OTC-101). */
 export function refuseOpenCredentials(
-  { url, apiKey, token }: z.output<z.ZodObject<typeof SERVER_OPTIONS>>,
+  { url, apiKey, token }: ServerCredentials,
   context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
 ): void {
   const parsed = URL.parse(url)

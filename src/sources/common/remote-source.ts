@@ -1,13 +1,42 @@
+import { unchangedFetch } from '#client/http'
+import { type ClientOptions, type ClientSettings, readOptions } from '#client/options'
 import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
-import type { Discovery, Invocation, Source, SourceHealth } from '#sources/kit/source'
-import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
+import { MAX_TIMER_MS } from '#kernel/tool/tool'
+import type { Discovery, Invocation, Source, SourceHealth, SourceServices } from '#sources/kit/source'
+import { readAnswer } from './answered-json.ts'
+import { type CommonOptions, isWanted, remotePolicyOf, type ServerCredentials } from './options.ts'
 
 /**
- * A source that is a remote tool server, for the OTC and OpenTool sources. Invariant: its health follows from the
- * server's answers.
+ * A source that is a remote tool server, and the client for it. The OTC and OpenTool sources use it. Invariant: the
+ * health of the source follows from the server's answers.
  */
+
+/** The settings of the client for calls. */
+export function callSettings(
+  { url, apiKey, token }: ServerCredentials,
+  services: SourceServices,
+  client: Pick<ClientOptions, 'protocol' | 'dialect' | 'signal'>,
+): ClientSettings {
+  return {
+    ...readOptions(url, {
+      ...client,
+      apiKey: apiKey?.reveal(),
+      jwt: token?.reveal(),
+      fetch: (address, init) => services.fetch(address, init),
+      now: () => services.clock.nowMs(),
+      // The call has its own time limit.
+      timeoutMs: MAX_TIMER_MS,
+    }),
+    readJson: readAnswer,
+  }
+}
+
+/** The `fetch` for descriptions of tools, kept so that an unchanged description is not sent again. */
+export function descriptionFetch(services: SourceServices): ClientSettings['fetch'] {
+  return unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init))
+}
 
 interface RemoteServer {
   discover(signal: AbortSignal): Promise<Discovery>

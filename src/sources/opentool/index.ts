@@ -5,14 +5,13 @@ import { z } from 'zod'
 import { checkCallId } from '#client/call'
 import { CallFailure } from '#client/failure'
 import { ForwardedCall, isOutage } from '#client/forwarded-call'
-import { readText, unchangedFetch } from '#client/http'
+import { readText } from '#client/http'
 import { OpenToolClient } from '#client/opentool'
 import { endpointsOf, postCall } from '#client/opentool-exchange'
-import { type ClientSettings, readOptions } from '#client/options'
+import type { ClientSettings } from '#client/options'
 import { fault } from '#kernel/base/errors'
 import { type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import { MAX_TIMER_MS } from '#kernel/tool/tool'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import {
   type OpenToolDocument,
@@ -22,14 +21,14 @@ import {
 } from '#protocols/opentool/codec-document'
 import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
-import { readAnswer, readWithin } from '#sources/common/answered-json'
+import { readWithin } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
-import { checkAddress, remoteSource } from '#sources/common/remote-source'
+import { callSettings, checkAddress, descriptionFetch, remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import type { OpenToolSourceOptions } from './options.ts'
 
 /**
- * Another OpenTool server as a source: its functions are tools. A call is sent once (OTS-66).
+ * Another OpenTool server as a source: its functions are tools. Invariant: a call is sent once (OTS-66).
  */
 
 export function createOpenToolSource(
@@ -38,27 +37,14 @@ export function createOpenToolSource(
   services: SourceServices,
 ): Source {
   const closing = new AbortController()
-  const settingsFor = (url: string): ClientSettings => ({
-    ...readOptions(url, {
-      apiKey: options.apiKey?.reveal(),
-      jwt: options.token?.reveal(),
-      protocol: 'opentool',
-      fetch: (address, init) => services.fetch(address, init),
-      now: () => services.clock.nowMs(),
-      // The call has its own time limit.
-      timeoutMs: MAX_TIMER_MS,
-      signal: closing.signal,
-    }),
-    readJson: readAnswer,
-  })
-  const unchanged = unchangedFetch((address, init) =>
-    (services.fetchDescription ?? services.fetch)(address, init),
-  )
+  const settingsFor = (url: string): ClientSettings =>
+    callSettings({ ...options, url }, services, { protocol: 'opentool', signal: closing.signal })
+  const fetchDocument = descriptionFetch(services)
   const listingFor = (url: string): ClientSettings => ({
     ...settingsFor(url),
     readJson: readDocument,
     maxResponseBytes: MAX_DOCUMENT_BYTES,
-    fetch: unchanged,
+    fetch: fetchDocument,
   })
   return remoteSource({ key, type: 'opentool' }, options, {
     discover: (signal) => discoverOpenTool(options, { services, listingFor, signal }),
@@ -99,7 +85,7 @@ async function invokeOpenTool(
 
 interface Discovering {
   readonly services: SourceServices
-  /** The client for the document, kept so that an unchanged document is not sent again. */
+  /** The client for the document. */
   readonly listingFor: (url: string) => ClientSettings
   readonly signal: AbortSignal
 }
@@ -154,10 +140,8 @@ async function askServer(url: string, { listingFor, signal }: Discovering): Prom
     if (!(error instanceof CallFailure)) throw error
     throw fault('upstream_failed', error.message, { cause: error })
   }
-  throw fault(
-    'upstream_failed',
-    `${endpointsOf(settings)} does not describe its functions. If you have its document, name it with \`document\`.`,
-  )
+  const problem = `${endpointsOf(settings)} does not describe its functions.`
+  throw fault('upstream_failed', `${problem} If you have its document, name it with \`document\`.`)
 }
 
 /** The operator's document, from a file or an address. No credential is sent for it. */
@@ -201,7 +185,7 @@ async function fetchText(url: URL, services: SourceServices, signal: AbortSignal
 }
 
 function serverOf({ server }: OpenToolDocument): string {
-  const url = server === undefined ? undefined : serverBaseUrl(server)
+  const url = server && serverBaseUrl(server)
   if (url !== undefined) return url
   throw fault(
     'upstream_failed',
@@ -213,10 +197,8 @@ function offer(described: OpenToolFunction, url: string, options: OpenToolSource
   const { name, description, return: returned } = described
   // No return value (OTS-10) is `null`. An answer is kept with the call all the same.
   const value = options.output === 'any' ? {} : valueSchemaOf(described)
-  const binding: OpenToolBinding = {
-    ...{ url, function: name, returnName: returned?.name ?? null },
-    returnType: typeof value?.type === 'string' ? value.type : null,
-  }
+  const returnType = typeof value?.type === 'string' ? value.type : null
+  const binding: OpenToolBinding = { url, function: name, returnName: returned?.name ?? null, returnType }
   return {
     nativeName: name,
     description: description === '' ? name : description,

@@ -2,14 +2,15 @@ import { z } from 'zod'
 import { type CallRun, type CallSession, checkCallId, copyJson, readOutcome, sendCall } from '#client/call'
 import { CallFailure } from '#client/failure'
 import { ForwardedCall, isOutage } from '#client/forwarded-call'
-import { joinSignals, unchangedFetch } from '#client/http'
-import { type ClientSettings, readOptions } from '#client/options'
+import { joinSignals } from '#client/http'
+import type { ClientSettings } from '#client/options'
 import { type Listing, ToolDirectory } from '#client/tool-directory'
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { compareVersions, isToolVersion, withoutVersion } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import { MAX_TIMER_MS, type ToolRequirements } from '#kernel/tool/tool'
+import type { ToolRequirements } from '#kernel/tool/tool'
 import {
   pinnedWire,
   type RemoteTool,
@@ -17,53 +18,41 @@ import {
   versionHeaders,
   type WireContext,
 } from '#protocols/otc/codec-client'
-import { readAnswer, readList } from '#sources/common/answered-json'
+import { readList } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
-import { checkAddress, remoteSource } from '#sources/common/remote-source'
+import { callSettings, checkAddress, descriptionFetch, remoteSource } from '#sources/common/remote-source'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 /**
- * Another Open Tool Calling server as a source. Invariant: a call carries the key of its effect, so the other server runs
- * it once (rule 27).
+ * Another Open Tool Calling server as a source: its tools are ours. Invariant: a call carries the key of its effect, so
+ * the other server runs it once (rule 27).
  */
 
 const MAX_LIST_BYTES = 32 * 1_048_576
 
 export function createOtcSource(key: string, options: OtcSourceOptions, services: SourceServices): Source {
-  const { url, apiKey, token, dialect } = options
+  const { dialect } = options
   const closing = new AbortController()
-  const settings: ClientSettings = {
-    ...readOptions(url, {
-      apiKey: apiKey?.reveal(),
-      jwt: token?.reveal(),
-      ...(dialect === undefined ? {} : { dialect }),
-      protocol: 'otc',
-      fetch: (address, init) => services.fetch(address, init),
-      now: () => services.clock.nowMs(),
-      // The call has its own time limit.
-      timeoutMs: MAX_TIMER_MS,
-      signal: closing.signal,
-    }),
-    readJson: readAnswer,
-  }
+  const client = defined({ protocol: 'otc', dialect, signal: closing.signal })
+  const settings = callSettings(options, services, client)
   const listing = {
     ...settings,
     readJson: readList,
     maxResponseBytes: MAX_LIST_BYTES,
-    fetch: unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init)),
+    fetch: descriptionFetch(services),
   }
-  const world: OtcWorld = { settings, options, route: { path: undefined } }
+  const upstream: OtcUpstream = { settings, options, route: { path: undefined } }
   return remoteSource({ key, type: 'otc' }, options, {
     discover: (signal) => discoverOtc(listing, options, signal),
-    invoke: (invocation) => invokeOtc(invocation, world),
+    invoke: (invocation) => invokeOtc(invocation, upstream),
     isOutage,
     keptId: (tool) => keptId(options, tool),
     closing,
   })
 }
 
-interface OtcWorld {
+interface OtcUpstream {
   readonly settings: ClientSettings
   readonly options: OtcSourceOptions
   /** The call path that worked last (OTC/C-01). */
@@ -74,28 +63,30 @@ interface OtcWorld {
  * Calls the accepted version of a tool. The call id is the key of this effect (rule 27), so that the other server runs
  * it once however often we ask, and requests that were lost are sent again.
  */
-async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonValue> {
+async function invokeOtc(invocation: Invocation, upstream: OtcUpstream): Promise<JsonValue> {
   const { nativeName, context } = invocation
   const binding = readBinding(BINDING, nativeName, invocation.binding)
-  checkAddress(nativeName, binding.url, world.settings.server.base)
-  const forwarded = new ForwardedCall(world.settings.fetch, world.settings.server.origin, context.traceparent)
+  checkAddress(nativeName, binding.url, upstream.settings.server.base)
+  const forwarded = new ForwardedCall(
+    upstream.settings.fetch,
+    upstream.settings.server.origin,
+    context.traceparent,
+  )
   try {
-    const run = runOf(invocation, binding, {
-      ...world,
-      settings: { ...world.settings, fetch: forwarded.fetch },
-    })
+    const settings = { ...upstream.settings, fetch: forwarded.fetch }
+    const run = runOf(invocation, binding, { ...upstream, settings })
     const outcome = readOutcome(await sendCall(run), run)
     if (outcome instanceof CallFailure) throw outcome
     return outcome.value
   } catch (error) {
     context.signal.throwIfAborted()
-    world.settings.signal?.throwIfAborted()
+    upstream.settings.signal?.throwIfAborted()
     throw forwarded.toToolError(error)
   }
 }
 
-function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWorld): CallRun {
-  const { settings, route } = world
+function runOf({ input, context }: Invocation, binding: OtcBinding, upstream: OtcUpstream): CallRun {
+  const { settings, route } = upstream
   const wire = wireOf(binding)
   return {
     session: { settings, directory: new ToolDirectory(settings), route },
@@ -112,7 +103,7 @@ function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWo
     options: {},
     signal: joinSignals(settings.signal, context.signal),
     progress: { resent: 0 },
-    context: wireContext(context, binding, world),
+    context: wireContext(context, binding, upstream),
     callId: checkCallId(context.effectKey()),
     toolRetries: 0,
     askedUser: false,
@@ -120,17 +111,13 @@ function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWo
 }
 
 function wireOf({ dialect, schemaId }: OtcBinding): ServerWire {
-  return {
-    dialect,
-    ...(schemaId === null ? {} : { schemaId }),
-    paths: pinnedWire(dialect).paths,
-  }
+  return { dialect, ...(schemaId === null ? {} : { schemaId }), paths: pinnedWire(dialect).paths }
 }
 
 function wireContext(
   context: Invocation['context'],
   binding: OtcBinding,
-  { settings, options }: OtcWorld,
+  { settings, options }: OtcUpstream,
 ): WireContext | undefined {
   const authorization = Object.entries(binding.authorization).map(([id, own]) => ({
     id,
@@ -169,10 +156,14 @@ async function discoverOtc(
   const yielder = new EventLoopYielder()
   // Parsing the list was a long step.
   await yielder.yieldNow()
-  const named = options.ids === 'keep' ? eachVersion(listing.tools) : newestOfEach(listing.tools)
-  const leftOut = named.map(({ name }) => name).filter((name) => !isWanted(name, options))
+  // By the whole id if ids are kept, and otherwise by the id without its version.
+  const named =
+    options.ids === 'keep'
+      ? new Map(listing.tools.map((tool) => [tool.id, tool]))
+      : newestOfEach(listing.tools)
+  const leftOut = [...named.keys()].filter((name) => !isWanted(name, options))
   const offered: OfferedTool[] = []
-  for (const { name, tool } of named) {
+  for (const [name, tool] of named) {
     if (yielder.isDue) await yielder.yieldNow()
     if (!isWanted(name, options)) continue
     const problem = problemOf(name, tool, options)
@@ -198,28 +189,20 @@ async function readListing(settings: ClientSettings, signal: AbortSignal): Promi
   }
 }
 
-interface NamedTool {
-  /** The id without its version; the whole id if ids are kept. */
-  readonly name: string
-  readonly tool: RemoteTool
-}
-
-function newestOfEach(tools: readonly RemoteTool[]): readonly NamedTool[] {
+function newestOfEach(tools: readonly RemoteTool[]): ReadonlyMap<string, RemoteTool> {
   const newest = new Map<string, RemoteTool>()
   for (const tool of tools) {
     const name = withoutVersion(tool.id)
     const known = newest.get(name)
     if (known === undefined || isNewer(tool, known)) newest.set(name, tool)
   }
-  return [...newest].map(([name, tool]) => ({ name, tool }))
-}
-
-function eachVersion(tools: readonly RemoteTool[]): readonly NamedTool[] {
-  return [...new Map(tools.map((tool) => [tool.id, tool]))].map(([name, tool]) => ({ name, tool }))
+  return newest
 }
 
 function problemOf(name: string, tool: RemoteTool, options: OtcSourceOptions): string | undefined {
-  if (!isObjectSchema(tool.input)) return 'its input is no object.'
+  // `{}` and schemas without a type accept any object.
+  const { type = 'object' } = tool.input
+  if (type !== 'object') return 'its input is no object.'
   if (options.ids !== 'keep' || keptId(options, { nativeName: name }) !== undefined) return undefined
   return 'with `ids: "keep"` an id must be Toolkit.Name@x.y.z, of letters, digits and "_".'
 }
@@ -228,11 +211,6 @@ function isNewer(tool: RemoteTool, known: RemoteTool): boolean {
   const [left, right] = [tool, known].map(({ id }) => id.slice(id.lastIndexOf('@') + 1))
   if (left === undefined || right === undefined) return false
   return isToolVersion(left) && isToolVersion(right) && compareVersions(left, right) > 0
-}
-
-/** `{}` and schemas without a type accept any object. */
-function isObjectSchema({ type }: JsonObject): boolean {
-  return type === undefined || type === 'object'
 }
 
 function offer(
@@ -246,11 +224,11 @@ function offer(
   const held = secrets.map(({ id }) => id).filter((id) => Object.hasOwn(options.secrets, id))
   const asked = secrets.map(({ id }) => id).filter((id) => !held.includes(id))
   const requirements: ToolRequirements = {
-    ...(ours.length === 0
-      ? {}
-      : { authorization: ours.map(({ own, scopes }) => ({ id: own, oauth2: { scopes } })) }),
-    ...(asked.length === 0 ? {} : { secrets: asked.map((id) => ({ id })) }),
-    ...(userId ? { userId: options.userId ?? true } : {}),
+    ...(ours.length > 0 && {
+      authorization: ours.map(({ own, scopes }) => ({ id: own, oauth2: { scopes } })),
+    }),
+    ...(asked.length > 0 && { secrets: asked.map((id) => ({ id })) }),
+    ...(userId && { userId: options.userId ?? true }),
   }
   const binding: OtcBinding = {
     url: settings.server.base,

@@ -113,13 +113,10 @@ export class PackChannel {
       this.#messages = 0
       this.#bytes = 0
     }
+    const { maxMessages, maxBytes } = this.#bounds
+    const isFull = this.#messages >= maxMessages || this.#bytes + bytes > maxBytes
     // The first message of a second always passes.
-    if (
-      this.#messages > 0 &&
-      (this.#messages >= this.#bounds.maxMessages || this.#bytes + bytes > this.#bounds.maxBytes)
-    ) {
-      return false
-    }
+    if (this.#messages > 0 && isFull) return false
     this.#messages += 1
     this.#bytes += bytes
     return true

@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { Socket } from 'node:net'
+import { defined } from '#kernel/base/defined'
 import type { ElicitationAnswer } from '#kernel/base/elicitation'
 import { fault } from '#kernel/base/errors'
 import type { Logger, WriteLine } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
 import type { StatefulContext, Tool } from '#kernel/tool/tool'
 import { PackChannel } from './channel.ts'
-import { describeTool, type LoadedPack, loadPack, runPackTool } from './load.ts'
+import { describePack, type LoadedPack, loadPack, runPackTool } from './load.ts'
 import {
   type Answer,
-  type LogLevel,
   MAX_MESSAGE_BYTES,
   type Question,
   receivedError,
@@ -68,8 +68,7 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
   try {
     lockDown({ mayStartPrograms })
     pack = await loadPack(entry)
-    const tools = [...pack.tools].map(([name, tool]) => describeTool(name, tool))
-    if (!sendToServer({ type: 'loaded', tools, warnings: pack.warnings })) {
+    if (!sendToServer({ type: 'loaded', ...describePack(pack) })) {
       sendToServer({ type: 'broken', message: `Its definitions are more than ${MAX_MESSAGE_BYTES} bytes.` })
     }
   } catch (error) {
@@ -118,13 +117,11 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     progress: (done, total, message) => {
       // JSON has no other numbers.
       if (!Number.isFinite(done)) return
-      sendToServer({
-        type: 'progress',
-        id,
-        done,
+      const shown = defined({
         total: Number.isFinite(total) ? total : undefined,
         message: message?.slice(0, MAX_LINE_LENGTH),
       })
+      sendToServer({ type: 'progress', id, done, ...shown })
     },
     elicit: async (question) => {
       const { value } = await ask({ what: 'elicit', question })
@@ -151,7 +148,7 @@ async function askToSend(
   const body = request.body === null ? undefined : Buffer.from(await request.arrayBuffer()).toString('base64')
   ended.throwIfAborted()
   const { url, method, redirect } = request
-  const init = { method, headers: [...request.headers], body, redirect }
+  const init = { method, headers: [...request.headers], redirect, ...defined({ body }) }
   const { value } = await ask({ what: 'fetch', url, init })
   if (!isSentResponse(value)) throw new TypeError('the server answered something else')
   const { status, statusText, headers } = value
@@ -170,16 +167,11 @@ function isElicitationAnswer(value: unknown): value is ElicitationAnswer {
 
 function loggerOf(id: number): Logger {
   const write =
-    (level: LogLevel): WriteLine =>
+    (level: keyof Logger): WriteLine =>
     (first: object | string, text?: string) => {
-      const [fields, message] = typeof first === 'string' ? [{}, first] : [first, text ?? '']
-      sendToServer({
-        type: 'log',
-        id,
-        level,
-        fields: plain(fields),
-        message: String(message).slice(0, MAX_LINE_LENGTH),
-      })
+      const [fields, line] = typeof first === 'string' ? [{}, first] : [first, text ?? '']
+      const message = String(line).slice(0, MAX_LINE_LENGTH)
+      sendToServer({ type: 'log', id, level, fields: plain(fields), message })
     }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
@@ -212,20 +204,9 @@ function handleMessage(message: ToChild): void {
 }
 
 /** Functions that reach other processes and that Node's permission model does not cover. */
-const OF_PROCESS = [
-  'kill',
-  '_kill',
-  '_debugProcess',
-  '_debugEnd',
-  'binding',
-  '_linkedBinding',
-  'execve',
-] as const
+const OF_PROCESS = ['kill', '_kill', '_debugProcess', '_debugEnd', 'binding', '_linkedBinding', 'execve']
 /** `setFlagsFromString` could raise the limit of the heap, `setPriority` slow down the server. */
-const OF_MODULES = [
-  ['node:os', ['setPriority']],
-  ['node:v8', ['setFlagsFromString']],
-] as const
+const OF_MODULES = { 'node:os': 'setPriority', 'node:v8': 'setFlagsFromString' }
 
 /**
  * Removes functions that pack code must not use, before any of it is loaded. This is a second line of defence: the server
@@ -235,9 +216,7 @@ const OF_MODULES = [
 function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }): void {
   const load = createRequire(import.meta.url)
   for (const name of OF_PROCESS) Reflect.deleteProperty(process, name)
-  for (const [module, names] of OF_MODULES) {
-    for (const name of names) disableFunction(load(module), name)
-  }
+  for (const [module, name] of Object.entries(OF_MODULES)) disableFunction(load(module), name)
   if (!mayStartPrograms) {
     // Also `ChildProcess`: one that was never started can send signals to any pid.
     const programs: object = load('node:child_process')

@@ -13,7 +13,8 @@ import type {
   SourceServices,
 } from '#sources/kit/source'
 import {
-  describeTool,
+  type DescribedPack,
+  describePack,
   type LoadedPack,
   type LocatedPack,
   loadPack,
@@ -26,7 +27,8 @@ import { isSealed, probeCommand } from './process.ts'
 import { PackSupervisor } from './supervisor.ts'
 
 /**
- * Tools of a package or folder (openwop's node-pack) as a source, in this process or in a separate one.
+ * Tools of a package or folder (openwop's node-pack) as a source, in this process or in a separate one. Invariant: no
+ * code of a pack runs before its needs are granted (OWP-88).
  */
 
 const UNREAD = 'It has not been read yet.'
@@ -61,9 +63,8 @@ class PackSource implements Source {
   }
 
   discover(): Promise<Discovery> {
-    const reading = this.#read()
-    this.#reading = reading
-    return reading
+    this.#reading = this.#read()
+    return this.#reading
   }
 
   async #read(): Promise<Discovery> {
@@ -86,7 +87,11 @@ class PackSource implements Source {
 
   async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
     // Accepted tools are served before their pack is read, so the first calls after a start wait here.
-    if (!this.#isRead && !this.#isClosed) await untilAborted(this.#firstReading(), invocation.context.signal)
+    if (this.#problem === UNREAD && !this.#isClosed) {
+      // A failure is kept as the problem of the pack.
+      const reading = (this.#reading ?? this.discover()).catch(() => undefined)
+      await untilAborted(reading, invocation.context.signal)
+    }
     if (this.#isClosed || this.#problem !== undefined) throw unusable(this.#problem ?? 'it is closed.')
     if (this.#supervisor !== undefined) return await this.#supervisor.invoke(invocation)
     const tool = this.#loaded?.tools.get(invocation.nativeName)
@@ -103,15 +108,6 @@ class PackSource implements Source {
   /** OWP-37: `safe-fetch` only if no other traffic is possible, or if the operator trusts the author. */
   get #egress(): Egress {
     return this.#isSandboxed && isSealed(this.#options) ? 'safe-fetch' : 'host-owned'
-  }
-
-  get #isRead(): boolean {
-    return this.#problem !== UNREAD
-  }
-
-  /** Never throws; a failure is kept as the problem of the pack. */
-  async #firstReading(): Promise<void> {
-    await (this.#reading ?? this.discover()).catch(() => undefined)
   }
 
   wants({ nativeName }: OfferedTool): boolean {
@@ -147,12 +143,11 @@ class PackSource implements Source {
     }
   }
 
-  async #describePack(pack: LocatedPack, bwrap: string | undefined) {
+  async #describePack(pack: LocatedPack, bwrap: string | undefined): Promise<DescribedPack> {
     if (this.#supervisor !== undefined) return await this.#supervisor.describePack(pack, bwrap)
     // A module is loaded once per process, so another version needs another process.
     this.#loaded ??= await loadPack(pack.entry)
-    const { tools, warnings } = this.#loaded
-    return { tools: [...tools].map(([name, tool]) => describeTool(name, tool)), warnings }
+    return describePack(this.#loaded)
   }
 }
 
@@ -172,8 +167,6 @@ function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'g
     strange.length > 0
       ? `${strange.join(', ')} cannot be granted.`
       : `Add grant: [${[...grant, ...unmet].map((need) => `'${need}'`).join(', ')}] to it if you trust the pack with that.`
-  throw fault(
-    'upstream_failed',
-    `pack_runtime_requirement_unmet: the pack needs ${unmet.join(', ')}, which is not granted. ${fix}`,
-  )
+  const problem = `the pack needs ${unmet.join(', ')}, which is not granted.`
+  throw fault('upstream_failed', `pack_runtime_requirement_unmet: ${problem} ${fix}`)
 }

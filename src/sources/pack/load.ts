@@ -16,7 +16,8 @@ import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { PackOptions } from './options.ts'
 
 /**
- * Finds a pack on this machine, loads its tools, and describes them as offered tools.
+ * Finds a pack on this machine, loads its tools, and describes them as offered tools. The source of a pack and the
+ * process of a pack use it. Invariant: `locatePack` runs no code of the pack.
  */
 
 /** Runs one tool of a pack, in the server's or the pack's process. */
@@ -46,22 +47,21 @@ export type DescribedTool = Pick<
   readonly nativeName: string
 }
 
-export function describeTool(nativeName: string, tool: Tool): DescribedTool {
-  const { title, description, inputSchema, outputSchema, requirements, policy } = tool
-  return {
-    nativeName,
-    ...(title === undefined ? {} : { title }),
-    description,
-    inputSchema,
-    outputSchema,
-    ...(requirements === undefined ? {} : { requirements }),
-    policy,
-  }
+export interface DescribedPack extends Pick<LoadedPack, 'warnings'> {
+  readonly tools: readonly DescribedTool[]
+}
+
+export function describePack({ tools, warnings }: LoadedPack): DescribedPack {
+  const described = [...tools].map(([nativeName, tool]) => {
+    const { title, description, inputSchema, outputSchema, requirements, policy } = tool
+    return defined({ nativeName, title, description, inputSchema, outputSchema, requirements, policy })
+  })
+  return { tools: described, warnings }
 }
 
 export function offerTools(
   pack: LocatedPack,
-  described: { readonly tools: readonly DescribedTool[]; readonly warnings: readonly string[] },
+  described: DescribedPack,
   options: PackOptions,
   egress: Egress,
 ): Discovery {
@@ -75,24 +75,19 @@ export function offerTools(
   }
 }
 
-function offer(tool: DescribedTool, options: PackOptions, egress: Egress): OfferedTool {
-  const { policy, ...rest } = tool
-  const declared = options.trustPolicy ? policy : restrictions(policy)
+function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress: Egress): OfferedTool {
   return {
     ...rest,
-    policy: policyOf(tool.nativeName, options, {
-      // The statements of a trusted author are kept; our own findings are made again each time.
-      ...(options.trustPolicy ? {} : { egress }),
+    policy: policyOf(rest.nativeName, options, {
       safetyTier: 'write',
       replay: 'non-deterministic',
-      ...declared,
+      // The statements of a trusted author are kept; our own findings are made again each time.
+      ...(options.trustPolicy ? policy : { egress, ...restrictions(policy) }),
     }),
-    binding: BINDING,
+    // A call runs the pack itself, which the identity pins.
+    binding: {},
   }
 }
-
-/** A call runs the pack itself, which the identity pins. */
-const BINDING: JsonObject = {}
 
 /** Of an untrusted pack's policy, only restrictions are used (OWP-33). */
 function restrictions(policy: ToolPolicy): PolicyDefinition {
@@ -105,21 +100,13 @@ function restrictions(policy: ToolPolicy): PolicyDefinition {
   }
 }
 
-const NAMES = z.array(z.string()).default([])
+const MANIFEST = { name: z.string().optional(), version: z.string().optional() }
+const RUNTIME = z.looseObject({ entry: z.string().optional(), requires: z.array(z.string()).default([]) })
 
 /** The members of openwop's `pack.json` that are used here. */
-const PACK_FILE = z.looseObject({
-  name: z.string().optional(),
-  version: z.string().optional(),
-  runtime: z.looseObject({ entry: z.string().optional(), requires: NAMES }).optional(),
-})
+const PACK_FILE = z.looseObject({ ...MANIFEST, runtime: RUNTIME.optional() })
 
-const PACKAGE_FILE = z.looseObject({
-  name: z.string().optional(),
-  version: z.string().optional(),
-  main: z.string().optional(),
-  collet: z.looseObject({ entry: z.string().optional(), requires: NAMES }).optional(),
-})
+const PACKAGE_FILE = z.looseObject({ ...MANIFEST, main: z.string().optional(), collet: RUNTIME.optional() })
 
 /** A pack on this machine, and its declared needs. */
 export interface LocatedPack {
@@ -198,11 +185,7 @@ async function identify(
     own: root,
     entry,
     requires: [...new Set([...(pack.runtime?.requires ?? []), ...(packed.collet?.requires ?? [])])],
-    identity: {
-      type: 'pack',
-      ...defined({ name, version }),
-      entry: digest,
-    },
+    identity: defined({ type: 'pack', name, version, entry: digest }),
   }
 }
 
@@ -236,13 +219,8 @@ export interface LoadedPack {
 export async function loadPack(entry: string): Promise<LoadedPack> {
   const exported: Readonly<Record<string, unknown>> = await import(pathToFileURL(entry).href).catch(
     (error: unknown) => {
-      throw fault(
-        'upstream_failed',
-        `The pack cannot be loaded: ${error instanceof Error ? error.message : String(error)}`,
-        {
-          cause: error,
-        },
-      )
+      const why = error instanceof Error ? error.message : String(error)
+      throw fault('upstream_failed', `The pack cannot be loaded: ${why}`, { cause: error })
     },
   )
   const warnings: string[] = []
@@ -277,10 +255,8 @@ function unsupportedReason(definition: object): string | undefined {
 function named(tools: readonly Tool[], warnings: string[]): ReadonlyMap<string, Tool> {
   const isOne = new Set(tools.map(({ parts }) => parts.toolkit)).size === 1
   const byName = new Map<string, Tool>()
-  const oldestFirst = tools.toSorted((left, right) =>
-    compareVersions(left.parts.version, right.parts.version),
-  )
-  for (const tool of oldestFirst) {
+  // Oldest first.
+  for (const tool of tools.toSorted((a, b) => compareVersions(a.parts.version, b.parts.version))) {
     const name = isOne ? tool.parts.name : tool.parts.base
     const older = byName.get(name)
     if (older !== undefined) warnings.push(`${older.id} is left out: ${tool.id} is newer.`)

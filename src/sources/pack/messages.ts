@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { defined } from '#kernel/base/defined'
-import type { Elicitation } from '#kernel/base/elicitation'
 import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#kernel/base/errors'
-import { isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { Principal } from '#kernel/base/principal'
+import { isRecord, type JsonObject } from '#kernel/base/json'
 import { POLICY_SHAPE } from '#sources/common/options'
-import type { DescribedTool } from './load.ts'
+import type { Invocation } from '#sources/kit/source'
+import type { DescribedPack } from './load.ts'
 
 /**
- * The messages between the server and the process of a pack: lines of JSON, checked by the server.
+ * The messages between the server and the process of a pack: lines of JSON. `process.ts` and `child.ts` send them.
+ * Invariant: the server uses no message of the process that it has not checked.
  */
 
 const MAX_TOOLS = 1_000
@@ -23,12 +23,7 @@ const NEED = z.looseObject({ id: z.string().min(1).max(1_000) })
 
 const REQUIREMENTS = z.looseObject({
   authorization: z
-    .array(
-      z.looseObject({
-        id: z.string().min(1).max(1_000),
-        oauth2: z.looseObject({ scopes: z.array(TEXT).exactOptional() }).exactOptional(),
-      }),
-    )
+    .array(NEED.extend({ oauth2: z.looseObject({ scopes: z.array(TEXT).exactOptional() }).exactOptional() }))
     .max(100)
     .exactOptional(),
   secrets: z.array(NEED).max(100).exactOptional(),
@@ -57,6 +52,7 @@ const TOOL = z.strictObject({
 
 /** Only codes of failed runs: a pack cannot claim that a call was not authorized or waits for approval. */
 const ERROR = z.strictObject({
+  /** True for a `ToolError`, whose text is for callers. */
   said: z.boolean(),
   code: z.enum(FAILURE_CODES).catch('tool_failed'),
   message: TEXT,
@@ -81,6 +77,7 @@ const QUESTION = z.discriminatedUnion('what', [
     init: z.strictObject({
       method: z.string().max(100),
       headers: z.array(z.tuple([TEXT, TEXT])).max(MAX_HEADERS),
+      /** In base64. */
       body: z.string().exactOptional(),
       redirect: z.enum(['follow', 'error', 'manual']),
     }),
@@ -136,57 +133,23 @@ export type ToChild =
   | { readonly type: 'answer'; readonly id: number; readonly ask: number; readonly answer: Answer }
 
 export type ToServer =
-  | {
-      readonly type: 'loaded'
-      readonly tools: readonly DescribedTool[]
-      readonly warnings: readonly string[]
-    }
-  | { readonly type: 'broken'; readonly message: string }
+  | ({ readonly type: 'loaded' } & DescribedPack)
   | { readonly type: 'ended'; readonly id: number; readonly end: Answer }
-  | { readonly type: 'ask'; readonly id: number; readonly ask: number; readonly question: Question }
-  | {
-      readonly type: 'progress'
-      readonly id: number
-      readonly done: number
-      readonly total?: number | undefined
-      readonly message?: string | undefined
-    }
-  | {
-      readonly type: 'log'
-      readonly id: number
-      readonly level: LogLevel
-      readonly fields: Readonly<Record<string, unknown>>
-      readonly message: string
-    }
-
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+  | Exclude<z.output<typeof MESSAGE>, { type: 'loaded' | 'ended' }>
 
 /** One call with the facts and the declared credentials that its tool may use. */
-export interface SentCall {
-  readonly nativeName: string
-  readonly input: JsonObject
-  readonly callId: string
-  readonly traceId: string
-  readonly principal: Principal
-  readonly userId: string | undefined
-  readonly claimedUserId: string | undefined
-  readonly userInfo: JsonValue | undefined
+export interface SentCall
+  extends Pick<Invocation, 'nativeName' | 'input'>,
+    Pick<
+      Invocation['context'],
+      'callId' | 'traceId' | 'principal' | 'userId' | 'claimedUserId' | 'userInfo'
+    > {
   readonly tokens: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly effectKey: string
 }
 
-export type Question =
-  | { readonly what: 'fetch'; readonly url: string; readonly init: SentRequest }
-  | { readonly what: 'elicit'; readonly question: Elicitation }
-
-interface SentRequest {
-  readonly method: string
-  readonly headers: readonly (readonly [string, string])[]
-  /** In base64. */
-  readonly body?: string | undefined
-  readonly redirect: Request['redirect']
-}
+export type Question = z.output<typeof QUESTION>
 
 export interface SentResponse {
   readonly status: number
@@ -200,17 +163,8 @@ export type Answer =
   | { readonly ok: true; readonly value?: unknown }
   | { readonly ok: false; readonly error: SentError }
 
-/** An error as JSON; `said` marks a `ToolError`, whose text is for callers. */
-interface SentError {
-  readonly said: boolean
-  readonly code: ErrorCode
-  readonly message: string
-  readonly developerMessage?: string | undefined
-  readonly canRetry: boolean
-  readonly retryAfterMs?: number | undefined
-  readonly additionalPromptContent?: string | undefined
-  readonly errorNumber?: number | undefined
-}
+/** An error as JSON, with any code in an answer of the server. */
+type SentError = Omit<z.output<typeof ERROR>, 'code'> & { readonly code: ErrorCode }
 
 const MAX_TEXT_LENGTH = 20_000
 
@@ -218,7 +172,7 @@ export function sentError(error: unknown): SentError {
   const said = isToolError(error)
   const message = error instanceof Error ? error.message : String(error)
   const developerMessage = said ? error.developerMessage : error instanceof Error ? error.stack : undefined
-  return {
+  return defined({
     said,
     code: said ? error.code : 'tool_failed',
     message: String(message).slice(0, MAX_TEXT_LENGTH),
@@ -227,16 +181,12 @@ export function sentError(error: unknown): SentError {
     retryAfterMs: said && Number.isFinite(error.retryAfterMs) ? error.retryAfterMs : undefined,
     additionalPromptContent: said ? error.additionalPromptContent?.slice(0, MAX_TEXT_LENGTH) : undefined,
     errorNumber: said ? error.errorNumber : undefined,
-  }
+  })
 }
 
 export function receivedError(sent: SentError): ToolError | Error {
   const { said, code, message, developerMessage, retryAfterMs, additionalPromptContent, errorNumber } = sent
-  if (!said)
-    return Object.assign(
-      new Error(message),
-      developerMessage === undefined ? {} : { stack: developerMessage },
-    )
+  if (!said) return Object.assign(new Error(message), defined({ stack: developerMessage }))
   return fault(code, message, {
     canRetry: sent.canRetry,
     ...defined({ developerMessage, retryAfterMs, additionalPromptContent, errorNumber }),

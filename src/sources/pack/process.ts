@@ -3,13 +3,14 @@ import { dirname, join, resolve } from 'node:path'
 import { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { fault, type ToolError } from '#kernel/base/errors'
-import { copyJson, JSON_BOUNDS, type JsonValue } from '#kernel/base/json'
+import { copyJson, type JsonValue } from '#kernel/base/json'
 import type { StatefulContext } from '#kernel/tool/tool'
+import { ANSWER_BOUNDS } from '#sources/common/answered-json'
 import { ChildGroup } from '#sources/common/child-group'
 import { SHARED_NETWORK } from '#sources/common/process'
 import type { Invocation, SourceServices } from '#sources/kit/source'
 import { type ChannelEvents, PackChannel } from './channel.ts'
-import type { DescribedTool, LocatedPack } from './load.ts'
+import type { DescribedPack, DescribedTool, LocatedPack } from './load.ts'
 import {
   type Answer,
   MAX_MESSAGE_BYTES,
@@ -43,16 +44,8 @@ export const PROCESS_BOUNDS = {
   maxMessages: 1_000,
   maxBytes: 32 * MIB,
   maxUnreadBytes: 64 * MIB,
-  // The bounds of a value, with an allowance for the message around it.
-  json: { deepest: JSON_BOUNDS.deepest + 16, maxValues: JSON_BOUNDS.maxValues + 100 },
+  json: ANSWER_BOUNDS,
 }
-
-export interface Described {
-  readonly tools: readonly DescribedTool[]
-  readonly warnings: readonly string[]
-}
-
-type OfCall = Extract<ToServer, { readonly id: number }>
 
 interface OpenCall {
   readonly invocation: Invocation
@@ -61,7 +54,7 @@ interface OpenCall {
 }
 
 export class PackProcess {
-  readonly described: Promise<Described>
+  readonly described: Promise<DescribedPack>
   readonly ended: Promise<string>
   readonly #group: ChildGroup
   readonly #channel: PackChannel | undefined
@@ -88,10 +81,8 @@ export class PackProcess {
       isWatched: true,
     })
     const { child } = this.#group
-    const loaded = Promise.withResolvers<Described>()
+    const loaded = Promise.withResolvers<DescribedPack>()
     this.described = loaded.promise
-    // A rejection without a listener is not an error.
-    loaded.promise.catch(() => undefined)
     this.#channel = openChannel(child, {
       onMessage: (message) => {
         const read = parseMessage(message)
@@ -119,16 +110,15 @@ export class PackProcess {
     const mayStartPrograms = plan.options.grant.includes('subprocess')
     this.#send({ type: 'load', entry: plan.pack.entry, mayStartPrograms })
     const patience = setTimeout(() => this.kill(`it was not ready after ${START_MS} ms`), START_MS).unref()
-    loaded.promise.then(
-      () => clearTimeout(patience),
-      () => clearTimeout(patience),
-    )
+    // A failed start is reported to those who wait for `described`.
+    loaded.promise.catch(() => undefined).finally(() => clearTimeout(patience))
   }
 
   get hasEnded(): boolean {
     return this.#hasEnded
   }
 
+  /** The number of calls that run in it. */
   get calls(): number {
     return this.#calls.size
   }
@@ -170,7 +160,7 @@ export class PackProcess {
     }, this.#killGraceMs).unref()
   }
 
-  #onMessage(message: ToServer, loaded: PromiseWithResolvers<Described>): void {
+  #onMessage(message: ToServer, loaded: PromiseWithResolvers<DescribedPack>): void {
     if (message.type === 'loaded') loaded.resolve(message)
     else if (message.type === 'broken') {
       loaded.reject(fault('upstream_failed', message.message))
@@ -181,7 +171,7 @@ export class PackProcess {
     }
   }
 
-  #onCallMessage(call: OpenCall, message: OfCall): void {
+  #onCallMessage(call: OpenCall, message: Extract<ToServer, { readonly id: number }>): void {
     const { context } = call.invocation
     if (message.type === 'ended') call.end.resolve(message.end)
     else if (message.type === 'progress') context.progress(message.done, message.total, message.message)
@@ -233,13 +223,10 @@ function sentCall({ nativeName, input, context }: Invocation, { requirements }: 
 function checked(value: unknown): JsonValue {
   const copied = copyJson(value)
   if (copied.ok) return copied.value
-  throw fault(
-    copied.tooLarge ? 'result_too_large' : 'output_invalid',
-    'The tool returned a value that cannot be used.',
-    {
-      developerMessage: `${copied.pointer}: ${copied.problem}`,
-    },
-  )
+  const code = copied.tooLarge ? 'result_too_large' : 'output_invalid'
+  throw fault(code, 'The tool returned a value that cannot be used.', {
+    developerMessage: `${copied.pointer}: ${copied.problem}`,
+  })
 }
 
 /** The channel on the fourth stream; none if the process could not be started. */
@@ -366,12 +353,7 @@ function childEnvironment(
   own: Readonly<Record<string, string | undefined>>,
 ): Readonly<Record<string, string>> {
   if (!grant.includes('env.read')) return {}
-  return Object.fromEntries(
-    env.flatMap((name) => {
-      const value = own[name]
-      return value === undefined ? [] : [[name, value]]
-    }),
-  )
+  return Object.fromEntries(env.flatMap((name) => (own[name] === undefined ? [] : [[name, own[name]]])))
 }
 
 /** The `node_modules` folders for its imports, with the targets of links. */
@@ -388,11 +370,9 @@ function modulesAbove(folder: string): readonly string[] {
 async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
   try {
     if (question.what === 'elicit') return { ok: true, value: await context.elicit(question.question) }
-    const { url, init } = question
-    const { body, ...rest } = init
-    const headers = init.headers.map(([name, text]): [string, string] => [name, text])
-    const request = { ...rest, headers, ...(body === undefined ? {} : { body: Buffer.from(body, 'base64') }) }
-    return { ok: true, value: await toSent(await context.fetch(url, request)) }
+    const { body, ...init } = question.init
+    const request = { ...init, ...(body === undefined ? {} : { body: Buffer.from(body, 'base64') }) }
+    return { ok: true, value: await toSent(await context.fetch(question.url, request)) }
   } catch (error) {
     return { ok: false, error: sentError(error) }
   }

@@ -1,12 +1,13 @@
 import { fault, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
 import type { Invocation, SourceHealth, SourceServices } from '#sources/kit/source'
-import type { LocatedPack } from './load.ts'
+import type { DescribedPack, LocatedPack } from './load.ts'
 import type { PackOptions } from './options.ts'
-import { type Described, PackProcess } from './process.ts'
+import { PackProcess } from './process.ts'
 
 /**
- * Keeps the process of a pack running: starts it on demand, and with a pause after a crash.
+ * Keeps the process of a pack running for its source: starts it on demand, and with a pause after a crash. Invariant: at
+ * most one process gets new calls.
  */
 
 const FIRST_PAUSE_MS = 250
@@ -32,7 +33,7 @@ export class PackSupervisor {
   }
 
   /** The tools of the pack; the process of an older version ends after its last call. */
-  async describePack(pack: LocatedPack, bwrap: string | undefined): Promise<Described> {
+  async describePack(pack: LocatedPack, bwrap: string | undefined): Promise<DescribedPack> {
     const isSame =
       JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity) && bwrap === this.#bwrap
     this.#pack = pack
@@ -46,20 +47,12 @@ export class PackSupervisor {
     const { tools } = await process.described
     const tool = tools.find(({ nativeName }) => nativeName === invocation.nativeName)
     if (tool === undefined) {
-      throw fault(
-        'upstream_failed',
-        `The pack has no tool ${invocation.nativeName} any more. Nothing was run.`,
-      )
+      const message = `The pack has no tool ${invocation.nativeName} any more. Nothing was run.`
+      throw fault('upstream_failed', message)
     }
     if (process.calls >= this.#options.maxCalls) {
-      throw fault(
-        'upstream_failed',
-        `${process.calls} calls are already running in this pack; nothing was run.`,
-        {
-          canRetry: true,
-          retryAfterMs: 1_000,
-        },
-      )
+      const message = `${process.calls} calls are already running in this pack; nothing was run.`
+      throw fault('upstream_failed', message, { canRetry: true, retryAfterMs: 1_000 })
     }
     return await process.invoke(invocation, tool)
   }
@@ -126,13 +119,7 @@ export class PackSupervisor {
 
 /** Nothing was sent, so the call may be repeated (rule 9). */
 function notNow(why: string, retryAfterMs: number): ToolError {
-  return fault(
-    'upstream_failed',
-    'The process of this pack is not running now. Nothing was run; try again shortly.',
-    {
-      canRetry: true,
-      retryAfterMs,
-      developerMessage: `The pack's process: ${why}.`,
-    },
-  )
+  const message = 'The process of this pack is not running now. Nothing was run; try again shortly.'
+  const developerMessage = `The pack's process: ${why}.`
+  return fault('upstream_failed', message, { canRetry: true, retryAfterMs, developerMessage })
 }
