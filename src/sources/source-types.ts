@@ -2,15 +2,15 @@ import { z } from 'zod'
 import type { ToolId } from '#kernel/base/ids'
 import { SOURCE_KINDS, type SourceKind } from '#kernel/tool/tool'
 import type { OfferedTool, Source, SourceServices } from '#sources/kit/source'
-import { COMMAND_OPTIONS, type CommandSourceOptions } from './command/options.ts'
-import { MCP_OPTIONS, type McpOptions } from './mcp/options.ts'
-import { OPENAPI_OPTIONS, type OpenapiOptions } from './openapi/options.ts'
-import { OPENTOOL_OPTIONS, type OpenToolSourceOptions } from './opentool/options.ts'
-import { keptId, OTC_OPTIONS, type OtcSourceOptions } from './otc/options.ts'
-import { PACK_OPTIONS, type PackOptions } from './pack/options.ts'
+import { COMMAND_OPTIONS } from './command/options.ts'
+import { MCP_OPTIONS } from './mcp/options.ts'
+import { OPENAPI_OPTIONS } from './openapi/options.ts'
+import { OPENTOOL_OPTIONS } from './opentool/options.ts'
+import { keptId, OTC_OPTIONS } from './otc/options.ts'
+import { PACK_OPTIONS } from './pack/options.ts'
 
 /*
- * The table of source types.
+ * The table of source types: a new type is a folder beside this file and a row here.
  * The config schema, the server and the command line read it.
  * Invariant: the code of a type is loaded when its first source is opened.
  */
@@ -25,61 +25,50 @@ const CUSTOM_OPTIONS = z.strictObject({
   }),
 })
 
-type Opening<Options> = [key: string, options: Options, services: SourceServices]
+type Opening<Schema extends z.ZodType> = [key: string, options: z.output<Schema>, services: SourceServices]
 
-/**
- * Every type of source: what an operator writes, what its tools are catalogued as, and how it is opened. A new type is a
- * folder beside this file and a row here. Its code is loaded when the first source of the type is opened.
- */
+/** Every type of source: what an operator writes, what its tools are catalogued as, and how it is opened. */
 const SOURCE_TYPES = [
   {
     options: COMMAND_OPTIONS,
     kind: 'host-extension',
-    async open(...source: Opening<CommandSourceOptions>) {
-      return (await import('./command/index.ts')).createCommandSource(...source)
-    },
+    open: async (...source: Opening<typeof COMMAND_OPTIONS>) =>
+      (await import('./command/index.ts')).createCommandSource(...source),
   },
   {
     options: MCP_OPTIONS,
     kind: 'mcp',
-    async open(...source: Opening<McpOptions>) {
-      return (await import('./mcp/index.ts')).createMcpSource(...source)
-    },
+    open: async (...source: Opening<typeof MCP_OPTIONS>) =>
+      (await import('./mcp/index.ts')).createMcpSource(...source),
   },
   {
     options: OPENAPI_OPTIONS,
     kind: 'connector',
-    async open(...source: Opening<OpenapiOptions>) {
-      return (await import('./openapi/index.ts')).createOpenapiSource(...source)
-    },
+    open: async (...source: Opening<typeof OPENAPI_OPTIONS>) =>
+      (await import('./openapi/index.ts')).createOpenapiSource(...source),
   },
   {
     options: OTC_OPTIONS,
     kind: 'connector',
-    async open(...source: Opening<OtcSourceOptions>) {
-      return (await import('./otc/index.ts')).createOtcSource(...source)
-    },
+    open: async (...source: Opening<typeof OTC_OPTIONS>) =>
+      (await import('./otc/index.ts')).createOtcSource(...source),
   },
   {
     options: OPENTOOL_OPTIONS,
     kind: 'connector',
-    async open(...source: Opening<OpenToolSourceOptions>) {
-      return (await import('./opentool/index.ts')).createOpenToolSource(...source)
-    },
+    open: async (...source: Opening<typeof OPENTOOL_OPTIONS>) =>
+      (await import('./opentool/index.ts')).createOpenToolSource(...source),
   },
   {
     options: PACK_OPTIONS,
     kind: 'node-pack',
-    async open(...source: Opening<PackOptions>) {
-      return (await import('./pack/index.ts')).createPackSource(...source)
-    },
+    open: async (...source: Opening<typeof PACK_OPTIONS>) =>
+      (await import('./pack/index.ts')).createPackSource(...source),
   },
   {
     options: CUSTOM_OPTIONS,
     kind: 'connector',
-    async open(...[key, { open }, services]: Opening<z.output<typeof CUSTOM_OPTIONS>>) {
-      return open(key, services)
-    },
+    open: async (...[key, { open }, services]: Opening<typeof CUSTOM_OPTIONS>) => open(key, services),
   },
 ] as const
 
@@ -97,7 +86,7 @@ export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 interface SourceType {
   readonly options: { readonly shape: { readonly type: { readonly value: string } } }
   readonly kind: SourceKind
-  open(...source: Opening<SourceOptions>): Promise<Source>
+  open(...source: Opening<typeof SOURCE_OPTIONS>): Promise<Source>
 }
 
 const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
@@ -105,9 +94,8 @@ const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
 )
 
 /** Opens a source of any type; throws if its options cannot be used here. */
-export async function openSource(...source: Opening<SourceOptions>): Promise<Source> {
-  const [, options] = source
-  return typeOf(options).open(...source)
+export async function openSource(...source: Opening<typeof SOURCE_OPTIONS>): Promise<Source> {
+  return typeOf(source[1]).open(...source)
 }
 
 export function sourceKind(options: SourceOptions): SourceKind {

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { findingsOf } from '../../../test/samples/definitions.ts'
-import { COMMON_OPTIONS, remotePolicyOf, shownAddress } from './options.ts'
+import { addressWithoutValues, COMMON_OPTIONS, remotePolicyOf } from './options.ts'
 
 describe('a shown address', () => {
   it('hides the values of its query, and still differs for different values', () => {
-    const shown = shownAddress('https://a.example/mcp?api_key=top-secret&empty=&api_key=two')
+    const shown = addressWithoutValues('https://a.example/mcp?api_key=top-secret&empty=&api_key=two')
     expect(shown).toMatch(
       /^https:\/\/a\.example\/mcp\?api_key=sha256-[0-9a-f]{8}&empty=&api_key=sha256-[0-9a-f]{8}$/,
     )
-    expect(shown).not.toBe(shownAddress('https://a.example/mcp?api_key=other&empty=&api_key=two'))
+    expect(shown).not.toBe(addressWithoutValues('https://a.example/mcp?api_key=other&empty=&api_key=two'))
   })
 
   it.each(['https://a.example/mcp', 'https://a.example/', 'openapi.json'])('%s stays as it is', (address) => {
-    expect(shownAddress(address)).toBe(address)
+    expect(addressWithoutValues(address)).toBe(address)
   })
 })
 

@@ -17,7 +17,7 @@ import { matchesGlob } from '#kernel/tool/toolsets'
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,
  * which still distinguish them (rule 32).
  */
-export function shownAddress(address: string): string {
+export function addressWithoutValues(address: string): string {
   const url = URL.parse(address)
   if (url === null || url.search === '') return address
   const digested = [...url.searchParams].map(([name, value]): [string, string] => [

@@ -26,13 +26,13 @@ export async function findConfinement(path: string): Promise<Confinement> {
   const bwrap = await findProgram('bwrap', place)
   if (bwrap === undefined) return { bwrap, prlimit, unavailableReason: 'bubblewrap (bwrap) is not installed' }
   const sandbox = [bwrap, ...SANDBOX_BASE, '--unshare-all', '--ro-bind', bwrap, bwrap]
-  return (await endsWell([...sandbox, '--', bwrap, '--version']))
+  return (await exitsCleanly([...sandbox, '--', bwrap, '--version']))
     ? { bwrap, prlimit, unavailableReason: '' }
     : { bwrap: undefined, prlimit, unavailableReason: 'bubblewrap (bwrap) cannot create namespaces here' }
 }
 
 /** True if the command line can be run here and exits with code 0. */
-export async function endsWell([file = '', ...args]: readonly string[]): Promise<boolean> {
+export async function exitsCleanly([file = '', ...args]: readonly string[]): Promise<boolean> {
   try {
     const { exitCode } = await runProcess({
       ...{ file, args, cwd: '/', env: {}, stdin: undefined },

@@ -108,9 +108,9 @@ export async function classifyDiscovery(
       isServed: false,
       waiting: undefined,
     }
-    next.push(judgeOffered(before, definition, { sighting, findRenamed, isFirst, read }))
+    next.push(classifyOffered(before, definition, { sighting, findRenamed, isFirst, read }))
   }
-  for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
+  for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(classifyGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
   // A first sight that was interrupted ends with the tools that are offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
@@ -136,7 +136,7 @@ interface Situation {
   readonly read: TextReader
 }
 
-function judgeOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
+function classifyOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
   const { sighting, isFirst } = situation
   const row = withHints(known, definition)
   const { accepted, isServed } = row
@@ -211,7 +211,7 @@ function reasonOf({ where, says }: Suspicion): string {
   return `${where} ${says}`
 }
 
-function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
+function classifyGone(row: PinRecord, sighting: Sighting): PinRecord {
   if (!row.isServed) return withWaiting(row, undefined)
   const current = withPolicy(row, policyNow(row, sighting))
   // A tool that the operator excluded is not a change of the upstream.

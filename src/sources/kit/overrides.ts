@@ -57,7 +57,7 @@ export function idleOverrides(
   if (known.native.size === 0 && !known.isRead) return []
   return overrides.flatMap((override) => {
     const { where, name, guards, rule } = override
-    if (override.of === 'tools') return idleTerms(override, known)
+    if (override.of === 'tools') return idleToolNames(override, known)
     const isPattern = override.of === 'patterns' && name.includes('*')
     const hasMatch = isPattern
       ? [...known.native].some((native) => matchesGlob(native, name))
@@ -78,7 +78,7 @@ function isLeftOut({ where, name }: SourceOverride, overrides: readonly SourceOv
   return overrides.some((other) => other.where === 'exclude' && matchesGlob(name, other.name))
 }
 
-function idleTerms(
+function idleToolNames(
   { where, name, guards, isPredicate, sharedWith = [] }: SourceOverride,
   { tools, namesOf }: KnownNames,
 ): readonly IdleOverride[] {

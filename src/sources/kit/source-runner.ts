@@ -70,7 +70,7 @@ export class SourceRunner {
   status(): SourceStatus {
     const { key, type, kind } = this.source
     const last = this.#last
-    const health = this.notice()
+    const health = this.readHealth()
     return defined({
       key,
       type,
@@ -86,7 +86,7 @@ export class SourceRunner {
   }
 
   /** Reads the health of the source, which is polled because sources do not report changes of it. */
-  notice(): SourceHealth {
+  readHealth(): SourceHealth {
     const health = this.#health()
     if (health.state !== this.#seen.state)
       this.#seen = { state: health.state, sinceMs: this.#options.clock.nowMs() }
@@ -124,7 +124,7 @@ export class SourceRunner {
   }
 
   /** Ends the readings. Calls of the source continue. */
-  rest(): void {
+  stopReading(): void {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
   }
@@ -135,7 +135,7 @@ export class SourceRunner {
   }
 
   async #close(): Promise<void> {
-    this.rest()
+    this.stopReading()
     await this.#reading
     await this.source.close()
   }

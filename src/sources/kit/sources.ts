@@ -178,7 +178,7 @@ export class Sources {
         continue
       }
       this.#open.delete(key)
-      open.runner.rest()
+      open.runner.stopReading()
       replaced.push(open)
     }
     const closed = new Set(replaced.map((open) => open.wanted.key))
@@ -219,8 +219,8 @@ export class Sources {
       log,
       observe: async (discovery) => {
         const observed = await pins.observe(source, discovery)
-        const isNews = this.#noteRead(wanted.key, discovery)
-        if (observed.changed || isNews || this.#servesUnwanted(wanted.key)) await this.#serve()
+        const hasNewNames = this.#noteRead(wanted.key, discovery)
+        if (observed.changed || hasNewNames || this.#servesUnwanted(wanted.key)) await this.#serve()
         return observed
       },
     })
@@ -233,9 +233,10 @@ export class Sources {
     const open = this.#open.get(key)
     if (open?.wanted.overrides === undefined) return false
     const names = [...tools.map(({ nativeName }) => nativeName), ...leftOut]
-    const isNews = open.read?.length !== names.length || names.some((name, at) => name !== open.read?.[at])
+    const hasNewNames =
+      open.read?.length !== names.length || names.some((name, at) => name !== open.read?.[at])
     open.read = names
-    return isNews
+    return hasNewNames
   }
 
   /** True if a served tool is excluded now: some filters depend on facts that only a reading shows. */
@@ -263,7 +264,7 @@ export class Sources {
         log.warn({ source: key, finding }, 'an imported tool cannot be served')
     }
     // A rule may apply to a tool of any of several sources, so all of them are projected first.
-    for (const [key, open] of this.#open) await this.#judgeOverrides(key, open)
+    for (const [key, open] of this.#open) await this.#checkOverrides(key, open)
     const { tools, findings } = await joinTools(
       own.tools,
       [...this.#open].map(([key, open]) => ({ key, tools: isWithheld(open) ? [] : open.served.tools })),
@@ -273,7 +274,7 @@ export class Sources {
   }
 
   /** An approval override that matches no tool is probably misspelled, so its source is not served until it is fixed. */
-  async #judgeOverrides(key: string, open: OpenSource): Promise<void> {
+  async #checkOverrides(key: string, open: OpenSource): Promise<void> {
     const { overrides = [] } = open.wanted
     if (overrides.length === 0) return
     const { pins, log } = this.#options
@@ -313,7 +314,7 @@ export class Sources {
 
   #poll(): void {
     this.#timer = setTimeout(async () => {
-      for (const { runner } of this.#open.values()) runner.notice()
+      for (const { runner } of this.#open.values()) runner.readHealth()
       try {
         if ((await this.#options.epoch()) !== this.#epoch) await this.sync()
       } catch (error) {

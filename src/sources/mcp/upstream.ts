@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { ToolContext } from '#kernel/tool/tool'
-import { shownAddress } from '#sources/common/options'
+import { addressWithoutValues } from '#sources/common/options'
 import type { SourceHealth, SourceServices } from '#sources/kit/source'
 import { pinnedCommand } from '#sources/kit/source-facts'
 import type { McpConnection } from './connection.ts'
@@ -262,7 +262,7 @@ export function endpointOf(
   }
   if (url === undefined) throw new TypeError('the options of an MCP source name a command or a URL')
   const { href } = new URL(url)
-  return { transport: 'http', url: href, pinned: { transport: 'http', url: shownAddress(href) } }
+  return { transport: 'http', url: href, pinned: { transport: 'http', url: addressWithoutValues(href) } }
 }
 
 /** Used if nothing is stored, so no two processes have the same one. */

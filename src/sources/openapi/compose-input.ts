@@ -23,7 +23,7 @@ import { placeKey } from './security.ts'
  */
 
 /** Headers that this server or the connection sets, never a caller. */
-const OURS: ReadonlySet<string> = new Set([
+const OWN_HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'authorization',
   'connection',
@@ -88,7 +88,7 @@ export function composeInput(operation: Operation, context: InputContext) {
 function isOffered(parameter: Parameter, operation: Operation, context: InputContext): boolean {
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
-  if (parameter.in === 'header' && (OURS.has(name) || !HEADER_NAME.test(name))) return false
+  if (parameter.in === 'header' && (OWN_HEADERS.has(name) || !HEADER_NAME.test(name))) return false
   if (isIdempotencyKey(parameter, operation, context)) return false
   return !context.credentialPlaces.has(placeKey(parameter))
 }

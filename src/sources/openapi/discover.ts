@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
-import { shownAddress } from '#sources/common/options'
+import { addressWithoutValues } from '#sources/common/options'
 import type { Discovery, OfferedTool, SourceServices } from '#sources/kit/source'
 import { beginsAsJson, type ResourceReader, readReferred, readRoot, Unreadable } from './load.ts'
 import type { OpenapiOptions } from './options.ts'
@@ -54,7 +54,7 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
       },
     },
   )
-  const identity = { document: url === undefined ? file : shownAddress(url) }
+  const identity = { document: url === undefined ? file : addressWithoutValues(url) }
   return {
     digest: reading.isAlone ? digest : undefined,
     discovery: { identity, tools, warnings: reading.warnings, leftOut: reading.unwanted },
@@ -64,14 +64,14 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
 
 function read(
   { key, url, bytes, options, signal }: DiscoverRequest & { readonly url: string; readonly bytes: Buffer },
-  ways: ReadingCallbacks,
+  callbacks: ReadingCallbacks,
 ): Promise<DocumentReading> {
   // Secrets stay in this thread, because reading a document does not need them.
   const request = { key, url, options: { ...options, headers: {} } }
   const isJson = beginsAsJson(bytes.subarray(0, 100).toString('utf8'))
   return bytes.length <= MAX_LENGTH_HERE[isJson ? 'json' : 'yaml']
-    ? readDocument({ ...request, takeText: () => bytes.toString('utf8') }, ways)
-    : readInWorker({ ...request, bytes }, ways, signal)
+    ? readDocument({ ...request, takeText: () => bytes.toString('utf8') }, callbacks)
+    : readInWorker({ ...request, bytes }, callbacks, signal)
 }
 
 const DIGESTED_AT_ONCE = 1_048_576
@@ -112,7 +112,7 @@ export interface ToWorker {
 /** Reads a document in another thread, so that calls continue; the signal ends the thread. */
 async function readInWorker(
   data: WorkerData,
-  ways: ReadingCallbacks,
+  callbacks: ReadingCallbacks,
   signal: AbortSignal,
 ): Promise<DocumentReading> {
   signal.throwIfAborted()
@@ -133,7 +133,7 @@ async function readInWorker(
     else if (message.type === 'failed') {
       const { developerMessage } = message
       reject(fault('upstream_failed', message.message, defined({ developerMessage })))
-    } else worker.postMessage(await reply(message, ways))
+    } else worker.postMessage(await reply(message, callbacks))
   }
   const abort = (): void => reject(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
@@ -158,15 +158,15 @@ function ownMemoryOf({ buffer, byteLength }: Uint8Array): ArrayBuffer[] {
 
 async function reply(
   message: Extract<FromWorker, { id: number }>,
-  ways: ReadingCallbacks,
+  callbacks: ReadingCallbacks,
 ): Promise<ToWorker> {
   const { id } = message
   if (message.type === 'tools') {
-    await ways.offer(message.tools)
+    await callbacks.offer(message.tools)
     return { id }
   }
   try {
-    return { id, text: await ways.read(message.url) }
+    return { id, text: await callbacks.read(message.url) }
   } catch (error) {
     if (error instanceof Unreadable) return { id, unreadable: error.message }
     throw error

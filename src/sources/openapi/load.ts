@@ -6,7 +6,7 @@ import { fault, isToolError } from '#kernel/base/errors'
 import { isJsonObject, JsonScan, type JsonValue, TooMuchJson } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
-import { shownAddress } from '#sources/common/options'
+import { addressWithoutValues } from '#sources/common/options'
 import type { SourceServices } from '#sources/kit/source'
 import { Documents } from './documents.ts'
 
@@ -74,13 +74,13 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
   const response = await send(address, { headers, signal: reader.signal }, reader)
   if (!response.ok) {
     await response.body?.cancel()
-    const problem = `${shownAddress(url)} answered ${response.status}.`
+    const problem = `${addressWithoutValues(url)} answered ${response.status}.`
     if (response.status >= 400 && response.status < 500 && ![401, 403, 408, 429].includes(response.status))
       throw new Unreadable(problem)
     throw fault('upstream_failed', problem)
   }
   const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
-  if (!isWhole) throw new Unreadable(`${shownAddress(url)} has more than ${MAX_BYTES} bytes.`)
+  if (!isWhole) throw new Unreadable(`${addressWithoutValues(url)} has more than ${MAX_BYTES} bytes.`)
   // After a redirect, relative references start from the new address.
   return { url: response.url === '' ? address.href : response.url, bytes }
 }
@@ -91,10 +91,10 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
   } catch (error) {
     if (isToolError(error) && error.code === 'egress_denied')
       throw new Unreadable(
-        `${shownAddress(url.href)} is an address that this server must not reach: ${error.developerMessage ?? ''}`,
+        `${addressWithoutValues(url.href)} is an address that this server must not reach: ${error.developerMessage ?? ''}`,
       )
     if (isToolError(error) || init.signal?.aborted === true) throw error
-    throw fault('upstream_failed', `${shownAddress(url.href)} cannot be reached.`, { cause: error })
+    throw fault('upstream_failed', `${addressWithoutValues(url.href)} cannot be reached.`, { cause: error })
   }
 }
 
@@ -108,12 +108,12 @@ const MAX_CHARACTERS = 64 * 1_048_576
  */
 const MAX_VALUES = 8_000_000
 
-interface Room {
+interface ValueBudget {
   values: number
 }
 
 /** Matches a reference to another document, in JSON or YAML. */
-const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
+const OUTSIDE_REFERENCE = /\$ref["']?\s*:\s*["']?[^#"'\s]/
 
 export interface RootText {
   readonly url: string
@@ -121,7 +121,7 @@ export interface RootText {
   takeText(): string
 }
 
-export interface LoadWays {
+export interface LoadCallbacks {
   /** Reads a referenced document; throws `Unreadable` if it must not be read. */
   read(url: string): Promise<string>
   warn(text: string): void
@@ -133,28 +133,28 @@ interface Loaded {
   readonly isAlone: boolean
 }
 
-export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
-  const room = { values: MAX_VALUES }
-  const { value, isAlone } = await parseRoot(root, room)
+export async function loadDocuments(root: RootText, callbacks: LoadCallbacks): Promise<Loaded> {
+  const budget = { values: MAX_VALUES }
+  const { value, isAlone } = await parseRoot(root, budget)
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (!isAlone) await readReferences(root.url, values, { ...ways, room })
+  if (!isAlone) await readReferences(root.url, values, { ...callbacks, budget })
   return { isAlone, documents: new Documents(root.url, values) }
 }
 
 /** A separate function, so that the text is released when it returns. */
 async function parseRoot(
   root: RootText,
-  room: Room,
+  budget: ValueBudget,
 ): Promise<{ readonly value: JsonValue; readonly isAlone: boolean }> {
   const text = root.takeText()
-  return { isAlone: !LEAVES.test(text), value: await parseText(text, 'The document', room) }
+  return { isAlone: !OUTSIDE_REFERENCE.test(text), value: await parseText(text, 'The document', budget) }
 }
 
 /** Adds all documents to `values` that its members refer to, directly or not. */
 async function readReferences(
   rootUrl: string,
   values: Map<string, JsonValue>,
-  ways: LoadWays & { readonly room: Room },
+  callbacks: LoadCallbacks & { readonly budget: ValueBudget },
 ): Promise<void> {
   const started = new Set([rootUrl])
   let characters = 0
@@ -181,13 +181,13 @@ async function readReferences(
     started.add(url)
     try {
       if (started.size > MAX_DOCUMENTS) throw new Unreadable(`More than ${MAX_DOCUMENTS} documents.`)
-      const text = await ways.read(url)
+      const text = await callbacks.read(url)
       characters += text.length
       if (characters > MAX_CHARACTERS) throw new Unreadable(`More than ${MAX_CHARACTERS} characters in all.`)
-      values.set(url, await parseText(text, url, ways.room))
+      values.set(url, await parseText(text, url, callbacks.budget))
     } catch (error) {
       if (!(error instanceof Unreadable)) failure ??= error
-      else ways.warn(`Not read: ${error.message}`)
+      else callbacks.warn(`Not read: ${error.message}`)
       return
     }
     await follow(url)
@@ -222,11 +222,11 @@ export class Unreadable extends Error {
 export async function parseText(
   text: string,
   location: string,
-  room: Room = { values: MAX_VALUES },
+  budget: ValueBudget = { values: MAX_VALUES },
 ): Promise<JsonValue> {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
-    return await (beginsAsJson(body) ? parseBraces(body, room) : parseYaml(body, room))
+    return await (beginsAsJson(body) ? parseBraces(body, budget) : parseYaml(body, budget))
   } catch (error) {
     if (error instanceof TooMuchJson)
       throw fault('upstream_failed', `${location} is too large: with it, the document ${error.message}.`)
@@ -243,24 +243,24 @@ export function beginsAsJson(text: string): boolean {
 }
 
 /** YAML's flow style also begins with a brace. */
-function parseBraces(text: string, room: Room): MaybePromise<JsonValue> {
+function parseBraces(text: string, budget: ValueBudget): MaybePromise<JsonValue> {
   try {
-    return parseCounted(text, room)
+    return parseCounted(text, budget)
   } catch (error) {
     if (error instanceof TooMuchJson) throw error
-    return parseYaml(text, room)
+    return parseYaml(text, budget)
   }
 }
 
-async function parseYaml(text: string, room: Room): Promise<JsonValue> {
-  return parseCounted(await yamlToJson(text), room)
+async function parseYaml(text: string, budget: ValueBudget): Promise<JsonValue> {
+  return parseCounted(await yamlToJson(text), budget)
 }
 
-function parseCounted(text: string, room: Room): JsonValue {
-  const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, maxValues: room.values })
+function parseCounted(text: string, budget: ValueBudget): JsonValue {
+  const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, maxValues: budget.values })
   scan.take(Buffer.from(text))
   if (scan.problem !== undefined) throw new TooMuchJson(`holds more than ${MAX_VALUES} values`)
-  room.values -= scan.values
+  budget.values -= scan.values
   return JSON.parse(text)
 }
 

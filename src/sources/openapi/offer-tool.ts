@@ -231,7 +231,7 @@ export function operationPolicy(
 }
 
 /** Headers that callers need: the next page, the total number, the address of a new resource. */
-const LEADING =
+const SHOWN_HEADERS =
   /^(link|location|content-range|x-(next|prev|previous|total|page|per-page|cursor|continuation)(-[a-z-]+)?)$/
 
 const RAW: JsonObject = {
@@ -266,7 +266,7 @@ function composeOutput(
 ) {
   const accept = acceptOf(responses)
   const headers = [...new Set(responses.flatMap((response) => response.headers))].filter((name) =>
-    LEADING.test(name),
+    SHOWN_HEADERS.test(name),
   )
   const uses = new Set<string>()
   const shapes = shapesOf(responses, definitions, uses)

@@ -3,7 +3,7 @@ import { EventLoopYielder } from '#kernel/base/long-work'
 import { isWanted } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'
 import { dialectOf, listOperations, nameOperations, readNode } from './list-operations.ts'
-import { type LoadWays, loadDocuments, type RootText } from './load.ts'
+import { type LoadCallbacks, loadDocuments, type RootText } from './load.ts'
 import { type Offer, type OfferContext, offerTool, Warnings } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
 import { isReadable, type OpenapiOptions } from './options.ts'
@@ -31,7 +31,7 @@ export interface ReadingRequest extends RootText {
   readonly options: OpenapiOptions
 }
 
-export interface ReadingCallbacks extends Pick<LoadWays, 'read'> {
+export interface ReadingCallbacks extends Pick<LoadCallbacks, 'read'> {
   /** Receives the tools in batches, in order; resolves when it is ready for the next. */
   offer(tools: readonly OfferedTool[]): Promise<void>
 }
@@ -46,12 +46,12 @@ export interface DocumentReading {
 
 export async function readDocument(
   request: ReadingRequest,
-  ways: ReadingCallbacks,
+  callbacks: ReadingCallbacks,
 ): Promise<DocumentReading> {
   const { key, options } = request
   const warnings = new Warnings()
   const warn = (text: string): void => warnings.add(text)
-  const { documents, isAlone } = await loadDocuments(request, { read: ways.read, warn })
+  const { documents, isAlone } = await loadDocuments(request, { read: callbacks.read, warn })
   const dialect = dialectOf(documents)
   const operations = listOperations(documents, warn).map((node) => readNode(documents, dialect, node))
   const named = nameOperations(operations)
@@ -71,7 +71,7 @@ export async function readDocument(
     output: definitions('output'),
   }
   const unwanted: string[] = []
-  const batch = new Batch(ways)
+  const batch = new Batch(callbacks)
   const yielder = new EventLoopYielder()
   for (const [nativeName, operation] of named) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -95,14 +95,14 @@ export async function readDocument(
 
 /** Collects tools into batches, and refuses those that are too many or too large. */
 class Batch {
-  readonly #ways: Pick<ReadingCallbacks, 'offer'>
+  readonly #callbacks: Pick<ReadingCallbacks, 'offer'>
   #tools: OfferedTool[] = []
   #characters = 0
   #offered = 0
   #allCharacters = 0
 
-  constructor(ways: Pick<ReadingCallbacks, 'offer'>) {
-    this.#ways = ways
+  constructor(callbacks: Pick<ReadingCallbacks, 'offer'>) {
+    this.#callbacks = callbacks
   }
 
   /** Adds a tool; returns why it is left out, if it is. */
@@ -125,7 +125,7 @@ class Batch {
     const tools = this.#tools
     this.#tools = []
     this.#characters = 0
-    if (tools.length > 0) await this.#ways.offer(tools)
+    if (tools.length > 0) await this.#callbacks.offer(tools)
   }
 }
 

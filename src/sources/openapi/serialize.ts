@@ -6,7 +6,7 @@ import type { Encoding } from './operation.ts'
  * `request.ts` uses it. Invariant: a value cannot end its own place in the address.
  */
 
-type Manner = Pick<Encoding, 'style' | 'explode'>
+type EncodingStyle = Pick<Encoding, 'style' | 'explode'>
 
 /** One `name=value` of a query, a form or a cookie; both are already encoded. */
 export type Pair = readonly [name: string, value: string]
@@ -54,7 +54,7 @@ const SEPARATORS = {
 export function serializeInPath(
   name: string,
   value: JsonValue,
-  { style, explode }: Manner,
+  { style, explode }: EncodingStyle,
   encode: Encode,
 ): string {
   if (style === 'matrix') {
@@ -84,7 +84,7 @@ function joinPair([name, value]: Pair): string {
 export function serializeAsPairs(
   name: string,
   value: JsonValue,
-  encoding: Manner,
+  encoding: EncodingStyle,
   encode: Encode,
 ): readonly Pair[] {
   const key = encodeStrictly(name)

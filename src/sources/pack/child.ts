@@ -204,9 +204,17 @@ function handleMessage(message: ToChild): void {
 }
 
 /** Functions that reach other processes and that Node's permission model does not cover. */
-const OF_PROCESS = ['kill', '_kill', '_debugProcess', '_debugEnd', 'binding', '_linkedBinding', 'execve']
+const PROCESS_FUNCTIONS = [
+  'kill',
+  '_kill',
+  '_debugProcess',
+  '_debugEnd',
+  'binding',
+  '_linkedBinding',
+  'execve',
+]
 /** `setFlagsFromString` could raise the limit of the heap, `setPriority` slow down the server. */
-const OF_MODULES = { 'node:os': 'setPriority', 'node:v8': 'setFlagsFromString' }
+const MODULE_FUNCTIONS = { 'node:os': 'setPriority', 'node:v8': 'setFlagsFromString' }
 
 /**
  * Removes functions that pack code must not use, before any of it is loaded. This is a second line of defence: the server
@@ -215,8 +223,8 @@ const OF_MODULES = { 'node:os': 'setPriority', 'node:v8': 'setFlagsFromString' }
  */
 function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }): void {
   const load = createRequire(import.meta.url)
-  for (const name of OF_PROCESS) Reflect.deleteProperty(process, name)
-  for (const [module, name] of Object.entries(OF_MODULES)) disableFunction(load(module), name)
+  for (const name of PROCESS_FUNCTIONS) Reflect.deleteProperty(process, name)
+  for (const [module, name] of Object.entries(MODULE_FUNCTIONS)) disableFunction(load(module), name)
   if (!mayStartPrograms) {
     // Also `ChildProcess`: one that was never started can send signals to any pid.
     const programs: object = load('node:child_process')

@@ -3,7 +3,7 @@ import type { JsonValue } from '#kernel/base/json'
 import { untilAborted } from '#kernel/base/waiting'
 import type { Egress, PolicyDefinition } from '#kernel/tool/tool'
 import { isWanted, policyOf } from '#sources/common/options'
-import { DEFAULT_PATH, endsWell, findConfinement } from '#sources/common/process'
+import { DEFAULT_PATH, exitsCleanly, findConfinement } from '#sources/common/process'
 import type {
   Discovery,
   Invocation,
@@ -133,7 +133,7 @@ class PackSource implements Source {
     const { folder, environment } = this.#services
     const { bwrap, unavailableReason } = await findConfinement(environment?.PATH || DEFAULT_PATH)
     const plan = { pack, options: this.#options, folder }
-    if (bwrap !== undefined && (await endsWell(probeCommand({ ...plan, bwrap })))) return { bwrap }
+    if (bwrap !== undefined && (await exitsCleanly(probeCommand({ ...plan, bwrap })))) return { bwrap }
     const why = bwrap === undefined ? unavailableReason : 'Node does not start in bubblewrap (bwrap) here'
     if (sandbox === 'required') {
       throw fault('upstream_failed', `The pack is not run: its sandbox is required, and ${why}.`)
@@ -162,10 +162,10 @@ function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'g
   const unmet = requires.filter((need) => !granted.has(need))
   if (unmet.length === 0) return
   const known: ReadonlySet<string> = new Set(NEEDS)
-  const strange = unmet.filter((need) => !known.has(need))
+  const unknown = unmet.filter((need) => !known.has(need))
   const fix =
-    strange.length > 0
-      ? `${strange.join(', ')} cannot be granted.`
+    unknown.length > 0
+      ? `${unknown.join(', ')} cannot be granted.`
       : `Add grant: [${[...grant, ...unmet].map((need) => `'${need}'`).join(', ')}] to it if you trust the pack with that.`
   const problem = `the pack needs ${unmet.join(', ')}, which is not granted.`
   throw fault('upstream_failed', `pack_runtime_requirement_unmet: ${problem} ${fix}`)

@@ -98,7 +98,7 @@ export class PackProcess {
       const end = (why: string) => {
         this.#hasEnded = true
         loaded.reject(fault('upstream_failed', `The pack did not start: ${why}.`))
-        for (const call of this.#calls.values()) call.end.reject(cutShort(why))
+        for (const call of this.#calls.values()) call.end.reject(endedEarly(why))
         this.#calls.clear()
         resolve(why)
       }
@@ -109,9 +109,9 @@ export class PackProcess {
     })
     const mayStartPrograms = plan.options.grant.includes('subprocess')
     this.#send({ type: 'load', entry: plan.pack.entry, mayStartPrograms })
-    const patience = setTimeout(() => this.kill(`it was not ready after ${START_MS} ms`), START_MS).unref()
+    const startTimer = setTimeout(() => this.kill(`it was not ready after ${START_MS} ms`), START_MS).unref()
     // A failed start is reported to those who wait for `described`.
-    loaded.promise.catch(() => undefined).finally(() => clearTimeout(patience))
+    loaded.promise.catch(() => undefined).finally(() => clearTimeout(startTimer))
   }
 
   get hasEnded(): boolean {
@@ -245,7 +245,7 @@ function ignoreDebugSignal(): void {
 
 function doNothing(): void {}
 
-function cutShort(why: string): ToolError {
+function endedEarly(why: string): ToolError {
   return fault(
     'upstream_failed',
     'The process of this tool ended before it answered. It may have taken effect: check before repeating it.',

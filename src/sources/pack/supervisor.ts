@@ -70,12 +70,12 @@ export class PackSupervisor {
   }
 
   #current(): PackProcess {
-    if (this.#isClosed) throw notNow('the server is shutting down', 1_000)
+    if (this.#isClosed) throw notRunning('the server is shutting down', 1_000)
     if (this.#process !== undefined && !this.#process.hasEnded) return this.#process
     const { clock } = this.#services
     const waitMs = this.#notBeforeMs - clock.monotonicMs()
-    if (waitMs > 0) throw notNow(this.#lastEnd ?? 'it ended', Math.ceil(waitMs))
-    if (this.#pack === undefined) throw notNow('it was not loaded yet', 1_000)
+    if (waitMs > 0) throw notRunning(this.#lastEnd ?? 'it ended', Math.ceil(waitMs))
+    if (this.#pack === undefined) throw notRunning('it was not loaded yet', 1_000)
     const { folder } = this.#services
     const plan = { pack: this.#pack, options: this.#options, folder, bwrap: this.#bwrap }
     const started = new PackProcess(plan, this.#services)
@@ -118,7 +118,7 @@ export class PackSupervisor {
 }
 
 /** Nothing was sent, so the call may be repeated (rule 9). */
-function notNow(why: string, retryAfterMs: number): ToolError {
+function notRunning(why: string, retryAfterMs: number): ToolError {
   const message = 'The process of this pack is not running now. Nothing was run; try again shortly.'
   const developerMessage = `The pack's process: ${why}.`
   return fault('upstream_failed', message, { canRetry: true, retryAfterMs, developerMessage })
