@@ -65,6 +65,12 @@ async function openPipe(bounds: Partial<ChannelBounds> = {}) {
 }
 
 describe('what a pack sends', () => {
+  it('is a message if its question is marked as written by a third party', () => {
+    const question = { mode: 'form', message: 'Which one?', schema: {}, untrusted: true }
+    const message = { type: 'ask', id: 1, ask: 1, question: { what: 'elicit', question } }
+    expect(parseMessage(message)).toEqual(message)
+  })
+
   it.each(LINES.map((line) => [line.slice(0, 60), line]))('is no message: %s', async (_title, line) => {
     const { pack, heard, broken } = await openPipe()
     pack.end(`${line}\n{"type":"last"}\n`)

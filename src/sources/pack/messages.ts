@@ -69,6 +69,7 @@ const END = z.discriminatedUnion('ok', [
 ])
 
 const KEY = { key: z.string().max(1_000).exactOptional() }
+const SHOWN = { ...KEY, message: TEXT, untrusted: z.literal(true).exactOptional() }
 
 const QUESTION = z.discriminatedUnion('what', [
   z.strictObject({
@@ -85,8 +86,8 @@ const QUESTION = z.discriminatedUnion('what', [
   z.strictObject({
     what: z.literal('elicit'),
     question: z.discriminatedUnion('mode', [
-      z.strictObject({ mode: z.literal('form'), message: TEXT, schema: JSON_OBJECT, ...KEY }),
-      z.strictObject({ mode: z.literal('url'), message: TEXT, url: TEXT, id: TEXT, ...KEY }),
+      z.strictObject({ mode: z.literal('form'), ...SHOWN, schema: JSON_OBJECT }),
+      z.strictObject({ mode: z.literal('url'), ...SHOWN, url: TEXT, id: TEXT }),
       z.strictObject({ mode: z.literal('sampling'), params: JSON_OBJECT, ...KEY }),
       z.strictObject({ mode: z.literal('roots'), ...KEY }),
     ]),
