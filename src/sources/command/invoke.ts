@@ -48,13 +48,11 @@ export async function invokeCommand(
     throw notRun(nativeName, 'cpuSeconds and memoryMb need the program prlimit, which is not found.')
   }
   const [, ...args] = expanded(binding, input)
-  const argv = [binding.program, ...args]
-  const [file = binding.program, ...rest] = await confine(argv, binding, host.confinement)
+  const command = await confine([binding.program, ...args], binding, host.confinement)
   const signal = AbortSignal.any([context.signal, host.closing])
   signal.throwIfAborted()
   const end = await runProcess({
-    file,
-    args: rest,
+    command,
     cwd: binding.cwd,
     env: variablesOf(nativeName, binding, context, host),
     stdin: stdinOf(binding, input),

@@ -8,7 +8,7 @@ import { withDeadline } from '#kernel/base/waiting'
  * one. Invariant: when the program exits, or this process does, the whole group is killed.
  */
 
-interface GroupPlan {
+export interface GroupPlan {
   /** The program and its arguments; no shell reads them. */
   readonly command: readonly string[]
   readonly cwd: string

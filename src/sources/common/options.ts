@@ -31,7 +31,7 @@ export function addressWithoutValues(address: string): string {
 const TEXT = z.string().min(1)
 const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
-const SECRET = TEXT.transform((text) => new Secret(text))
+export const SECRET = TEXT.transform((text) => new Secret(text))
 
 /** Options of every source that is a server on HTTP. */
 export const SERVER_OPTIONS = {
@@ -56,15 +56,19 @@ export function refuseOpenCredentials(
   { url, apiKey, token }: ServerCredentials,
   context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
 ): void {
-  const parsed = URL.parse(url)
-  const isOpen = parsed !== null && parsed.protocol === 'http:' && !LOOPBACK.test(parsed.hostname)
-  if (isOpen && (apiKey !== undefined || token !== undefined)) {
+  if (isUnencrypted(url) && (apiKey !== undefined || token !== undefined)) {
     const message = 'credentials are not sent over plain http; write the https address.'
     context.addIssue({ code: 'custom', path: ['url'], message })
   }
   if (apiKey !== undefined && token !== undefined) {
     context.addIssue({ code: 'custom', path: ['token'], message: 'write apiKey or token, not both.' })
   }
+}
+
+/** True if requests to the address leave this machine without encryption. */
+export function isUnencrypted(address: string): boolean {
+  const url = URL.parse(address)
+  return url?.protocol === 'http:' && !LOOPBACK.test(url.hostname)
 }
 
 const TEXTS = z.array(TEXT)

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { delimiter, isAbsolute, relative, resolve } from 'node:path'
-import { ChildGroup } from './child-group.ts'
+import { ChildGroup, type GroupPlan } from './child-group.ts'
 
 /**
  * Runs one program to its end, and finds the means to confine it (bubblewrap, prlimit). Commands and packs use it.
@@ -32,12 +32,10 @@ export async function findConfinement(path: string): Promise<Confinement> {
 }
 
 /** True if the command line can be run here and exits with code 0. */
-export async function exitsCleanly([file = '', ...args]: readonly string[]): Promise<boolean> {
+export async function exitsCleanly(command: readonly string[]): Promise<boolean> {
+  const limits = { maxOutputBytes: 4_096, killGraceMs: 0, signal: AbortSignal.timeout(PROBE_MS) }
   try {
-    const { exitCode } = await runProcess({
-      ...{ file, args, cwd: '/', env: {}, stdin: undefined },
-      ...{ maxOutputBytes: 4_096, killGraceMs: 0, signal: AbortSignal.timeout(PROBE_MS) },
-    })
+    const { exitCode } = await runProcess({ command, cwd: '/', env: {}, stdin: undefined, ...limits })
     return exitCode === 0
   } catch {
     return false
@@ -87,11 +85,7 @@ async function executable(file: string): Promise<string | undefined> {
   }
 }
 
-interface ProcessPlan {
-  readonly file: string
-  readonly args: readonly string[]
-  readonly cwd: string
-  readonly env: Readonly<Record<string, string>>
+interface ProcessPlan extends Pick<GroupPlan, 'command' | 'cwd' | 'env'> {
   /** Written to standard input, which is then closed; `undefined` = there is none. */
   readonly stdin: string | undefined
   readonly maxOutputBytes: number
@@ -118,9 +112,7 @@ const DRAIN_MS = 1_000
 export function runProcess(plan: ProcessPlan): Promise<ProcessEnd> {
   return new Promise((resolve, reject) => {
     const group = new ChildGroup({
-      command: [plan.file, ...plan.args],
-      cwd: plan.cwd,
-      env: plan.env,
+      ...plan,
       stdio: [plan.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     })
     const { child } = group

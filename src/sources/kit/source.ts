@@ -112,10 +112,8 @@ export interface Invocation {
   readonly context: StatefulContext<unknown>
 }
 
-type SourceState = 'starting' | 'ready' | 'degraded' | 'down'
-
 export interface SourceHealth {
-  readonly state: SourceState
+  readonly state: 'starting' | 'ready' | 'degraded' | 'down'
   /** Why, for the operator; absent if ready. */
   readonly reason?: string
 }

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
+import { untilAborted } from '#kernel/base/waiting'
 import { addressWithoutValues } from '#sources/common/options'
 import type { Discovery, OfferedTool, SourceServices } from '#sources/kit/source'
 import { beginsAsJson, type ResourceReader, readReferred, readRoot, Unreadable } from './load.ts'
@@ -135,8 +136,6 @@ async function readInWorker(
       reject(fault('upstream_failed', message.message, defined({ developerMessage })))
     } else worker.postMessage(await reply(message, callbacks))
   }
-  const abort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
   worker.on('message', (message: FromWorker) => void answer(message).catch(reject))
   worker.once('error', (cause) =>
     reject(fault('upstream_failed', 'Reading the document takes too much memory.', { cause })),
@@ -145,9 +144,8 @@ async function readInWorker(
     reject(fault('upstream_failed', 'The thread that reads the document ended without a result.')),
   )
   try {
-    return await promise
+    return await untilAborted(promise, signal)
   } finally {
-    signal.removeEventListener('abort', abort)
     await worker.terminate()
   }
 }

@@ -127,13 +127,8 @@ export interface LoadCallbacks {
   warn(text: string): void
 }
 
-interface Loaded {
-  readonly documents: Documents
-  /** True if the document refers to no other. */
-  readonly isAlone: boolean
-}
-
-export async function loadDocuments(root: RootText, callbacks: LoadCallbacks): Promise<Loaded> {
+/** `isAlone` is true if the document refers to no other. */
+export async function loadDocuments(root: RootText, callbacks: LoadCallbacks) {
   const budget = { values: MAX_VALUES }
   const { value, isAlone } = await parseRoot(root, budget)
   const values = new Map<string, JsonValue>([[root.url, value]])
@@ -142,10 +137,7 @@ export async function loadDocuments(root: RootText, callbacks: LoadCallbacks): P
 }
 
 /** A separate function, so that the text is released when it returns. */
-async function parseRoot(
-  root: RootText,
-  budget: ValueBudget,
-): Promise<{ readonly value: JsonValue; readonly isAlone: boolean }> {
+async function parseRoot(root: RootText, budget: ValueBudget) {
   const text = root.takeText()
   return { isAlone: !OUTSIDE_REFERENCE.test(text), value: await parseText(text, 'The document', budget) }
 }

@@ -6,8 +6,8 @@ import { essenceOf, isJson } from './operation.ts'
 import { plainText } from './serialize.ts'
 
 /**
- * Writes multipart bodies (RFC 7578, RFC 2046). Written here and not by `FormData`, which makes a file of every part
- * that has a content type. Only files have a `filename`.
+ * Writes multipart bodies (RFC 7578, RFC 2046) for `request.ts`. `FormData` is not used, because it makes a file of every
+ * part that has a content type. Invariant: only files have a `filename`.
  */
 
 interface Part {
@@ -18,12 +18,12 @@ interface Part {
   readonly bytes: Uint8Array
 }
 
-interface Multipart {
-  readonly body: Uint8Array<ArrayBuffer>
+export interface EncodedBody {
+  readonly body: string | Uint8Array<ArrayBuffer>
   readonly contentType: string
 }
 
-export function encodeMultipart(form: JsonObject, { mediaType, fields }: BoundBody): Multipart {
+export function encodeMultipart(form: JsonObject, { mediaType, fields }: BoundBody): EncodedBody {
   const boundary = `collet-${randomUUID()}`
   const isForm = essenceOf(mediaType) === 'multipart/form-data'
   const parts = Object.entries(form).flatMap(([name, value]) =>

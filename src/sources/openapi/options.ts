@@ -12,7 +12,6 @@ import { COMMON_OPTIONS } from '#sources/common/options'
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 export const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
 const MIB = 1_048_576
-const LOCAL = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 const ADDRESS = z.string().refine(isAddress, {
   error:
@@ -97,10 +96,4 @@ function isAddress(text: string): boolean {
   const url = URL.parse(text)
   if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
   return url.protocol === 'https:' || url.protocol === 'http:'
-}
-
-/** True if requests to the address are not encrypted. */
-export function isReadable(address: string): boolean {
-  const url = URL.parse(address)
-  return url?.protocol === 'http:' && !LOCAL.test(url.hostname)
 }

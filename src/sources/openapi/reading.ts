@@ -1,12 +1,12 @@
 import type { JsonObject } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import { isWanted } from '#sources/common/options'
+import { isUnencrypted, isWanted } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'
 import { dialectOf, listOperations, nameOperations, readNode } from './list-operations.ts'
 import { type LoadCallbacks, loadDocuments, type RootText } from './load.ts'
 import { type Offer, type OfferContext, offerTool, Warnings } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
-import { isReadable, type OpenapiOptions } from './options.ts'
+import type { OpenapiOptions } from './options.ts'
 import { SchemaDefinitions } from './schemas.ts'
 import { placeKey, readSchemes } from './security.ts'
 
@@ -137,7 +137,7 @@ function sizeOf(value: JsonObject | null): number {
 
 /** Warnings about the credentials of a tool. */
 function warnAboutCredentials(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
-  if (offer.hasCredentials && isReadable(offer.baseUrl))
+  if (offer.hasCredentials && isUnencrypted(offer.baseUrl))
     warn(`Credentials are sent to ${new URL(offer.baseUrl).origin} without encryption.`)
   for (const [scheme, secret] of offer.standIns) {
     warn(

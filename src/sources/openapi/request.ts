@@ -1,7 +1,7 @@
 import { ToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Binding, BoundBody, BoundField, BoundParameter } from './binding.ts'
-import { encodeMultipart, readBase64 } from './multipart.ts'
+import { type EncodedBody, encodeMultipart, readBase64 } from './multipart.ts'
 import { isJson } from './operation.ts'
 import {
   asItIs,
@@ -14,7 +14,8 @@ import {
 } from './serialize.ts'
 
 /**
- * Builds the request of a call: path, query, headers and body.
+ * Builds the request of a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter changes the
+ * path by a segment of dots.
  */
 
 /** A request before its credentials are added. */
@@ -26,7 +27,6 @@ export interface RequestParts {
   readonly body: EncodedBody | undefined
 }
 
-/** Builds the request of a call from its input and the binding. */
 export function buildRequest(binding: Binding, input: JsonObject): RequestParts {
   const query: Pair[] = []
   const cookies: Pair[] = []
@@ -37,23 +37,15 @@ export function buildRequest(binding: Binding, input: JsonObject): RequestParts 
     if (parameter.in === 'header') setHeader(headers, parameter, value)
     else (parameter.in === 'query' ? query : cookies).push(...pairsOf(parameter, value))
   }
-  return {
-    url: binding.baseUrl + fillPath(binding, input),
-    query,
-    headers,
-    cookies,
-    body: bodyFrom(binding, input),
-  }
-}
-
-function bodyFrom({ body }: Binding, input: JsonObject): EncodedBody | undefined {
-  const value = body === undefined ? undefined : given(input, body.property)
-  return body === undefined || value === undefined ? undefined : encodeBody(body, value)
+  const { body: bound } = binding
+  const value = bound && given(input, bound.property)
+  const body = bound === undefined || value === undefined ? undefined : ENCODERS[bound.form](value, bound)
+  return { url: binding.baseUrl + fillPath(binding, input), query, headers, cookies, body }
 }
 
 /** Own members only: a parameter may be called `constructor`. */
-function given(input: JsonObject, property: string): JsonValue | undefined {
-  return Object.hasOwn(input, property) ? input[property] : undefined
+function given<Value>(members: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(members, name) ? members[name] : undefined
 }
 
 function pairsOf(parameter: BoundParameter, value: JsonValue): readonly Pair[] {
@@ -63,16 +55,19 @@ function pairsOf(parameter: BoundParameter, value: JsonValue): readonly Pair[] {
   return serializeAsPairs(parameter.name, value, parameter, encode)
 }
 
+function textOf(parameter: BoundParameter, value: JsonValue, encode: typeof asItIs): string {
+  return parameter.mediaType === undefined
+    ? serializeInPath(parameter.name, value, parameter, encode)
+    : encode(inMediaType(parameter, value))
+}
+
 /** The text of a parameter with a media type. */
 function inMediaType({ mediaType = '' }: BoundParameter, value: JsonValue): string {
   return isJson(mediaType) ? JSON.stringify(value) : plainText(value)
 }
 
 function setHeader(headers: Headers, parameter: BoundParameter, value: JsonValue): void {
-  const text =
-    parameter.mediaType === undefined
-      ? serializeInPath(parameter.name, value, parameter, asItIs)
-      : inMediaType(parameter, value)
+  const text = textOf(parameter, value, asItIs)
   if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) {
     throw new ToolError(
       `"${parameter.property}" is sent in a header and has a character that headers cannot contain.`,
@@ -95,20 +90,10 @@ function fillPath({ path, parameters }: Binding, input: JsonObject): string {
 }
 
 function pathText(parameter: BoundParameter, value: JsonValue | undefined): string {
-  const text =
-    value === undefined || value === null
-      ? ''
-      : parameter.mediaType === undefined
-        ? serializeInPath(parameter.name, value, parameter, encodeStrictly)
-        : encodeStrictly(inMediaType(parameter, value))
+  const text = value === undefined || value === null ? '' : textOf(parameter, value, encodeStrictly)
   if (text === '')
     throw new ToolError(`"${parameter.property}" is part of the address and must not be empty.`)
   return text
-}
-
-interface EncodedBody {
-  readonly body: string | Uint8Array<ArrayBuffer>
-  readonly contentType: string
 }
 
 const ENCODERS = {
@@ -122,22 +107,14 @@ const ENCODERS = {
   multipart: (value, body) => encodeMultipart(asObject(value), body),
 } as const satisfies Record<BoundBody['form'], (value: JsonValue, body: BoundBody) => EncodedBody>
 
-function encodeBody(body: BoundBody, value: JsonValue): EncodedBody {
-  return ENCODERS[body.form](value, body)
-}
-
 function asObject(value: JsonValue): JsonObject {
   if (isJsonObject(value)) return value
   throw new ToolError('The body is a form: give an object of its fields.')
 }
 
-function fieldOf(fields: Readonly<Record<string, BoundField>>, name: string): BoundField | undefined {
-  return Object.hasOwn(fields, name) ? fields[name] : undefined
-}
-
 function encodeForm(form: JsonObject, fields: BoundBody['fields']): string {
   return Object.entries(form)
-    .flatMap(([name, value]) => (value === null ? [] : formPairs(name, value, fieldOf(fields, name))))
+    .flatMap(([name, value]) => (value === null ? [] : formPairs(name, value, given(fields, name))))
     .map((pair) => pair.join('='))
     .join('&')
 }

@@ -105,6 +105,7 @@ interface AskedScheme {
   readonly name: string
   readonly scheme: SecurityScheme
   readonly scopes: readonly string[]
+  /** The operator's option for it, if there is one. */
   readonly option: CredentialOption | undefined
 }
 

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { parseToolId, type ToolId } from '#kernel/base/ids'
-import { Secret } from '#kernel/base/secret'
-import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
+import { COMMON_OPTIONS, refuseOpenCredentials, SECRET, SERVER_OPTIONS } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'
 
 const TEXT = z.string().min(1)
@@ -17,12 +16,7 @@ export const OTC_OPTIONS = z
     ...SERVER_OPTIONS,
     dialect: z.enum(OTC_DIALECTS).optional(),
     /** Values for secrets that its tools require, so that callers need not bring them. */
-    secrets: z
-      .record(
-        TEXT,
-        TEXT.transform((text) => new Secret(text)),
-      )
-      .default({}),
+    secrets: z.record(TEXT, SECRET).default({}),
     /** Its name of an authorization → ours in `oauth.providers`. The same name by default. */
     providers: z.record(TEXT, TEXT).default({}),
     /** `'claimed'`: the caller's word is enough for its tools that need a user id; without it the user has to be proven. */
