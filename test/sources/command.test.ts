@@ -170,19 +170,6 @@ describe('commands as tools', () => {
     expect(await run({ ...failing, okExitCodes: [0, 3] })).toBe('')
   })
 
-  it('refuses a call whose variable is no longer in its options, and names the variable', async () => {
-    const command = { argv: ['true'], description: 'x' }
-    const accepted = open({ it: { ...command, env: { OWN: 'own' } } }).source
-    const discovery = await accepted.discover(new AbortController().signal)
-    const { source } = open({ it: command })
-    await expect(source.invoke(invocationOf(discovery, 'it', {}))).rejects.toMatchObject({
-      code: 'upstream_failed',
-      canRetry: true,
-      message: 'The command it was not started; ask the operator of this server.',
-      developerMessage: 'The variable OWN is no longer in its options.',
-    })
-  })
-
   it('rule 9: a failure can be retried only with an exit code that means no effect', async () => {
     const argv = script('process.exit(75)')
     await expect(run({ argv, description: 'x' })).rejects.toMatchObject({ canRetry: false })

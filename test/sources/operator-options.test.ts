@@ -13,7 +13,7 @@ import { OTC_OPTIONS } from '#sources/otc/options'
 import { createPackSource } from '#sources/pack/index'
 import { PACK_OPTIONS } from '#sources/pack/options'
 import { sampleOffer } from '../contracts/source-contract.ts'
-import { servicesOf } from './sample-invocation.ts'
+import { invocationOf, servicesOf } from './sample-invocation.ts'
 
 const SERVICES = servicesOf({})
 const SAID = { policy: { approval: 'always' }, exclude: ['out*'] }
@@ -73,6 +73,25 @@ describe('current operator options apply to tools accepted earlier, even if the 
 
   it('a command that is no longer in the table is no tool', () => {
     expect(SOURCES.command?.().wants?.(sampleOffer('removed'))).toBe(false)
+  })
+
+  it('a command whose variable is no longer in its options is not run, and the error names the variable', async () => {
+    const [before, after] = [{ ...COMMAND, env: { OWN: 'own' } }, COMMAND].map((it) =>
+      createCommandSource(
+        'Up',
+        COMMAND_OPTIONS.parse({ type: 'command', isolation: 'none', commands: { it } }),
+        SERVICES,
+      ),
+    )
+    if (before === undefined || after === undefined) throw new Error('no source')
+    opened.push(before, after)
+    const discovery = await before.discover(new AbortController().signal)
+    await expect(after.invoke(invocationOf(discovery, 'it'))).rejects.toMatchObject({
+      code: 'upstream_failed',
+      canRetry: true,
+      message: 'The command it was not started; ask the operator of this server.',
+      developerMessage: 'The variable OWN is no longer in its options.',
+    })
   })
 
   it('an operation with a method that is no longer wanted is no tool', () => {
