@@ -3,17 +3,11 @@
  * read with it. A sender can never make the server hold more bytes than the caller of these functions allowed.
  */
 
-interface StreamStart {
-  readonly bytes: Buffer
-  /** False if the stream had more bytes. */
-  readonly isWhole: boolean
-}
-
-/** Reads at most `maxBytes` bytes and cancels the rest of the stream. */
+/** Reads at most `maxBytes` bytes and cancels the rest of the stream. `isWhole` is false if there was a rest. */
 export async function readStart(
   chunks: AsyncIterable<string | Uint8Array> | null,
   maxBytes: number,
-): Promise<StreamStart> {
+): Promise<{ readonly bytes: Buffer; readonly isWhole: boolean }> {
   const parts: Uint8Array[] = []
   let length = 0
   // Leaving the loop early cancels the stream.
@@ -70,11 +64,10 @@ export class LineReader {
     if (piece.length === 0) return
     this.#check ??= this.#beginCheck()
     const problem = this.#check(piece)
-    if (problem === undefined) this.#pieces.push(piece)
-    else {
-      this.end()
-      throw new BadLine(problem)
-    }
+    this.#pieces.push(piece)
+    if (problem === undefined) return
+    this.end()
+    throw new BadLine(problem)
   }
 }
 

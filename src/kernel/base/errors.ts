@@ -1,4 +1,5 @@
 import type { ShownContent } from '#kernel/tool/tool'
+import { defined } from './defined.ts'
 
 /**
  * Errors of the server: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the
@@ -31,15 +32,13 @@ export class DefinitionError extends Error {
 }
 
 function describeFindings(findings: readonly Finding[]): string {
-  const groups = new Map<string, string[]>()
-  for (const { file, toolId, where, problem, fix } of findings) {
-    const heading = file === undefined ? toolId : `${file}: ${toolId}`
-    const lines = groups.get(heading) ?? []
-    lines.push(`  ${where}: ${problem}`, `    → ${fix}`)
-    groups.set(heading, lines)
-  }
+  const groups = Map.groupBy(findings, ({ file, toolId }) =>
+    file === undefined ? toolId : `${file}: ${toolId}`,
+  )
   const count = findings.length === 1 ? '1 problem' : `${findings.length} problems`
-  const blocks = [...groups].map(([heading, lines]) => [heading, ...lines].join('\n'))
+  const blocks = [...groups].map(([heading, group]) =>
+    [heading, ...group.map(({ where, problem, fix }) => `  ${where}: ${problem}\n    → ${fix}`)].join('\n'),
+  )
   return [`${count} in the tool definitions:`, ...blocks].join('\n\n')
 }
 
@@ -184,7 +183,6 @@ export type LimitScope = 'key' | 'tenant' | 'tool' | 'global'
 export interface ErrorDetails {
   readonly issues?: readonly InputIssue[]
   readonly missing?: MissingRequirements
-  /** Whose calls the limit counts. */
   readonly scope?: LimitScope
   /** For an unknown tool name: a suggestion, as a sentence. */
   readonly nextStep?: string
@@ -245,36 +243,27 @@ export const NOT_SHOWN_ADVICE =
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
   const { issues, missing, scope, nextStep, runId, mayHaveRun, shown, ...rest } = options
-  const details: ErrorDetails = {
-    ...(scope === undefined ? {} : { scope }),
-    ...(issues === undefined ? {} : { issues }),
-    ...(missing === undefined ? {} : { missing }),
-    ...(nextStep === undefined ? {} : { nextStep }),
-    ...(runId === undefined ? {} : { runId }),
-    ...(mayHaveRun === undefined ? {} : { mayHaveRun }),
-  }
+  const details: ErrorDetails = defined({ scope, issues, missing, nextStep, runId, mayHaveRun })
   return Object.assign(new ToolError(message, rest), { code, details, shown })
 }
 
 /**
  * The error for callers while the store is unavailable or full: they may try again, unless the request may have taken
- * effect.
- * `undefined` for every other error, and for data that exists but cannot be read, which is for the operator (rule
- * 14).
+ * effect. `undefined` for other errors, and for data that exists but cannot be read, which is for the operator (rule 14).
  */
 export function storeFault(error: unknown): ToolError | undefined {
   if (!(error instanceof StoreError) || error.code === 'unreadable') return undefined
-  const cannot = 'The server cannot use its store right now.'
-  return error.code === 'unknown'
-    ? fault(
-        'not_ready',
-        `${cannot} It is not known whether this request took effect; check whether it did before you repeat it.`,
-        { mayHaveRun: true, cause: error },
-      )
-    : fault('not_ready', `${cannot} Nothing was changed; try again shortly.`, {
-        retryAfterMs: 2_000,
-        cause: error,
-      })
+  const [effect, options]: [string, FaultOptions] =
+    error.code === 'unknown'
+      ? [
+          'It is not known whether this request took effect; check whether it did before you repeat it.',
+          { mayHaveRun: true },
+        ]
+      : ['Nothing was changed; try again shortly.', { retryAfterMs: 2_000 }]
+  return fault('not_ready', `The server cannot use its store right now. ${effect}`, {
+    ...options,
+    cause: error,
+  })
 }
 
 /** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */

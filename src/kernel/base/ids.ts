@@ -30,13 +30,17 @@ export function recordOfRunId(runId: string): string | undefined {
 
 /** Refuses ids that cannot travel in a header, a path and an event (OWP-99). */
 export function checkRunId(runId: string): string {
-  if (runId === '' || runId.length > MAX_RUN_ID_LENGTH) {
-    throw fault('request_invalid', `A run id must have 1 to ${MAX_RUN_ID_LENGTH} characters.`)
+  return checkText('A run id', runId, runId.length, MAX_RUN_ID_LENGTH)
+}
+
+function checkText(subject: string, text: string, length: number, maxLength: number): string {
+  if (length === 0 || length > maxLength) {
+    throw fault('request_invalid', `${subject} must have 1 to ${maxLength} characters.`)
   }
-  if (hasControlCharacter(runId) || !runId.isWellFormed()) {
-    throw fault('request_invalid', 'A run id must not contain control characters or lone surrogates.')
+  if (hasControlCharacter(text) || !text.isWellFormed()) {
+    throw fault('request_invalid', `${subject} must not contain control characters or lone surrogates.`)
   }
-  return runId
+  return text
 }
 
 /**
@@ -71,8 +75,7 @@ const SORTED = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz
 const TIME_CHARACTERS = 7
 
 /**
- * The digest of a call id, its beginning replaced by the time in the id, so that calls made together are stored
- * together.
+ * The digest of a call id, its beginning replaced by the time in the id, so that calls made together are stored together.
  * The id may be a version 4 of this server or a version 7 of a client. A wrong time only costs that locality.
  */
 export function inTimeOrder(digest: string, callId: string): string {
@@ -115,13 +118,7 @@ const MAX_KEY_LENGTH = 256
 /** Refuses keys that cannot be stored and compared exactly (rule 4, OTC/T-24). */
 export function checkCallKey(key: string): string {
   const length = key.length <= MAX_KEY_LENGTH ? key.length : [...key.slice(0, 2 * MAX_KEY_LENGTH + 1)].length
-  if (length === 0 || length > MAX_KEY_LENGTH) {
-    throw fault('request_invalid', `A call id must have 1 to ${MAX_KEY_LENGTH} characters.`)
-  }
-  if (hasControlCharacter(key) || !key.isWellFormed()) {
-    throw fault('request_invalid', 'A call id must not contain control characters or lone surrogates.')
-  }
-  return key
+  return checkText('A call id', key, length, MAX_KEY_LENGTH)
 }
 
 /** The parts of `Toolkit.Name@x.y.z`. */
@@ -151,18 +148,14 @@ const VERSION = /^[0-9]+\.[0-9]+\.[0-9]+$/
 
 /** A full id as a definition carries it (OTC-23); `undefined` for anything else. */
 export function parseToolId(text: string): ToolId | undefined {
-  const match = DEFINED.exec(text)
-  if (match === null) return undefined
-  const [, toolkit = '', name = '', version = ''] = match
-  return { base: `${toolkit}.${name}`, toolkit, name, version }
+  const [, toolkit = '', name = '', version] = DEFINED.exec(text) ?? []
+  return version === undefined ? undefined : { base: `${toolkit}.${name}`, toolkit, name, version }
 }
 
 /** An id as a request carries it: no version, `@x` or `@x.y.z` (OTC-43). */
 export function parseToolRef(text: string): ToolRef | undefined {
-  const match = REQUESTED.exec(text)
-  if (match === null) return undefined
-  const [, base = '', major, exact] = match
-  return { base, version: readVersion(major, exact) }
+  const [, base, major, exact] = REQUESTED.exec(text) ?? []
+  return base === undefined ? undefined : { base, version: readVersion(major, exact) }
 }
 
 /** A function name has neither `.` nor `:`; a catalog id has a `:` or begins with `x-host-`. */
@@ -177,10 +170,8 @@ const MAX_NAME_LENGTH = 300
 export function parseToolName(text: string): ToolRef | undefined {
   const id = parseToolRef(text)
   if (id !== undefined || text.length > MAX_NAME_LENGTH) return id
-  const match = OTHER_NAME.exec(text)
-  if (match === null) return undefined
-  const [, base = '', major, exact] = match
-  return { base, version: readVersion(major, exact), isOtherName: true }
+  const [, base, major, exact] = OTHER_NAME.exec(text) ?? []
+  return base === undefined ? undefined : { base, version: readVersion(major, exact), isOtherName: true }
 }
 
 function readVersion(major: string | undefined, exact: string | undefined): string {
@@ -239,9 +230,6 @@ export const DEFAULT_VENDOR = 'local'
 
 /** openwop §7.1: the catalog id of a tool of tier `exec`. */
 export function hostExtensionId(vendor: string, toolkit: string, name: string): string {
-  return ['x-host', vendor, toHostLabel(toolkit), toHostLabel(name)].join('-')
-}
-
-function toHostLabel(text: string): string {
-  return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
+  const labels = [toolkit, name].map((text) => text.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-'))
+  return ['x-host', vendor, ...labels].join('-')
 }

@@ -4,9 +4,7 @@
  * Two requests are equal exactly when their canonical texts are equal (rule 5).
  */
 
-/**
- * Control characters, characters that reorder text or are invisible (tags, fillers, selectors), and line separators.
- */
+/** Control characters, characters that reorder text or are invisible (tags, fillers, selectors), and line separators. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /**
@@ -36,15 +34,14 @@ const MAX_LENGTH = 80
 
 /** A value as text, short enough to quote to its author. */
 export function describeValue(value: unknown): string {
-  if (typeof value === 'string') return shorten(JSON.stringify(value))
+  if (typeof value === 'string') {
+    const text = JSON.stringify(value)
+    return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
+  }
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
   if (value === undefined) return 'missing'
   if (Array.isArray(value)) return 'a list'
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
-}
-
-function shorten(text: string): string {
-  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text
 }
 
 /** C0, DEL and C1, which no id may contain. */
@@ -67,25 +64,20 @@ type CopiedJson =
       readonly tooLarge: boolean
     }
 
-/** Also ends cycles. */
-const MAX_DEPTH = 256
-/** Objects shared many times over could otherwise unfold without end. */
-const MAX_VALUES = 100_000
-
-interface CopyLimits {
-  readonly maxValues?: number
-}
-
-/** Copies a JavaScript value of an author; members that are `undefined` are left out. */
-export function copyJson(value: unknown, { maxValues = MAX_VALUES }: CopyLimits = {}): CopiedJson {
+/**
+ * Copies a JavaScript value of an author; members that are `undefined` are left out. The bounds also end cycles, and objects
+ * that are shared many times over.
+ */
+export function copyJson(
+  value: unknown,
+  { maxValues }: Pick<JsonBounds, 'maxValues'> = JSON_BOUNDS,
+): CopiedJson {
   const budget = { left: maxValues, of: maxValues }
   try {
     return { ok: true, value: copy(value, '', 0, budget) }
   } catch (error) {
-    if (error instanceof NotJson) {
-      return { ok: false, pointer: error.pointer, problem: error.message, tooLarge: error.tooLarge }
-    }
-    throw error
+    if (!(error instanceof NotJson)) throw error
+    return { ok: false, pointer: error.pointer, problem: error.message, tooLarge: error.tooLarge }
   }
 }
 
@@ -118,20 +110,13 @@ function copy(value: unknown, pointer: string, depth: number, budget: Budget): J
     return value
   }
   if (typeof value !== 'object') throw new NotJson(pointer, `Is a ${typeof value}, which JSON cannot carry.`)
-  if (depth >= MAX_DEPTH) {
-    throw new NotJson(pointer, `Is nested deeper than ${MAX_DEPTH} levels, or contains itself.`, true)
+  if (depth >= JSON_BOUNDS.deepest) {
+    const problem = `Is nested deeper than ${JSON_BOUNDS.deepest} levels, or contains itself.`
+    throw new NotJson(pointer, problem, true)
   }
   return Array.isArray(value)
-    ? copyArray(value, pointer, depth + 1, budget)
+    ? Array.from(value, (item, index) => copy(item, childPointer(pointer, index), depth + 1, budget))
     : copyObject(value, pointer, depth + 1, budget)
-}
-
-function copyArray(values: readonly unknown[], pointer: string, depth: number, budget: Budget): JsonArray {
-  const copied: JsonValue[] = []
-  for (const [index, value] of values.entries()) {
-    copied.push(copy(value, childPointer(pointer, index), depth, budget))
-  }
-  return copied
 }
 
 function copyObject(value: object, pointer: string, depth: number, budget: Budget): JsonObject {
@@ -158,20 +143,14 @@ export function setMember<Value>(target: Record<string, Value>, name: string, va
 
 /** Appends a step to a JSON Pointer (RFC 6901). */
 export function childPointer(pointer: string, step: string | number): string {
-  return `${pointer}/${typeof step === 'number' ? step : escapeStep(step)}`
+  return `${pointer}/${typeof step === 'number' ? step : step.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 /** The steps of a JSON Pointer; none for the empty one. */
 export function pointerSteps(pointer: string): string[] {
-  return pointer === '' ? [] : pointer.slice(1).split('/').map(unescapeStep)
-}
-
-function escapeStep(step: string): string {
-  return step.includes('~') || step.includes('/') ? step.replaceAll('~', '~0').replaceAll('/', '~1') : step
-}
-
-function unescapeStep(step: string): string {
-  return step.includes('~') ? step.replaceAll('~1', '/').replaceAll('~0', '~') : step
+  if (pointer === '') return []
+  const steps = pointer.slice(1).split('/')
+  return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 /**
@@ -352,8 +331,8 @@ function noteInexact(this: object, name: string, value: JsonValue, context?: { r
   if (inside.length === 0) return value
   const places = inexactIntegers.get(this) ?? []
   inexactIntegers.set(this, places)
-  const token = name.replaceAll('~', '~0').replaceAll('/', '~1')
-  for (const pointer of inside) if (places.length < MAX_INEXACT) places.push(`/${token}${pointer}`)
+  const own = childPointer('', name)
+  for (const pointer of inside) if (places.length < MAX_INEXACT) places.push(`${own}${pointer}`)
   return value
 }
 

@@ -23,16 +23,12 @@ export const SILENT_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error()
 export function boundLogger(log: Logger, bound: object): Logger {
   const write =
     (level: keyof Logger): WriteLine =>
-    (line: object | string, message?: string) =>
-      typeof line === 'string'
-        ? log[level](bound, line)
-        : log[level]({ ...bound, ...fieldsOf(line) }, message)
+    (line: object | string, message?: string) => {
+      if (typeof line === 'string') log[level](bound, line)
+      // An error's own fields are not enumerable, so spreading it would lose them.
+      else log[level]({ ...bound, ...(line instanceof Error ? { err: line } : line) }, message)
+    }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
-}
-
-/** An error's own fields are not enumerable, so spreading it would lose them. */
-function fieldsOf(line: object): object {
-  return line instanceof Error ? { err: line } : line
 }
 
 const OUTAGE_LINE_EVERY_MS = 60_000

@@ -7,24 +7,14 @@ const MAX_LENGTH = 64
 
 /** The known name that was probably intended; `undefined` when none is close. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
-  return nearestWithin(name, known, Math.floor(simplify(name.slice(0, MAX_LENGTH)).length / 3))
+  return misspelledName(name, known, Math.floor(simplify(name.slice(0, MAX_LENGTH)).length / 3))
 }
-
-const MAX_SLIP = 2
 
 /**
  * The known name that this one misspells: at most two letters away, ignoring case and separators. For open objects,
  * where unknown members are allowed but misspelled ones are not.
  */
-export function misspelledName(
-  name: string,
-  known: Iterable<string>,
-  letters = MAX_SLIP,
-): string | undefined {
-  return nearestWithin(name, known, letters)
-}
-
-function nearestWithin(name: string, known: Iterable<string>, maxDistance: number): string | undefined {
+export function misspelledName(name: string, known: Iterable<string>, maxDistance = 2): string | undefined {
   if (name.length > MAX_LENGTH) return undefined
   const wanted = simplify(name)
   let best: string | undefined

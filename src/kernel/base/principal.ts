@@ -1,3 +1,5 @@
+import { defined } from './defined.ts'
+
 /**
  * The caller of a request: its id, its tenant and its grants, and which user it acts for (OTC/T-27). Authentication makes
  * principals, and every check of access reads them. A principal is frozen and comes only from a credential, never from the
@@ -50,28 +52,21 @@ export function granted(roles: RoleTable, held: Held): Pick<Principal, 'scopes' 
   return { scopes: grantedScopes(roles, held), ...(isBound ? { toolsets: [...new Set(bounds)] } : {}) }
 }
 
+type OptionalFact = 'tools' | 'toolsets' | 'toolset' | 'isLocal' | 'operatedBy'
+
 /** Frozen, because every request with the same credential shares it. */
-export function makePrincipal(facts: {
-  readonly id: string
-  readonly tenant: string
-  readonly scopes: readonly string[]
-  readonly tools?: readonly string[] | undefined
-  readonly toolsets?: readonly string[] | undefined
-  readonly toolset?: string | undefined
-  readonly isLocal?: true | undefined
-  readonly operatedBy?: string | undefined
-}): Principal {
+export function makePrincipal(
+  facts: Pick<Principal, 'id' | 'tenant' | 'scopes'> & {
+    readonly [Name in OptionalFact]?: Principal[Name] | undefined
+  },
+): Principal {
   const { id, tenant, scopes, tools, toolsets, toolset, isLocal, operatedBy } = facts
-  return Object.freeze({
-    id,
-    tenant,
+  const lists = {
     scopes: Object.freeze([...scopes]),
-    ...(tools === undefined ? {} : { tools: Object.freeze([...tools]) }),
-    ...(toolsets === undefined ? {} : { toolsets: Object.freeze([...toolsets]) }),
-    ...(toolset === undefined ? {} : { toolset }),
-    ...(isLocal === undefined ? {} : { isLocal }),
-    ...(operatedBy === undefined ? {} : { operatedBy }),
-  })
+    tools: tools && Object.freeze([...tools]),
+    toolsets: toolsets && Object.freeze([...toolsets]),
+  }
+  return Object.freeze(defined({ id, tenant, ...lists, toolset, isLocal, operatedBy }))
 }
 
 const OPERATED = new WeakMap<Principal, Principal>()
@@ -125,9 +120,7 @@ export interface Principal {
   readonly toolset?: string
   /** Set for the server itself, which sees the tools of every tenant; no credential grants it. */
   readonly seesEveryTenant?: true
-  /**
-   * The person at this machine: calls without a credential on a server that only this machine can reach (rule 28).
-   */
+  /** The person at this machine: calls without a credential on a server that only this machine can reach (rule 28). */
   readonly isLocal?: true
   /** The operator who runs tools from the console in this caller's name; recorded with each call. */
   readonly operatedBy?: string
