@@ -9,7 +9,7 @@ function read(written: JsonObject, where: 'input' | 'output' = 'input') {
   const found = readImportedSchema(
     written,
     where,
-    (index, problem) => findings.push(`${index}: ${problem}`),
+    (index, problem) => void findings.push(`${index}: ${problem}`),
     () => undefined,
   )
   return { schema: found?.schema, accepts: acceptsOf(found?.enforced() ?? {}), findings }

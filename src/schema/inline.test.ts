@@ -12,7 +12,7 @@ function inlined(schema: JsonObject): JsonObject {
 
 function problemsOf(schema: JsonObject): string[] {
   const problems: string[] = []
-  inlineSchema(schema, 'input', (where, problem) => problems.push(`${where}: ${problem}`))
+  inlineSchema(schema, 'input', (where, problem) => void problems.push(`${where}: ${problem}`))
   return problems
 }
 
@@ -197,11 +197,11 @@ describe('inlineSchema', () => {
         (made, values) => {
           const schema = withoutUnevaluated(made)
           const reported: string[] = []
-          const sound = checkSchema(schema, '', (_, problem) => reported.push(problem), {
+          const sound = checkSchema(schema, '', (_, problem) => void reported.push(problem), {
             references: 'allowed',
           })
           expect(sound, reported.join()).toBe(true)
-          const plain = inlineSchema(schema, '', (_, problem) => reported.push(problem))
+          const plain = inlineSchema(schema, '', (_, problem) => void reported.push(problem))
           fc.pre(reported.length === 0)
           expect(
             checkSchema(plain, '', (_, problem) => expect.fail(problem), { references: 'forbidden' }),

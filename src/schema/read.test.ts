@@ -9,14 +9,14 @@ const fail = (where: string, problem: string) => expect.fail(`${where}: ${proble
 
 function inputProblem(source: unknown): string {
   const found: string[] = []
-  expect(readInputSchema(source, (...finding) => found.push(finding.join(' | ')))).toBeUndefined()
+  expect(readInputSchema(source, (...finding) => void found.push(finding.join(' | ')))).toBeUndefined()
   expect(found).toHaveLength(1)
   return found.join()
 }
 
 function outputProblem(source: unknown): string {
   const found: string[] = []
-  expect(readOutputSchema(source, (...finding) => found.push(finding.join(' | ')))).toBeUndefined()
+  expect(readOutputSchema(source, (...finding) => void found.push(finding.join(' | ')))).toBeUndefined()
   expect(found).toHaveLength(1)
   return found.join()
 }

@@ -10,7 +10,7 @@ function upgraded(schema: JsonObject): JsonObject {
   expect(unknownDialect(schema)).toBeUndefined()
   const result = upgradeSchema(schema)
   const findings: Omit<Finding, 'toolId'>[] = []
-  checkSchema(result, '', (where, problem, fix) => findings.push({ where, problem, fix }), {
+  checkSchema(result, '', (where, problem, fix) => void findings.push({ where, problem, fix }), {
     references: 'allowed',
   })
   expect(findings).toEqual([])

@@ -19,7 +19,7 @@ export function checkToolDefinition(json: unknown): readonly Finding[] {
   const definition = copied.ok && isJsonObject(copied.value) ? copied.value : undefined
   const findings: Finding[] = []
   const toolId = typeof definition?.id === 'string' ? definition.id : '(no id)'
-  const report: Report = (where, problem, fix) => findings.push({ toolId, where, problem, fix })
+  const report: Report = (where, problem, fix) => void findings.push({ toolId, where, problem, fix })
   if (definition === undefined)
     report('definition', 'Is not a JSON object.', `Send one with ${KEYS.join(', ')}.`)
   else checkMembers(definition, report)

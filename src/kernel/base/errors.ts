@@ -18,8 +18,11 @@ export interface Finding {
   readonly fix: string
 }
 
-/** Reports a finding. Checks continue after one, so that all findings are reported together. */
-export type Report = (where: string, problem: string, fix: string) => void
+/**
+ * Reports a finding. Checks continue after one, so that all findings are reported together. A check can return the result
+ * instead of a value.
+ */
+export type Report = (where: string, problem: string, fix: string) => undefined
 
 export class DefinitionError extends Error {
   override readonly name = 'DefinitionError'

@@ -225,6 +225,11 @@ export function compareVersions(left: string, right: string): number {
   return 0
 }
 
+/** Sorts the versions of a tool, oldest first. */
+export function byVersion(left: { readonly parts: ToolId }, right: { readonly parts: ToolId }): number {
+  return compareVersions(left.parts.version, right.parts.version)
+}
+
 /** Vendor in the ids of host extensions when none is configured. */
 export const DEFAULT_VENDOR = 'local'
 

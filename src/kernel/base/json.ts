@@ -143,7 +143,9 @@ export function setMember<Value>(target: Record<string, Value>, name: string, va
 
 /** Appends a step to a JSON Pointer (RFC 6901). */
 export function childPointer(pointer: string, step: string | number): string {
-  return `${pointer}/${typeof step === 'number' ? step : step.replaceAll('~', '~0').replaceAll('/', '~1')}`
+  // Most names have neither character, and this test is much faster than two searches that replace.
+  if (typeof step === 'number' || !/[~/]/.test(step)) return `${pointer}/${step}`
+  return `${pointer}/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 /** The steps of a JSON Pointer; none for the empty one. */

@@ -85,17 +85,15 @@ export class LiveRegistry implements ToolSet {
   #put(next: Registry): void {
     const before = this.#current
     this.#current = next
-    this.#changes.notify((principal) => {
-      const [then, now] = [before.catalogFor(principal).tools, this.catalogFor(principal).tools]
-      return then.length !== now.length || !isSame(then, now)
-    })
+    this.#changes.notify(
+      (principal) => !isSame(before.catalogFor(principal).tools, this.catalogFor(principal).tools),
+    )
   }
 }
 
 function isSame(left: readonly Tool[], right: readonly Tool[]): boolean {
-  if (left.length !== right.length) return false
   const known = new Set(right)
-  return left.every((tool) => known.has(tool))
+  return left.length === right.length && left.every((tool) => known.has(tool))
 }
 
 function isSameText(left: ReadonlyMap<string, string>, right: ReadonlyMap<string, string>): boolean {
@@ -302,23 +300,21 @@ export class CatalogChanges {
   }
 }
 
-/** One byte per tool of the index, or all of them. */
-type Visibility = Uint8Array | 'all'
-
 /**
  * The tools one principal may see, frozen. It is a view of the index, so that a catalog that is never listed costs one byte a
  * tool.
  */
 export class Catalog {
   readonly #index: ToolIndex
-  readonly #visible: Visibility
-  #onListed: (() => void) | undefined
+  /** One byte per tool of the index; absent if all are visible. */
+  readonly #visible: Uint8Array | undefined
+  readonly #onListed: (() => void) | undefined
   #tools: readonly Tool[] | undefined
   #bases: readonly string[] | undefined
   #latest: readonly Tool[] | undefined
 
   /** `onListed` is called once, when the catalog first builds lists of its own. */
-  constructor(index: ToolIndex, visible: Visibility = 'all', onListed?: () => void) {
+  constructor(index: ToolIndex, visible?: Uint8Array, onListed?: () => void) {
     this.#index = index
     this.#visible = visible
     this.#onListed = onListed
@@ -326,8 +322,10 @@ export class Catalog {
 
   /** Every version, in registration order (OTC/T-22). */
   get tools(): readonly Tool[] {
-    this.#noteListed()
-    this.#tools ??= Object.freeze(this.#index.tools.filter((_, position) => this.#sees(position)))
+    if (this.#tools === undefined) {
+      this.#onListed?.()
+      this.#tools = Object.freeze(this.#index.tools.filter((_, position) => this.#sees(position)))
+    }
     return this.#tools
   }
 
@@ -344,12 +342,7 @@ export class Catalog {
 
   /** Newest version of each tool, in registration order of the base names. */
   latest(): readonly Tool[] {
-    this.#latest ??= Object.freeze(
-      this.bases().flatMap((base) => {
-        const newest = this.#newestOf(base)
-        return newest === undefined ? [] : [newest]
-      }),
-    )
+    this.#latest ??= Object.freeze(this.bases().flatMap((base) => this.#newestOf(base) ?? []))
     return this.#latest
   }
 
@@ -370,8 +363,7 @@ export class Catalog {
   }
 
   #newestOf(base: string): Tool | undefined {
-    const position = this.#index.versionsOf(base).findLast((version) => this.#sees(version))
-    return this.#at(position)
+    return this.#at(this.#index.versionsOf(base).findLast((position) => this.#sees(position)))
   }
 
   #at(position: number | undefined): Tool | undefined {
@@ -379,13 +371,7 @@ export class Catalog {
   }
 
   #sees(position: number): boolean {
-    return this.#visible === 'all' || this.#visible[position] === 1
-  }
-
-  #noteListed(): void {
-    const report = this.#onListed
-    this.#onListed = undefined
-    report?.()
+    return this.#visible === undefined || this.#visible[position] === 1
   }
 }
 
@@ -412,14 +398,10 @@ export class ToolIndex {
   }
 
   positionOfRef(base: string, version: string): number | undefined {
-    return this.#positions.byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
-  }
-
-  /** Finds a version by a name other than the base. */
-  #versionOf(name: string, version: string): number | undefined {
-    return this.versionsOf(name).find(
-      (position) => plainVersion(this.tools[position]?.parts.version ?? '') === version,
-    )
+    const position = this.#positions.byRef.get(refText(base, version))
+    if (position !== undefined) return position
+    // `base` may be a name other than the base.
+    return this.versionsOf(base).find((at) => plainVersion(this.tools[at]?.parts.version ?? '') === version)
   }
 
   /** By base name, function name or catalog id. */
@@ -453,10 +435,8 @@ function* findPositions(tools: readonly Tool[]): Generator<undefined, ToolPositi
     else known.push(position)
   }
   const versionAt = (position: number): string => tools[position]?.parts.version ?? ''
-  for (const positions of versions.values()) {
-    if (positions.length > 1)
-      positions.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
-  }
+  for (const positions of versions.values())
+    positions.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
   for (const key of ['name', 'catalogId'] as const) {
     for (const tool of tools) {
       yield

@@ -1,6 +1,7 @@
+import { defined } from '#kernel/base/defined'
 import type { Finding, Report } from '#kernel/base/errors'
 import {
-  compareVersions,
+  byVersion,
   hostExtensionId,
   isSemanticVersion,
   isToolVersion,
@@ -20,15 +21,13 @@ import {
 } from '#kernel/base/json'
 import { didYouMean, misspelledName } from '#kernel/base/nearest-name'
 import { isDefinedTool, type SessionDefinition } from './define.ts'
-import type {
-  Approval,
-  AuthorizationRequirement,
-  SafetyTier,
-  SecretRequirement,
-  SessionHooks,
-  SourceKind,
-  Tool,
-  ToolRequirements,
+import {
+  type AuthorizationRequirement,
+  POLICY_FIELDS,
+  type SessionHooks,
+  type SourceKind,
+  type Tool,
+  type ToolRequirements,
 } from './tool.ts'
 
 /**
@@ -44,27 +43,20 @@ export function readUses(written: unknown, report: Report): readonly string[] {
     report('uses', `Is ${describeValue(written)}.`, fix)
     return []
   }
-  const refs = written.map((used: unknown) => (isDefinedTool(used) ? used.id : used))
-  const known = refs.filter(
-    (ref): ref is string => typeof ref === 'string' && parseToolName(ref) !== undefined,
-  )
-  for (const ref of refs) {
-    if (known.some((id) => id === ref)) continue
-    report('uses', `Holds ${describeValue(ref)}.`, fix)
+  const known = new Set<string>()
+  for (const used of written) {
+    const ref: unknown = isDefinedTool(used) ? used.id : used
+    if (typeof ref === 'string' && parseToolName(ref) !== undefined) known.add(ref)
+    else report('uses', `Holds ${describeValue(ref)}.`, fix)
   }
-  return Object.freeze([...new Set(known)])
+  return Object.freeze([...known])
 }
-
-const APPROVALS = { never: 0, conditional: 1, always: 2 } as const satisfies Record<Approval, number>
-const TIERS = { pure: 0, read: 1, write: 2, exec: 3 } as const satisfies Record<SafetyTier, number>
 
 /** Rule 21: callers choose the version, so an older version with weaker requirements would bypass the newer one. */
 export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonly string[]): Finding[] {
   const findings: Finding[] = []
   for (const versions of Map.groupBy(tools, ({ parts }) => parts.base).values()) {
-    const inOrder = versions.toSorted((left, right) =>
-      compareVersions(left.parts.version, right.parts.version),
-    )
+    const inOrder = versions.toSorted(byVersion)
     for (const [index, older] of inOrder.entries()) {
       if (acknowledged.some((written) => names(written, older))) continue
       const newer = inOrder.slice(index + 1).find((candidate) => laxities(older, candidate).length > 0)
@@ -88,16 +80,14 @@ function names(written: string, { parts, name, catalogId }: Tool): boolean {
 }
 
 function laxities({ policy: older }: Tool, { policy: newer }: Tool): readonly string[] {
+  const found = (['approval', 'safetyTier'] as const).flatMap((field) => {
+    // Both fields list their choices from lax to strict.
+    const choices: readonly string[] = POLICY_FIELDS[field].choices
+    const isLaxer = choices.indexOf(older[field]) < choices.indexOf(newer[field])
+    return isLaxer ? [`${field} is '${older[field]}', not '${newer[field]}'`] : []
+  })
   const missing = newer.scopes.filter((scope) => !older.scopes.includes(scope))
-  return [
-    ...(APPROVALS[older.approval] < APPROVALS[newer.approval]
-      ? [`approval is '${older.approval}', not '${newer.approval}'`]
-      : []),
-    ...(TIERS[older.safetyTier] < TIERS[newer.safetyTier]
-      ? [`safetyTier is '${older.safetyTier}', not '${newer.safetyTier}'`]
-      : []),
-    ...(missing.length === 0 ? [] : [`it does not ask for ${missing.join(' and ')}`]),
-  ]
+  return missing.length === 0 ? found : [...found, `it does not ask for ${missing.join(' and ')}`]
 }
 
 const LOCAL = '(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+'
@@ -132,12 +122,8 @@ export function readCatalogId(
   const { pattern, example } = FORMS[source]
   if (typeof id === 'string' && id.length <= MAX_LENGTH && pattern.test(id)) return id
   const rule = `at most ${MAX_LENGTH} characters; others than A-Z a-z 0-9 . _ - / are percent-encoded`
-  report(
-    'catalogId',
-    `Is ${describeValue(id)}.`,
-    `Write an id like \`${example}\` for a tool of source ${source} (${rule}).`,
-  )
-  return undefined
+  const fix = `Write an id like \`${example}\` for a tool of source ${source} (${rule}).`
+  return report('catalogId', `Is ${describeValue(id)}.`, fix)
 }
 
 const KEYS = Object.keys({ open: true, close: true, idleMs: true, isOptional: true } satisfies Record<
@@ -152,101 +138,76 @@ const MAX_IDLE_MS = 24 * 3_600_000
 export function readSession(written: unknown, report: Report): SessionHooks | undefined {
   if (written === undefined) return undefined
   if (!isRecord(written)) {
-    report(
-      'session',
-      `Is ${describeValue(written)}.`,
-      'Write `session: { open: () => …, close: (state) => … }`.',
-    )
-    return undefined
+    const fix = 'Write `session: { open: () => …, close: (state) => … }`.'
+    return report('session', `Is ${describeValue(written)}.`, fix)
   }
   checkKeys(written, KEYS, 'session', report)
-  const { open, close } = written
+  const { open, close = () => {}, isOptional } = written
   const idleMs = readIdle(written.idleMs, report)
-  if (!isOpen(open))
-    report('session/open', `Is ${describeValue(open)}.`, 'Write a function that gives the state.')
-  if (close !== undefined && !isClose(close)) {
-    report(
-      'session/close',
-      `Is ${describeValue(close)}.`,
-      'Write a function that ends the state, or leave it out.',
-    )
+  const isOpen = isFunction<SessionHooks['open']>(open)
+  const isClose = isFunction<SessionHooks['close']>(close)
+  if (!isOpen)
+    report('session/open', `Is ${describeValue(open)}.`, 'Write a function that returns the state.')
+  if (!isClose) {
+    const fix = 'Write a function that releases the state, or leave it out.'
+    report('session/close', `Is ${describeValue(close)}.`, fix)
   }
-  if (!isOpen(open)) return undefined
-  const end = isClose(close) ? close.bind(written) : () => {}
-  const isOptional = written.isOptional === true
-  return Object.freeze({ open: open.bind(written), close: end, idleMs, isOptional })
+  if (!isOpen || !isClose) return undefined
+  return Object.freeze({
+    open: open.bind(written),
+    close: close.bind(written),
+    idleMs,
+    isOptional: isOptional === true,
+  })
 }
 
 function readIdle(value: unknown, report: Report): number {
   if (value === undefined) return USUAL_IDLE_MS
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_IDLE_MS) return value
-  report(
-    'session/idleMs',
-    `Is ${describeValue(value)}.`,
-    `Write a whole number of milliseconds from 1 to ${MAX_IDLE_MS}.`,
-  )
-  return USUAL_IDLE_MS
+  const fix = `Write a whole number of milliseconds from 1 to ${MAX_IDLE_MS}.`
+  return report('session/idleMs', `Is ${describeValue(value)}.`, fix) ?? USUAL_IDLE_MS
 }
 
-function isOpen(value: unknown): value is SessionHooks['open'] {
+/** The parameters of a function cannot be checked, so its author's word is taken for them. */
+export function isFunction<Wanted extends (...args: never[]) => unknown>(value: unknown): value is Wanted {
   return typeof value === 'function'
 }
 
-function isClose(value: unknown): value is SessionHooks['close'] {
-  return typeof value === 'function'
+const FORMS_OF_ENTRIES = {
+  authorization: "`{ id: 'provider', oauth2: { scopes: ['…'] } }`",
+  secrets: "`{ id: 'NAME' }`",
 }
-
-/** The requirements of a definition, and their JSON as written, for publishing and hashing. */
-interface CheckedRequirements {
-  readonly requirements: ToolRequirements
-  readonly json: JsonObject
-}
-
-const AUTHORIZATION_ENTRY = "`{ id: 'provider', oauth2: { scopes: ['…'] } }`"
-const SECRET_ENTRY = "`{ id: 'NAME' }`"
 
 /**
  * OTC-37…41: the object and its entries are open, but the members read here must have the right form. `userIdKey` is `userId`
- * in code and `user_id` on the wire. `undefined` = needs nothing, or findings were reported.
+ * in code and `user_id` on the wire. `json` is as written, for publishing and hashing. `undefined` = needs nothing, or
+ * findings were reported.
  */
 export function checkRequirements(
   value: unknown,
   userIdKey: 'userId' | 'user_id',
   report: Report,
-): CheckedRequirements | undefined {
+): { readonly requirements: ToolRequirements; readonly json: JsonObject } | undefined {
   if (value === undefined) return undefined
   const copied = copyJson(value)
-  if (!copied.ok) {
-    report(`requirements${copied.pointer}`, copied.problem, 'Write plain JSON values.')
-    return undefined
-  }
+  if (!copied.ok) return report(`requirements${copied.pointer}`, copied.problem, 'Write plain JSON values.')
   const json = copied.value
   if (!isJsonObject(json)) {
-    report(
-      'requirements',
-      'Is not an object.',
-      'Write `{ authorization, secrets, userId }`, or leave it out.',
-    )
-    return undefined
+    const fix = 'Write `{ authorization, secrets, userId }`, or leave it out.'
+    return report('requirements', 'Is not an object.', fix)
   }
   const { authorization, secrets, [userIdKey]: userId, ...extra } = json
   checkUserId(userId, userIdKey, report)
   // Definitions of other parties may have any member.
   if (userIdKey === 'userId') checkSpelling(extra, report)
-  const needed = {
+  const needed = defined({
     authorization: readEntries(authorization, 'authorization', report, readAuthorization),
-    secrets: readEntries(secrets, 'secrets', report, readSecret),
-  }
-  const needsUser = userId === true || userId === 'claimed'
-  const nothing = needed.authorization.length + needed.secrets.length === 0 && !needsUser
-  if (nothing && Object.keys(extra).length === 0) return undefined
-  const requirements: ToolRequirements = {
-    ...extra,
-    ...(authorization === undefined ? {} : { authorization: needed.authorization }),
-    ...(secrets === undefined ? {} : { secrets: needed.secrets }),
-    ...(typeof userId === 'boolean' || userId === 'claimed' ? { userId } : {}),
-  }
-  return { requirements, json }
+    secrets: readEntries(secrets, 'secrets', report, (entry) => entry),
+    userId: typeof userId === 'boolean' || userId === 'claimed' ? userId : undefined,
+  })
+  const entries = [...(needed.authorization ?? []), ...(needed.secrets ?? []), ...Object.keys(extra)]
+  if (entries.length === 0 && (needed.userId ?? false) === false) return undefined
+  return { requirements: { ...extra, ...needed }, json }
 }
 
 function checkUserId(userId: JsonValue | undefined, key: string, report: Report): void {
@@ -267,19 +228,18 @@ function checkSpelling(extra: JsonObject, report: Report): void {
   }
 }
 
-function readEntries<Entry extends { readonly id: string }>(
+type WithId = JsonObject & { readonly id: string }
+
+function readEntries<Entry>(
   value: JsonValue | undefined,
-  kind: string,
+  kind: 'authorization' | 'secrets',
   report: Report,
-  read: (entry: JsonObject & { readonly id: string }, where: string, report: Report) => Entry,
-): readonly Entry[] {
-  if (value === undefined) return []
+  read: (entry: WithId, where: string, report: Report) => Entry,
+): readonly Entry[] | undefined {
+  if (value === undefined) return undefined
   const where = `requirements/${kind}`
-  const form = kind === 'secrets' ? SECRET_ENTRY : AUTHORIZATION_ENTRY
-  if (!Array.isArray(value)) {
-    report(where, 'Is not a list.', `Write a list of ${form}.`)
-    return []
-  }
+  const form = FORMS_OF_ENTRIES[kind]
+  if (!Array.isArray(value)) return report(where, 'Is not a list.', `Write a list of ${form}.`)
   const entries = new Map<string, Entry>()
   for (const [index, entry] of value.entries()) {
     const place = `${where}/${index}`
@@ -292,45 +252,34 @@ function readEntries<Entry extends { readonly id: string }>(
   return [...entries.values()]
 }
 
-function hasId(entry: JsonObject): entry is JsonObject & { readonly id: string } {
+function hasId(entry: JsonObject): entry is WithId {
   return isText(entry.id)
 }
 
-function readSecret(entry: JsonObject & { readonly id: string }): SecretRequirement {
-  return entry
-}
-
-function readAuthorization(
-  entry: JsonObject & { readonly id: string },
-  where: string,
-  report: Report,
-): AuthorizationRequirement {
+function readAuthorization(entry: WithId, where: string, report: Report): AuthorizationRequirement {
   const { oauth2, ...rest } = entry
-  if (oauth2 === undefined) return { ...rest, id: entry.id }
-  const scopes = isJsonObject(oauth2) ? oauth2.scopes : undefined
+  const plain = { ...rest, id: entry.id }
+  if (oauth2 === undefined) return plain
   if (!isJsonObject(oauth2)) {
-    report(`${where}/oauth2`, 'Is not an object.', "Write `oauth2: { scopes: ['…'] }`.")
-    return { ...rest, id: entry.id }
+    return report(`${where}/oauth2`, 'Is not an object.', "Write `oauth2: { scopes: ['…'] }`.") ?? plain
   }
-  if (scopes === undefined) return { ...rest, id: entry.id, oauth2: { ...oauth2, scopes: [] } }
+  const { scopes = [] } = oauth2
   const texts = Array.isArray(scopes) ? scopes.filter(isText) : []
   if (!Array.isArray(scopes) || texts.length < scopes.length) {
     report(`${where}/oauth2/scopes`, 'Is not a list of texts.', "Write `scopes: ['…']`.")
   }
-  return { ...rest, id: entry.id, oauth2: { ...oauth2, scopes: texts } }
+  return { ...plain, oauth2: { ...oauth2, scopes: texts } }
 }
 
-interface ParameterOptions {
-  /** `false` only for tools that another party wrote (OTC/C-10). */
-  readonly describeParameters: boolean
-}
-
-/** An input schema lists named parameters, each with a description (OTC-32, OTC-33). */
+/**
+ * An input schema lists named parameters, each with a description (OTC-32, OTC-33). `describeParameters` is `false` only for
+ * tools that another party wrote (OTC/C-10).
+ */
 export function checkParameters(
   schema: JsonObject,
   where: string,
   report: Report,
-  options: ParameterOptions,
+  { describeParameters }: { readonly describeParameters: boolean },
 ): void {
   if (Object.keys(schema).length === 0) return
   if (schema.type !== 'object') {
@@ -340,7 +289,7 @@ export function checkParameters(
       'Put the value under a name: `z.object({ value: … })`, or `{}` if there are no parameters.',
     )
   }
-  if (!options.describeParameters) return
+  if (!describeParameters) return
   const { properties = {} } = schema
   for (const [name, parameter] of isJsonObject(properties) ? Object.entries(properties) : []) {
     if (isJsonObject(parameter) && isText(parameter.description)) continue
@@ -369,59 +318,43 @@ export function checkId(id: unknown, report: Report): ToolId | undefined {
   if (parts !== undefined && isSemanticVersion(parts.version)) return parts
   if (parts !== undefined) {
     const fix = 'Write three numbers without leading zeros, each of at most 15 digits: `@1.0.0`.'
-    report('id', `Is ${describeValue(id)}, whose version is not a semantic version.`, fix)
-    return undefined
+    return report('id', `Is ${describeValue(id)}, whose version is not a semantic version.`, fix)
   }
-  const asName =
-    typeof id === 'string' && NAME.test(id) ? ` For the name that models call, add \`name: '${id}'\`.` : ''
-  report(
-    'id',
-    `Is ${describeValue(id)}.`,
-    `Write \`Toolkit.Name@x.y.z\`, for example "${suggestId(id)}".${asName}`,
-  )
-  return undefined
+  const text = typeof id === 'string' ? id : ''
+  const asName = NAME.test(text) ? ` For the name that models call, add \`name: '${text}'\`.` : ''
+  const fix = `Write \`Toolkit.Name@x.y.z\`, for example "${suggestId(text)}".${asName}`
+  return report('id', `Is ${describeValue(id)}.`, fix)
 }
 
-function suggestId(id: unknown): string {
-  const text = typeof id === 'string' ? id : ''
-  const [, base] = /^([A-Za-z0-9_]{1,64}\.[A-Za-z0-9_]{1,64})(?:@|$)/.exec(text) ?? []
-  const [, version] = /@v?([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9})/.exec(text) ?? []
-  return `${base ?? 'Calculator.Add'}@${version ?? '1.0.0'}`
+function suggestId(text: string): string {
+  const [, base = 'Calculator.Add'] = /^([A-Za-z0-9_]{1,64}\.[A-Za-z0-9_]{1,64})(?:@|$)/.exec(text) ?? []
+  const [, version = '1.0.0'] = /@v?([0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9})/.exec(text) ?? []
+  return `${base}@${version}`
 }
 
 /** The function name for models (OTC-25). */
 export function checkName(name: unknown, report: Report): string | undefined {
   if (typeof name === 'string' && NAME.test(name)) return name
-  report('name', `Is ${describeValue(name)}.`, NAME_RULE)
-  return undefined
+  return report('name', `Is ${describeValue(name)}.`, NAME_RULE)
 }
 
 /** `Toolkit_Name`, if it is short enough (OTC-25). */
 export function defaultName({ toolkit, name }: ToolId, report: Report): string | undefined {
   const made = `${toolkit}_${name}`
   if (NAME.test(made)) return made
-  report(
-    'name',
-    `The name made from the id has ${made.length} characters, and 64 is the most.`,
-    `Add a shorter one: \`name: '${made.slice(0, 64)}'\`.`,
-  )
-  return undefined
+  const problem = `The name made from the id has ${made.length} characters, and 64 is the most.`
+  return report('name', problem, `Add a shorter one: \`name: '${made.slice(0, 64)}'\`.`)
 }
 
 export function checkDescription(description: unknown, report: Report): string | undefined {
   if (isText(description)) return description
-  report(
-    'description',
-    `Is ${describeValue(description)}.`,
-    'Say in a sentence what the tool does, for people and for models.',
-  )
-  return undefined
+  const fix = 'Say in a sentence what the tool does, for people and for models.'
+  return report('description', `Is ${describeValue(description)}.`, fix)
 }
 
 export function checkTitle(title: unknown, report: Report): string | undefined {
   if (title === undefined || isText(title)) return title
-  report('title', `Is ${describeValue(title)}.`, 'Write a short name for people, or leave it out.')
-  return undefined
+  return report('title', `Is ${describeValue(title)}.`, 'Write a short name for people, or leave it out.')
 }
 
 const TAG = /^[\p{L}\p{N}._-]{1,64}$/u
@@ -431,28 +364,18 @@ export function checkTags(tags: unknown, report: Report): readonly string[] | un
   if (tags === undefined) return undefined
   const found = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string' && TAG.test(tag)) : []
   if (Array.isArray(tags) && found.length === tags.length) return Object.freeze(found)
-  report(
-    'tags',
-    'Is not a list of words.',
-    "Write words of letters, digits, '.', '_' and '-': tags: ['crm'].",
-  )
-  return undefined
+  const fix = "Write words of letters, digits, '.', '_' and '-': tags: ['crm']."
+  return report('tags', 'Is not a list of words.', fix)
 }
 
 /** The version must equal the one in the id (OTC-28, OTC/T-11). */
 export function checkVersion(version: unknown, parts: ToolId | undefined, report: Report): void {
   if (typeof version !== 'string' || !isToolVersion(version)) {
-    report(
-      'version',
-      `Is ${describeValue(version)}.`,
-      `Write exactly three integers: "${parts?.version ?? '1.0.0'}".`,
-    )
+    const fix = `Write exactly three integers: "${parts?.version ?? '1.0.0'}".`
+    report('version', `Is ${describeValue(version)}.`, fix)
   } else if (parts !== undefined && version !== parts.version) {
-    report(
-      'version',
-      `Is "${version}", but the id says "${parts.version}".`,
-      `Write "${parts.version}", or change the id.`,
-    )
+    const problem = `Is "${version}", but the id says "${parts.version}".`
+    report('version', problem, `Write "${parts.version}", or change the id.`)
   }
 }
 

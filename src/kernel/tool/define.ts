@@ -27,22 +27,10 @@ export type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = Defin
 }
 
 /** The input type of a step: what its schema accepts from a caller. */
-export type StepInput<I> = I extends StandardSchemaV1
-  ? StandardSchemaV1.InferInput<I>
-  : IsShape<I> extends true
-    ? ShapeInput<I>
-    : I extends { readonly type: 'object'; readonly properties: unknown }
-      ? TypeOfSchema<I>
-      : JsonObject
+export type StepInput<I> = ValueOf<I, 'input', ParametersOf<I>>
 
 /** The result type of a step: the value as it is stored. */
-export type StepResult<O> = O extends null
-  ? null
-  : O extends StandardSchemaV1
-    ? StandardSchemaV1.InferInput<O>
-    : IsShape<O> extends true
-      ? ShapeInput<O>
-      : TypeOfSchema<O>
+export type StepResult<O> = O extends null ? null : ValueOf<O, 'input', TypeOfSchema<O>>
 
 /**
  * Calls one of the tools in `uses` as a durable call of its own. Returns its value, even when an earlier attempt of this
@@ -79,20 +67,7 @@ export interface WorkflowContext
 export interface WorkflowDefinition<
   I extends SchemaLike = SchemaLike,
   O extends SchemaLike | null = SchemaLike | null,
-> {
-  /** `Toolkit.Name@x.y.z`. */
-  readonly id: string
-  readonly name?: string
-  readonly title?: string
-  /** openwop id; default `workflow:Toolkit.Name`. */
-  readonly catalogId?: string
-  /** What the tool does and when to use it: models decide by this. */
-  readonly description: string
-  /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
-  readonly tags?: readonly string[]
-  readonly version?: string
-  readonly input: I
-  readonly output: O
+> extends CommonDefinition<I, O> {
   /** Every tool it may call: the result of `tool()`, or any name of a tool; without a version the newest one. */
   readonly uses: readonly (string | DefinedTool)[]
   /** Tier and egress are the worst of `uses`, and scopes are added to theirs. */
@@ -153,19 +128,30 @@ interface SchemaShape {
   readonly [name: string]: StandardSchemaV1
 }
 
-type MadeBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<M> : never
-type TakenBy<M> = M extends StandardSchemaV1 ? StandardSchemaV1.InferInput<M> : never
+/** A value before its library parses it (`input`), or after (`output`). */
+type Side = 'input' | 'output'
+
+/** The type of values of a library's schema or of a shape; `Plain` for any other schema. */
+type ValueOf<S, At extends Side, Plain> = S extends StandardSchemaV1
+  ? NonNullable<S['~standard']['types']>[At]
+  : IsShape<S> extends true
+    ? ShapeOf<S, At>
+    : Plain
 
 /** Members whose schema accepts `undefined` are optional. */
-type ShapeOutput<S> = Together<
-  { -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? never : K]: MadeBy<S[K]> } & {
-    -readonly [K in keyof S as undefined extends MadeBy<S[K]> ? K : never]?: MadeBy<S[K]>
-  }
->
-
-type ShapeInput<S> = Together<
-  { -readonly [K in keyof S as undefined extends TakenBy<S[K]> ? never : K]: TakenBy<S[K]> } & {
-    -readonly [K in keyof S as undefined extends TakenBy<S[K]> ? K : never]?: TakenBy<S[K]>
+type ShapeOf<S, At extends Side> = Together<
+  {
+    -readonly [K in keyof S as undefined extends ValueOf<S[K], At, never> ? never : K]: ValueOf<
+      S[K],
+      At,
+      never
+    >
+  } & {
+    -readonly [K in keyof S as undefined extends ValueOf<S[K], At, never> ? K : never]?: ValueOf<
+      S[K],
+      At,
+      never
+    >
   }
 >
 
@@ -176,23 +162,17 @@ type Together<T> = { [K in keyof T]: T[K] }
 type IsShape<S> = S extends SchemaShape ? (keyof S extends never ? false : true) : false
 
 /** The input of `run`: the schema library's output type, or the type that an inline JSON Schema describes. */
-export type InputOf<S> = S extends StandardSchemaV1
-  ? StandardSchemaV1.InferOutput<S>
-  : IsShape<S> extends true
-    ? ShapeOutput<S>
-    : S extends { readonly type: 'object'; readonly properties: unknown }
-      ? TypeOfSchema<S>
-      : JsonObject
+export type InputOf<S> = ValueOf<S, 'output', ParametersOf<S>>
+
+type ParametersOf<S> = S extends { readonly type: 'object'; readonly properties: unknown }
+  ? TypeOfSchema<S>
+  : JsonObject
 
 /** The result of `run`: the input type of the output schema, nothing for `null`, any JSON for `{}`. */
 type ResultOf<S> = S extends null
   ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
     void | null | undefined
-  : S extends StandardSchemaV1
-    ? StandardSchemaV1.InferInput<S>
-    : IsShape<S> extends true
-      ? ShapeInput<S>
-      : TypeOfSchema<S>
+  : StepResult<S>
 
 /** The state of a stateful tool; `close` may be left out when there is nothing to release. */
 export interface SessionDefinition<S = unknown> {
@@ -201,31 +181,25 @@ export interface SessionDefinition<S = unknown> {
   readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
   /** How long a session without calls stays open; 15 minutes by default. */
   readonly idleMs?: number
-  /**
-   * Whether calls outside of a session run without state. By default each of them gets its own state, which is closed after it.
-   */
+  /** Whether calls outside of a session run without state. By default each gets its own state, which is closed after it. */
   readonly isOptional?: boolean
 }
 
 type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
 
-/** A tool as its author writes it. */
-export interface ToolDefinition<
-  I extends SchemaLike = SchemaLike,
-  O extends SchemaLike | null = SchemaLike | null,
-  S = unknown,
-> {
+/** The members that tools and workflows have in common. */
+interface CommonDefinition<I extends SchemaLike, O extends SchemaLike | null> {
   /** `Toolkit.Name@x.y.z`. */
   readonly id: string
   /** The name that models call it by: 1 to 64 of `A-Za-z0-9_-`. Default `Toolkit_Name`. */
   readonly name?: string
   /** A short name for people. */
   readonly title?: string
-  /** openwop id; default `openwop:Toolkit.Name`. */
+  /** openwop id; default `openwop:Toolkit.Name`, and `workflow:Toolkit.Name` for a workflow. */
   readonly catalogId?: string
   /** What the tool does and when to use it: models decide by this. */
   readonly description: string
-  /** Words that toolsets choose tools by, such as `crm`: letters, digits, `.`, `_`, `-`. */
+  /** Words that toolsets select tools by, for example `crm`: letters, digits, `.`, `_`, `-`. */
   readonly tags?: readonly string[]
   /** Optional repetition of the id's version; must agree with it. */
   readonly version?: string
@@ -236,6 +210,14 @@ export interface ToolDefinition<
    * `null` = no output, `{}` = any JSON value.
    */
   readonly output: O
+}
+
+/** A tool as its author writes it. */
+export interface ToolDefinition<
+  I extends SchemaLike = SchemaLike,
+  O extends SchemaLike | null = SchemaLike | null,
+  S = unknown,
+> extends CommonDefinition<I, O> {
   /** Secrets, tokens and the user id that a call needs besides its input. */
   readonly requirements?: ToolRequirements
   /** What it may do, who may call it and whether a person has to approve. */
@@ -287,19 +269,17 @@ type TypeOfSchema<S> = S extends { readonly const: infer C }
         : TypeNamed<T extends readonly (infer Each)[] ? Each : T, S>
       : JsonValue
 
-type TypeNamed<T, S> = T extends 'string'
-  ? string
-  : T extends 'number' | 'integer'
-    ? number
-    : T extends 'boolean'
-      ? boolean
-      : T extends 'null'
-        ? null
-        : T extends 'array'
-          ? ArrayType<S>
-          : T extends 'object'
-            ? ObjectType<S>
-            : JsonValue
+type TypeNamed<T, S> = T extends keyof NamedTypes<S> ? NamedTypes<S>[T] : JsonValue
+
+interface NamedTypes<S> {
+  string: string
+  number: number
+  integer: number
+  boolean: boolean
+  null: null
+  array: ArrayType<S>
+  object: ObjectType<S>
+}
 
 type ArrayType<S> = S extends { readonly prefixItems: unknown }
   ? JsonArray

@@ -45,18 +45,9 @@ export function factsOf(tool: Tool): ToolFacts {
   if (known !== undefined) return known
   const { catalogId, source, policy } = tool
   const { safetyTier, replay, egress, scopes, costHint, latencyHint } = policy
-  const facts: ToolFacts = Object.freeze({
-    catalogId,
-    source,
-    safetyTier,
-    approval: effectiveApproval(tool),
-    replay,
-    ...(egress === undefined ? {} : { egress }),
-    scopes,
-    credential: needsCredential(tool),
-    ...(costHint === undefined ? {} : { costHint }),
-    ...(latencyHint === undefined ? {} : { latencyHint }),
-  })
+  const [approval, credential] = [effectiveApproval(tool), needsCredential(tool)]
+  const danger = { catalogId, source, safetyTier, approval, replay, egress }
+  const facts: ToolFacts = Object.freeze(defined({ ...danger, scopes, credential, costHint, latencyHint }))
   KNOWN.set(tool, facts)
   return facts
 }
@@ -123,10 +114,8 @@ export function readFacts(written: Readonly<Record<string, JsonValue | undefined
   const latencyHint = choice(POLICY_FIELDS.latencyHint.choices, written.latencyHint)
   if (typeof catalogId !== 'string' || safetyTier === undefined || replay === undefined) return undefined
   if (approval === undefined || source === undefined || !isTexts(scopes)) return undefined
-  return {
-    ...{ catalogId, source, safetyTier, approval, replay, scopes, credential: credential === true },
-    ...defined({ egress, costHint, latencyHint }),
-  }
+  const known = { catalogId, source, safetyTier, approval, replay, scopes, credential: credential === true }
+  return { ...known, ...defined({ egress, costHint, latencyHint }) }
 }
 
 /** Requirements as `writeFacts` wrote them; unreadable ones are skipped. */
@@ -143,10 +132,7 @@ export function readNeeds(written: JsonValue | undefined): ToolNeeds {
   }
 }
 
-function choice<Choice extends string>(
-  choices: readonly Choice[],
-  value: JsonValue | undefined,
-): Choice | undefined {
+function choice<Choice>(choices: readonly Choice[], value: JsonValue | undefined): Choice | undefined {
   return choices.find((one) => one === value)
 }
 

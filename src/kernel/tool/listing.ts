@@ -233,13 +233,13 @@ interface Entry extends FoundTool {
 function entryOf(tool: ListedTool, listing: ListingFacts): Entry {
   const condition = conditionOf(tool, listing)
   const { id, name, catalog_id, title = '', tags = [], fields = [], description } = tool
-  const [lowerId, spellings, labels, lowerFields, purpose] = [
-    id,
-    `${name} ${catalog_id}`,
-    [title, ...tags].join(' '),
-    fields.join(' '),
-    description,
-  ].map((text) => text.toLowerCase())
+  const texts = {
+    id: id.toLowerCase(),
+    spellings: `${name} ${catalog_id}`.toLowerCase(),
+    labels: [title, ...tags].join(' ').toLowerCase(),
+    fields: fields.join(' ').toLowerCase(),
+    description: description.toLowerCase(),
+  }
   return {
     tool,
     condition,
@@ -250,42 +250,26 @@ function entryOf(tool: ListedTool, listing: ListingFacts): Entry {
       needs: needChoices(requirementsOf(tool, listing)),
       health: healthChoices(tool, condition, listing),
     },
-    id: lowerId ?? '',
-    local: lowerId?.slice(lowerId.indexOf('.') + 1) ?? '',
-    spellings: spellings ?? '',
+    ...texts,
+    local: texts.id.slice(texts.id.indexOf('.') + 1),
     words: wordsOf(id),
-    labels: labels ?? '',
-    fields: lowerFields ?? '',
-    description: purpose ?? '',
-    everything: [lowerId, spellings, labels, lowerFields, purpose].join('\n'),
+    everything: Object.values(texts).join('\n'),
   }
 }
 
 function wordsIn(text: string): readonly string[] {
-  return text
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '')
+  return text.toLowerCase().match(/\S+/g) ?? []
 }
 
 /** Splits `Gmail.GetEmails` and `github.list_pull_requests` into words. */
 function wordsOf(id: string): readonly string[] {
-  return id
-    .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
-    .toLowerCase()
-    .split(/[^a-z0-9]+/)
-    .filter((word) => word !== '')
+  const spaced = id.replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
+  return spaced.toLowerCase().match(/[a-z0-9]+/g) ?? []
 }
 
 /** Best first: an exact name, then a name with this beginning, then all others. */
 function rank(entries: readonly Entry[], words: readonly string[]): readonly Entry[] {
-  const byScore = new Map<number, Entry[]>()
-  for (const entry of entries) {
-    const score = words.reduce((sum, word) => sum + scoreOf(entry, word), 0)
-    const alike = byScore.get(score)
-    if (alike === undefined) byScore.set(score, [entry])
-    else alike.push(entry)
-  }
+  const byScore = Map.groupBy(entries, (entry) => words.reduce((sum, word) => sum + scoreOf(entry, word), 0))
   return [...byScore].sort(([left], [right]) => right - left).flatMap(([, alike]) => alike)
 }
 
@@ -305,13 +289,7 @@ function startsWordIn(text: string, word: string): boolean {
   return text.startsWith(word) || text.includes(` ${word}`)
 }
 
-const NAMES = [
-  'source',
-  'tier',
-  'approval',
-  'needs',
-  'health',
-] as const satisfies readonly (keyof ToolFilters)[]
+const NAMES: readonly (keyof ToolFilters)[] = ['source', 'tier', 'approval', 'needs', 'health']
 
 function isSet(filters: ToolFilters): boolean {
   return NAMES.some((name) => (filters[name]?.length ?? 0) > 0)
@@ -353,18 +331,14 @@ function comparing(
   order: Order,
   calls: ReadonlyMap<string, number> | undefined,
 ): (left: Entry, right: Entry) => number {
-  switch (order) {
-    case 'name':
-      return byName
-    case 'source':
-      return (left, right) => compare(left.tool.source, right.tool.source)
-    case 'tier':
-      return (left, right) => tierOf(right) - tierOf(left)
-    case 'condition':
-      return (left, right) => weightOf(right) - weightOf(left)
-    case 'calls':
-      return (left, right) => (calls?.get(right.tool.id) ?? 0) - (calls?.get(left.tool.id) ?? 0)
+  const comparisons: Record<Order, (left: Entry, right: Entry) => number> = {
+    name: byName,
+    source: (left, right) => compare(left.tool.source, right.tool.source),
+    tier: (left, right) => TIERS.indexOf(right.tool.tier) - TIERS.indexOf(left.tool.tier),
+    condition: (left, right) => weightOf(right) - weightOf(left),
+    calls: (left, right) => (calls?.get(right.tool.id) ?? 0) - (calls?.get(left.tool.id) ?? 0),
   }
+  return comparisons[order]
 }
 
 function byName(left: Entry, right: Entry): number {
@@ -378,14 +352,13 @@ function compare(left: string, right: string): number {
 
 const TIERS: readonly string[] = FILTERS.tier
 
-function tierOf({ tool }: Entry): number {
-  return TIERS.indexOf(tool.tier)
+const WEIGHT: Record<Condition['kind'], number> = {
+  deprecated: 1,
+  degraded: 2,
+  missing: 3,
+  held: 4,
+  unavailable: 5,
 }
-
-const WEIGHT = { deprecated: 1, degraded: 2, missing: 3, held: 4, unavailable: 5 } as const satisfies Record<
-  Condition['kind'],
-  number
->
 
 function weightOf({ condition }: Entry): number {
   return condition === undefined ? 0 : WEIGHT[condition.kind]

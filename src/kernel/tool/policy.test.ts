@@ -27,8 +27,8 @@ describe('policy', () => {
     ).toEqual([
       'policy/safetyTier: Is "reed". Did you mean "read"?',
       'policy/egress: Is "all".',
-      'policy/costHint: Is "toString".',
       'policy/approval: Is true.',
+      'policy/costHint: Is "toString".',
     ])
     for (const timeoutMs of [0, -1, 1.5, Number.NaN, '5', 2 ** 31]) {
       expect(findingsOf({ policy: { timeoutMs } })).toEqual([expect.stringMatching(/^policy\/timeoutMs: /)])

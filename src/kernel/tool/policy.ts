@@ -10,60 +10,47 @@ import { hasEffects, POLICY_FIELDS, type PolicyDefinition, type SourceKind, type
  * A missing field counts as the more careful choice.
  */
 
-interface PolicyOptions {
-  readonly source: SourceKind
-  readonly defaultTimeoutMs: number
-}
-
 const RERUN_WINDOW_MS = 3_600_000
 const WORKFLOW_WINDOW_MS = 7 * 24 * 3_600_000
 
-export function readPolicy(written: unknown, options: PolicyOptions, report: Report): ToolPolicy {
+export function readPolicy(
+  written: unknown,
+  { source, defaultTimeoutMs }: { readonly source: SourceKind; readonly defaultTimeoutMs: number },
+  report: Report,
+): ToolPolicy {
   const given = isRecord(written) ? written : {}
   if (written !== undefined && !isRecord(written)) {
     report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
   }
   checkKeys(given, Object.keys(POLICY_FIELDS), 'policy', report)
-  if (options.source === 'workflow') checkDerived(given, report)
-  const safetyTier = readChoice('safetyTier', POLICY_FIELDS.safetyTier, given.safetyTier, report) ?? 'write'
+  const isWorkflow = source === 'workflow'
+  // A workflow's tier and egress are the worst of its steps; its author cannot lower them.
+  for (const key of isWorkflow ? ['safetyTier', 'egress'] : []) {
+    if (given[key] !== undefined) report(`policy/${key}`, 'Is derived from `uses`.', 'Leave it out.')
+  }
+  const choice = <Choice extends string>(name: keyof PolicyDefinition, field: Choices<Choice>) =>
+    readChoice(name, field, given[name], report)
+  const number = (name: 'timeoutMs' | 'rerunWindowMs' | 'cost') =>
+    readNumber(name, POLICY_FIELDS[name], given[name], report)
+  const safetyTier = choice('safetyTier', POLICY_FIELDS.safetyTier) ?? 'write'
   const isExec = safetyTier === 'exec'
-  const egress =
-    readChoice('egress', POLICY_FIELDS.egress, given.egress, report) ?? (isExec ? 'host-owned' : undefined)
-  const costHint = readChoice('costHint', POLICY_FIELDS.costHint, given.costHint, report)
-  const latencyHint = readChoice('latencyHint', POLICY_FIELDS.latencyHint, given.latencyHint, report)
-  const cost = readNumber('cost', POLICY_FIELDS.cost, given.cost, report)
-  const tenants = readTenants(given.tenants, report)
-  const policy: ToolPolicy = {
+  const policy: ToolPolicy = defined({
     safetyTier,
-    replay: readChoice('replay', POLICY_FIELDS.replay, given.replay, report) ?? 'non-deterministic',
-    ...(egress === undefined ? {} : { egress }),
-    approval:
-      readChoice('approval', POLICY_FIELDS.approval, given.approval, report) ?? (isExec ? 'always' : 'never'),
+    replay: choice('replay', POLICY_FIELDS.replay) ?? 'non-deterministic',
+    egress: choice('egress', POLICY_FIELDS.egress) ?? (isExec ? 'host-owned' : undefined),
+    approval: choice('approval', POLICY_FIELDS.approval) ?? (isExec ? 'always' : 'never'),
     scopes: readScopes(given.scopes, report),
-    ...(tenants === undefined ? {} : { tenants }),
-    timeoutMs:
-      readNumber('timeoutMs', POLICY_FIELDS.timeoutMs, given.timeoutMs, report) ?? options.defaultTimeoutMs,
-    rerunWindowMs:
-      readNumber('rerunWindowMs', POLICY_FIELDS.rerunWindowMs, given.rerunWindowMs, report) ??
-      rerunWindow(options),
-    ...defined({ costHint, latencyHint, cost }),
-  }
+    tenants: readTenants(given.tenants, report),
+    timeoutMs: number('timeoutMs') ?? defaultTimeoutMs,
+    // A workflow that continues repeats nothing, so it may continue for long (rule 31).
+    rerunWindowMs: number('rerunWindowMs') ?? (isWorkflow ? WORKFLOW_WINDOW_MS : RERUN_WINDOW_MS),
+    costHint: choice('costHint', POLICY_FIELDS.costHint),
+    latencyHint: choice('latencyHint', POLICY_FIELDS.latencyHint),
+    cost: number('cost'),
+  })
   // The tier of a workflow is unknown before its steps are.
-  if (options.source !== 'workflow') checkTogether(policy, report)
+  if (!isWorkflow) checkTogether(policy, report)
   return Object.freeze(policy)
-}
-
-/** A workflow that continues repeats nothing, so it may continue for long (rule 31). */
-function rerunWindow({ source }: PolicyOptions): number {
-  return source === 'workflow' ? WORKFLOW_WINDOW_MS : RERUN_WINDOW_MS
-}
-
-/** A workflow's tier and egress are the worst of its steps; its author cannot lower them. */
-function checkDerived(given: Readonly<Record<string, unknown>>, report: Report): void {
-  for (const key of ['safetyTier', 'egress']) {
-    if (given[key] === undefined) continue
-    report(`policy/${key}`, 'Is derived from `uses`.', 'Leave it out.')
-  }
 }
 
 export function checkTogether(policy: ToolPolicy, report: Report): void {
@@ -76,17 +63,24 @@ export function checkTogether(policy: ToolPolicy, report: Report): void {
   }
 }
 
+interface Choices<Choice> {
+  readonly choices: readonly Choice[]
+}
+
 function readChoice<Choice extends string>(
   name: keyof PolicyDefinition,
-  { choices }: { readonly choices: readonly Choice[] },
+  { choices }: Choices<Choice>,
   value: unknown,
   report: Report,
 ): Choice | undefined {
   const chosen = choices.find((choice) => choice === value)
   if (value === undefined || chosen !== undefined) return chosen
   const meant = typeof value === 'string' ? didYouMean(value, choices) : ''
-  report(`policy/${name}`, `Is ${describeValue(value)}.${meant}`, `Write one of: ${choices.join(', ')}.`)
-  return undefined
+  return report(
+    `policy/${name}`,
+    `Is ${describeValue(value)}.${meant}`,
+    `Write one of: ${choices.join(', ')}.`,
+  )
 }
 
 function readScopes(value: unknown, report: Report): readonly string[] {
@@ -110,11 +104,8 @@ function readTenants(value: unknown, report: Report): readonly string[] | undefi
   const tenants: readonly unknown[] = Array.isArray(value) ? value : []
   const texts = tenants.filter(isText)
   if (texts.length === 0 || texts.length < tenants.length) {
-    report(
-      'policy/tenants',
-      'Is not a list of tenants.',
-      "Write `tenants: ['acme']`, or leave it out for all tenants.",
-    )
+    const fix = "Write `tenants: ['acme']`, or leave it out for all tenants."
+    report('policy/tenants', 'Is not a list of tenants.', fix)
   }
   return Object.freeze([...new Set(texts)])
 }
@@ -131,6 +122,5 @@ function readNumber(
   const fix = isWhole
     ? `Write a whole number of milliseconds from ${min} to ${max}.`
     : `Write a number from ${min} to ${max}, such as 2.5.`
-  report(`policy/${name}`, `Is ${describeValue(value)}.`, fix)
-  return undefined
+  return report(`policy/${name}`, `Is ${describeValue(value)}.`, fix)
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { defined } from '#kernel/base/defined'
 import type { Finding, Report } from '#kernel/base/errors'
 import { definitionHash } from '#kernel/base/hash'
 import { DEFAULT_VENDOR } from '#kernel/base/ids'
@@ -19,6 +20,7 @@ import {
   checkTitle,
   checkVersion,
   defaultName,
+  isFunction,
   readCatalogId,
   readSession,
   readUses,
@@ -52,10 +54,6 @@ export interface PrepareOptions {
   readonly onWarning?: Report
 }
 
-type PreparedTool =
-  | { readonly ok: true; readonly tool: Tool }
-  | { readonly ok: false; readonly findings: readonly Finding[] }
-
 /** The names of a tool, which are compared with other tools even when the definition has findings. */
 export type ToolIdentity = Pick<Tool, 'id' | 'parts' | 'name' | 'catalogId'>
 
@@ -68,7 +66,7 @@ interface InspectedTool {
 
 const DEFAULT_TIMEOUT_MS = 60_000
 
-const KEYS = Object.keys({
+const COMMON = {
   id: true,
   name: true,
   title: true,
@@ -78,6 +76,10 @@ const KEYS = Object.keys({
   version: true,
   input: true,
   output: true,
+} as const
+
+const KEYS = Object.keys({
+  ...COMMON,
   requirements: true,
   policy: true,
   session: true,
@@ -85,15 +87,7 @@ const KEYS = Object.keys({
 } satisfies Record<keyof ToolDefinition, true>)
 
 const WORKFLOW_KEYS = Object.keys({
-  id: true,
-  name: true,
-  title: true,
-  catalogId: true,
-  description: true,
-  tags: true,
-  version: true,
-  input: true,
-  output: true,
+  ...COMMON,
   uses: true,
   policy: true,
   run: true,
@@ -103,7 +97,12 @@ const WORKFLOW_KEYS = Object.keys({
 const WORKFLOW_TIMES = 10
 
 /** Returns the tool, or every finding. */
-export function prepareTool(definition: unknown, options: PrepareOptions = {}): PreparedTool {
+export function prepareTool(
+  definition: unknown,
+  options: PrepareOptions = {},
+):
+  | { readonly ok: true; readonly tool: Tool }
+  | { readonly ok: false; readonly findings: readonly Finding[] } {
   const { tool, findings } = inspectTool(definition, options)
   return tool === undefined ? { ok: false, findings } : { ok: true, tool }
 }
@@ -115,14 +114,12 @@ export function inspectTool(definition: unknown, given: PrepareOptions): Inspect
   const options: PrepareOptions = asWorkflow ? workflowOptions(given) : ownOptions(given, written)
   const findings: Finding[] = []
   const toolId = typeof written.id === 'string' ? written.id : '(no id)'
-  const file = options.file === undefined ? {} : { file: options.file }
-  const report: Report = (where, problem, fix) => findings.push({ toolId, ...file, where, problem, fix })
+  const { file } = options
+  const report: Report = (where, problem, fix) =>
+    void findings.push(defined({ toolId, file, where, problem, fix }))
   if (written !== definition) {
-    report(
-      'tool',
-      `Is ${describeValue(definition)}, not a definition.`,
-      'Write `tool({ id, description, … })`.',
-    )
+    const problem = `Is ${describeValue(definition)}, not a definition.`
+    report('tool', problem, 'Write `tool({ id, description, … })`.')
     return { identity: undefined, tool: undefined, findings }
   }
   checkKeys(written, asWorkflow ? WORKFLOW_KEYS : KEYS, '', report)
@@ -189,32 +186,31 @@ function readTool(
   const { cost: _cost, tenants: _tenants, ...promised } = policy
   const published = {
     ...names,
-    ...(title === undefined ? {} : { title }),
+    ...defined({ title }),
     description,
     source,
     inputSchema: input.schema,
     outputSchema: output.schema,
   }
+  const hashed = { session: session && { idleMs: session.idleMs }, requirements: requirements?.json, uses }
   const ownHash = definitionHash({
     ...published,
-    ...(requirements === undefined ? {} : { requirements: requirements.json }),
+    ...defined(hashed),
     policy: promised,
-    ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
-    ...(uses === undefined ? {} : { uses }),
     module: moduleHash ?? codeHash(written),
   })
+  const own = { policy, definitionHash: ownHash }
   return Object.freeze({
     ...published,
     parts,
-    ...(tags === undefined ? {} : { tags }),
     ...authoredOf(input, output),
-    ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
-    policy,
-    definitionHash: ownHash,
-    ...(uses === undefined
-      ? {}
-      : { workflow: { uses, own: { policy, definitionHash: ownHash }, steps: undefined, depth: 1, run } }),
-    ...(session === undefined ? {} : { session }),
+    ...own,
+    ...defined({
+      tags,
+      requirements: requirements && Object.freeze(requirements.requirements),
+      workflow: uses && { uses, own, steps: undefined, depth: 1, run },
+      session,
+    }),
     checkInput: createInputCheck(input.enforced),
     parseInput: createInputParse(input.validate),
     checkOutput: createOutputCheck(output.enforced),
@@ -296,11 +292,6 @@ type Run = (input: unknown, context: unknown) => unknown
 
 function readRun(written: Written, report: Report): Run | undefined {
   const { run } = written
-  if (isRun(run)) return run.bind(written)
-  report('run', `Is ${describeValue(run)}.`, 'Write a function: `run: (input, context) => …`.')
-  return undefined
-}
-
-function isRun(value: unknown): value is Run {
-  return typeof value === 'function'
+  if (isFunction<Run>(run)) return run.bind(written)
+  return report('run', `Is ${describeValue(run)}.`, 'Write a function: `run: (input, context) => …`.')
 }

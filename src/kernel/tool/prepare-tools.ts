@@ -1,5 +1,6 @@
+import { defined } from '#kernel/base/defined'
 import { DefinitionError, type Finding } from '#kernel/base/errors'
-import { compareVersions, parseToolName } from '#kernel/base/ids'
+import { byVersion, parseToolName } from '#kernel/base/ids'
 import { checkLaxerVersions } from './checks.ts'
 import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
 import { findFunctionNames, withFunctionName } from './shared-names.ts'
@@ -41,10 +42,7 @@ interface LaxerOptions {
   readonly mayComeLater?: (name: string) => boolean
 }
 
-interface NamedTool {
-  readonly identity: ToolIdentity
-  readonly file?: string
-}
+type NamedTool = ToolIdentity & Pick<LoadedDefinition, 'file'>
 
 export function prepareTools(
   definitions: readonly LoadedDefinition[],
@@ -54,16 +52,14 @@ export function prepareTools(
   const named: NamedTool[] = []
   const inspectedTools: Tool[] = []
   for (const { definition, file, moduleHash } of definitions) {
-    const location = file === undefined ? {} : { file }
-    const module = moduleHash === undefined ? {} : { moduleHash }
-    const inspected = inspectTool(definition, { ...options, ...location, ...module })
+    const inspected = inspectTool(definition, { ...options, ...defined({ file, moduleHash }) })
     findings.push(...inspected.findings)
-    if (inspected.identity !== undefined) named.push({ identity: inspected.identity, ...location })
+    if (inspected.identity !== undefined) named.push({ ...inspected.identity, ...defined({ file }) })
     if (inspected.tool !== undefined) inspectedTools.push(inspected.tool)
   }
-  const names = findFunctionNames(named.map(({ identity }) => identity))
+  const names = findFunctionNames(named)
   const tools = inspectedTools.map((tool) => withFunctionName(tool, names))
-  const callable = named.map((entry) => ({ ...entry, identity: underFunctionName(entry.identity, names) }))
+  const callable = named.map((entry) => ({ ...entry, name: names.get(entry.parts.base) ?? entry.name }))
   const resolved = resolveWorkflows(tools)
   findings.push(...checkWorkflows(resolved, tools, callable, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
@@ -82,16 +78,16 @@ function checkWorkflows(
   named: readonly NamedTool[],
   { mayComeLater = () => false }: LaxerOptions,
 ): Finding[] {
-  const files = new Map(named.map(({ identity, file }) => [identity.id, file]))
-  const names = new Set(named.flatMap(({ identity }) => namesOf(identity)))
+  const files = new Map(named.map(({ id, file }) => [id, file]))
+  const names = new Set(named.flatMap(namesOf))
   const missed = [...waiting].flatMap(([id, missing]) => {
     const lost = missing.filter((ref) => !mayComeLater(ref) && !isFaulty(ref, names, tools))
     return missingUse({ id }, lost, tools)
   })
-  return [...findings, ...missed].map((finding) => {
-    const file = files.get(finding.toolId)
-    return file === undefined ? finding : { ...finding, file }
-  })
+  return [...findings, ...missed].map((finding) => ({
+    ...finding,
+    ...defined({ file: files.get(finding.toolId) }),
+  }))
 }
 
 function isFaulty(ref: string, names: ReadonlySet<string>, tools: readonly Tool[]): boolean {
@@ -106,21 +102,17 @@ function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
 /** Ids are unique, even when two spell one version differently (OTC-24, OTC/T-10). */
 function checkVersions(named: readonly NamedTool[]): Finding[] {
   const findings: Finding[] = []
-  for (const versions of Map.groupBy(named, ({ identity }) => identity.parts.base).values()) {
+  for (const versions of Map.groupBy(named, ({ parts }) => parts.base).values()) {
     const inOrder = versions.toSorted(byVersion)
     for (const [index, later] of inOrder.entries()) {
       const earlier = inOrder[index - 1]
       if (earlier === undefined || byVersion(earlier, later) !== 0) continue
       const where = earlier.file === undefined ? '' : ` in ${earlier.file}`
-      const problem = `This version is already defined${where}, as "${earlier.identity.id}".`
+      const problem = `This version is already defined${where}, as "${earlier.id}".`
       findings.push(found(later, 'id', problem, 'Raise the version, or remove one of the two.'))
     }
   }
   return findings
-}
-
-function byVersion(left: NamedTool, right: NamedTool): number {
-  return compareVersions(left.identity.parts.version, right.identity.parts.version)
 }
 
 /** A function name or `catalogId` belongs to one base and is shared by its versions. */
@@ -129,14 +121,13 @@ function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Fi
   const firstOfBase = new Map<string, ToolIdentity>()
   const firstWithValue = new Map<string, ToolIdentity>()
   for (const entry of named) {
-    const { identity } = entry
-    const value = identity[key]
-    const sibling = remember(firstOfBase, identity.parts.base, identity)
-    const owner = remember(firstWithValue, value, identity)
+    const value = entry[key]
+    const sibling = remember(firstOfBase, entry.parts.base, entry)
+    const owner = remember(firstWithValue, value, entry)
     if (sibling[key] !== value) {
       const problem = `Is "${value}", but "${sibling.id}" has "${sibling[key]}".`
       findings.push(found(entry, key, problem, 'Write the same in all versions of a tool.'))
-    } else if (owner.parts.base !== identity.parts.base) {
+    } else if (owner.parts.base !== entry.parts.base) {
       const problem = `"${value}" already belongs to "${owner.id}".`
       findings.push(found(entry, key, problem, `Give this tool another one: \`${key}: '…'\`.`))
     }
@@ -146,30 +137,27 @@ function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Fi
 
 /** A tool's name must not be another tool's catalog id, because a reference would be ambiguous. */
 function checkCrossed(named: readonly NamedTool[]): Finding[] {
-  const owners = new Map(named.map(({ identity }) => [identity.catalogId, identity]))
-  return named.flatMap((entry) => {
-    const owner = owners.get(entry.identity.name)
-    if (owner === undefined || owner.parts.base === entry.identity.parts.base) return []
-    const problem = `"${entry.identity.name}" is the catalog id of "${owner.id}".`
-    return [found(entry, 'name', problem, "Give this tool another one: `name: '…'`.")]
-  })
+  const owners = new Map(named.map((entry) => [entry.catalogId, entry]))
+  return checkNames(named, owners, (owner) => `is the catalog id of "${owner}".`)
 }
 
-function underFunctionName(identity: ToolIdentity, names: ReadonlyMap<string, string>): ToolIdentity {
-  return { ...identity, name: names.get(identity.parts.base) ?? identity.name }
-}
-
-/**
- * A name that tools share must not be the function name of another tool: OTC would list it for a tool that it does not call.
- */
+/** A name that tools share must not be the function name of another tool: OTC would list it for a tool that it does not call. */
 function checkDisplaced(named: readonly NamedTool[], callable: readonly NamedTool[]): Finding[] {
-  const owners = new Map(callable.map(({ identity }) => [identity.name, identity]))
-  return named.flatMap((entry, at) => {
-    const { name, parts } = entry.identity
-    const owner = owners.get(name)
-    const isDisplaced = callable[at]?.identity.name !== name
-    if (!isDisplaced || owner === undefined || owner.parts.base === parts.base) return []
-    const problem = `"${name}" already belongs to "${owner.id}".`
+  const displaced = named.filter(({ name }, at) => callable[at]?.name !== name)
+  const owners = new Map(callable.map((entry) => [entry.name, entry]))
+  return checkNames(displaced, owners, (owner) => `already belongs to "${owner}".`)
+}
+
+/** Reports names that belong to another tool. */
+function checkNames(
+  named: readonly NamedTool[],
+  owners: ReadonlyMap<string, ToolIdentity>,
+  describe: (owner: string) => string,
+): Finding[] {
+  return named.flatMap((entry) => {
+    const owner = owners.get(entry.name)
+    if (owner === undefined || owner.parts.base === entry.parts.base) return []
+    const problem = `"${entry.name}" ${describe(owner.id)}`
     return [found(entry, 'name', problem, "Give this tool another one: `name: '…'`.")]
   })
 }
@@ -180,6 +168,6 @@ function remember<Value>(first: Map<string, Value>, key: string, value: Value): 
   return known ?? value
 }
 
-function found({ identity, file }: NamedTool, where: string, problem: string, fix: string): Finding {
-  return { toolId: identity.id, ...(file === undefined ? {} : { file }), where, problem, fix }
+function found({ id, file }: NamedTool, where: string, problem: string, fix: string): Finding {
+  return defined({ toolId: id, file, where, problem, fix })
 }

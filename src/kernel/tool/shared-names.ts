@@ -12,25 +12,17 @@ const MAX_FUNCTION_NAME = 64
 
 /** By base name: the function names of tools that do not keep the written one. */
 export function findFunctionNames(identities: readonly ToolIdentity[]): ReadonlyMap<string, string> {
-  const basesOf = new Map<string, Set<string>>()
-  const namesOf = new Map<string, Set<string>>()
-  for (const { name, parts } of identities) {
-    addTo(basesOf, name, parts.base)
-    addTo(namesOf, parts.base, name)
-  }
+  const byName = Map.groupBy(identities, ({ name }) => name)
+  const byBase = Map.groupBy(identities, ({ parts }) => parts.base)
   const names = new Map<string, string>()
   for (const { name, parts } of identities) {
-    const isAlone = basesOf.get(name)?.size === 1 && namesOf.get(parts.base)?.size === 1
+    const isShared =
+      byName.get(name)?.some((other) => other.parts.base !== parts.base) ||
+      byBase.get(parts.base)?.some((other) => other.name !== name)
     const own = `${parts.toolkit}_${parts.name}`
-    if (!isAlone && own.length <= MAX_FUNCTION_NAME) names.set(parts.base, own)
+    if (isShared && own.length <= MAX_FUNCTION_NAME) names.set(parts.base, own)
   }
   return names
-}
-
-function addTo(sets: Map<string, Set<string>>, key: string, value: string): void {
-  const known = sets.get(key)
-  if (known === undefined) sets.set(key, new Set([value]))
-  else known.add(value)
 }
 
 /** The tool under its function name. The definition hash stays, so that adding other tools does not change it. */
@@ -45,11 +37,12 @@ type Named = Pick<Tool, 'parts' | 'name' | 'writtenName'>
 
 /** The tools that a written name could stand for, for an error about that name; `undefined` when none has it. */
 export function sharedNameHint(name: string, tools: readonly Named[]): string | undefined {
-  const bases = new Set(
-    tools.filter(({ writtenName }) => writtenName === name).map(({ parts }) => parts.base),
-  )
-  if (bases.size === 0) return undefined
-  return bases.size === 1 ? `Did you mean '${[...bases][0]}'?` : `It could mean ${[...bases].join(' or ')}.`
+  const sharing = tools.filter(({ writtenName }) => writtenName === name)
+  const [first, ...others] = new Set(sharing.map(({ parts }) => parts.base))
+  if (first === undefined) return undefined
+  return others.length === 0
+    ? `Did you mean '${first}'?`
+    : `It could mean ${[first, ...others].join(' or ')}.`
 }
 
 /** One note for the operator about each written name that no tool can be called by. */

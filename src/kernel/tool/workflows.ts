@@ -1,6 +1,6 @@
 import type { Finding, Report } from '#kernel/base/errors'
 import { definitionHash } from '#kernel/base/hash'
-import { compareVersions, LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
+import { byVersion, LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { checkTogether } from './policy.ts'
 import { sharedNameHint } from './shared-names.ts'
@@ -8,6 +8,7 @@ import {
   type Egress,
   effectiveApproval,
   needsCredential,
+  POLICY_FIELDS,
   type SafetyTier,
   type Tool,
   type ToolPolicy,
@@ -51,7 +52,6 @@ class Resolver {
   readonly #trail: Tool[] = []
 
   constructor(tools: readonly Tool[]) {
-    const byVersion = (left: Tool, right: Tool) => compareVersions(left.parts.version, right.parts.version)
     const byName = new Map<string, readonly Tool[]>()
     for (const [base, all] of Map.groupBy(tools, ({ parts }) => parts.base)) {
       byName.set(base, all.toSorted(byVersion))
@@ -78,7 +78,7 @@ class Resolver {
 
   #make(tool: Tool, workflow: NonNullable<Tool['workflow']>): Tool | undefined {
     const report: Report = (where, problem, fix) =>
-      this.findings.push({ toolId: tool.id, where, problem, fix })
+      void this.findings.push({ toolId: tool.id, where, problem, fix })
     const before = this.findings.length
     const missing: string[] = []
     const steps: Tool[] = []
@@ -192,22 +192,21 @@ function stepOf(step: Tool): WorkflowStep {
   }
 }
 
-const TIERS = { pure: 0, read: 1, write: 2, exec: 3 } as const satisfies Record<SafetyTier, number>
-/** Rank of an undeclared egress: anything the host does not own. */
-const UNDECLARED = 3
+function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
+  return POLICY_FIELDS.safetyTier.choices.findLast((tier) => tiers.includes(tier)) ?? 'pure'
+}
+
+/** An undeclared egress reaches anything that the host does not own. */
 const REACH = {
   none: 0,
   'safe-fetch': 1,
   'host-mediated': 2,
+  undeclared: 3,
   'host-owned': 4,
-} as const satisfies Record<Egress, number>
-
-function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
-  return tiers.reduce((worst, tier) => (TIERS[tier] > TIERS[worst] ? tier : worst), 'pure')
-}
+} satisfies Record<Egress | 'undeclared', number>
 
 /** `undefined` when one of them declares none (OWP-37). */
 function worstEgress(all: readonly (Egress | undefined)[]): Egress | undefined {
-  const reach = (egress: Egress | undefined) => (egress === undefined ? UNDECLARED : REACH[egress])
+  const reach = (egress: Egress | undefined) => REACH[egress ?? 'undeclared']
   return all.reduce((worst, egress) => (reach(egress) > reach(worst) ? egress : worst), 'none')
 }

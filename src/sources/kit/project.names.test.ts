@@ -67,8 +67,10 @@ describe('names of imported tools', () => {
         const ids = catalogIds(kind, key, natives)
         const problems: string[] = []
         for (const id of ids)
-          readCatalogId(id, { parts: PARTS, source: kind, vendor: 'acme' }, (_where, problem) =>
-            problems.push(problem),
+          readCatalogId(
+            id,
+            { parts: PARTS, source: kind, vendor: 'acme' },
+            (_where, problem) => void problems.push(problem),
           )
         expect(problems).toEqual([])
         // Half a surrogate pair cannot be encoded, and the store refuses a name with one.

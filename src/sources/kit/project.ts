@@ -191,7 +191,7 @@ function projectTool(
   )
   const toolId = idOf(naming)
   const warnings: Finding[] = []
-  const onWarning: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
+  const onWarning: Report = (where, problem, fix) => void warnings.push({ toolId, where, problem, fix })
   try {
     const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, ...options }), {
       source: source.kind,

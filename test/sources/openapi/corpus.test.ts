@@ -41,7 +41,7 @@ async function discover(path: string, options: object = {}): Promise<Discovery> 
 function problemsOf(tool: OfferedTool): readonly string[] {
   const { nativeName, title, description, requirements, policy, inputSchema, outputSchema } = tool
   const problems: string[] = []
-  const report = (where: string, problem: string) => problems.push(`${nativeName} ${where}: ${problem}`)
+  const report = (where: string, problem: string) => void problems.push(`${nativeName} ${where}: ${problem}`)
   const definition = {
     id: 'Api.Tool@1.0.0',
     catalogId: 'connector:api.tool',

@@ -87,7 +87,8 @@ async function check({ discovery, close }: ImportedApi): Promise<void> {
   await close()
   for (const { nativeName, description, inputSchema, outputSchema, binding } of discovery.tools) {
     const problems: string[] = []
-    const report = (where: string, problem: string) => problems.push(`${nativeName} ${where}: ${problem}`)
+    const report = (where: string, problem: string) =>
+      void problems.push(`${nativeName} ${where}: ${problem}`)
     checkSchema(inputSchema, 'input', report, { references: 'allowed' })
     if (outputSchema !== null) checkSchema(outputSchema, 'output', report, { references: 'allowed' })
     expect(problems).toEqual([])
