@@ -1,7 +1,7 @@
 import { StoreError } from '#kernel/base/errors'
 import { CALL_STATES, type CallState } from '#kernel/call/call'
 import type { CallPage, CallRecord } from '#kernel/call/call-record'
-import { shownEvent } from '#kernel/journal/append'
+import { attemptEvent } from '#kernel/journal/append'
 import type { JournalGroup } from '#kernel/journal/events'
 import { showCall, showCalls } from '#kernel/store/calls/calls'
 import {
@@ -294,7 +294,7 @@ function* stepsOf(sealed: SealedText, record: string, limit: number): Steps<read
 function* noteShown(group: CommitGroup, { record, by, atMs }: CallLook): Steps<boolean> {
   const row = yield* get('findCall', record)
   if (row === undefined) return false
-  group.append(shownEvent(subjectFromRow(row), by, atMs))
+  group.append(attemptEvent('call.shown', subjectFromRow(row), atMs, { by }))
   return true
 }
 

@@ -2,7 +2,7 @@ import type { EndedParked } from '#kernel/approval/approval'
 import type { Attempt, CallAddress, CallRecord } from '#kernel/call/call-record'
 import type { Suspending, WorkflowStore } from '#kernel/call/stages'
 import { endSuspended } from '#kernel/call/suspend'
-import { endedEvent, resumedEvent, suspendedEvent } from '#kernel/journal/append'
+import { attemptEvent, endedEvent } from '#kernel/journal/append'
 import { holderOf } from '#kernel/store/calls/calls'
 import { endAttempt } from '#kernel/store/calls/runs'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
@@ -50,7 +50,7 @@ export type SuspendedStore = ReturnType<typeof openWorkflows>
 
 function* suspend(group: CommitGroup, run: Attempt, { waitsFor, atMs }: Suspending): Steps<boolean> {
   if ((yield* write('suspendCall', waitsFor, run.record, run.attempt, group.writer)) === 0) return false
-  group.append(suspendedEvent(run, waitsFor, atMs))
+  group.append(attemptEvent('call.suspended', run, atMs, waitsFor === '' ? {} : { waitsFor }))
   return true
 }
 
@@ -61,7 +61,7 @@ function* resume(
 ): Steps<boolean> {
   const values = [group.writer, rerunUntilMs, previous.record, previous.attempt]
   if ((yield* write('resumeSuspended', ...values)) === 0) return false
-  group.append(resumedEvent(previous, atMs))
+  group.append(attemptEvent('call.resumed', previous, atMs, {}))
   return true
 }
 

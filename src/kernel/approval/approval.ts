@@ -42,16 +42,21 @@ export interface ApprovalSubject {
   readonly isPartial?: true
 }
 
+export interface ApprovalTerms {
+  readonly expiresAfterMs: number
+  readonly quorum: number
+  /** The scope an approver needs besides `approvals:respond` (OWP-69). */
+  readonly requiredScope: string
+  readonly selfApproval: boolean
+  /** Whether one override is enough, whatever the quorum (OWP-70). */
+  readonly overrideBypassesQuorum: boolean
+}
+
 /** One request for approval: for one attempt of one call (rule 20). */
-export interface NewApproval extends ApprovalAddress {
+export interface NewApproval extends ApprovalAddress, Omit<ApprovalTerms, 'expiresAfterMs'> {
   readonly subject: ApprovalSubject
   /** Keyed digest of everything an approval covers (rule 21). */
   readonly binding: string
-  readonly quorum: number
-  readonly requiredScope: string
-  readonly selfApproval: boolean
-  /** An override counts for the whole quorum (OWP-70). */
-  readonly overrideBypassesQuorum: boolean
   readonly expiresAtMs: number
 }
 
@@ -143,6 +148,7 @@ export interface NewLink {
   readonly approval: Pick<ApprovalRecord, 'id' | 'tenant' | 'record' | 'attempt' | 'tool'>
   readonly by: string
   readonly for: string
+  /** `inspect` only shows. */
   readonly power: 'decide' | 'inspect'
   readonly atMs: number
 }

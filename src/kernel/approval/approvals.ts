@@ -1,10 +1,17 @@
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { CALL_ID_ADVICE, fault, type ToolError } from '#kernel/base/errors'
 import { coversScope, opaquePrincipal, type Principal } from '#kernel/base/principal'
 import type { DenialFacts } from '#kernel/journal/events'
 import type { KernelStore } from '#kernel/store/store'
 import type { SafetyTier, Tool } from '#kernel/tool/tool'
-import type { ApprovalFilter, ApprovalRecord, DecideResult, DecisionAction } from './approval.ts'
+import type {
+  ApprovalFilter,
+  ApprovalRecord,
+  ApprovalTerms,
+  DecideResult,
+  DecisionAction,
+} from './approval.ts'
 import {
   type ApprovalLink,
   type ApprovalView,
@@ -72,8 +79,8 @@ export type DecisionResult =
   /** This link only shows, or this request needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
 
-type Forbidden = Extract<DecisionResult, { readonly kind: 'forbidden' }>
-type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbidden' | 'own' }>
+/** A result of one of these kinds. */
+type Result<Kind extends DecisionResult['kind']> = Extract<DecisionResult, { readonly kind: Kind }>
 
 export interface ApprovalsOptions {
   readonly store: Pick<KernelStore, 'approvals' | 'digest' | 'sign'>
@@ -105,18 +112,16 @@ export class Approvals {
   }
 
   /** `undefined` for an approval of another tenant. */
-  async find(approver: Approver, id: string): Promise<ApprovalRecord | undefined> {
+  async find({ tenant }: Approver, id: string): Promise<ApprovalRecord | undefined> {
     const { approvals } = this.#options.store
-    const { tenant } = approver
     return tenant === undefined ? await approvals.findById(id) : await approvals.find({ tenant, id })
   }
 
   /** The newest request of a call, by the names of its run and node in openwop. */
   async findInRun(
-    approver: Approver,
+    { tenant }: Approver,
     { runId, nodeId }: { readonly runId: string; readonly nodeId: string },
   ): Promise<ApprovalRecord | undefined> {
-    const { tenant } = approver
     if (tenant === undefined) return undefined
     const found = await this.#options.store.approvals.findFor({ tenant, record: nodeId })
     return found?.subject.runId === runId ? found : undefined
@@ -136,30 +141,27 @@ export class Approvals {
   }
 
   /** Refuses an approval that could not be used, or that covers more than its approver saw. A rejection always counts. */
-  #checkGrantable(
-    approval: ApprovalRecord,
-    decision: Decision,
-  ): Extract<DecisionResult, { readonly kind: 'stale' | 'hidden' }> | undefined {
-    if (decision.action === 'reject') return undefined
-    if (approval.state !== 'pending') return undefined
+  #checkGrantable(approval: ApprovalRecord, decision: Decision): Result<'stale' | 'hidden'> | undefined {
+    if (decision.action === 'reject' || approval.state !== 'pending') return undefined
     if (this.isStale(approval)) return { kind: 'stale', approval }
-    return hidesSomething(approval) && decision.acceptsHidden !== true
-      ? { kind: 'hidden', approval }
-      : undefined
+    const isUnseen = hidesSomething(approval) && decision.acceptsHidden !== true
+    return isUnseen ? { kind: 'hidden', approval } : undefined
   }
 
-  async list(approver: Approver, filter: Omit<ApprovalFilter, 'tenant'>): Promise<readonly ApprovalRecord[]> {
-    const { tenant } = approver
-    return await this.#options.store.approvals.list(tenant === undefined ? filter : { ...filter, tenant })
+  async list(
+    { tenant }: Approver,
+    filter: Omit<ApprovalFilter, 'tenant'>,
+  ): Promise<readonly ApprovalRecord[]> {
+    return await this.#options.store.approvals.list({ ...filter, ...defined({ tenant }) })
   }
 
   /** What a reader lacks to see decisions. `approvals:respond` is enough too; reading alone decides nothing. */
-  lacksToRead(reader: Approver): ReturnType<Approvals['lacks']> {
+  lacksToRead(reader: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
     return coversScope(reader.scopes, READ_SCOPE) ? undefined : this.lacks(reader)
   }
 
   /** What an approver lacks to decide anything. */
-  lacks(approver: Approver): Extract<DecisionResult, { kind: 'unauthenticated' | 'forbidden' }> | undefined {
+  lacks(approver: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
     if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
     if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
     return this.#forbid(approver, approver.tenant, RESPOND_SCOPE)
@@ -181,7 +183,7 @@ export class Approvals {
     approver: Approver,
     approval: ApprovalRecord | undefined,
     { action }: Decision,
-  ): Lack | undefined {
+  ): Result<'unauthenticated' | 'forbidden' | 'own'> | undefined {
     const lacks = this.lacks(approver)
     if (lacks !== undefined || approval === undefined) return lacks
     const needed = [approval.requiredScope, ...(action === 'override' ? [OVERRIDE_SCOPE] : [])]
@@ -201,7 +203,7 @@ export class Approvals {
     return decisions.some(({ by }) => by === id) ? 'approved_before' : undefined
   }
 
-  #forbid({ id }: Approver, tenant: string | undefined, scope: string): Forbidden {
+  #forbid({ id }: Approver, tenant: string | undefined, scope: string): Result<'forbidden'> {
     const facts = { action: DECIDING, resource: scope, reason: 'scope' } as const
     if (tenant !== undefined) this.#options.onDenied?.({ id, tenant }, facts)
     return { kind: 'forbidden', scope }
@@ -212,7 +214,7 @@ export class Approvals {
     id: string,
     { tenant, toolId, principal, selfApproval }: ApprovalRecord,
     action: DecisionAction,
-  ): Extract<DecisionResult, { readonly kind: 'own' }> | undefined {
+  ): Result<'own'> | undefined {
     if (id !== principal || selfApproval || action === 'reject') return undefined
     const facts = { action: DECIDING, resource: toolId, reason: 'self_approval' } as const
     this.#options.onDenied?.({ id, tenant }, facts)
@@ -226,7 +228,7 @@ export class Approvals {
   async mint(
     maker: Approver,
     approval: ApprovalRecord | undefined,
-    asked: Pick<ApprovalLink, 'approver' | 'power'>,
+    { approver, power }: Pick<ApprovalLink, 'approver' | 'power'>,
   ): Promise<
     | { readonly kind: 'minted'; readonly token: string }
     | Exclude<DecisionResult, { kind: 'decided' | 'counted' }>
@@ -236,20 +238,14 @@ export class Approvals {
     if (approval === undefined) return { kind: 'not_found' }
     const nowMs = this.#options.clock.nowMs()
     if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)
-    if (asked.power === 'decide') {
-      const own = this.#refuseOwn(namedBy(asked.approver, approval), approval, 'grant')
+    if (power === 'decide') {
+      const own = this.#refuseOwn(namedBy(approver, approval), approval, 'grant')
       if (own !== undefined) return own
     }
     const { store } = this.#options
     // The holder of a link counts as its approver, so the journal records who made it before it can be used.
-    await store.approvals.noteLink({
-      approval,
-      by: maker.id,
-      for: asked.approver,
-      power: asked.power,
-      atMs: nowMs,
-    })
-    return { kind: 'minted', token: mintLink(store, approval, { ...asked, maker: maker.id }) }
+    await store.approvals.noteLink({ approval, by: maker.id, for: approver, power, atMs: nowMs })
+    return { kind: 'minted', token: mintLink(store, approval, { approver, power, maker: maker.id }) }
   }
 
   /** `isExpired` when the link or its request has expired. */
@@ -291,12 +287,11 @@ export class Approvals {
   async #write(
     by: string,
     { tenant, id, toolId }: ApprovalRecord,
-    decision: Decision,
+    { action, reason }: Decision,
   ): Promise<DecisionResult> {
     const { store, clock, onChange, onDenied } = this.#options
     const opaque = opaquePrincipal(store, { tenant, id: by })
     const atMs = clock.nowMs()
-    const { action, reason } = decision
     const result = await store.approvals.decide({ tenant, id, by, action, reason, atMs, opaque })
     if (result.kind === 'not_found') return result
     if (result.kind === 'repeated') {
@@ -319,13 +314,9 @@ export function isMoreThanALink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' 
   return quorum > 1 || tier === 'exec'
 }
 
-function closed(
-  approval: ApprovalRecord,
-  nowMs: number,
-): Extract<DecisionResult, { readonly kind: 'expired' | 'cancelled' | 'resolved' }> {
+function closed(approval: ApprovalRecord, nowMs: number): Result<'expired' | 'cancelled' | 'resolved'> {
   const state = stateOf(approval, nowMs)
-  if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
-  return { kind: 'resolved', approval }
+  return { kind: state === 'expired' || state === 'cancelled' ? state : 'resolved', approval }
 }
 
 /** The name of a decision by link; it is only what the maker of the link wrote. */
@@ -365,16 +356,6 @@ export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
 export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
   facts: ApprovalFacts<Input>,
 ) => boolean | Promise<boolean>
-
-export interface ApprovalTerms {
-  readonly expiresAfterMs: number
-  readonly quorum: number
-  /** The scope an approver needs besides `approvals:respond` (OWP-69). */
-  readonly requiredScope: string
-  readonly selfApproval: boolean
-  /** Whether one override is enough, whatever the quorum (OWP-70). */
-  readonly overrideBypassesQuorum: boolean
-}
 
 export interface ApprovalRules extends ApprovalTerms {
   /** `false`: this call needs no approval. Only for `conditional` tools; without a predicate they always need one (rule 21). */

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { isSameSecret } from '#kernel/base/hash'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Failure } from '#kernel/call/call'
@@ -11,7 +12,16 @@ import type {
 import { sessionLostError } from '#kernel/run/session-ends'
 import type { KernelStore } from '#kernel/store/store'
 import type { SafetyTier, Tool } from '#kernel/tool/tool'
-import type { ApprovalRecord, ApprovalState, ApproverDecision, DecisionAction } from './approval.ts'
+import type {
+  ApprovalAddress,
+  ApprovalRecord,
+  ApprovalState,
+  ApprovalSubject,
+  ApproverDecision,
+  DecisionAction,
+  NewDecision,
+  NewLink,
+} from './approval.ts'
 
 /**
  * What follows from a decision, as pure functions: links, facts for the run, outcomes of parked calls, quorums, and the view of
@@ -19,15 +29,9 @@ import type { ApprovalRecord, ApprovalState, ApproverDecision, DecisionAction } 
  * One rejection is enough, distinct approvers count, and a late decision changes nothing (OWP-68, OWP-71, OWP-72).
  */
 
-/** `inspect` only shows. */
-type LinkPower = 'decide' | 'inspect'
-
 /** A link for one approver to one question (rule 23, OWP-67). */
-export interface ApprovalLink {
-  readonly tenant: string
-  readonly id: string
+export interface ApprovalLink extends ApprovalAddress, Pick<NewLink, 'power'> {
   readonly approver: string
-  readonly power: LinkPower
   readonly expiresAtMs: number
   /** Who made it; absent in links of earlier versions. */
   readonly maker?: string | undefined
@@ -52,23 +56,12 @@ export function readLink(store: Pick<KernelStore, 'sign'>, token: string): Appro
   if (token.length > MAX_TOKEN_LENGTH) return undefined
   const [encoded = '', signature = '', ...rest] = token.split('.')
   if (rest.length > 0 || !isSameSecret(signature, store.sign(PURPOSE, encoded))) return undefined
-  return parse(Buffer.from(encoded, 'base64url').toString('utf8'))
-}
-
-function parse(json: string): ApprovalLink | undefined {
-  const payload: JsonValue = JSON.parse(json)
+  const payload: JsonValue = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))
   if (!isJsonObject(payload)) return undefined
-  const { t, i, a, p, e, m } = payload
-  if (typeof t !== 'string' || typeof i !== 'string' || typeof a !== 'string') return undefined
-  if ((p !== 'decide' && p !== 'inspect') || typeof e !== 'number') return undefined
-  return {
-    tenant: t,
-    id: i,
-    approver: a,
-    power: p,
-    expiresAtMs: e,
-    maker: typeof m === 'string' ? m : undefined,
-  }
+  const { t: tenant, i: id, a: approver, p: power, e: expiresAtMs, m: maker } = payload
+  if (typeof tenant !== 'string' || typeof id !== 'string' || typeof approver !== 'string') return undefined
+  if ((power !== 'decide' && power !== 'inspect') || typeof expiresAtMs !== 'number') return undefined
+  return { tenant, id, approver, power, expiresAtMs, maker: typeof maker === 'string' ? maker : undefined }
 }
 
 type Asked = Pick<
@@ -79,20 +72,11 @@ type Asked = Pick<
 /** A request for approval as two facts of its run (OWP-64). */
 export function requestedFacts(asked: Asked, call: CallLabel): readonly [InterruptRequested, NodeSuspended] {
   const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = asked
-  const timeoutMs = expiresAtMs - createdAtMs
+  const node = { record, attempt, approval: id }
+  const terms = { requiredScope, quorum, tier, timeoutMs: expiresAtMs - createdAtMs }
   return [
-    {
-      type: 'interrupt.requested',
-      record,
-      attempt,
-      approval: id,
-      call,
-      requiredScope,
-      quorum,
-      tier,
-      timeoutMs,
-    },
-    { type: 'node.suspended', record, attempt, approval: id },
+    { type: 'interrupt.requested', ...node, call, ...terms },
+    { type: 'node.suspended', ...node },
   ]
 }
 
@@ -104,32 +88,19 @@ const TYPES = {
 
 /** One approver's decision (OWP-70). */
 export function decidedFact(
-  asked: Pick<ApprovalRecord, 'id' | 'record' | 'quorum'>,
-  decision: {
-    readonly action: DecisionAction
-    readonly opaque: string
-    readonly reason: string | undefined
-    readonly granted: number
-  },
+  { id, record, quorum }: Pick<ApprovalRecord, 'id' | 'record' | 'quorum'>,
+  decision: Pick<NewDecision, 'action' | 'opaque' | 'reason'> & { readonly granted: number },
 ): ApprovalDecided {
-  const { id, record, quorum } = asked
   const { action, opaque, reason, granted } = decision
-  return {
-    type: TYPES[action],
-    record,
-    approval: id,
-    by: opaque,
-    ...(reason === undefined ? {} : { reason }),
-    ...(action === 'grant' ? { granted, required: quorum } : {}),
-  }
+  const count = action === 'grant' ? { granted, required: quorum } : {}
+  return { ...defined({ type: TYPES[action], record, approval: id, by: opaque, reason }), ...count }
 }
 
 /** The end of a request. Without an approver, a timeout or its own caller ended it (OWP-71). */
 export function resolvedFact(
-  asked: Pick<ApprovalRecord, 'id' | 'record' | 'attempt'>,
-  end: { readonly action: InterruptResolved['action']; readonly by?: string; readonly reason?: string },
+  { id, record, attempt }: Pick<ApprovalRecord, 'id' | 'record' | 'attempt'>,
+  end: Pick<InterruptResolved, 'action' | 'by' | 'reason'>,
 ): InterruptResolved {
-  const { id, record, attempt } = asked
   return { type: 'interrupt.resolved', record, attempt, approval: id, ...end }
 }
 
@@ -140,19 +111,16 @@ export function refusedOutcome(why: ParkedEnd, tool: string, reason?: string): F
   return { ok: false, error: errorOf(why, tool, reason), durationMs: 0, neverStarted: true }
 }
 
-function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Failure['error'] {
+function errorOf(why: ParkedEnd, tool: string, reason = ''): Failure['error'] {
   if (why === 'session') return sessionLostError(tool, false)
-  if (why === 'cancelled') {
-    const message = `The call of ${tool} was cancelled while it waited for an approval. Nothing was run.`
-    return { code: 'cancelled', message, canRetry: false }
-  }
-  const suffix = reason === undefined || reason === '' ? '.' : `: ${reason}.`
-  const message = {
-    rejected: `The call of ${tool} was not approved${suffix} Nothing was run.`,
-    expired: `The call of ${tool} was not approved in time, so it was refused. Nothing was run.`,
-    unused: `The approval of the call of ${tool} expired before it was used. Nothing was run.`,
+  const text = {
+    rejected: `The call of ${tool} was not approved${reason === '' ? '' : `: ${reason}`}.`,
+    expired: `The call of ${tool} was not approved in time, so it was refused.`,
+    unused: `The approval of the call of ${tool} expired before it was used.`,
+    cancelled: `The call of ${tool} was cancelled while it waited for an approval.`,
   }[why]
-  return { code: 'approval_rejected', message, canRetry: false }
+  const code = why === 'cancelled' ? 'cancelled' : 'approval_rejected'
+  return { code, message: `${text} Nothing was run.`, canRetry: false }
 }
 
 /** An approval can be used for at least this long, however late it came. */
@@ -196,24 +164,14 @@ export function isUsable(approval: ApprovalRecord, binding: string, nowMs: numbe
   return approval.state === 'granted' && approval.expiresAtMs > nowMs && approval.binding === binding
 }
 
+type NotShown = 'subject' | 'binding' | 'run' | 'tier' | 'selfApproval' | 'overrideBypassesQuorum'
+
 /** Everything that can be shown of an approval. Each surface chooses what its reader may see. */
-export interface ApprovalView {
-  readonly id: string
-  readonly state: ApprovalState
+export interface ApprovalView
+  extends Omit<ApprovalRecord, NotShown>,
+    Pick<ApprovalSubject, 'callId' | 'runId' | 'userId' | 'isUserProven' | 'argsHash'> {
   /** The tool's definition changed since the request: it cannot be approved, and its call never runs. */
   readonly isStale: boolean
-  readonly tenant: string
-  readonly principal: string
-  readonly record: string
-  readonly callId: string
-  readonly runId: string
-  readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the caller only claims it. */
-  readonly isUserProven: boolean
-  readonly attempt: number
-  /** `Toolkit.Name@x.y.z`. */
-  readonly tool: string
-  readonly toolId: string
   /** The tool's description, while the same definition is served. */
   readonly description: string | undefined
   /** The tool as it was at the time of the request, if that was kept. */
@@ -223,8 +181,6 @@ export interface ApprovalView {
   /** The tool's approval policy, while the same definition is served. */
   readonly needed: Tool['policy']['approval'] | undefined
   readonly safetyTier: SafetyTier
-  readonly argsHash: string
-  readonly definitionHash: string
   readonly summary: JsonValue
   /** All of it, except credentials that the tool declares. */
   readonly input: JsonValue
@@ -235,12 +191,6 @@ export interface ApprovalView {
   readonly isPartial: boolean
   /** Whether an approval needs `acceptHidden`, because part of the input cannot be seen. */
   readonly hidesSomething: boolean
-  readonly quorum: number
-  readonly requiredScope: string
-  readonly createdAtMs: number
-  readonly expiresAtMs: number
-  readonly decidedAtMs: number | undefined
-  readonly decisions: readonly ApproverDecision[]
 }
 
 /** A tool as approvers were asked about it. */
@@ -251,20 +201,12 @@ export type AskedDefinition = Pick<
 
 const MAX_DEFINITION_LENGTH = 65_536
 
-/**
- * The tool's definition, kept with the request so that an approver can see what has changed since; a very large one is not
- * kept.
- */
+/** The tool's definition, kept with the request so that an approver can see what has changed since, unless it is very large. */
 export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
-  const { title, description, inputSchema, outputSchema, requirements, policy } = tool
-  const { safetyTier, approval } = policy
-  const asked: AskedDefinition = {
-    ...(title === undefined ? {} : { title }),
-    ...{ description, inputSchema, outputSchema },
-    ...(requirements === undefined ? {} : { requirements }),
-    policy: { safetyTier, approval },
-  }
-  const definitionJson = JSON.stringify(asked)
+  const { title, description, inputSchema, outputSchema, requirements } = tool
+  const { safetyTier, approval } = tool.policy
+  const members = { title, description, inputSchema, outputSchema, requirements }
+  const definitionJson = JSON.stringify({ ...members, policy: { safetyTier, approval } })
   return definitionJson.length > MAX_DEFINITION_LENGTH ? {} : { definitionJson }
 }
 

@@ -6,15 +6,9 @@ import { withDeadline } from '#kernel/base/waiting'
 import type { CallRequest } from '#kernel/call/call'
 import type { CallAddress } from '#kernel/call/call-record'
 import type { KernelStore } from '#kernel/store/store'
-import type { SafetyTier, Tool } from '#kernel/tool/tool'
+import type { Tool } from '#kernel/tool/tool'
 import type { ApprovalSubject } from './approval.ts'
-import {
-  type ApprovalFacts,
-  type ApprovalPredicate,
-  type ApprovalRules,
-  type NamedTool,
-  writtenFor,
-} from './approvals.ts'
+import { type ApprovalFacts, type ApprovalRules, type NamedTool, writtenFor } from './approvals.ts'
 
 /**
  * What an approver is asked: whether approval is needed at all, the input as shown, and the digest that binds the approval to
@@ -24,14 +18,8 @@ import {
 
 const MAX_MS = 5_000
 
-/** The facts of a predicate, before they are guarded. */
-interface AskedCall {
-  readonly principal: Principal
-  readonly userId: string | undefined
-  readonly claimedUserId: string | undefined
-  /** The input of `run`, whole, because a caller chooses what a summary would leave out. */
-  readonly input: unknown
-}
+/** The facts of a predicate, before they are guarded. The input is whole: a caller chooses what a summary would leave out. */
+type AskedCall = Omit<ApprovalFacts<unknown>, 'tool' | 'tier'>
 
 /** Rule 21: only a certain `false` means that no approval is needed. */
 export async function needsApproval(
@@ -44,20 +32,13 @@ export async function needsApproval(
   const when = writtenFor(rules.whenPerTool, tool)[0] ?? rules.when
   if (when === undefined) return true
   try {
-    const facts = factsOf({ tool: id, tier: policy.safetyTier, ...call })
+    const input = isObject(call.input) ? call.input : {}
+    const facts = guarded({ ...call, tool: id, tier: policy.safetyTier, input }, '')
     return (await withDeadline(MAX_MS, () => when(facts))) !== false
   } catch (error) {
     log.error({ err: error, tool: id }, 'approvals.when failed, so the call needs an approval')
     return true
   }
-}
-
-function factsOf(
-  asked: AskedCall & { readonly tool: string; readonly tier: SafetyTier },
-): Parameters<ApprovalPredicate>[0] {
-  const { input, ...rest } = asked
-  const shown: ApprovalFacts = { ...rest, input: isObject(input) ? input : {} }
-  return guarded(shown, '')
 }
 
 function isObject(value: unknown): value is ApprovalFacts['input'] {
@@ -143,7 +124,9 @@ export function shownInput(
     return Object.fromEntries(Object.entries(value).map(([name, member]) => [clean(name), show(member)]))
   }
   const shown = show(input)
-  const summary = summarizeInput(shown, declared)
+  const summary = isJsonObject(shown)
+    ? summarizeMembers(declaredFirst(shown, declared), 0)
+    : { input: summarize(shown, 0) }
   return { summaryJson: JSON.stringify(summary), inputJson: JSON.stringify(shown), hidden }
 }
 
@@ -153,12 +136,6 @@ function declaredFirst(input: JsonObject, declared: JsonValue | undefined): read
   if (!isJsonObject(declared)) return members
   const isDeclared = ([name]: Member): boolean => Object.hasOwn(declared, name)
   return [...members.filter(isDeclared), ...members.filter((member) => !isDeclared(member))]
-}
-
-/** Shown first: short, and says what is left out. The whole input is shown beside it. */
-function summarizeInput(input: JsonValue, declared: JsonValue | undefined): JsonObject {
-  if (!isJsonObject(input)) return { input: summarize(input, 0) }
-  return summarizeMembers(declaredFirst(input, declared), 0)
 }
 
 function summarize(value: JsonValue, depth: number): JsonValue {
@@ -280,9 +257,7 @@ function boundObject(value: object, inner: (member: unknown) => string): string 
   const members = Object.entries(value)
     .sort(([left], [right]) => (left < right ? -1 : 1))
     .map(([name, member]) => `${JSON.stringify(name)}:${inner(member)}`)
-  const prototype: unknown = Object.getPrototypeOf(value)
-  const isPlain = prototype === Object.prototype || prototype === null
-  return `${isPlain ? '' : value.constructor.name}{${members.join(',')}}`
+  return `${isPlain(value) ? '' : value.constructor.name}{${members.join(',')}}`
 }
 
 function unbindable() {

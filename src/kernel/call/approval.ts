@@ -1,5 +1,11 @@
-import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#kernel/approval/approval'
-import { type ApprovalRules, type ApprovalTerms, termsFor } from '#kernel/approval/approvals'
+import type {
+  ApprovalRecord,
+  ApprovalTerms,
+  NewApproval,
+  Parking,
+  ParkResult,
+} from '#kernel/approval/approval'
+import { type ApprovalRules, termsFor } from '#kernel/approval/approvals'
 import { keptDefinition } from '#kernel/approval/decisions'
 import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#kernel/approval/question'
 import type { Clock } from '#kernel/base/clock'

@@ -1,18 +1,15 @@
 import type { ApprovalRecord } from '#kernel/approval/approval'
+import { defined } from '#kernel/base/defined'
 import type { Outcome } from '#kernel/call/call'
-import type { CallRecord, NewCall, RefusedCall, Settlement } from '#kernel/call/call-record'
+import type { CallRecord, NewCall, RefusedCall } from '#kernel/call/call-record'
 import type {
   ApprovalChanged,
-  CallCancelRequested,
   CallClaimed,
   CallCorrected,
-  CallCut,
   CallEnded,
   CallParked,
   CallRefused,
-  CallSettled,
-  CallShown,
-  CallSuspended,
+  CallSubject,
 } from './events.ts'
 
 /**
@@ -20,10 +17,10 @@ import type {
  * An event holds no input, output or text of a caller.
  */
 
-type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
+type Subject = Omit<CallSubject, 'attempt'>
 
 export function claimedEvent(
-  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier' | 'by'>,
+  call: Subject & Pick<NewCall, 'tier' | 'by'>,
   attempt: number,
   { atMs, parent }: { readonly atMs: number; readonly parent: string | undefined },
 ): CallClaimed {
@@ -44,20 +41,15 @@ export function operatorOf({ by }: Pick<NewCall, 'by'>): { readonly by?: string 
 
 export function correctedEvent(
   previous: Pick<CallRecord, 'attempt' | 'fingerprint'>,
-  corrected: Omit<Subject, 'attempt'> & Pick<NewCall, 'fingerprint'>,
+  corrected: Subject & Pick<NewCall, 'fingerprint'>,
   atMs: number,
 ): CallCorrected {
-  const { attempt, fingerprint: before } = previous
-  return {
-    type: 'call.corrected',
-    ...subject(corrected, attempt + 1, atMs),
-    before,
-    after: corrected.fingerprint,
-  }
+  const fingerprints = { before: previous.fingerprint, after: corrected.fingerprint }
+  return { type: 'call.corrected', ...subject(corrected, previous.attempt + 1, atMs), ...fingerprints }
 }
 
 export function endedEvent(
-  call: Omit<Subject, 'attempt'>,
+  { record, tenant, principal, tool }: Subject,
   attempt: number,
   ended: {
     readonly state: 'succeeded' | 'failed' | 'released' | 'late'
@@ -66,7 +58,6 @@ export function endedEvent(
   },
 ): CallEnded {
   const { state, outcome, atMs } = ended
-  const { record, tenant, principal, tool } = call
   const { durationMs } = outcome
   const type = `call.${state}` as const
   // The most common end is built in one step.
@@ -79,34 +70,14 @@ export function endedEvent(
   return effect === undefined ? { ...timed, code } : { ...timed, code, effect }
 }
 
-export function suspendedEvent(call: Subject, waitsFor: string, atMs: number): CallSuspended {
-  const base = { type: 'call.suspended', ...subject(call, call.attempt, atMs) } as const
-  return waitsFor === '' ? base : { ...base, waitsFor }
-}
-
-export function resumedEvent(call: Subject, atMs: number): CallSuspended {
-  return { type: 'call.resumed', ...subject(call, call.attempt, atMs) }
-}
-
-export function ambiguousEvent(call: Subject, deadWriter: string, atMs: number): CallCut {
-  return { type: 'call.ambiguous', ...subject(call, call.attempt, atMs), deadWriter }
-}
-
-export function cutEvent(call: Subject, deadWriter: string, atMs: number): CallCut {
-  return { type: 'call.cut', ...subject(call, call.attempt, atMs), deadWriter }
-}
-
-export function settledEvent(call: Subject, settlement: Settlement): CallSettled {
-  const { as, who, why, atMs } = settlement
-  return { type: 'call.settled', ...subject(call, call.attempt, atMs), as, who, why }
-}
-
-export function shownEvent(call: Subject, by: string, atMs: number): CallShown {
-  return { type: 'call.shown', ...subject(call, call.attempt, atMs), by }
-}
-
-export function cancelRequestedEvent(call: Subject, by: string, atMs: number): CallCancelRequested {
-  return { type: 'call.cancel_requested', ...subject(call, call.attempt, atMs), by }
+/** An event of a call's current attempt; `facts` are the members that only this type has. */
+export function attemptEvent<const Type extends string, Facts extends object>(
+  type: Type,
+  call: CallSubject,
+  atMs: number,
+  facts: Facts,
+) {
+  return { type, ...subject(call, call.attempt, atMs), ...facts }
 }
 
 export function refusedEvent(refused: RefusedCall): CallRefused {
@@ -114,16 +85,11 @@ export function refusedEvent(refused: RefusedCall): CallRefused {
 }
 
 export function parkedEvent(
-  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'by'>,
-  approval: Pick<ApprovalRecord, 'id' | 'attempt'>,
+  call: Subject & Pick<NewCall, 'by'>,
+  { id, attempt }: Pick<ApprovalRecord, 'id' | 'attempt'>,
   atMs: number,
 ): CallParked {
-  return {
-    type: 'call.parked',
-    ...subject(call, approval.attempt, atMs),
-    approval: approval.id,
-    ...operatorOf(call),
-  }
+  return { type: 'call.parked', ...subject(call, attempt, atMs), approval: id, ...operatorOf(call) }
 }
 
 export function approvalEvent(
@@ -132,26 +98,9 @@ export function approvalEvent(
 ): ApprovalChanged {
   const { id, tenant, record, attempt, tool } = approval
   const { type, at, by, reason } = changed
-  return {
-    type,
-    at,
-    approval: id,
-    tenant,
-    record,
-    attempt,
-    tool,
-    ...(by === undefined ? {} : { by }),
-    ...(reason === undefined ? {} : { reason }),
-  }
+  return defined({ type, at, approval: id, tenant, record, attempt, tool, by, reason })
 }
 
-function subject(call: Omit<Subject, 'attempt'>, attempt: number, atMs: number) {
-  return {
-    at: atMs,
-    record: call.record,
-    tenant: call.tenant,
-    principal: call.principal,
-    tool: call.tool,
-    attempt,
-  }
+function subject({ record, tenant, principal, tool }: Subject, attempt: number, atMs: number) {
+  return { at: atMs, record, tenant, principal, tool, attempt }
 }

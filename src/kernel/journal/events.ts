@@ -40,17 +40,26 @@ export interface RunPosition {
   readonly sequence: number
 }
 
-interface CallEventBase {
+interface EventBase {
   readonly at: number
+}
+
+interface PrincipalEventBase extends EventBase {
+  readonly tenant: string
+  readonly principal: string
+}
+
+/** One attempt of a call. */
+export interface CallSubject {
   readonly record: string
   readonly tenant: string
   readonly principal: string
   readonly tool: string
   readonly attempt: number
-  /** The run that also has this event, and its position there (rule 16). */
-  readonly run?: string
-  readonly sequence?: number
 }
+
+/** If a run also has the event, it names its position there (rule 16). */
+interface CallEventBase extends EventBase, CallSubject, Partial<RunPosition> {}
 
 export interface CallClaimed extends CallEventBase {
   readonly type: 'call.claimed'
@@ -69,7 +78,7 @@ export interface CallCorrected extends CallEventBase {
 }
 
 /** A workflow is suspended while a step waits, or continues. */
-export interface CallSuspended extends CallEventBase {
+interface CallSuspended extends CallEventBase {
   readonly type: 'call.suspended' | 'call.resumed'
   /** The step it waits for, if that one is recorded. */
   readonly waitsFor?: string
@@ -86,26 +95,21 @@ export interface CallEnded extends CallEventBase {
 }
 
 /** `call.cut`: the attempt's process is gone, and the call may simply run again (rule 8). */
-export interface CallCut extends CallEventBase {
+interface CallCut extends CallEventBase {
   readonly type: 'call.ambiguous' | 'call.cut'
   readonly deadWriter: string
 }
 
-export interface CallSettled extends CallEventBase {
+interface CallSettled extends CallEventBase {
   readonly type: 'call.settled'
   readonly as: 'succeeded' | 'failed' | 'not-run'
   readonly who: string
   readonly why: string
 }
 
-/** An operator viewed the input and the outcome. */
-export interface CallShown extends CallEventBase {
-  readonly type: 'call.shown'
-  readonly by: string
-}
-
-export interface CallCancelRequested extends CallEventBase {
-  readonly type: 'call.cancel_requested'
+/** `call.shown`: an operator viewed the input and the outcome. */
+interface CallTouched extends CallEventBase {
+  readonly type: 'call.shown' | 'call.cancel_requested'
   readonly by: string
 }
 
@@ -123,7 +127,7 @@ export interface CallParked extends CallEventBase {
 }
 
 /** The audit trail of approvals: decisions, timeouts and links. */
-export interface ApprovalChanged {
+export interface ApprovalChanged extends EventBase, Omit<CallSubject, 'principal'> {
   readonly type:
     | 'approval.granted'
     | 'approval.rejected'
@@ -132,12 +136,7 @@ export interface ApprovalChanged {
     | 'approval.cancelled'
     | 'approval.used'
     | 'approval.link_made'
-  readonly at: number
   readonly approval: string
-  readonly tenant: string
-  readonly record: string
-  readonly attempt: number
-  readonly tool: string
   readonly by?: string
   readonly reason?: string
   /** Only for a link: the approver it names, and its power. */
@@ -145,27 +144,18 @@ export interface ApprovalChanged {
   readonly power?: 'decide' | 'inspect'
 }
 
-/** `challenge.asked`: a run recorded that one of its calls waits for it. */
-export interface ChallengeChanged {
+/** `challenge.asked`: a run recorded that one of its calls waits for it. Only this event has a position in a run. */
+export interface ChallengeChanged extends PrincipalEventBase, Partial<RunPosition> {
   readonly type: 'challenge.opened' | 'challenge.asked' | 'challenge.completed' | 'challenge.failed'
-  readonly at: number
   readonly challenge: string
-  readonly tenant: string
-  readonly principal: string
   readonly provider: string
-  /** Only with `asked`. */
-  readonly run?: string
-  readonly sequence?: number
 }
 
 /** `vault.renewed`: by a refresh. `vault.spent`: the provider refused one, so consent is asked for again (OWP-78). */
-export interface VaultChanged {
+export interface VaultChanged extends PrincipalEventBase {
   readonly type: 'vault.set' | 'vault.renewed' | 'vault.spent' | 'vault.removed'
-  readonly at: number
   /** The reference only (OWP-79). */
   readonly ref: string
-  readonly tenant: string
-  readonly principal: string
   readonly provider: string
   readonly kind: CredentialKind
   /** Who set or removed it; refreshes are made by the server. */
@@ -174,58 +164,44 @@ export interface VaultChanged {
   readonly scopes?: readonly string[]
 }
 
-interface VaultRotated {
+interface VaultRotated extends EventBase {
   readonly type: 'vault.rotated'
-  readonly at: number
   readonly by: string
   readonly tenants: number
   readonly entries: number
 }
 
 /** Steps of a key change: the next generation can be read, is in use, is the only one in use. */
-interface KeysChanged {
+interface KeysChanged extends EventBase {
   readonly type: 'keys.announced' | 'keys.activated' | 'keys.rotated'
-  readonly at: number
   readonly by: string
   readonly generation: number
 }
 
-export interface SessionChanged {
+export interface SessionChanged extends PrincipalEventBase, RunPosition {
   readonly type: 'session.opened' | 'session.closed'
-  readonly at: number
   readonly session: string
-  readonly tenant: string
-  readonly principal: string
   readonly tool: string
-  readonly run: string
-  readonly sequence: number
   /** Only for a close. */
   readonly outcome?: SessionOutcome
 }
 
 /** A change of an API key; never the key itself. */
-export interface KeyChanged {
+export interface KeyChanged extends PrincipalEventBase {
   readonly type: 'key.created' | 'key.rotated' | 'key.revoked'
-  readonly at: number
-  readonly tenant: string
-  readonly principal: string
   /** Public id of the key that was made or revoked. */
   readonly key: string
   readonly by: string
 }
 
-interface PrincipalEnded {
+interface PrincipalEnded extends PrincipalEventBase {
   readonly type: 'principal.ended'
-  readonly at: number
-  readonly tenant: string
-  readonly principal: string
   readonly by: string
 }
 
 /** A source that was added or removed at run time; only options without secrets are recorded. */
-export interface SourceChanged {
+export interface SourceChanged extends EventBase {
   readonly type: 'source.added' | 'source.replaced' | 'source.removed'
-  readonly at: number
   readonly source: string
   readonly sourceType?: string
   /** The host, file or program. */
@@ -238,34 +214,25 @@ export interface SourceChanged {
 }
 
 /** An operator probed a possible source, which may have started a program as the server's user. */
-interface SourceProbed {
+interface SourceProbed extends EventBase {
   readonly type: 'source.probed'
-  readonly at: number
   /** The address, file or program, without possible secrets. */
   readonly target: string
   readonly by: string
 }
 
 /** The audit stream (rule 30a, OWP-62). */
-interface AuthorizationDecided {
+interface AuthorizationDecided extends EventBase, Omit<Denial, 'atMs'> {
   readonly type: 'authorization.decided'
-  readonly at: number
-  readonly tenant: string
-  readonly principal: string
-  readonly action: string
-  readonly resource: string
   readonly allowed: false
-  readonly reason: DenialReason
-  readonly count: number
 }
 
 /**
  * A change of an imported definition's pin: accepted at first sight, held, back to the accepted one, or decided by an operator.
  * Hash and class only, because texts of an upstream do not belong in the journal.
  */
-export interface PinChanged {
+export interface PinChanged extends EventBase {
   readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'
-  readonly at: number
   readonly source: string
   /** `Toolkit.Name`; absent where one event stands for a whole discovery. */
   readonly tool?: string
@@ -279,29 +246,23 @@ export interface PinChanged {
   readonly by?: string
 }
 
-interface RunEnded {
+interface RunEnded extends PrincipalEventBase {
   readonly type: 'run.ended'
-  readonly at: number
   readonly run: string
-  readonly tenant: string
-  readonly principal: string
 }
 
-interface WriterStarted {
+interface WriterStarted extends EventBase {
   readonly type: 'writer.started'
-  readonly at: number
   /** Heads of the chains that grew since a writer last started: a later cut of them is detected (rule 15). */
-  readonly heads: readonly { readonly writer: string; readonly group: number; readonly link: string }[]
+  readonly heads: readonly JournalHead[]
 }
 
-interface WriterStopped {
+interface WriterStopped extends EventBase {
   readonly type: 'writer.stopped'
-  readonly at: number
 }
 
-interface ResultsPurged {
+interface ResultsPurged extends EventBase {
   readonly type: 'retention.purged'
-  readonly at: number
   readonly calls: number
   readonly groups: number
 }
@@ -313,8 +274,7 @@ export type JournalEvent =
   | CallSuspended
   | CallCut
   | CallSettled
-  | CallShown
-  | CallCancelRequested
+  | CallTouched
   | CallRefused
   | CallParked
   | ApprovalChanged

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#kernel/base/json'
-import type { ChangeClass } from './events.ts'
+import type { CallSubject, PinChanged } from './events.ts'
 
 /**
  * Notices for operators, which webhooks deliver: their kinds and their contents. Changes of the store write them with
@@ -39,21 +39,6 @@ export interface BudgetWindow {
   readonly startMs: number
 }
 
-/** A call whose effect is unknown. */
-export interface AmbiguousCall {
-  readonly record: string
-  readonly tenant: string
-  readonly principal: string
-  readonly tool: string
-  readonly attempt: number
-}
-
-interface HeldPin {
-  readonly tool: string
-  readonly class: ChangeClass
-  readonly hash: string
-}
-
 /**
  * The subject of a notice. It contains no text of a caller, because it is stored in plain text; what an approval is about is
  * read when the notice is sent.
@@ -81,9 +66,10 @@ export type NoticeSubject =
       readonly kind: 'pin.held'
       readonly source: string
       readonly count: number
-      readonly tools: readonly HeldPin[]
+      readonly tools: readonly Required<Pick<PinChanged, 'tool' | 'class' | 'hash'>>[]
     }
-  | { readonly kind: 'call.ambiguous'; readonly calls: readonly AmbiguousCall[] }
+  /** Calls whose effect is unknown. */
+  | { readonly kind: 'call.ambiguous'; readonly calls: readonly CallSubject[] }
   | {
       readonly kind: `budget.${(typeof BUDGET_MARKS)[number]}`
       readonly window: BudgetWindow

@@ -9,12 +9,7 @@ import type { SafetyTier, Transport } from '#kernel/tool/tool'
  */
 
 /** One attempt of one call, as both of its facts name it. */
-interface Attempted {
-  readonly record: string
-  readonly attempt: number
-  readonly call: CallLabel
-  readonly sessionId: string | undefined
-}
+type Attempted = Omit<CallFact, 'sessionId'> & { readonly sessionId: string | undefined }
 
 export function calledFact(attempted: Attempted, principal: string): ToolCalled {
   return { type: 'called', ...named(attempted), principal }
@@ -135,18 +130,20 @@ interface SessionOpened {
   readonly toolId: string
 }
 
-interface SessionClosed {
+interface SessionClosed extends Omit<SessionOpened, 'type'> {
   readonly type: 'session.closed'
-  readonly sessionId: string
-  readonly toolId: string
   readonly outcome: SessionOutcome
 }
 
-export interface InterruptRequested {
-  readonly type: 'interrupt.requested'
+/** The attempt that an approval is for. */
+interface ApprovalFact {
   readonly record: string
   readonly attempt: number
   readonly approval: string
+}
+
+export interface InterruptRequested extends ApprovalFact {
+  readonly type: 'interrupt.requested'
   readonly call: CallLabel
   readonly requiredScope: string
   readonly quorum: number
@@ -154,17 +151,12 @@ export interface InterruptRequested {
   readonly timeoutMs: number
 }
 
-export interface NodeSuspended {
+export interface NodeSuspended extends ApprovalFact {
   readonly type: 'node.suspended'
-  readonly record: string
-  readonly attempt: number
-  readonly approval: string
 }
 
-export interface ApprovalDecided {
+export interface ApprovalDecided extends Omit<ApprovalFact, 'attempt'> {
   readonly type: 'approval.granted' | 'approval.rejected' | 'approval.overridden'
-  readonly record: string
-  readonly approval: string
   readonly by: string
   readonly reason?: string
   /** Only for a grant: approvals so far, and approvals needed. */
@@ -172,11 +164,8 @@ export interface ApprovalDecided {
   readonly required?: number
 }
 
-export interface InterruptResolved {
+export interface InterruptResolved extends ApprovalFact {
   readonly type: 'interrupt.resolved'
-  readonly record: string
-  readonly attempt: number
-  readonly approval: string
   readonly action: 'accept' | 'reject' | 'cancel'
   /** Opaque; absent after a timeout. */
   readonly by?: string
@@ -184,10 +173,8 @@ export interface InterruptResolved {
 }
 
 /** A call waits for a person's consent at a provider. */
-interface ConsentRequested {
+interface ConsentRequested extends Omit<ConsentSuspended, 'type'> {
   readonly type: 'consent.requested'
-  readonly record: string
-  readonly challenge: string
   readonly call: CallLabel
   readonly provider: string
   readonly scopes: readonly string[]
@@ -202,10 +189,8 @@ interface ConsentSuspended {
   readonly challenge: string
 }
 
-interface ConsentResolved {
+interface ConsentResolved extends Omit<ConsentSuspended, 'type'> {
   readonly type: 'consent.resolved'
-  readonly record: string
-  readonly challenge: string
   readonly action: 'accept' | 'reject'
   readonly reason?: string
 }

@@ -46,26 +46,23 @@ interface ReadRunNeeds {
   readonly feed: RunFeed
 }
 
-interface CancelsWorkflows {
-  cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
-}
-
-interface EndRunNeeds extends Followers {
-  readonly store: KernelStore
-  readonly clock: Clock
+interface EndRunNeeds extends ReadRunNeeds, Followers {
   readonly sessions: { closeRun(run: string): Promise<void> }
-  readonly workflows: { readonly store: CancelsWorkflows }
+  readonly workflows: {
+    readonly store: {
+      cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
+    }
+  }
 }
 
-export function readOwnRun(
+export async function readOwnRun(
   needs: ReadRunNeeds,
   principal: Principal,
   query: RunQuery,
 ): Promise<RunPage | undefined> {
-  const read: ReadPage = (after, run) => readPage(needs, principal, { run, after })
-  return locate(needs.store, principal, query.runId).then((run) =>
-    run === undefined ? undefined : needs.feed.read(run, query, read),
-  )
+  const run = await locate(needs.store, principal, query.runId)
+  if (run === undefined) return undefined
+  return needs.feed.read(run, query, (after) => readPage(needs, principal, { run, after }))
 }
 
 /** Refuses new calls in it. Running calls end by themselves, but sessions are closed. */
@@ -103,18 +100,14 @@ async function readPage(
   const names = { key: run, principal: opaquePrincipal(store, principal) }
   const call = await store.find({ tenant, record: run })
   const found = await store.findRun({ tenant, run })
+  const rest = (events: readonly RunEvent[]) => events.filter(({ sequence }) => sequence > after)
   if (found === undefined) {
     if (call === undefined || call.expired) return undefined
-    const events = ownRunEvents(call)
-    return {
-      ...names,
-      events: events.filter(({ sequence }) => sequence > after),
-      isComplete: events.length > 1,
-    }
+    return { ...names, events: rest(ownRunEvents(call)), isComplete: isEnded(call) }
   }
   if (call !== undefined && call.run === undefined) {
-    const events = await eventsBefore(store, { tenant, run }, call)
-    return { ...names, events: events.filter(({ sequence }) => sequence > after), isComplete: isEnded(call) }
+    const events = rest(await eventsBefore(store, { tenant, run }, call))
+    return { ...names, events, isComplete: isEnded(call) }
   }
   const hasEnded = call === undefined ? isRunOver(found, clock.nowMs()) : found.open === 0 && isEnded(call)
   const events = await store.readRun({ tenant, run }, after, PAGE)
@@ -225,30 +218,20 @@ export class ApprovalWaits {
   }
 
   #next(record: string, maxMs: number, gone: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve) => {
-      const waiting = this.#waiting.get(record) ?? new Set()
-      const wake = (): void => {
-        clearTimeout(timer)
-        gone?.removeEventListener('abort', wake)
-        waiting.delete(wake)
-        if (waiting.size === 0) this.#waiting.delete(record)
-        resolve()
-      }
-      const timer = setTimeout(wake, maxMs)
-      gone?.addEventListener('abort', wake, { once: true })
-      waiting.add(wake)
-      this.#waiting.set(record, waiting)
-      this.#changes.listen(this.#look)
+    const waiting = this.#waiting.get(record) ?? new Set()
+    this.#waiting.set(record, waiting)
+    this.#changes.listen(this.#look)
+    return nextWake(waiting, maxMs, gone, () => {
+      if (waiting.size === 0) this.#waiting.delete(record)
     })
   }
 }
 
 type Page = Promise<RunPage | undefined>
 
-export type ReadPage = (after: number, run: string) => Page
+type ReadPage = (after: number) => Page
 
 interface Watch {
-  readonly run: string
   readonly wake: Set<() => void>
   readonly pages: Map<number, Page>
   /** Readers that have asked and are not answered yet. */
@@ -283,7 +266,7 @@ export class RunFeed {
   read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
     const { after, waitMs } = query
     const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
-    if (watch === undefined) return readPage(after, run).then((page) => this.#unlessWaiting(page, waitMs))
+    if (watch === undefined) return readPage(after).then((page) => this.#unlessWaiting(page, waitMs))
     return this.#follow(watch, query, readPage)
   }
 
@@ -312,7 +295,7 @@ export class RunFeed {
         this.#unlessWaiting(page, leftMs)
         // A page that was invalidated while it was read may lack newer events.
         if (watch.pages.get(after) !== shared) continue
-        await nextChange(watch, leftMs, signal)
+        await nextWake(watch.wake, leftMs, signal)
         this.#unlessWaiting(page, leftMs)
       }
     } finally {
@@ -330,7 +313,7 @@ export class RunFeed {
   #watch(run: string): Watch {
     const known = this.#watched.get(run)
     if (known !== undefined) return known
-    const watch: Watch = { run, wake: new Set(), pages: new Map(), readers: 0 }
+    const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
     this.#watched.set(run, watch)
     this.#changes.listen(this.#look)
     this.#changes.want(run)
@@ -356,10 +339,10 @@ function renew({ wake, pages }: Watch): void {
 }
 
 /** Failures are shared by their waiters, and not cached. */
-function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): Page {
+function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Page {
   const known = pages.get(after)
   if (known !== undefined) return known
-  const page = readPage(after, run)
+  const page = readPage(after)
   pages.set(after, page)
   page.catch(() => {
     if (pages.get(after) === page) pages.delete(after)
@@ -367,17 +350,24 @@ function sharedPage({ run, pages }: Watch, after: number, readPage: ReadPage): P
   return page
 }
 
-function nextChange({ wake }: Watch, maxMs: number, signal: AbortSignal | undefined): Promise<void> {
+/** Resolves when the function that it adds to `waiting` is called, after `maxMs`, or when the signal aborts. */
+function nextWake(
+  waiting: Set<() => void>,
+  maxMs: number,
+  signal: AbortSignal | undefined,
+  onWoken?: () => void,
+): Promise<void> {
   return new Promise((resolve) => {
-    const done = (): void => {
+    const wake = (): void => {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', done)
-      wake.delete(done)
+      signal?.removeEventListener('abort', wake)
+      waiting.delete(wake)
+      onWoken?.()
       resolve()
     }
-    const timer = setTimeout(done, maxMs)
-    signal?.addEventListener('abort', done, { once: true })
-    wake.add(done)
+    const timer = setTimeout(wake, maxMs)
+    signal?.addEventListener('abort', wake, { once: true })
+    waiting.add(wake)
   })
 }
 

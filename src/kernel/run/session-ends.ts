@@ -24,13 +24,9 @@ export function sessionLost(): ToolError {
 }
 
 export function heldElsewhere(): ToolError {
-  return fault(
-    'not_ready',
-    'Another replica of this server holds this session and cannot be reached. Try again shortly.',
-    {
-      retryAfterMs: 1_000,
-    },
-  )
+  const message =
+    'Another replica of this server holds this session and cannot be reached. Try again shortly.'
+  return fault('not_ready', message, { retryAfterMs: 1_000 })
 }
 
 const CLOSE_LIMIT_MS = 10_000
@@ -46,15 +42,8 @@ export async function closeState(tool: Tool, state: unknown, context: SessionCon
 
 /** Rule 30: a call cut inside a session is never run again, because its state is gone. */
 export function sessionLostError(tool: string, hasEffects: boolean): CallError {
-  const error = {
-    code: 'session_lost',
-    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and start again.`,
-    canRetry: false,
-  } as const
-  if (!hasEffects) return error
-  return {
-    ...error,
-    message: `${error.message} The call may have taken effect: check before repeating it.`,
-    effect: 'unknown',
-  }
+  const lost = `The server stopped while ${tool} was running, and its session was lost with it. Open another session and start again.`
+  if (!hasEffects) return { code: 'session_lost', message: lost, canRetry: false }
+  const message = `${lost} The call may have taken effect: check before repeating it.`
+  return { code: 'session_lost', message, canRetry: false, effect: 'unknown' }
 }

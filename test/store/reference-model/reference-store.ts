@@ -20,13 +20,7 @@ import type {
   SettleResult,
 } from '#kernel/call/call-record'
 import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/call/stages'
-import {
-  cancelRequestedEvent,
-  claimedEvent,
-  cutEvent,
-  endedEvent,
-  refusedEvent,
-} from '#kernel/journal/append'
+import { attemptEvent, claimedEvent, endedEvent, refusedEvent } from '#kernel/journal/append'
 import type { JournalGroup, JournalPosition } from '#kernel/journal/events'
 import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#kernel/run/events'
 import type { RetentionPolicy } from '#kernel/store/module'
@@ -134,7 +128,8 @@ export class ReferenceStore implements ModelledStore {
     if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return { kind: 'run_ended' }
     this.#runEvents.keep(row)
     if (row.state === 'running') {
-      this.#journal.append({ ...cutEvent(row, row.writer, atMs), ...this.#runEvents.end(row, 'cut', atMs) })
+      const event = attemptEvent('call.cut', row, atMs, { deadWriter: row.writer })
+      this.#journal.append({ ...event, ...this.#runEvents.end(row, 'cut', atMs) })
       if (session?.isOwn === true && row.sessionId !== undefined) {
         this.closeSession({ tenant, sessionId: row.sessionId }, 'failed', atMs)
       }
@@ -187,7 +182,7 @@ export class ReferenceStore implements ModelledStore {
     if (row === undefined || row.tenant !== address.tenant || row.state !== 'running') return false
     if (row.cancelRequested) return false
     row.cancelRequested = true
-    this.#journal.append(cancelRequestedEvent(row, by, atMs))
+    this.#journal.append(attemptEvent('call.cancel_requested', row, atMs, { by }))
     return true
   }
 

@@ -10,14 +10,7 @@ import type {
   Settlement,
   SettleResult,
 } from '#kernel/call/call-record'
-import {
-  cancelRequestedEvent,
-  claimedEvent,
-  correctedEvent,
-  cutEvent,
-  endedEvent,
-  settledEvent,
-} from '#kernel/journal/append'
+import { attemptEvent, claimedEvent, correctedEvent, endedEvent } from '#kernel/journal/append'
 import type { RunPosition } from '#kernel/journal/events'
 import { all, type CommitGroup, get, LIST, listsOf, type Row, type Steps, write } from '#kernel/store/engine'
 import {
@@ -120,7 +113,8 @@ function* beginNext(
   yield* keepInRun(before, previous)
   if (state === 'running') {
     const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
-    group.append({ ...cutEvent(previous, writer, atMs), ...(yield* cutAttempt(cut, 'cut')) })
+    const event = attemptEvent('call.cut', previous, atMs, { deadWriter: writer })
+    group.append({ ...event, ...(yield* cutAttempt(cut, 'cut')) })
     // No other change would close the session of an attempt that never started.
     if (session?.isOwn === true && sessionId !== undefined) {
       yield* closeSession(group, { tenant, sessionId }, 'failed', atMs)
@@ -163,7 +157,7 @@ export function* requestCancel(
 ): Steps<boolean> {
   if ((yield* write('requestCancel', record, tenant)) === 0) return false
   const row = (yield* get('findCall', record)) ?? {}
-  group.append(cancelRequestedEvent(subjectFromRow(row), by, atMs))
+  group.append(attemptEvent('call.cancel_requested', subjectFromRow(row), atMs, { by }))
   return true
 }
 
@@ -191,7 +185,8 @@ export function* settle(group: CommitGroup, settlement: Settlement): Steps<Settl
     const { as, atMs, record } = settlement
     yield* write('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
   }
-  group.append(settledEvent(subjectFromRow(row), settlement))
+  const { as, who, why, atMs } = settlement
+  group.append(attemptEvent('call.settled', subjectFromRow(row), atMs, { as, who, why }))
   return 'settled'
 }
 

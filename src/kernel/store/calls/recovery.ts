@@ -1,7 +1,7 @@
 import type { CallError, Failure } from '#kernel/call/call'
 import { lastFailure, MAX_ATTEMPTS } from '#kernel/call/look-up'
-import { ambiguousEvent, endedEvent } from '#kernel/journal/append'
-import type { AmbiguousCall } from '#kernel/journal/notices'
+import { attemptEvent, endedEvent } from '#kernel/journal/append'
+import type { CallSubject } from '#kernel/journal/events'
 import { sessionLostError } from '#kernel/run/session-ends'
 import {
   all,
@@ -185,7 +185,7 @@ function* writerHasEnded(writer: string): Steps<boolean> {
 function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
   yield* write('endLease', dead.no)
   const rows = yield* all('cutCallsOf', dead.no, nowMs, MAX_ATTEMPTS, MAX_AT_ONCE)
-  const ambiguous: AmbiguousCall[] = []
+  const ambiguous: CallSubject[] = []
   for (const row of rows) {
     const outcome = outcomeOfCut(row)
     if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
@@ -200,11 +200,7 @@ function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): St
 /** A crash may cut hundreds of calls, which one notice reports together. */
 const MAX_REPORTED = 50
 
-function* notifyAmbiguous(
-  group: CommitGroup,
-  ambiguous: readonly AmbiguousCall[],
-  atMs: number,
-): Steps<void> {
+function* notifyAmbiguous(group: CommitGroup, ambiguous: readonly CallSubject[], atMs: number): Steps<void> {
   for (let at = 0; at < ambiguous.length; at += MAX_REPORTED) {
     const calls = ambiguous.slice(at, at + MAX_REPORTED)
     // An attempt becomes ambiguous once, so the first one identifies the notice.
@@ -225,7 +221,8 @@ function* makeAmbiguous(
   yield* keepInRun(row, labelledByRow(row))
   const run = optionalText(row, 'run') ?? record
   const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
-  group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...(yield* cutAttempt(attempted, 'cut')) })
+  const event = attemptEvent('call.ambiguous', subject, nowMs, { deadWriter: dead.id })
+  group.append({ ...event, ...(yield* cutAttempt(attempted, 'cut')) })
   return true
 }
 
