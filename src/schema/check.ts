@@ -2,6 +2,7 @@ import type { Report } from '#kernel/base/errors'
 import { childPointer, describeValue, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { DEFINITIONS, REFERENCES, visitSchemas } from './keywords.ts'
 import { metaSchemaProblems } from './meta-schema.ts'
+import { isNewest, NEWEST } from './upgrade.ts'
 
 /**
  * Decides whether a schema is valid JSON Schema 2020-12 that the validator can enforce, for authored and imported tools.
@@ -12,8 +13,6 @@ interface SchemaCheckOptions {
   /** Published definitions have none (OTC-34, OTC-36); those of authored schemas are inlined. */
   readonly references: 'allowed' | 'forbidden'
 }
-
-const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
 /** Keywords of other dialects, and what 2020-12 has instead. */
 const FOREIGN: ReadonlyMap<string, string> = new Map([
@@ -36,20 +35,15 @@ export function checkSchema(
     sound = false
     report(`${where}${place}`, problem, fix)
   }
-  checkDialect(schema, add)
+  const { $schema: dialect } = schema
+  if (dialect !== undefined && !isNewest(schema)) {
+    const fix = `Write the schema in "${NEWEST}", or leave \`$schema\` out.`
+    add('/$schema', `Is ${describeValue(dialect)}.`, fix)
+  }
   for (const { pointer, message } of metaSchemaProblems(schema))
     add(pointer, `${message}.`, 'Write valid JSON Schema 2020-12.')
   if (sound) visitSchemas(schema, '', (inner, pointer) => checkKeywords(inner, pointer, add, options))
   return sound
-}
-
-function checkDialect({ $schema: dialect }: JsonObject, add: Report): void {
-  if (dialect === undefined || (typeof dialect === 'string' && dialect.replace(/#$/, '') === DIALECT)) return
-  add(
-    '/$schema',
-    `Is ${describeValue(dialect)}.`,
-    `Write the schema in "${DIALECT}", or leave \`$schema\` out.`,
-  )
 }
 
 function checkKeywords(schema: JsonObject, pointer: string, add: Report, options: SchemaCheckOptions): void {
@@ -95,10 +89,7 @@ function checkPattern(pattern: string, place: string, add: Report): void {
     new RegExp(pattern, 'u')
   } catch (error) {
     const detail = error instanceof Error ? error.message : 'it does not compile'
-    add(
-      place,
-      `Not a regular expression: ${detail}.`,
-      'Write an ECMA-262 pattern that is valid with the `u` flag.',
-    )
+    const fix = 'Write an ECMA-262 pattern that is valid with the `u` flag.'
+    add(place, `Not a regular expression: ${detail}.`, fix)
   }
 }

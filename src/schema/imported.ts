@@ -39,23 +39,22 @@ export function readImportedSchema(
   warn: Report,
 ): ImportedSchema | undefined {
   if (!isSchema(written)) {
-    report(where, `Is ${describeValue(written)}.`, 'The upstream has to send JSON Schema as an object.')
-    return undefined
+    return report(
+      where,
+      `Is ${describeValue(written)}.`,
+      'The upstream has to send JSON Schema as an object.',
+    )
   }
   const excess = excessOf(written)
   if (excess !== undefined) {
-    report(where, `The schema has more than ${excess}.`, 'Describe less, or exclude the tool.')
-    return undefined
+    return report(where, `The schema has more than ${excess}.`, 'Describe less, or exclude the tool.')
   }
   const read = where === 'input' ? upgradeInput : upgradeSchema
   const upgraded = read(written)
   const hardPatterns = findHardPatterns(upgraded)
   for (const { pointer, pattern, problem } of hardPatterns) {
-    warn(
-      `${where}${pointer}`,
-      `The pattern ${JSON.stringify(pattern)} cannot run in linear time: ${problem}.`,
-      'It is shown to callers and left to the upstream to enforce.',
-    )
+    const hard = `The pattern ${JSON.stringify(pattern)} cannot run in linear time: ${problem}.`
+    warn(`${where}${pointer}`, hard, 'It is shown to callers and left to the upstream to enforce.')
   }
   const patterns = new Set(hardPatterns.map(({ pattern }) => pattern))
   if (!checkSchema(withoutPatterns(upgraded, patterns), where, report, { references: 'allowed' }))
@@ -92,25 +91,20 @@ function excessOf(written: JsonObject): string | undefined {
   return undefined
 }
 
-export function upgradeInput(written: JsonObject): JsonObject {
-  return optionalDefaults(upgradeSchema(written))
-}
-
-/** Where accepting more inside makes the whole accept less. */
-const NEGATING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
-
 /**
- * Makes members with a `default` optional: libraries write the schema of a value after defaults are filled in, and the
- * upstream fills them in.
+ * Upgrades a schema and makes members with a `default` optional: libraries write the schema of a value after defaults are
+ * filled in, and the upstream fills them in.
  */
-function optionalDefaults(schema: JsonObject): JsonObject {
+export function upgradeInput(written: JsonObject): JsonObject {
+  const schema = upgradeSchema(written)
   // A definition that a negation refers to stays as it is.
-  const kept = hasNegatedReference(schema) ? DEFINITIONS : NONE
+  const kept = hasNegatedReference(schema) ? DEFINITIONS : new Set<string>()
   const relaxed = relaxRequired(schema, kept)
   return isJsonObject(relaxed) ? relaxed : schema
 }
 
-const NONE: ReadonlySet<string> = new Set()
+/** Where accepting more inside makes the whole accept less. */
+const NEGATING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
 
 function relaxRequired(schema: JsonValue, kept: ReadonlySet<string>): JsonValue {
   if (!isJsonObject(schema)) return schema
@@ -188,11 +182,9 @@ function publish(schema: JsonObject, where: 'input' | 'output', warn: Report, re
     if (!isTooLarge) break
   }
   if (isCut) {
-    warn(
-      where,
-      'The schema contains itself or is too large to write out: parts of what callers see are cut to `{}`.',
-      'Values are still checked against the whole schema.',
-    )
+    const problem =
+      'The schema contains itself or is too large to write out: parts of what callers see are cut to `{}`.'
+    warn(where, problem, 'Values are still checked against the whole schema.')
   }
   return published
 }

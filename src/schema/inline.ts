@@ -4,6 +4,7 @@ import {
   ANCHORS,
   createSchemaResolver,
   DEFINITIONS,
+  mapSubschemas,
   REFERENCES,
   type SchemaResolver,
   SUBSCHEMAS,
@@ -54,10 +55,10 @@ interface Inlining {
   readonly report: Report
   /** Schemas that are being written out: meeting one again is recursion. */
   readonly open: Set<JsonObject>
-  readonly recursive: Set<JsonObject>
+  /** Recursive schemas, and `'size'`: each is one finding. */
+  readonly reported: Set<JsonObject | 'size'>
   schemasLeft: number
   charactersLeft: number
-  tooLarge: boolean
   cuts: number
 }
 
@@ -74,10 +75,9 @@ export function inlineSchema(
     where,
     report,
     open: new Set(),
-    recursive: new Set(),
+    reported: new Set(),
     schemasLeft: MAX_SUBSCHEMAS,
     charactersLeft: maxCharacters,
-    tooLarge: false,
     cuts: 0,
   }
   const { $schema, $id, ...rest } = asObject(inline(schema, '', inlining))
@@ -87,11 +87,17 @@ export function inlineSchema(
 function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonValue {
   if (!isJsonObject(schema)) return schema
   if (inlining.open.has(schema) || inlining.open.size >= inlining.maxDepth) {
-    return cutOr(inlining, 'endless', () => reportRecursion(schema, pointer, inlining))
+    const problem =
+      'The schema contains itself: published definitions carry no references, so it would never end.'
+    const fix =
+      'Write out as many levels as callers need and end with any value: `{}`, in zod `z.unknown()` and not `z.json()`.'
+    return cut(inlining, schema, pointer, problem, fix)
   }
   inlining.schemasLeft -= 1
   if (inlining.schemasLeft < 0 || inlining.charactersLeft < 0) {
-    return cutOr(inlining, 'size', () => reportSize(inlining))
+    const problem = `With its references written out it has more than ${MAX_SUBSCHEMAS} schemas or ${MAX_CHARACTERS} characters.`
+    const fix = 'Describe less: use `{}` for parts that need no check, or split the tool.'
+    return cut(inlining, 'size', '', problem, fix)
   }
   inlining.open.add(schema)
   const targets: JsonValue[] = []
@@ -110,33 +116,34 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   return Object.freeze(touched.size === 0 ? whole : loosenAround(whole, touched))
 }
 
-/** Any value, written as `{}` for models where cutting is allowed; otherwise a finding. */
-function cutOr(inlining: Inlining, why: 'endless' | 'size', reportCut: () => void): JsonValue {
-  const { onCut } = inlining
+/** Any value, written as `{}` for models where cutting is allowed; otherwise a finding, once for each `subject`. */
+function cut(
+  inlining: Inlining,
+  subject: JsonObject | 'size',
+  ...[pointer, problem, fix]: Parameters<Report>
+): JsonValue {
+  const { onCut, reported, report, where } = inlining
   inlining.cuts += 1
-  if (onCut === undefined) reportCut()
-  else onCut(why)
-  return onCut === undefined ? true : ANY
+  if (onCut !== undefined) {
+    onCut(subject === 'size' ? 'size' : 'endless')
+    return ANY
+  }
+  if (!reported.has(subject)) report(`${where}${pointer}`, problem, fix)
+  reported.add(subject)
+  return true
 }
 
 function inlineKeyword(keyword: string, value: JsonValue, pointer: string, inlining: Inlining): JsonValue {
-  const holds = SUBSCHEMAS.get(keyword)
-  if (holds === undefined) {
+  if (!SUBSCHEMAS.has(keyword)) {
     inlining.charactersLeft -= freezeData(value)
     return value
   }
   const place = childPointer(pointer, keyword)
-  if (holds === 'one') return inline(value, place, inlining)
-  if (Array.isArray(value)) {
-    return Object.freeze(value.map((member, index) => inline(member, childPointer(place, index), inlining)))
-  }
-  if (!isJsonObject(value)) return value
-  const members: Record<string, JsonValue> = {}
-  for (const [name, member] of Object.entries(value)) {
-    inlining.charactersLeft -= name.length
-    setMember(members, name, inline(member, childPointer(place, name), inlining))
-  }
-  return Object.freeze(members)
+  const inlined = mapSubschemas(keyword, value, (inner, step) => {
+    if (typeof step === 'string') inlining.charactersLeft -= step.length
+    return inline(inner, step === undefined ? place : childPointer(place, step), inlining)
+  })
+  return Object.freeze(inlined)
 }
 
 function follow(reference: JsonValue, pointer: string, inlining: Inlining): JsonValue {
@@ -163,26 +170,6 @@ function combine(siblings: JsonObject, targets: readonly JsonValue[]): JsonObjec
 function asObject(schema: JsonValue): JsonObject {
   if (isJsonObject(schema)) return schema
   return schema === false ? { not: {} } : {}
-}
-
-function reportRecursion(schema: JsonObject, pointer: string, inlining: Inlining): void {
-  if (inlining.recursive.has(schema)) return
-  inlining.recursive.add(schema)
-  inlining.report(
-    `${inlining.where}${pointer}`,
-    'The schema contains itself: published definitions carry no references, so it would never end.',
-    'Write out as many levels as callers need and end with any value: `{}`, in zod `z.unknown()` and not `z.json()`.',
-  )
-}
-
-function reportSize(inlining: Inlining): void {
-  if (inlining.tooLarge) return
-  inlining.tooLarge = true
-  inlining.report(
-    inlining.where,
-    `With its references written out it has more than ${MAX_SUBSCHEMAS} schemas or ${MAX_CHARACTERS} characters.`,
-    'Describe less: use `{}` for parts that need no check, or split the tool.',
-  )
 }
 
 /** Freezes a value that is not a schema; returns about the number of its characters in JSON. */

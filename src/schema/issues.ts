@@ -52,7 +52,8 @@ function explain({ keyword, params, at, branches }: SchemaProblem): readonly Exp
   const pointer = typeof member === 'string' ? childPointer(at, member) : at
   if (branches === undefined) {
     const accepted = acceptedValues(keyword, params)
-    return [{ at, pointer, message: keywordMessage(keyword, params), accepted }]
+    const message = accepted === undefined ? keywordMessage(keyword, params) : mustBe(accepted)
+    return [{ at, pointer, message, accepted }]
   }
   if (params.fitting !== 0) {
     return [{ at, pointer, message: 'Must fit exactly one of the allowed forms, and fits several' }]
@@ -140,19 +141,8 @@ const KINDS: Readonly<Record<string, string>> = {
   string: 'a string',
 }
 
-const COMPARISONS: Readonly<Record<string, string>> = {
-  minimum: 'at least',
-  maximum: 'at most',
-  exclusiveMinimum: 'more than',
-  exclusiveMaximum: 'less than',
-}
-
 /** One sentence, without the name of the parameter and without a full stop. */
 function keywordMessage(keyword: string, params: Params): string {
-  const accepted = acceptedValues(keyword, params)
-  if (accepted !== undefined) return mustBe(accepted)
-  const comparison = COMPARISONS[keyword]
-  if (comparison !== undefined) return `Must be ${comparison} ${params.limit}`
   return MESSAGES[keyword]?.(params) ?? `Does not satisfy "${keyword}"`
 }
 
@@ -160,6 +150,10 @@ const MESSAGES: Readonly<Record<string, (params: Params) => string>> = {
   required: () => 'Is required',
   dependentRequired: whenGiven,
   dependencies: whenGiven,
+  minimum: ({ limit }) => `Must be at least ${limit}`,
+  maximum: ({ limit }) => `Must be at most ${limit}`,
+  exclusiveMinimum: ({ limit }) => `Must be more than ${limit}`,
+  exclusiveMaximum: ({ limit }) => `Must be less than ${limit}`,
   multipleOf: ({ limit }) => `Must be a multiple of ${limit}`,
   pattern: patternMessage,
   minLength: ({ limit }) => `Must have at least ${count(limit, 'character')}`,

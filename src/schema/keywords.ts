@@ -17,23 +17,19 @@ import {
 export type SchemaResolver = (reference: string) => JsonValue | undefined
 
 export function createSchemaResolver(root: JsonObject): SchemaResolver {
-  let index: SchemaIndex | undefined
+  let index: ReturnType<typeof indexSchemas> | undefined
   return (reference) => {
     const fragment = localFragment(reference, root)
     if (fragment === undefined) return undefined
     index ??= indexSchemas(root)
-    const target = isPointer(fragment) ? followPointer(root, fragment) : index.anchors.get(fragment)
+    const isPointer = fragment === '' || fragment.startsWith('/')
+    const target = isPointer ? followPointer(root, fragment) : index.anchors.get(fragment)
     // Objects at other places have not been checked as schemas.
     return !isJsonObject(target) || index.schemas.has(target) ? target : undefined
   }
 }
 
-interface SchemaIndex {
-  readonly schemas: ReadonlySet<JsonObject>
-  readonly anchors: ReadonlyMap<string, JsonObject>
-}
-
-function indexSchemas(root: JsonObject): SchemaIndex {
+function indexSchemas(root: JsonObject) {
   const schemas = new Set<JsonObject>()
   const anchors = new Map<string, JsonObject>()
   visitSchemas(root, '', (schema) => {
@@ -44,10 +40,6 @@ function indexSchemas(root: JsonObject): SchemaIndex {
     }
   })
   return { schemas, anchors }
-}
-
-function isPointer(fragment: string): boolean {
-  return fragment === '' || fragment.startsWith('/')
 }
 
 /** The decoded part after `#`; `undefined` if the part before it names another document. */
@@ -116,28 +108,26 @@ export function visitSchemas(
     if (holds === undefined) continue
     const place = childPointer(pointer, keyword)
     if (holds === 'one') visitSchemas(value, place, visit)
-    else if (Array.isArray(value)) {
-      for (const [index, member] of value.entries()) visitSchemas(member, childPointer(place, index), visit)
-    } else if (isJsonObject(value)) {
-      for (const [name, member] of Object.entries(value)) {
-        visitSchemas(member, childPointer(place, name), visit)
+    else if (typeof value === 'object' && value !== null) {
+      for (const [step, member] of Object.entries(value)) {
+        visitSchemas(member, childPointer(place, step), visit)
       }
     }
   }
 }
 
-/** Maps the schemas directly inside the value of a keyword; other values are returned unchanged. */
+/** Maps the schemas directly inside the value of a keyword, each with its name or index; other values are returned unchanged. */
 export function mapSubschemas(
   keyword: string,
   value: JsonValue,
-  map: (schema: JsonValue) => JsonValue,
+  map: (schema: JsonValue, step?: string | number) => JsonValue,
 ): JsonValue {
   const holds = SUBSCHEMAS.get(keyword)
   if (holds === undefined) return value
-  if (Array.isArray(value)) return value.map(map)
+  if (Array.isArray(value)) return value.map((member: JsonValue, index) => map(member, index))
   if (holds === 'one' || !isJsonObject(value)) return map(value)
   const members: Record<string, JsonValue> = {}
-  for (const [name, member] of Object.entries(value)) setMember(members, name, map(member))
+  for (const [name, member] of Object.entries(value)) setMember(members, name, map(member, name))
   return members
 }
 

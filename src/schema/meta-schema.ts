@@ -68,10 +68,7 @@ const anAnchor = aStringLike(/^[A-Za-z_][-A-Za-z0-9._]*$/u)
 
 function listOf(check: Check, options: { readonly min?: 1; readonly isSet?: true } = {}): Check {
   return (value, pointer, add) => {
-    if (!Array.isArray(value)) {
-      add(pointer, 'Must be an array')
-      return
-    }
+    if (!Array.isArray(value)) return add(pointer, 'Must be an array')
     if (value.length < (options.min ?? 0)) add(pointer, 'Must have at least 1 item')
     for (const [index, item] of value.entries()) check(item, childPointer(pointer, index), add)
     // Items of a set are strings; any other item is a problem by itself.
@@ -90,15 +87,7 @@ const schemas = listOf(checkOne, { min: 1 })
 const schemaMap = mapOf(checkOne)
 const stringSet = listOf(aString, { isSet: true })
 
-const TYPES: ReadonlySet<unknown> = new Set([
-  'array',
-  'boolean',
-  'integer',
-  'null',
-  'number',
-  'object',
-  'string',
-])
+const TYPES = new Set<unknown>(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'])
 const ONE_OF_TYPES = `one of: ${[...TYPES].map((type) => JSON.stringify(type)).join(', ')}`
 const typeSet = listOf(
   mustBe(ONE_OF_TYPES, (value) => TYPES.has(value)),

@@ -1,6 +1,6 @@
 import { createContext, Script } from 'node:vm'
 import { RE2JS } from 're2js'
-import { childPointer, isJsonObject, type JsonObject } from '#kernel/base/json'
+import { childPointer, isJsonObject, isRecord, type JsonObject } from '#kernel/base/json'
 import { visitSchemas } from './keywords.ts'
 
 /**
@@ -134,12 +134,7 @@ function createSlot(): Slot {
 
 /** Not by `instanceof`: the error comes from the other context, which has its own `Error`. */
 function isTimeout(error: unknown): boolean {
-  return (
-    typeof error === 'object' &&
-    error !== null &&
-    'code' in error &&
-    error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
-  )
+  return isRecord(error) && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
 }
 
 /** Longer patterns take long to compile, and are not written by hand. */

@@ -1,10 +1,12 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import { defined } from '#kernel/base/defined'
 import type { InputIssue, Report } from '#kernel/base/errors'
 import {
   childPointer,
   copyJson,
   describeValue,
   isJsonObject,
+  isRecord,
   type JsonObject,
   type JsonValue,
 } from '#kernel/base/json'
@@ -39,48 +41,41 @@ const PLAIN_TYPES =
   'JSON has strings, numbers, booleans, null, arrays and objects: write a date as an ISO string, a bigint as a string, a Map as an object.'
 
 export function readInputSchema(source: unknown, report: Report): SchemaSource | undefined {
-  if (isShape(source)) {
-    const json = convertShape(source, 'input', 'input', report)
-    return json === undefined ? undefined : { json, validate: (value) => validateShape(source, value) }
-  }
-  if (!isStandardSchema(source)) {
-    const json = readPlainSchema(source, 'input', report)
-    return json === undefined ? undefined : { json }
-  }
+  const json = readSide(source, 'input', 'input', report)
+  if (json === undefined) return undefined
+  if (isShape(source)) return { json, validate: (value) => validateShape(source, value) }
+  if (!isStandardSchema(source)) return { json }
   const standard = source['~standard']
-  const json = convert(source, 'input', 'input', report)
-  return json === undefined ? undefined : { json, validate: (value) => standard.validate(value) }
+  return { json, validate: (value) => standard.validate(value) }
 }
 
 /** The value that `run` returns is sent without another parse, so a schema that would change the value is refused. */
 export function readOutputSchema(source: unknown, report: Report): JsonObject | undefined {
-  const isShaped = isShape(source)
-  if (!isShaped && !isStandardSchema(source)) return readPlainSchema(source, 'output', report)
-  const read = (side: Side) =>
-    isShaped ? convertShape(source, 'output', side, report) : convert(source, 'output', side, report)
-  const json = read('input')
-  if (json === undefined) return undefined
-  const after = read('output')
+  const json = readSide(source, 'output', 'input', report)
+  if (json === undefined || !(isShape(source) || isStandardSchema(source))) return json
+  const after = readSide(source, 'output', 'output', report)
   if (after === undefined) return undefined
   if (isSameShape(json, after)) return json
-  report(
+  return report(
     'output',
     'The schema transforms its value, and outputs are sent as `run` returns them.',
     'Transform inside `run`, and describe here the JSON that is sent.',
   )
-  return undefined
 }
 
-function readPlainSchema(source: unknown, where: string, report: Report): JsonObject | undefined {
-  if (typeof source !== 'object' || source === null || Array.isArray(source)) {
+function readSide(source: unknown, where: Side, side: Side, report: Report): JsonObject | undefined {
+  if (isShape(source)) return convertShape(source, where, side, report)
+  return isStandardSchema(source)
+    ? convert(source, where, side, report)
+    : readPlainSchema(source, where, report)
+}
+
+function readPlainSchema(source: unknown, where: Side, report: Report): JsonObject | undefined {
+  if (!isRecord(source)) {
     const any =
       where === 'output' ? ', `null` for no output, or `{}` for any value' : ', or `{}` for no parameters'
-    report(
-      where,
-      `Is ${describeValue(source)}.`,
-      `Write a schema of zod, arktype or valibot, JSON Schema as an object${any}.`,
-    )
-    return undefined
+    const fix = `Write a schema of zod, arktype or valibot, JSON Schema as an object${any}.`
+    return report(where, `Is ${describeValue(source)}.`, fix)
   }
   const json = asJson(source, where, report)
   if (json !== undefined) checkPlainSchema(json, where, report)
@@ -171,17 +166,16 @@ function convert(
 ): JsonObject | undefined {
   const { vendor } = source['~standard']
   if (!givesJsonSchema(source)) {
-    report(where, `This ${vendor} schema cannot give JSON Schema.`, converterOf(vendor))
-    return undefined
+    return report(where, `This ${vendor} schema cannot give JSON Schema.`, converterOf(vendor))
   }
   try {
-    const options = { target: 'draft-2020-12', ...libraryOptions(vendor) }
+    const options = defined({ target: 'draft-2020-12', libraryOptions: OPTIONS.get(vendor) })
     return asJson(source['~standard'].jsonSchema[side](options), where, report)
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error)
+    const problem = `JSON Schema cannot express it: ${detail.replace(/\.$/, '')}.`
     const nothing = where === 'output' ? ' For no output write `output: null`.' : ''
-    report(where, `JSON Schema cannot express it: ${detail.replace(/\.$/, '')}.`, `${PLAIN_TYPES}${nothing}`)
-    return undefined
+    return report(where, problem, `${PLAIN_TYPES}${nothing}`)
   }
 }
 
@@ -194,15 +188,11 @@ function converterOf(vendor: string): string {
 
 function asJson(source: object, where: string, report: Report): JsonObject | undefined {
   const copied = copyJson(source)
-  if (!copied.ok) {
-    const hasSchemas = Object.values(source).some(isStandardSchema)
-    const fix = hasSchemas
-      ? 'Give every member a schema of the library, or write `z.object({ … })` around all of them.'
-      : 'Write plain JSON Schema.'
-    report(`${where}${copied.pointer}`, copied.problem, fix)
-    return undefined
-  }
-  return isJsonObject(copied.value) ? copied.value : {}
+  if (copied.ok) return isJsonObject(copied.value) ? copied.value : {}
+  const fix = Object.values(source).some(isStandardSchema)
+    ? 'Give every member a schema of the library, or write `z.object({ … })` around all of them.'
+    : 'Write plain JSON Schema.'
+  return report(`${where}${copied.pointer}`, copied.problem, fix)
 }
 
 /** Equal apart from defaults and strictness: the two sides of a library's schema differ there without a transform. */
@@ -226,34 +216,25 @@ function unlessClosed(name: string, value: JsonValue | undefined): JsonValue | u
 }
 
 function isStandardSchema(value: unknown): value is StandardSchemaV1 {
-  const standard = standardOf(value)
-  return standard !== undefined && 'validate' in standard && typeof standard.validate === 'function'
+  return typeof standardOf(value)?.validate === 'function'
 }
 
 function givesJsonSchema(value: unknown): value is StandardJSONSchemaV1 {
-  const standard = standardOf(value)
-  if (standard === undefined || !('jsonSchema' in standard)) return false
-  const converter: unknown = standard.jsonSchema
-  return typeof converter === 'object' && converter !== null && 'input' in converter && 'output' in converter
+  const converter = standardOf(value)?.jsonSchema
+  return isRecord(converter) && 'input' in converter && 'output' in converter
 }
 
 /** Schemas of some libraries are functions. */
-function standardOf(value: unknown): object | undefined {
+function standardOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return undefined
-  if (!('~standard' in value)) return undefined
-  const standard: unknown = value['~standard']
-  return typeof standard === 'object' && standard !== null ? standard : undefined
+  const standard = '~standard' in value ? value['~standard'] : undefined
+  return isRecord(standard) ? standard : undefined
 }
 
 /**
  * Options that make the converters of all libraries behave alike: checks that only code can do are left to the library's
  * parse, and types that JSON lacks are refused instead of accepting any value.
  */
-function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {
-  const options = OPTIONS.get(vendor)
-  return options === undefined ? {} : { libraryOptions: options }
-}
-
 const OPTIONS: ReadonlyMap<string, Record<string, unknown>> = new Map([
   [
     'arktype',
@@ -317,14 +298,8 @@ function misspelledKeyword(keyword: string): string | undefined {
 }
 
 /** Keywords whose schemas are independent; for a schema in `anyOf` and similar keywords, the schemas around it may declare properties. */
-const STANDALONE = [
-  'properties',
-  'patternProperties',
-  'additionalProperties',
-  'items',
-  'prefixItems',
-] as const
-const COMPOSERS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'dependentSchemas', ...REFERENCES] as const
+const STANDALONE = ['properties', 'patternProperties', 'additionalProperties', 'items', 'prefixItems']
+const COMPOSERS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'dependentSchemas', ...REFERENCES]
 
 /** A required name that is not declared is a mistake: no caller could know what to send. */
 function checkRequired(schema: JsonValue | undefined, where: string, report: Report): void {
@@ -334,11 +309,8 @@ function checkRequired(schema: JsonValue | undefined, where: string, report: Rep
     for (const [index, name] of required.entries()) {
       if (typeof name !== 'string' || mayHold(schema, name)) continue
       const hint = didYouMean(name, Object.keys(propertiesOf(schema)))
-      report(
-        `${where}/required/${index}`,
-        `"${name}" is not among the properties.${hint}`,
-        'Declare it under `properties`, or take it off this list.',
-      )
+      const fix = 'Declare it under `properties`, or take it off this list.'
+      report(`${where}/required/${index}`, `"${name}" is not among the properties.${hint}`, fix)
     }
   }
   for (const keyword of STANDALONE) {

@@ -8,18 +8,12 @@ import { withoutNeedlessEscapes } from './patterns.ts'
  * The result accepts the values that the original dialect accepts.
  */
 
-const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
+export const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
 /** Dialects that equal 2020-12 once the keywords below are rewritten. */
 const OLDER = /^https?:\/\/json-schema\.org\/(?:draft-0[4-7]|draft\/2019-09)\/schema#?$/
 const UP_TO_7 = /\/draft-0[4-7]\//
 /** The keywords that count beside a reference in drafts up to 7. */
-const BESIDE_REFERENCE: ReadonlySet<string> = new Set([
-  '$ref',
-  'definitions',
-  '$defs',
-  'title',
-  'description',
-])
+const BESIDE_REFERENCE = new Set(['$ref', 'definitions', '$defs', 'title', 'description'])
 /** Keywords of older drafts that restrict no value. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(['$recursiveAnchor', '$async'])
 

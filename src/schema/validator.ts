@@ -30,11 +30,6 @@ import {
 /** The schema that values are checked against: authored, or an imported one, which is made at the first call. */
 export type EnforcedSchema = JsonObject | (() => JsonObject)
 
-interface ValidatorOptions {
-  /** Another party wrote the schema: work is limited, and patterns cannot hang. */
-  readonly untrusted?: boolean
-}
-
 type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
 
 /** Shared by every successful check. */
@@ -94,9 +89,10 @@ function createEnforcedValidator(schema: EnforcedSchema): SchemaValidator {
   }
 }
 
+/** `untrusted`: another party wrote the schema, so work is limited, and patterns cannot hang. */
 export function createSchemaValidator(
   schema: JsonObject,
-  { untrusted = false }: ValidatorOptions = {},
+  { untrusted = false }: { readonly untrusted?: boolean } = {},
 ): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
   const check = new SchemaDocument(schema).checkOf(schema)

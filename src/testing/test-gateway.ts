@@ -20,27 +20,22 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 
 export type StoreMethod = 'claim' | 'reclaim' | 'finish' | 'insertFinished' | 'recordLate' | 'probe' | 'find'
 
-/**
- * A real store whose named methods fail: those in `failing` do nothing, those in `failingAfter` do their work and
- * then fail.
- */
+/** A real store whose named methods fail: those in `failing` do nothing, those in `failingAfter` fail after their work. */
 export function faultyStore(
   store: Store,
   failing: ReadonlySet<StoreMethod>,
   failingAfter: ReadonlySet<StoreMethod> = new Set(),
 ): Store {
-  const isNamed = (methods: ReadonlySet<StoreMethod>, name: string | symbol): boolean =>
-    [...methods].some((method) => method === name)
+  const [before, after]: [ReadonlySet<unknown>, ReadonlySet<unknown>] = [failing, failingAfter]
   return new Proxy(store, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target)
       if (typeof value !== 'function') return value
       return (...parameters: unknown[]): unknown => {
-        const failure = (): StoreError => new StoreError('full', 'the disk is full')
-        if (isNamed(failing, name)) return Promise.reject(failure())
-        const isLost = isNamed(failingAfter, name)
+        const fail = () => Promise.reject(new StoreError('full', 'the disk is full'))
+        if (before.has(name)) return fail()
         const result: unknown = Reflect.apply(value, target, parameters)
-        return isLost ? Promise.resolve(result).then(() => Promise.reject(failure())) : result
+        return after.has(name) ? Promise.resolve(result).then(fail) : result
       }
     },
   })

@@ -21,9 +21,7 @@ import { callRequest, openTestGateway } from './test-gateway.ts'
  * tool meets the same checks as on a server; network, secrets and questions come from the test only.
  */
 
-/**
- * The environment of the tool under test. Everything has a stand-in, so that a test needs no network and no server.
- */
+/** The environment of the tool under test. Everything has a stand-in, so that a test needs no network and no server. */
 export interface TestToolOptions {
   /** Implements `ctx.fetch`. Default: it fails with a hint. `globalThis.fetch` uses the network. */
   readonly fetch?: typeof fetch
@@ -86,7 +84,7 @@ export async function testTool<const I extends SchemaLike, const O extends Schem
   const definitions = withSteps([tool, ...(options.tools ?? [])]).map(withoutApproval)
   const tools = requireTools(definitions, { describeParameters })
   const [tested] = tools
-  if (tested === undefined) throw new TypeError('testTool() needs what tool() or workflow() gave.')
+  if (tested === undefined) throw new TypeError('testTool() needs the result of tool() or workflow().')
   const gateway = openTestGateway(tools, {
     log: recorder(logs),
     fetch: options.fetch ?? noFetch,
@@ -143,9 +141,9 @@ const ASKING: ReadonlySet<unknown> = new Set(['always', 'conditional'])
 function recorder(lines: TestLogLine[]): Logger {
   const write =
     (level: keyof Logger): WriteLine =>
-    (said: object | string, message?: string) => {
-      if (typeof said === 'string') lines.push({ level, message: said, fields: {} })
-      else lines.push({ level, message, fields: said })
+    (line: object | string, message?: string) => {
+      if (typeof line === 'string') lines.push({ level, message: line, fields: {} })
+      else lines.push({ level, message, fields: line })
     }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
