@@ -21,7 +21,7 @@ const forecast = tool({
 
 function prepared(definition: unknown) {
   const result = prepareTool(definition)
-  if (!result.ok) throw new Error(JSON.stringify(result.findings))
+  if (result.tool === undefined) throw new Error(JSON.stringify(result.findings))
   return result.tool
 }
 
@@ -54,7 +54,7 @@ describe('an object of schemas', () => {
     const result = prepareTool({ ...forecast, input: { node: node.describe('A list.') } })
     // A recursive list cannot be inlined: the finding is about recursion, not about an unresolved reference.
     expect(result).toMatchObject({
-      ok: false,
+      tool: undefined,
       findings: [{ where: expect.stringMatching(/^input\/properties\/node/) }],
     })
     const named = z.object({ a: z.string() }).meta({ id: 'Named' })

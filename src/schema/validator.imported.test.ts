@@ -227,7 +227,7 @@ describe('a definition that is built to block the server', () => {
     ['4000000 characters', { description: 'x'.repeat(5_000_000) }],
   ])('is refused if it has more than %s', (most, schema) => {
     const prepared = prepare({ type: 'object', properties: { value: schema } })
-    expect(prepared.ok ? [] : prepared.findings.map(({ problem }) => problem)).toEqual([
+    expect(prepared.tool !== undefined ? [] : prepared.findings.map(({ problem }) => problem)).toEqual([
       `The schema has more than ${most}.`,
     ])
   })
@@ -244,6 +244,6 @@ function prepare(input: JsonObject, output: JsonObject | null = null) {
 
 function imported(input: JsonObject, output: JsonObject | null = null): Tool {
   const prepared = prepare(input, output)
-  if (!prepared.ok) throw new Error('The tool is left out.')
+  if (prepared.tool === undefined) throw new Error('The tool is left out.')
   return prepared.tool
 }

@@ -102,7 +102,7 @@ describe('a descriptor', () => {
         },
         { source },
       )
-      expect([source, prepared.ok]).toEqual([source, source === 'host-extension'])
+      expect([source, prepared.tool !== undefined]).toEqual([source, source === 'host-extension'])
       expect(descriptorFindings(descriptorOf({ safetyTier: 'exec' }, source)).length).toBe(
         source === 'host-extension' ? 0 : 1,
       )

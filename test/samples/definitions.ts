@@ -21,14 +21,17 @@ export const ADD = {
 /** The tool, or an error with everything that is wrong with its definition. */
 export function prepared(definition: unknown, options?: PrepareOptions): Tool {
   const result = prepareTool(definition, options)
-  assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.findings, null, 2))
+  assert.ok(
+    result.tool !== undefined,
+    result.tool !== undefined ? '' : JSON.stringify(result.findings, null, 2),
+  )
   return result.tool
 }
 
 /** `where: problem` of each finding of the sample with these changes; every finding says what to write instead. */
 export function findingsOf(changes: Record<string, unknown>, options?: PrepareOptions): string[] {
   const result = prepareTool({ ...ADD, ...changes }, options)
-  if (result.ok) return []
+  if (result.tool !== undefined) return []
   for (const { fix } of result.findings) assert.notEqual(fix, '')
   return result.findings.map(({ where, problem }) => `${where}: ${problem}`)
 }

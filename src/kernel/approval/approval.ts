@@ -33,10 +33,7 @@ export interface ApprovalSubject {
   readonly inputJson: string
   /** How many values those credentials hide or shorten. */
   readonly hidden: number
-  /**
-   * JSON of an `AskedDefinition`: the tool at the time of the request, to show what has changed. Absent if it was too large or
-   * not kept.
-   */
+  /** JSON of an `AskedDefinition`, to show what has changed since the request. Absent if it was too large or not kept. */
   readonly definitionJson?: string
   /** Only a summary was kept, or the text was removed with its journal group. */
   readonly isPartial?: true
@@ -104,8 +101,7 @@ export type ParkResult =
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
   /** The key is taken, or a call without a key equals a parked one (rule 6). */
   | { readonly kind: 'found'; readonly record: CallRecord }
-  | { readonly kind: 'run_ended' }
-  | { readonly kind: 'session_ended' }
+  | { readonly kind: 'run_ended' | 'session_ended' }
   /** The principal has as many parked calls as allowed (rule 22). */
   | { readonly kind: 'full'; readonly parked: number }
 
@@ -131,10 +127,7 @@ export type ParkedScope = { readonly tenant: string } & (
 )
 
 /** A parked call that ended, for readers of its run. */
-export interface EndedParked {
-  readonly record: string
-  readonly run: string
-}
+export type EndedParked = Pick<ApprovalRecord, 'record' | 'run'>
 
 export interface ApprovalFilter {
   readonly state?: ApprovalState

@@ -9,6 +9,7 @@ import type {
   ApprovalFilter,
   ApprovalRecord,
   ApprovalTerms,
+  ApproverDecision,
   DecideResult,
   DecisionAction,
 } from './approval.ts'
@@ -52,10 +53,8 @@ export interface Approver {
   readonly scopes: readonly string[]
 }
 
-export interface Decision {
-  readonly action: DecisionAction
-  readonly reason: string | undefined
-  /** The approver knows that part of the input is hidden, and approves all the same. */
+export interface Decision extends Pick<ApproverDecision, 'action' | 'reason'> {
+  /** The approver knows that part of the input is hidden, and approves it nevertheless. */
   readonly acceptsHidden?: boolean
 }
 

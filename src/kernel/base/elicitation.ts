@@ -5,32 +5,23 @@ import type { JsonObject } from './json.ts'
  * them to the caller. Types only: each protocol decides which modes its callers support.
  */
 
-/**
- * `key` distinguishes the questions of one call on protocols that answer them by name; without one they are numbered.
- * `untrusted`: a third party wrote the question.
- */
-export type Elicitation =
-  /** A few flat fields to fill in; never secrets (MCP-76). */
-  | {
-      readonly mode: 'form'
-      readonly message: string
-      /** Flat object schema of strings, numbers, booleans and choices. */
-      readonly schema: JsonObject
-      readonly key?: string
-      readonly untrusted?: true
-    }
-  /** A page to open; accepting means "opened", not "done" (MCP-77). */
-  | {
-      readonly mode: 'url'
-      readonly message: string
-      readonly url: string
-      readonly id: string
-      readonly key?: string
-      readonly untrusted?: true
-    }
+/** `key` distinguishes the questions of one call on protocols that answer them by name; without one they are numbered. */
+export type Elicitation = { readonly key?: string } & (
+  | Question
   /** Passed on for upstreams that ask it (MCP-81): the caller's model, and the folders it works in. */
-  | { readonly mode: 'sampling'; readonly params: JsonObject; readonly key?: string }
-  | { readonly mode: 'roots'; readonly key?: string }
+  | { readonly mode: 'sampling'; readonly params: JsonObject }
+  | { readonly mode: 'roots' }
+)
+
+/** `untrusted`: a third party wrote the question. */
+type Question = {
+  readonly message: string
+  readonly untrusted?: true
+} /** A few flat fields to fill in (strings, numbers, booleans and choices); never secrets (MCP-76). */ & (
+  | { readonly mode: 'form'; readonly schema: JsonObject }
+  /** A page to open; accepting means "opened", not "done" (MCP-77). */
+  | { readonly mode: 'url'; readonly url: string; readonly id: string }
+)
 
 export type ElicitationMode = Elicitation['mode']
 

@@ -155,10 +155,7 @@ export function pointerSteps(pointer: string): string[] {
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-/**
- * One text per value: members sorted by UTF-16 code unit, no spaces, numbers and strings as ECMAScript writes them
- * (RFC 8785).
- */
+/** One text per value (RFC 8785): members sorted by UTF-16 code unit, no spaces, numbers and strings as in ECMAScript. */
 export function canonicalJson(value: JsonValue): string {
   if (typeof value === 'number') return String(value)
   if (value === null || typeof value !== 'object') return JSON.stringify(value)

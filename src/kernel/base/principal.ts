@@ -42,10 +42,7 @@ export function grantedScopes(roles: RoleTable, held: Held): readonly string[] {
   return Object.freeze([...granted])
 }
 
-/**
- * The granted scopes, and the toolsets that the roles are bound to. A role without toolsets does not lift the bound
- * of another.
- */
+/** The granted scopes, and the toolsets of the roles. A role without toolsets does not lift the bound of another. */
 export function granted(roles: RoleTable, held: Held): Pick<Principal, 'scopes' | 'toolsets'> {
   const bounds = held.roles.flatMap((role) => roles.get(role)?.toolsets ?? [])
   const isBound = held.roles.some((role) => roles.get(role)?.toolsets !== undefined)

@@ -45,7 +45,6 @@ export class LiveRegistry implements ToolSet {
     return this.#current.toolsets
   }
 
-  /** Workflows that are not served because a tool they use is missing, with the missing names. */
   get waiting(): ReadonlyMap<string, readonly string[]> {
     return this.#current.waiting
   }
@@ -300,10 +299,7 @@ export class CatalogChanges {
   }
 }
 
-/**
- * The tools one principal may see, frozen. It is a view of the index, so that a catalog that is never listed costs one byte a
- * tool.
- */
+/** The tools one principal may see, frozen. It is a view of the index: a catalog that is never listed costs one byte a tool. */
 export class Catalog {
   readonly #index: ToolIndex
   /** One byte per tool of the index; absent if all are visible. */

@@ -18,7 +18,7 @@ describe('identity', () => {
       expect(findingsOf({ id })).toEqual([expect.stringMatching(/^id: /)])
     }
     const result = prepareTool({ ...ADD, id: 'Mail.Send@v2.1.0' })
-    expect(!result.ok && result.findings[0]?.fix).toContain('"Mail.Send@2.1.0"')
+    expect(result.tool === undefined && result.findings[0]?.fix).toContain('"Mail.Send@2.1.0"')
   })
 
   it('OTC-25: a name has 1 to 64 of A-Za-z0-9_-', () => {

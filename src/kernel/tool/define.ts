@@ -205,10 +205,7 @@ interface CommonDefinition<I extends SchemaLike, O extends SchemaLike | null> {
   readonly version?: string
   /** The parameters: a schema of zod, arktype or valibot, an object of such schemas (`{ city: z.string() }`), JSON Schema, or `{}` for none. */
   readonly input: I
-  /**
-   * Describes the JSON that `run` returns and that is sent as it is; the library does not run on it.
-   * `null` = no output, `{}` = any JSON value.
-   */
+  /** Describes the JSON that `run` returns; the library does not parse it. `null` = no output, `{}` = any JSON value. */
   readonly output: O
 }
 

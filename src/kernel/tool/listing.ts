@@ -308,10 +308,7 @@ function needChoices(needed: readonly ListedRequirement[]): readonly string[] {
   return needed.some(isUnmet) ? [...kinds, 'missing'] : [...kinds]
 }
 
-/**
- * Not only the most serious: a tool whose source is down may also have a held change. A missing credential does not count as
- * unhealthy.
- */
+/** All conditions of a tool, not only the most serious one. A missing credential does not count as unhealthy. */
 function healthChoices(
   tool: ListedTool,
   condition: Condition | undefined,

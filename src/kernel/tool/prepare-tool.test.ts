@@ -70,7 +70,7 @@ describe('prepareTool', () => {
       },
       { file: 'tools/add.ts' },
     )
-    expect(!result.ok && result.findings.map(({ where }) => where).sort()).toEqual([
+    expect(result.tool === undefined && result.findings.map(({ where }) => where).sort()).toEqual([
       'description',
       'id',
       'input/properties/a',
@@ -80,14 +80,17 @@ describe('prepareTool', () => {
       'run',
     ])
     expect(
-      !result.ok && result.findings.every(({ file, toolId }) => file === 'tools/add.ts' && toolId === 'Add'),
+      result.tool === undefined &&
+        result.findings.every(({ file, toolId }) => file === 'tools/add.ts' && toolId === 'Add'),
     ).toBe(true)
   })
 
   it('refuses what is no definition', () => {
     for (const value of [undefined, null, 1, 'x', [], () => 1]) {
       const result = prepareTool(value)
-      expect(!result.ok && result.findings).toMatchObject([{ toolId: '(no id)', where: 'tool' }])
+      expect(result.tool === undefined && result.findings).toMatchObject([
+        { toolId: '(no id)', where: 'tool' },
+      ])
     }
   })
 
@@ -263,7 +266,7 @@ describe('a prepared tool', () => {
         { ...definition, input: { type: 'object', additionalProperties: false } },
         onWarning === undefined ? {} : { onWarning },
       )
-      expect(prepared.ok && prepared.tool.inputSchema).toEqual({
+      expect(prepared.tool?.inputSchema).toEqual({
         type: 'object',
         properties: {},
         additionalProperties: false,

@@ -57,7 +57,7 @@ export interface PrepareOptions {
 /** The names of a tool, which are compared with other tools even when the definition has findings. */
 export type ToolIdentity = Pick<Tool, 'id' | 'parts' | 'name' | 'catalogId'>
 
-interface InspectedTool {
+interface PreparedTool {
   readonly identity: ToolIdentity | undefined
   /** Only without findings. */
   readonly tool: Tool | undefined
@@ -97,18 +97,7 @@ const WORKFLOW_KEYS = Object.keys({
 const WORKFLOW_TIMES = 10
 
 /** Returns the tool, or every finding. */
-export function prepareTool(
-  definition: unknown,
-  options: PrepareOptions = {},
-):
-  | { readonly ok: true; readonly tool: Tool }
-  | { readonly ok: false; readonly findings: readonly Finding[] } {
-  const { tool, findings } = inspectTool(definition, options)
-  return tool === undefined ? { ok: false, findings } : { ok: true, tool }
-}
-
-/** Like `prepareTool`, with the names of a tool that has findings. */
-export function inspectTool(definition: unknown, given: PrepareOptions): InspectedTool {
+export function prepareTool(definition: unknown, given: PrepareOptions = {}): PreparedTool {
   const asWorkflow = isWorkflow(definition)
   const written = isRecord(definition) ? definition : {}
   const options: PrepareOptions = asWorkflow ? workflowOptions(given) : ownOptions(given, written)

@@ -2,7 +2,7 @@ import { defined } from '#kernel/base/defined'
 import { DefinitionError, type Finding } from '#kernel/base/errors'
 import { byVersion, parseToolName } from '#kernel/base/ids'
 import { checkLaxerVersions } from './checks.ts'
-import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
+import { type PrepareOptions, prepareTool, type ToolIdentity } from './prepare-tool.ts'
 import { findFunctionNames, withFunctionName } from './shared-names.ts'
 import type { Tool } from './tool.ts'
 import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
@@ -15,7 +15,7 @@ import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflow
 /** Like `prepareTools`, but throws one error with every finding. */
 export function requireTools(
   definitions: readonly unknown[],
-  options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
+  options: PrepareAllOptions = {},
 ): readonly Tool[] {
   const prepared = prepareTools(
     definitions.map((definition) => ({ definition })),
@@ -25,17 +25,11 @@ export function requireTools(
   throw new DefinitionError(prepared.findings)
 }
 
-interface LoadedDefinition {
+interface LoadedDefinition extends Pick<PrepareOptions, 'file' | 'moduleHash'> {
   readonly definition: unknown
-  readonly file?: string
-  readonly moduleHash?: string
 }
 
-type PreparedTools =
-  | { readonly ok: true; readonly tools: readonly Tool[] }
-  | { readonly ok: false; readonly findings: readonly Finding[] }
-
-interface LaxerOptions {
+interface PrepareAllOptions extends Omit<PrepareOptions, 'file' | 'moduleHash'> {
   /** Older versions that may be laxer than a newer one (rule 21): any name of each, with its version. */
   readonly acknowledgeLaxerVersions?: readonly string[]
   /** Whether a name may belong to a tool of a source that is not loaded yet; workflows may use such tools. */
@@ -46,19 +40,21 @@ type NamedTool = ToolIdentity & Pick<LoadedDefinition, 'file'>
 
 export function prepareTools(
   definitions: readonly LoadedDefinition[],
-  options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
-): PreparedTools {
+  options: PrepareAllOptions = {},
+):
+  | { readonly ok: true; readonly tools: readonly Tool[] }
+  | { readonly ok: false; readonly findings: readonly Finding[] } {
   const findings: Finding[] = []
   const named: NamedTool[] = []
-  const inspectedTools: Tool[] = []
+  const preparedTools: Tool[] = []
   for (const { definition, file, moduleHash } of definitions) {
-    const inspected = inspectTool(definition, { ...options, ...defined({ file, moduleHash }) })
-    findings.push(...inspected.findings)
-    if (inspected.identity !== undefined) named.push({ ...inspected.identity, ...defined({ file }) })
-    if (inspected.tool !== undefined) inspectedTools.push(inspected.tool)
+    const prepared = prepareTool(definition, { ...options, ...defined({ file, moduleHash }) })
+    findings.push(...prepared.findings)
+    if (prepared.identity !== undefined) named.push({ ...prepared.identity, ...defined({ file }) })
+    if (prepared.tool !== undefined) preparedTools.push(prepared.tool)
   }
   const names = findFunctionNames(named)
-  const tools = inspectedTools.map((tool) => withFunctionName(tool, names))
+  const tools = preparedTools.map((tool) => withFunctionName(tool, names))
   const callable = named.map((entry) => ({ ...entry, name: names.get(entry.parts.base) ?? entry.name }))
   const resolved = resolveWorkflows(tools)
   findings.push(...checkWorkflows(resolved, tools, callable, options))
@@ -76,7 +72,7 @@ function checkWorkflows(
   { findings, waiting }: ResolvedWorkflows,
   tools: readonly Tool[],
   named: readonly NamedTool[],
-  { mayComeLater = () => false }: LaxerOptions,
+  { mayComeLater = () => false }: PrepareAllOptions,
 ): Finding[] {
   const files = new Map(named.map(({ id, file }) => [id, file]))
   const names = new Set(named.flatMap(namesOf))

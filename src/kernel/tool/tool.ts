@@ -159,15 +159,13 @@ export interface ShownHints {
   readonly closedWorld?: true
 }
 
-export interface AuthorizationRequirement {
+interface SecretRequirement {
   readonly id: string
-  readonly oauth2?: { readonly scopes?: readonly string[]; readonly [extra: string]: unknown }
   readonly [extra: string]: unknown
 }
 
-export interface SecretRequirement {
-  readonly id: string
-  readonly [extra: string]: unknown
+export interface AuthorizationRequirement extends SecretRequirement {
+  readonly oauth2?: { readonly scopes?: readonly string[]; readonly [extra: string]: unknown }
 }
 
 /** What a call needs besides its input; open, because the standard keeps unknown members. */

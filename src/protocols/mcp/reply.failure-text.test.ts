@@ -14,7 +14,7 @@ function toolOf(names: readonly string[]): Tool {
   const properties = Object.fromEntries(names.map((name) => [name, { type: 'string', description: 'D.' }]))
   const input = { type: 'object', properties, required: names }
   const prepared = prepareTool({ id: 'A.B@1.0.0', description: 'd', input, output: null, run: () => null })
-  if (!prepared.ok) throw new Error('no tool')
+  if (prepared.tool === undefined) throw new Error('no tool')
   return prepared.tool
 }
 

@@ -17,7 +17,7 @@ function toolOf(definition: Omit<Partial<ToolDefinition>, 'id'> & { readonly id:
     run: () => null,
     ...definition,
   })
-  if (!prepared.ok) throw new Error(JSON.stringify(prepared.findings))
+  if (prepared.tool === undefined) throw new Error(JSON.stringify(prepared.findings))
   return prepared.tool
 }
 

@@ -4,7 +4,7 @@ import { shortHash } from '#kernel/base/hash'
 import { hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import { inspectTool } from '#kernel/tool/prepare-tool'
+import { prepareTool } from '#kernel/tool/prepare-tool'
 import type {
   KeptFrom,
   PolicyDefinition,
@@ -193,7 +193,7 @@ function projectTool(
   const warnings: Finding[] = []
   const onWarning: Report = (where, problem, fix) => void warnings.push({ toolId, where, problem, fix })
   try {
-    const { tool, findings } = inspectTool(toDefinition(source, pin, { ...naming, ...options }), {
+    const { tool, findings } = prepareTool(toDefinition(source, pin, { ...naming, ...options }), {
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs,

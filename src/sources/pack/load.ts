@@ -9,7 +9,7 @@ import { describeIssue, fault, ToolError } from '#kernel/base/errors'
 import { compareVersions } from '#kernel/base/ids'
 import { copyJson, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { isDefinedTool, isWorkflow } from '#kernel/tool/define'
-import { inspectTool } from '#kernel/tool/prepare-tool'
+import { prepareTool } from '#kernel/tool/prepare-tool'
 import type { Egress, PolicyDefinition, StatefulContext, Tool, ToolPolicy } from '#kernel/tool/tool'
 import { isWanted, policyOf } from '#sources/common/options'
 import type { Discovery, OfferedTool } from '#sources/kit/source'
@@ -234,7 +234,7 @@ export async function loadPack(entry: string): Promise<LoadedPack> {
       warnings.push(`${definition.id} is left out: ${problem}`)
       return []
     }
-    const { tool, findings } = inspectTool(definition, { describeParameters: false })
+    const { tool, findings } = prepareTool(definition, { describeParameters: false })
     warnings.push(
       ...findings.map(({ where, problem: what }) => `${definition.id} is left out: ${where}: ${what}`),
     )

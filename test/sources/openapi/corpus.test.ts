@@ -57,7 +57,7 @@ function problemsOf(tool: OfferedTool): readonly string[] {
     ...(requirements === undefined ? {} : { requirements }),
   }
   const prepared = prepareTool(named, { source: 'connector', describeParameters: false })
-  if (!prepared.ok) for (const { where, problem } of prepared.findings) report(where, problem)
+  if (prepared.tool === undefined) for (const { where, problem } of prepared.findings) report(where, problem)
   checkSchema(inputSchema, 'input', report, { references: 'allowed' })
   if (outputSchema !== null) checkSchema(outputSchema, 'output', report, { references: 'allowed' })
   return problems

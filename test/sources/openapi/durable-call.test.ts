@@ -40,7 +40,7 @@ function toTool(source: Source, { nativeName, binding, ...offered }: OfferedTool
     },
     { source: 'connector', describeParameters: false, onWarning: () => undefined },
   )
-  if (!prepared.ok) throw new Error(JSON.stringify(prepared.findings))
+  if (prepared.tool === undefined) throw new Error(JSON.stringify(prepared.findings))
   return prepared.tool
 }
 
