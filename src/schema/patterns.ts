@@ -93,7 +93,7 @@ let slot: Slot | undefined
 let script: Script | undefined
 
 /**
- * Runs something on this thread that may take for ever, and ends it at the deadline, also inside a pattern that
+ * Runs a function on this thread that may never return, and ends it at the deadline, also inside a pattern that
  * backtracks: the result is then `undefined`. It costs a thread, so it is for large values only.
  */
 export function runWithinDeadline<Result>(run: () => Result): Result | undefined {

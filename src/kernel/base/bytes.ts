@@ -3,7 +3,7 @@
  * read with it. A sender can never make the server hold more bytes than the caller of these functions allowed.
  */
 
-/** Reads at most `maxBytes` bytes and cancels the rest of the stream. `isWhole` is false if there was a rest. */
+/** Reads at most `maxBytes` bytes and cancels the rest of the stream. `isWhole` is false if it had more. */
 export async function readStart(
   chunks: AsyncIterable<string | Uint8Array> | null,
   maxBytes: number,

@@ -266,21 +266,6 @@ export class JsonScan {
     this.#isText = isText
     this.#isEscaped = isEscaped
   }
-
-  /** A JSON string cannot contain a line end, so a sender cannot hide values in a string that spans lines. */
-  endLine(): void {
-    this.#isText = false
-    this.#isEscaped = false
-  }
-
-  /** Resets the scanner for the next document. */
-  startAnew(): void {
-    this.endLine()
-    this.#depth = 0
-    this.#values = 0
-    this.#outermost = 0
-    this.#problem = undefined
-  }
 }
 
 /** `undefined` for a text that is not JSON. */

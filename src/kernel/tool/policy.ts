@@ -20,7 +20,7 @@ export function readPolicy(
 ): ToolPolicy {
   const given = isRecord(written) ? written : {}
   if (written !== undefined && !isRecord(written)) {
-    report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
+    report('policy', 'Is not an object.', "Write for example `{ safetyTier: 'read' }`, or leave it out.")
   }
   checkKeys(given, Object.keys(POLICY_FIELDS), 'policy', report)
   const isWorkflow = source === 'workflow'
