@@ -1,13 +1,7 @@
-import type {
-  ApprovalRecord,
-  ApprovalTerms,
-  NewApproval,
-  Parking,
-  ParkResult,
-} from '#kernel/approval/approval'
+import type { ApprovalRecord, NewApproval, Parking } from '#kernel/approval/approval'
 import { type ApprovalRules, termsFor } from '#kernel/approval/approvals'
 import { keptDefinition } from '#kernel/approval/decisions'
-import { approvalBinding, needsApproval, type ShownInput, shownInput } from '#kernel/approval/question'
+import { approvalBinding, needsApproval, shownInput } from '#kernel/approval/question'
 import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
@@ -44,45 +38,24 @@ export interface Grant {
 }
 
 type ApprovalCheck =
-  | { readonly kind: 'free' }
-  | { readonly kind: 'granted'; readonly grant: Grant }
+  /** Without a grant the call needs no approval. */
+  | { readonly kind: 'may run'; readonly grant?: Grant }
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
   /** The call changed in the meantime: look it up again. */
   | { readonly kind: 'changed' }
-
-const FREE: ApprovalCheck = { kind: 'free' }
 
 /**
  * Whether the call may run now, on an approval, or only after one. A call that needs one is parked here (rule 20).
  */
 export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
-  const { tool, call, previous } = checked
-  if (previous?.state !== 'parked') {
-    if (tool.policy.approval === 'never') return FREE
-    const { principal, request } = call
-    const isNeeded = await needsApproval(tool, needs.approvalRules, {
-      call: {
-        principal,
-        userId: userOf(call),
-        claimedUserId: request.userId ?? userOf(call),
-        input: checked.input,
-      },
-      log: needs.log,
-    })
-    if (!isNeeded) return FREE
-  }
-  const binding = approvalBinding(needs.store, checked)
-  if (previous?.state === 'parked') return await judgeParked(needs, checked, binding)
-  const terms = termsFor(needs.approvalRules, tool)
-  const declared = onlyDeclared(call.request, tool)
-  const shown = shownInput(call.input, tool.inputSchema.properties, (text) => redactText(text, declared))
-  return await park(needs, checked, { binding, terms, shown })
-}
-
-interface Question {
-  readonly binding: string
-  readonly terms: ApprovalTerms
-  readonly shown: ShownInput
+  const { tool, call, previous, input } = checked
+  if (previous?.state === 'parked') return await judgeParked(needs, checked)
+  const userId = userOf(call)
+  const isNeeded = await needsApproval(tool, needs.approvalRules, {
+    call: { principal: call.principal, userId, claimedUserId: call.request.userId ?? userId, input },
+    log: needs.log,
+  })
+  return isNeeded ? await park(needs, checked) : { kind: 'may run' }
 }
 
 /** A caller may send any text as a secret; only those the tool declares are redacted. */
@@ -99,14 +72,11 @@ function onlyDeclared(request: CallRequest, { requirements }: Tool): CallRequest
   }
 }
 
-async function judgeParked(
-  needs: ApprovalNeeds,
-  { call, previous }: CheckedCall,
-  binding: string,
-): Promise<ApprovalCheck> {
+async function judgeParked(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
   const { store, clock } = needs
-  const approval = await store.approvals.findFor(call)
-  if (approval === undefined || approval.attempt !== previous?.attempt) return { kind: 'changed' }
+  const binding = approvalBinding(store, checked)
+  const approval = await store.approvals.findFor(checked.call)
+  if (approval === undefined || approval.attempt !== checked.previous?.attempt) return { kind: 'changed' }
   if (approval.expiresAtMs <= clock.nowMs()) {
     // An expired approval is a rejection, even before the timer has ended the call (OWP-71).
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
@@ -114,24 +84,19 @@ async function judgeParked(
   }
   if (approval.state !== 'pending' && approval.state !== 'granted') return { kind: 'changed' }
   // Rule 21: this request differs from the one that the approval covers.
-  if (approval.binding !== binding) throw otherThanAsked()
+  if (approval.binding !== binding) {
+    const message =
+      'This call waits for an approval with other credentials, or with an input that reads differently each time. Send exactly what was sent first, or use a new call id for a new call.'
+    throw Object.assign(keyConflict(), { message })
+  }
   if (approval.state === 'pending') return { kind: 'parked', approval }
-  return { kind: 'granted', grant: { approvalId: approval.id, binding } }
+  return { kind: 'may run', grant: { approvalId: approval.id, binding } }
 }
 
-function otherThanAsked() {
-  return Object.assign(keyConflict(), {
-    message:
-      'This call waits for an approval with other credentials, or with an input that reads differently each time. Send exactly what was sent first, or use a new call id for a new call.',
-  })
-}
-
-function newApproval(
-  needs: ApprovalNeeds,
-  { call, scope, tool }: CheckedCall,
-  { binding, terms, shown, atMs }: Question & { readonly atMs: number },
-): NewApproval {
-  const { expiresAfterMs, ...rest } = terms
+function newApproval(needs: ApprovalNeeds, checked: CheckedCall, atMs: number): NewApproval {
+  const { call, scope, tool } = checked
+  const { expiresAfterMs, ...terms } = termsFor(needs.approvalRules, tool)
+  const declared = onlyDeclared(call.request, tool)
   return {
     tenant: call.tenant,
     id: needs.newChallengeId(),
@@ -141,23 +106,24 @@ function newApproval(
       argsHash: argsHash(call),
       userId: call.request.userId,
       isUserProven: call.isUserProven === true,
-      ...shown,
+      ...shownInput(call.input, tool.inputSchema.properties, (text) => redactText(text, declared)),
       ...keptDefinition(tool),
     },
-    binding,
-    ...rest,
+    binding: approvalBinding(needs.store, checked),
+    ...terms,
     expiresAtMs: atMs + expiresAfterMs,
   }
 }
 
-async function park(needs: ApprovalNeeds, checked: CheckedCall, question: Question): Promise<ApprovalCheck> {
-  const { call, previous } = checked
-  const { maxParkedPerPrincipal: maxParked } = needs.approvalRules
-  const scope = recordedScope(needs.store, checked)
-  const newCall = toNewCall(needs.clock, { ...checked, scope })
+async function park(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
+  const { call, scope, previous } = checked
+  const newCall = toNewCall(needs.clock, { ...checked, scope: recordedScope(needs.store, checked) })
   const { session, atMs } = newCall
-  const approval = newApproval(needs, checked, { ...question, atMs })
-  const parking: Parking = { approval, maxParked, keyed: call.keyed }
+  const parking: Parking = {
+    approval: newApproval(needs, checked, atMs),
+    maxParked: needs.approvalRules.maxParkedPerPrincipal,
+    keyed: call.keyed,
+  }
   const result =
     previous === undefined
       ? await needs.store.approvals.park(newCall, parking)
@@ -166,10 +132,6 @@ async function park(needs: ApprovalNeeds, checked: CheckedCall, question: Questi
           { session, atMs, corrected: correctionOf(needs, { call, previous }, newCall) },
           parking,
         )
-  return afterParking(needs, checked, result)
-}
-
-function afterParking(needs: ApprovalNeeds, { call, scope }: CheckedCall, result: ParkResult): ApprovalCheck {
   switch (result.kind) {
     case 'parked':
       needs.feed.notify(scope.run?.run ?? call.record)

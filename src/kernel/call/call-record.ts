@@ -51,25 +51,14 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly resumable?: true | undefined
 }
 
-export interface CallRecord extends CallAddress, CallLabel {
-  readonly principal: string
-  /** The operator who ran it in the principal's name; absent when the principal itself called. */
-  readonly by?: string | undefined
+export interface CallRecord
+  extends Omit<NewCall, 'scope' | 'session' | 'inputJson' | 'atMs' | 'step' | 'resumable'> {
   /** The run id that the caller named; `undefined` = a run of its own. */
   readonly runId: string | undefined
   /** The run that has its events; `undefined` when this record alone describes them. */
   readonly run: string | undefined
   /** The session of its last attempt. */
   readonly sessionId: string | undefined
-  /** Protocol of the request; `undefined` for in-process calls. */
-  readonly protocol: CallProtocol | undefined
-  readonly userId: string | undefined
-  readonly fingerprint: string
-  readonly tool: string
-  readonly definitionHash: string
-  readonly tier: SafetyTier
-  readonly replay: ReplayPolicy
-  readonly rerunUntilMs: number
   readonly state: CallState
   /** 1 for the first run. Every change of a running call is conditional on it. */
   readonly attempt: number
@@ -153,7 +142,7 @@ export interface OwnCallsQuery {
   readonly tenant: string
   readonly principal: string
   /** Only calls before this position; absent: from the newest on. */
-  readonly before?: number
+  readonly before?: number | undefined
   readonly limit: number
 }
 
@@ -180,21 +169,14 @@ export interface RunRecord extends RunAddress {
 }
 
 /** A call that a limit refused: only its run's events record it (C10). */
-export interface RefusedCall extends CallLabel {
-  readonly tenant: string
-  readonly record: string
-  readonly principal: string
+export interface RefusedCall
+  extends CallAddress,
+    CallLabel,
+    Pick<NewCall, 'principal' | 'userId' | 'tool' | 'atMs'> {
   readonly scope: RunScope
   readonly sessionId: string | undefined
-  readonly userId: string | undefined
-  /** Full id of the resolved version. */
-  readonly tool: string
   readonly code: ErrorCode
-  readonly atMs: number
 }
-
-/** `open`: takes calls. `closing`: takes none, and is about to close. */
-type SessionState = 'open' | 'closing' | 'closed'
 
 export interface SessionAddress {
   readonly tenant: string
@@ -215,12 +197,10 @@ export interface NewSession extends SessionAddress {
   readonly atMs: number
 }
 
-export interface SessionRecord extends SessionAddress {
-  readonly principal: string
-  readonly tool: string
-  readonly toolId: string
+export interface SessionRecord extends SessionAddress, Pick<NewSession, 'principal' | 'tool' | 'toolId'> {
   readonly run: string
-  readonly state: SessionState
+  /** `open`: takes calls. `closing`: takes none, and is about to close. */
+  readonly state: 'open' | 'closing' | 'closed'
   /** The writer that holds its state. */
   readonly writer: string
   readonly address: string | undefined

@@ -10,8 +10,8 @@ import type { CallReply, CallRequest } from './call.ts'
 import type { CallRecord } from './call-record.ts'
 import { refusalOutcome } from './execute.ts'
 import {
+  type Answer,
   adaptInput,
-  type Found,
   type IdentifiedCall,
   identifyCall,
   keyConflict,
@@ -68,40 +68,42 @@ export async function callTool(
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       if (!call.keyed && needs.registry.hasWaiting) call = await resumeUnkeyed(needs, call)
       const found = call.keyed ? await lookUp(needs, call) : undefined
-      if (found?.kind === 'answer') return replyOf(call, found, true)
+      if (found?.kind === 'answer') return replyOf(call, found)
       if (found?.kind === 'other') return await refuseOther(needs, call)
       const previous = found?.previous
       const run = await (call.keyed
         ? startOrWait(needs, { call, previous, mayWait: round === 0 })
         : startCall(needs, { call, previous, isFirst: true }))
-      if (run.kind === 'answer') return replyOf(call, run, run.joined)
+      if (run.kind === 'answer') return replyOf(call, run)
       if (run.kind === 'parked' && !(await isDecided(needs, call, run.approval))) {
-        const outcome = refusalOutcome(needs, approvalRequired(run.approval, await needs.approvalsUrl()))
-        return { callId: call.callId, outcome, runId: run.runId, replayed: false }
+        return refuse(needs, call, approvalRequired(run.approval, await needs.approvalsUrl()), run.runId)
       }
-      if (run.kind === 'waiting' && !(await isFree(needs, call, run.waits))) {
-        const outcome = refusalOutcome(needs, run.waits.error)
-        return { callId: call.callId, outcome, runId: run.runId, replayed: false }
+      if (run.kind === 'waiting' && !(await isDecided(needs, call, run.waits.decides))) {
+        return refuse(needs, call, run.waits.error, run.runId)
       }
     }
     throw fault('overloaded', 'This call id is being used by several requests at once. Try again shortly.', {
       retryAfterMs: 1_000,
     })
   } catch (error) {
-    const runId = isToolError(error) ? error.details.runId : undefined
-    const outcome = refusalOutcome(needs, error)
-    return { callId: call.callId, outcome, ...(runId === undefined ? {} : { runId }), replayed: false }
+    return refuse(needs, call, error, isToolError(error) ? error.details.runId : undefined)
   }
 }
 
 /** The reply; output of tools that other parties wrote is marked, on replays too (OWP-58). */
-function replyOf(
-  { callId }: IdentifiedCall,
-  { outcome, runId, tool, toolId }: Omit<Found & { kind: 'answer' }, 'kind'>,
-  replayed: boolean,
-): CallReply {
+function replyOf({ callId }: IdentifiedCall, { outcome, runId, tool, toolId, replayed }: Answer): CallReply {
   const reply = { callId, outcome, runId, replayed, tool }
   return hasUntrustedOutput(toolId) ? { ...reply, untrusted: true } : reply
+}
+
+function refuse(
+  needs: CallNeeds,
+  { callId }: IdentifiedCall,
+  error: unknown,
+  runId: string | undefined,
+): CallReply {
+  const reply = { callId, outcome: refusalOutcome(needs, error), replayed: false }
+  return runId === undefined ? reply : { ...reply, runId }
 }
 
 /**
@@ -142,13 +144,9 @@ function isLimit(error: unknown): boolean {
   return isToolError(error) && error.details.scope !== undefined
 }
 
-type Started = RunResult | Parked
-
-interface Parked {
-  readonly kind: 'parked'
-  readonly approval: ApprovalRecord
-  readonly runId: string
-}
+type Started =
+  | RunResult
+  | { readonly kind: 'parked'; readonly approval: ApprovalRecord; readonly runId: string }
 
 /**
  * No final outcome is recorded under this key: walk the ladder, then run. Most stages answer synchronously, and then
@@ -211,7 +209,7 @@ async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Sta
   const check = await checkApproval(needs, checked)
   if (check.kind === 'changed') return { kind: 'lost' }
   if (check.kind === 'parked') return { ...check, runId: previous?.runId ?? runIdOf(call, scope) }
-  return await runWithinBudget(needs, checked, check.kind === 'granted' ? check.grant : undefined)
+  return await runWithinBudget(needs, checked, check.grant)
 }
 
 /**
@@ -239,30 +237,26 @@ async function runReserved(
   }
 }
 
-/** Waits for a decision as long as the caller asked (`Prefer: wait`) and stays connected, if the limits allow one more wait. */
+/**
+ * Waits for a decision about a call, or about a step of it, as long as the caller asked (`Prefer: wait`) and stays
+ * connected, if the limits allow one more wait.
+ */
 async function isDecided(
   { store, waits, limits }: CallNeeds,
   { principal, request }: IdentifiedCall,
-  { tenant, id, record }: Pick<ApprovalRecord, 'tenant' | 'id' | 'record'>,
+  approval: Blocked['decides'],
 ): Promise<boolean> {
   const { waitMs = 0, gone } = request
-  const leave = waitMs > 0 ? limits.tryEnterWaiting(principal) : undefined
-  if (leave === undefined) return false
+  const leave = approval !== undefined && waitMs > 0 ? limits.tryEnterWaiting(principal) : undefined
+  if (approval === undefined || leave === undefined) return false
   try {
-    return await waits.until(record, { waitMs: limits.shortenWait(waitMs), gone }, async () => {
-      const now = await store.approvals.find({ tenant, id })
+    return await waits.until(approval.record, { waitMs: limits.shortenWait(waitMs), gone }, async () => {
+      const now = await store.approvals.find(approval)
       return now?.state !== 'pending' || hasLeft(request.leaving)
     })
   } finally {
     leave()
   }
-}
-
-/** Like `isDecided`, for a workflow that waits for the approval of one of its steps. */
-async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Blocked): Promise<boolean> {
-  if (decides === undefined) return false
-  const { tenant, record, approvalId } = decides
-  return await isDecided(needs, call, { tenant, record, id: approvalId })
 }
 
 /**
@@ -271,16 +265,11 @@ async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Block
  */
 async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = needs.registry.catalogFor(call.principal).resolve(call.request.tool)
-  if (tool === undefined || !mayWait(tool)) return call
+  // A workflow may also wait for one of its steps.
+  if (tool === undefined || (tool.policy.approval === 'never' && tool.workflow === undefined)) return call
   const { tenant, principal, fingerprint } = adaptInput(needs.store, call, tool)
   const { definitionHash } = tool
   const like = { tenant, principal: principal.id, fingerprint, definitionHash }
   const found = await needs.store.approvals.findParked(like)
-  if (found === undefined) return call
-  return { ...call, record: found.record, callId: found.callId, keyed: true }
-}
-
-/** A workflow may also wait for one of its steps. */
-function mayWait({ policy, workflow }: Tool): boolean {
-  return policy.approval !== 'never' || workflow !== undefined
+  return found === undefined ? call : { ...call, record: found.record, callId: found.callId, keyed: true }
 }

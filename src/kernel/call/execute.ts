@@ -1,9 +1,9 @@
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import {
   CALL_ID_ADVICE,
   type ErrorDetails,
   FAILURE_CODES,
-  type FailureCode,
   fault,
   isToolError,
   StoreError,
@@ -39,20 +39,10 @@ export type ExecuteNeeds = ContextNeeds &
 
 export type ExplainThrown = (thrown: unknown) => string
 
-/** A run either ended or, for a workflow, was suspended. */
-type Ran = Ended | Suspended
-
-interface Suspended {
-  readonly kind: 'suspended'
-  readonly suspension: Suspension
-}
-
-interface Ended {
-  readonly kind: 'ended'
-  readonly outcome: Outcome
-  /** The answer of a tool that was interrupted. */
-  readonly late?: Promise<Outcome>
-}
+/** A run either ended or, for a workflow, was suspended. `late` is the answer of a tool that was interrupted. */
+type Ran =
+  | { readonly kind: 'ended'; readonly outcome: Outcome; readonly late?: Promise<Outcome> }
+  | { readonly kind: 'suspended'; readonly suspension: Suspension }
 
 /** Runs the tool until it answers or is interrupted; a synchronous answer is not awaited. */
 export function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): MaybePromise<Ran> {
@@ -206,13 +196,10 @@ function outcomeOf(
 function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
   if (isToolError(error)) {
-    const { details: _ours, ...ownError } = redactSecrets(callErrorOf(error), call.request)
+    const { details: _ours, code: own, ...ownError } = redactSecrets(callErrorOf(error), call.request)
     const shown = shownFailure(needs, error, call.request)
-    return {
-      ...ownError,
-      code: isFailure(ownError.code) ? ownError.code : 'tool_failed',
-      ...(shown === undefined ? {} : { shown }),
-    }
+    const code = FAILURES.has(own) ? own : 'tool_failed'
+    return { ...ownError, code, ...(shown === undefined ? {} : { shown }) }
   }
   needs.log.error(
     { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
@@ -231,10 +218,6 @@ function shownFailure(needs: ExecuteNeeds, error: ToolError, request: CallReques
   if (error.shown === undefined) return undefined
   const shown = writeShown(redactShown(error.shown, request))
   return shownBytes(shown) > needs.maxResultBytes ? undefined : shown
-}
-
-function isFailure(code: string): code is FailureCode {
-  return FAILURES.has(code)
 }
 
 /** UTF-8 needs at most this many bytes per UTF-16 unit, so most results need no exact count. */
@@ -257,10 +240,8 @@ function serializeOutput(tool: Tool, value: unknown, maxBytes: number): Serializ
   const { valueJson, sent } = serialized
   const problems = tool.checkOutput(sent)
   if (problems.length > 0) return invalid(tool, problems.join('; '))
-  if (valueJson.length * MAX_BYTES_PER_UNIT > maxBytes && byteLength(valueJson) > maxBytes) {
-    return tooLarge(tool, byteLength(valueJson), maxBytes)
-  }
-  return { ok: true, valueJson }
+  const bytes = valueJson.length * MAX_BYTES_PER_UNIT > maxBytes ? Buffer.byteLength(valueJson) : 0
+  return bytes > maxBytes ? tooLarge(tool, bytes, maxBytes) : { ok: true, valueJson }
 }
 
 /** The value and the shown content together must be within the limit. */
@@ -268,7 +249,7 @@ function serializeShown(tool: Tool, { value, shown }: ShownValue, maxBytes: numb
   const output = serializeOutput(tool, value, maxBytes)
   if (!output.ok) return output
   const written = writeShown(shown)
-  const bytes = byteLength(output.valueJson) + shownBytes(written)
+  const bytes = Buffer.byteLength(output.valueJson) + shownBytes(written)
   return bytes > maxBytes ? tooLarge(tool, bytes, maxBytes) : { ...output, shown: written }
 }
 
@@ -282,15 +263,10 @@ function toJson(value: unknown): { readonly valueJson: string; readonly sent: Js
   try {
     const valueJson: string | undefined = JSON.stringify(value)
     if (valueJson === undefined) return undefined
-    const sent: JsonValue = typeof value === 'object' ? JSON.parse(valueJson) : value
-    return { valueJson, sent }
+    return { valueJson, sent: typeof value === 'object' ? JSON.parse(valueJson) : value }
   } catch {
     return undefined
   }
-}
-
-function byteLength(text: string): number {
-  return Buffer.byteLength(text)
 }
 
 function invalid(tool: Tool, why: string): SerializedOutput {
@@ -328,8 +304,8 @@ function runTool(
 ): unknown {
   const { tool, scope } = running
   if (tool.workflow !== undefined) return needs.workflows.run(running, context, input)
-  const isStateOwn = scope.session?.isOwn === true && tool.session?.isOptional !== true
-  if (isStateOwn) return runInOwnSession(tool, input, context)
+  if (scope.session?.isOwn === true && tool.session?.isOptional !== true)
+    return runInOwnSession(tool, input, context)
   context.session = scope.live?.state
   return tool.run(input, context)
 }
@@ -347,12 +323,6 @@ async function runInOwnSession(tool: Tool, input: unknown, context: RunContext):
   }
 }
 
-const CODES = {
-  timeout: 'tool_timeout',
-  cancel: 'cancelled',
-  shutdown: 'cancelled',
-} as const satisfies Record<Interruption, string>
-
 /** Rule 10: an interrupted write has an unknown effect and is not retryable; the message says to check first. */
 function interruptedError(tool: Tool, why: Interruption): CallError {
   const what = {
@@ -360,29 +330,22 @@ function interruptedError(tool: Tool, why: Interruption): CallError {
     cancel: `The call of ${tool.name} was cancelled.`,
     shutdown: `The server shut down while ${tool.name} was running.`,
   }[why]
-  if (!hasEffects(tool.policy)) return { code: CODES[why], message: what, canRetry: false }
-  return {
-    code: CODES[why],
-    message: `${what} It may have taken effect: check before repeating it.`,
-    canRetry: false,
-    effect: 'unknown',
-  }
+  const code = why === 'timeout' ? 'tool_timeout' : 'cancelled'
+  if (!hasEffects(tool.policy)) return { code, message: what, canRetry: false }
+  const message = `${what} It may have taken effect: check before repeating it.`
+  return { code, message, canRetry: false, effect: 'unknown' }
 }
 
 /** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
 function notStartedError(tool: Tool, why: Interruption): CallError {
   const canRetry = why === 'shutdown'
   const next = canRetry ? ` Call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.` : ''
-  return {
-    code: CODES[why],
-    message: `The call of ${tool.name} was ended before it started. Nothing was run.${next}`,
-    canRetry,
-  }
+  const code = why === 'timeout' ? 'tool_timeout' : 'cancelled'
+  const message = `The call of ${tool.name} was ended before it started. Nothing was run.${next}`
+  return { code, message, canRetry }
 }
 
-function shownBytes(shown: Shown | undefined): number {
-  if (shown === undefined) return 0
-  const { contentJson = '', structuredJson = '', metaJson = '' } = shown
+function shownBytes({ contentJson = '', structuredJson = '', metaJson = '' }: Shown): number {
   return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)
 }
 
@@ -393,13 +356,15 @@ export interface RefusalNeeds {
 
 /** The outcome of an error before the tool started. Only `ToolError`s carry text that is meant for callers. */
 export function refusalOutcome(needs: RefusalNeeds, error: unknown): Failure {
-  if (isToolError(error)) return { ok: false, error: callErrorOf(error), durationMs: 0 }
+  return { ok: false, error: refusalOf(needs, error), durationMs: 0 }
+}
+
+function refusalOf(needs: RefusalNeeds, error: unknown): CallError {
+  if (isToolError(error)) return callErrorOf(error)
   needs.log.error({ err: error }, 'a call failed before its tool was run')
-  if (error instanceof StoreError) {
-    needs.health.noteFailure(error)
-    return refusal(error.code === 'unreadable' ? UNREADABLE : NOT_RECORDED)
-  }
-  return refusal(INTERNAL)
+  if (!(error instanceof StoreError)) return INTERNAL
+  needs.health.noteFailure(error)
+  return error.code === 'unreadable' ? UNREADABLE : NOT_RECORDED
 }
 
 const UNREADABLE: CallError = {
@@ -422,10 +387,6 @@ const INTERNAL: CallError = {
   canRetry: false,
 }
 
-function refusal(error: CallError): Failure {
-  return { ok: false, error, durationMs: 0 }
-}
-
 /** Limit for error texts; long dumps belong in a log. */
 const MAX_TEXT_LENGTH = 16_384
 const NO_MESSAGE = 'The tool failed without saying why.'
@@ -435,23 +396,19 @@ const NO_MESSAGE = 'The tool failed without saying why.'
  */
 export function callErrorOf(error: ToolError): CallError {
   const { retryAfterMs, errorNumber, details } = error
-  const developerMessage = textOf(error.developerMessage)
-  const additionalPromptContent = textOf(error.additionalPromptContent)
-  return {
+  return defined({
     code: error.code,
     message: textOf(error.message) ?? NO_MESSAGE,
     canRetry: error.canRetry === true,
-    ...(developerMessage === undefined ? {} : { developerMessage }),
-    ...(isDuration(retryAfterMs) ? { retryAfterMs } : {}),
-    ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
-    ...(isInteger(errorNumber) ? { errorNumber } : {}),
-    ...(hasDetails(details) ? { details } : {}),
-  }
+    developerMessage: textOf(error.developerMessage),
+    retryAfterMs: isDuration(retryAfterMs) ? retryAfterMs : undefined,
+    additionalPromptContent: textOf(error.additionalPromptContent),
+    errorNumber: Number.isSafeInteger(errorNumber) ? errorNumber : undefined,
+    details: hasDetails(details) ? details : undefined,
+  })
 }
 
-function hasDetails(details: ErrorDetails | undefined): details is ErrorDetails {
-  if (details === undefined) return false
-  const { issues, missing, scope, nextStep } = details
+function hasDetails({ issues, missing, scope, nextStep }: ErrorDetails): boolean {
   return [issues, missing, scope, nextStep].some((fact) => fact !== undefined)
 }
 
@@ -461,8 +418,4 @@ function textOf(value: unknown): string | undefined {
 
 function isDuration(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
-}
-
-function isInteger(value: unknown): value is number {
-  return Number.isSafeInteger(value)
 }

@@ -96,7 +96,7 @@ type LiveRules = Pick<KernelOptions, 'approvalRules' | 'maxResultBytes'>
 export function openKernel(options: KernelOptions): KernelGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
-  const health = new StoreHealth({ store, log })
+  const health = new StoreHealth(store, log)
   const changes = new StoreChanges(store)
   const feed = new RunFeed(changes)
   const timers = new Set<NodeJS.Timeout>()
@@ -111,11 +111,11 @@ export function openKernel(options: KernelOptions): KernelGateway {
   let drained: Promise<void> | undefined
   const waits = new ApprovalWaits(changes)
   const { hooks } = options
-  const { unsaved } = health
   let live: LiveRules = options
   const newCallId = () => options.newCallId()
   const stages = (options.openStages ?? NO_STAGES)({
-    ...{ store, clock, log, registry, hooks, feed, waits, running, unsaved, newCallId, every },
+    ...{ store, clock, log, registry, hooks, feed, waits, running, newCallId, every },
+    unsaved: health.unsaved,
     callTool: (principal, request, step) => callTool(needs, principal, request, step),
   })
   const { limits, sessions, credentials, workflows } = stages
@@ -269,7 +269,7 @@ export interface Gateway {
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
   /** False while starting, draining, or after a store write error. */
   isReady(): boolean
-  /** Why the server is not ready, in a word that is safe to show to anyone; `undefined` while it is. */
+  /** Why the server is not ready; `undefined` while it is. */
   unavailableReason(): UnavailableReason | undefined
 }
 
@@ -280,12 +280,7 @@ const SLOWEST_TRY_MS = 2_000
  * Why no new call is taken, in a word that is safe to show to anyone: the process is stopping, its store refused a
  * write, or its lease on a shared store is in doubt. Details are in the log.
  */
-export type UnavailableReason = 'stopping' | 'store_unavailable' | 'lease_in_doubt'
-
-interface StoreHealthNeeds {
-  readonly store: Pick<KernelStore, 'probe' | 'obstacle'>
-  readonly log: Logger
-}
+type UnavailableReason = 'stopping' | 'store_unavailable' | 'lease_in_doubt'
 
 export class StoreHealth {
   readonly unsaved: UnsavedOutcomes
@@ -299,7 +294,7 @@ export class StoreHealth {
   #delayMs = FIRST_TRY_MS
   #isClosed = false
 
-  constructor({ store, log }: StoreHealthNeeds) {
+  constructor(store: Pick<KernelStore, 'probe' | 'obstacle'>, log: Logger) {
     this.#store = store
     this.#log = log
     this.#outage = new OutageLog(log)

@@ -17,7 +17,7 @@ import type { StoreChanges } from '#kernel/run/runs'
 import type { KernelStore } from '#kernel/store/store'
 import type { ToolSet } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
-import type { CallRequest, Failure, Outcome } from './call.ts'
+import type { CallError, CallRequest, Failure, Outcome } from './call.ts'
 import type { CallAddress, CallRecord } from './call-record.ts'
 import { redactText } from './redact.ts'
 import { LOST, type RunningCall, type RunningCalls } from './running.ts'
@@ -60,12 +60,7 @@ export interface IdentifiedCall extends CallAddress {
 
 export function identifyCall(
   { store, registry }: Identities,
-  caller: {
-    readonly principal: Principal
-    readonly request: CallRequest
-    readonly freshId: () => string
-    readonly step?: StepOrigin | undefined
-  },
+  caller: Pick<IdentifiedCall, 'principal' | 'request' | 'step'> & { readonly freshId: () => string },
 ): IdentifiedCall {
   const { principal, request, step } = caller
   const callId = step?.callId ?? request.key ?? caller.freshId()
@@ -79,11 +74,7 @@ export function identifyCall(
     callId,
     keyed: step !== undefined || request.key !== undefined,
     base,
-    fingerprint: fingerprintOf(
-      store,
-      { base, userId: request.userId, sessionId: request.sessionId, principal },
-      inputJson,
-    ),
+    fingerprint: fingerprintOf(store, { base, principal, request }, inputJson),
     input,
     inputJson,
     request,
@@ -100,16 +91,10 @@ function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: 
 /** Rule 5: the version is compared with the recorded one, so it is not part of the fingerprint. */
 function fingerprintOf(
   store: Pick<KernelStore, 'digest'>,
-  about: {
-    readonly base: string
-    readonly userId: string | undefined
-    readonly sessionId?: string | undefined
-    readonly principal: Principal
-  },
+  { base, principal, request }: Pick<IdentifiedCall, 'base' | 'principal' | 'request'>,
   inputJson: string,
 ): string {
-  const { base, userId, sessionId, principal } = about
-  const parts = ['fingerprint', base, userId ?? null, sessionId ?? null]
+  const parts = ['fingerprint', base, request.userId ?? null, request.sessionId ?? null]
   // A caller neither resumes what the operator ran under its name, nor the other way round.
   const purpose = principal.operatedBy !== undefined && principal.isLocal !== true ? 'run as ' : ''
   return store.digest(`${purpose}${JSON.stringify(parts)}${inputJson}`)
@@ -131,19 +116,11 @@ export function adaptInput(
   const input = adapt(tool, call.input)
   if (input === call.input) return call
   const inputJson = canonicalJson(input)
-  const { userId, sessionId } = call.request
-  const { base, principal } = call
-  const fingerprint = fingerprintOf(store, { base, userId, sessionId, principal }, inputJson)
-  return { ...call, input, inputJson, fingerprint }
+  return { ...call, input, inputJson, fingerprint: fingerprintOf(store, call, inputJson) }
 }
 
 /** The request that made a record, or a run of this process. */
-export interface RecordedRequest {
-  /** Full id of the version that was resolved. */
-  readonly tool: string
-  readonly toolId: string
-  readonly fingerprint: string
-}
+type RecordedRequest = Pick<CallRecord, 'tool' | 'toolId' | 'fingerprint'>
 
 /** Rule 5: the same tool by whichever name, the same input, user and session, and no other version than the recorded one. */
 export function isSameRequest(
@@ -153,11 +130,6 @@ export function isSameRequest(
 ): boolean {
   if (!acceptsVersion(call, recorded)) return false
   return recorded.fingerprint === call.fingerprint || matchesOtherReading(identities, call, recorded)
-}
-
-/** Whether the request names the recorded tool, and not another version of it. */
-function namesRecorded(call: IdentifiedCall, recorded: RecordedRequest): boolean {
-  return acceptsVersion(call, recorded) && namedTool(call, recorded) !== undefined
 }
 
 /** A request without a version accepts the recorded one. */
@@ -180,18 +152,15 @@ function namedTool({ base, request }: IdentifiedCall, { tool, toolId }: Recorded
  * since, and a lost reply must still be found (rule 1).
  */
 function matchesOtherReading(
-  identities: Identities,
+  { store, registry }: Identities,
   call: IdentifiedCall,
   recorded: RecordedRequest,
 ): boolean {
-  const { store, registry } = identities
-  const { principal } = call
   const named = namedTool(call, recorded)
   if (named === undefined) return false
+  const renamed = { ...call, base: named.base }
   return readings(registry, call).some(
-    (inputJson) =>
-      fingerprintOf(store, { ...call.request, principal, base: named.base }, inputJson) ===
-      recorded.fingerprint,
+    (inputJson) => fingerprintOf(store, renamed, inputJson) === recorded.fingerprint,
   )
 }
 
@@ -233,15 +202,19 @@ const FIRST_JOIN_MS = 50
 const SLOWEST_JOIN_MS = 250
 const MAX_ROUNDS_ALONE = 20
 
-export type Found =
-  | {
-      readonly kind: 'answer'
-      readonly outcome: Outcome
-      readonly runId: string
-      /** Id of the tool that ran. */
-      readonly tool: string
-      readonly toolId: string
-    }
+/** The outcome of a call, and the tool that ran. */
+export interface Answer {
+  readonly kind: 'answer'
+  readonly outcome: Outcome
+  readonly runId: string
+  readonly tool: string
+  readonly toolId: string
+  /** Another request ran the call. */
+  readonly replayed: boolean
+}
+
+type Found =
+  | Answer
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly previous: CallRecord }
   /** The key is another request's. */
@@ -266,13 +239,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
       if (isOther(needs, call, requestOf(running))) return OTHER
       const outcome = await running.done
       if (outcome === LOST) continue
-      return {
-        kind: 'answer',
-        outcome,
-        runId: runIdOf(call, running.scope),
-        tool: running.tool.id,
-        toolId: running.tool.catalogId,
-      }
+      return answerOf(running, outcome, true)
     }
     const read = needs.store.find(call)
     const record = read instanceof Promise ? await read : read
@@ -286,8 +253,16 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     if (found !== 'look again') return found
     const waitMs = Math.min(SLOWEST_JOIN_MS, FIRST_JOIN_MS * (round + 1))
     await needs.changes.next(record.run ?? record.record, waitMs)
-    if (round > MAX_ROUNDS_ALONE && isStray(needs, record)) throw strayCall()
+    if (round > MAX_ROUNDS_ALONE && isStray(needs, record)) {
+      const message = 'This call is recorded as running, but its run is gone. An operator has to look at it.'
+      throw fault('not_ready', message, { retryAfterMs: 60_000 })
+    }
   }
+}
+
+export function answerOf({ call, tool, scope }: RunningCall, outcome: Outcome, replayed: boolean): Answer {
+  const runId = runIdOf(call, scope)
+  return { kind: 'answer', outcome, runId, tool: tool.id, toolId: tool.catalogId, replayed }
 }
 
 /** The run of the same request in this process. */
@@ -315,16 +290,6 @@ function isStray(needs: LookUpNeeds, record: CallRecord): boolean {
   return record.writer === needs.store.writer && needs.running.get(record.record) === undefined
 }
 
-function strayCall(): ToolError {
-  return fault(
-    'not_ready',
-    'This call is recorded as running, but its run is gone. An operator has to look at it.',
-    {
-      retryAfterMs: 60_000,
-    },
-  )
-}
-
 async function judge(
   needs: LookUpNeeds,
   call: IdentifiedCall,
@@ -336,14 +301,13 @@ async function judge(
   if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
     const { runId = ownRunId(record.record), tool, toolId } = record
-    return { kind: 'answer', outcome: answerRecorded(record), runId, tool, toolId }
+    return { kind: 'answer', outcome: answerRecorded(record), runId, tool, toolId, replayed: true }
   }
   if (record.writer === needs.store.writer && needs.running.takeAbandoned(call.record)) {
     return { kind: 'again', previous: record }
   }
   if (!(await needs.store.isWriterAlive(record.writer))) {
-    const nowMs = needs.clock.nowMs()
-    if (mayRunAgain(record, nowMs)) return { kind: 'again', previous: record }
+    if (mayRunAgain(record, needs.clock.nowMs())) return { kind: 'again', previous: record }
     await needs.recover()
   }
   return 'look again'
@@ -388,11 +352,12 @@ export class StartingCalls {
 
 /** The answer of a recorded call to a repeated request. */
 export function answerRecorded(record: CallRecord): Outcome {
-  const { outcome } = record
-  if (outcome !== undefined) return outcome
+  if (record.outcome !== undefined) return record.outcome
   if (record.state === 'ambiguous') return ambiguous(record)
   if (record.expired) return expired(record)
-  return tookEffect(record)
+  // Rule 12: settled as succeeded by an operator who did not know the value.
+  const message = `${record.tool} took effect, but its result is unknown. Do not repeat it.`
+  return failure('outcome_unknown', { message })
 }
 
 /** Rule 11: never `can_retry`; the text says what to check. */
@@ -413,17 +378,7 @@ function expired(record: CallRecord): Failure {
   })
 }
 
-/** Rule 12: settled as succeeded by an operator who did not know the value. */
-function tookEffect(record: CallRecord): Failure {
-  return failure('outcome_unknown', {
-    message: `${record.tool} took effect, but its result is unknown. Do not repeat it.`,
-  })
-}
-
-function failure(
-  code: 'ambiguous' | 'result_expired' | 'outcome_unknown',
-  texts: { readonly message: string; readonly developerMessage?: string },
-): Failure {
+function failure(code: CallError['code'], texts: Pick<CallError, 'message' | 'developerMessage'>): Failure {
   return { ok: false, error: { code, ...texts, canRetry: false } }
 }
 
@@ -431,10 +386,7 @@ function failure(
 export const MAX_ATTEMPTS = 3
 
 /** Whether a run cut by a crash may simply run again (rule 8); a workflow repeats nothing, however often (rule 31). */
-function mayRunAgain(
-  cut: Pick<CallRecord, 'rerunUntilMs' | 'attempt' | 'resumable'>,
-  nowMs: number,
-): boolean {
+function mayRunAgain(cut: CallRecord, nowMs: number): boolean {
   return nowMs < cut.rerunUntilMs && (cut.resumable || cut.attempt < MAX_ATTEMPTS)
 }
 
@@ -455,10 +407,9 @@ export function isHidden(registry: ToolSet, principal: Principal, tool: string):
 /** Rule 9: a call that failed without effect may be tried again with other input by the same user, in the same session if one is named. */
 function mayCorrect(call: IdentifiedCall, record: CallRecord): boolean {
   const { userId, sessionId } = call.request
-  const isSameSession = sessionId === undefined || sessionId === record.sessionId
-  return record.state === 'released' && !record.expired && isSameSession && userId === record.userId
-    ? namesRecorded(call, record)
-    : false
+  if (record.state !== 'released' || record.expired || userId !== record.userId) return false
+  if (sessionId !== undefined && sessionId !== record.sessionId) return false
+  return acceptsVersion(call, record) && namedTool(call, record) !== undefined
 }
 
 export function keyConflict(): ToolError {

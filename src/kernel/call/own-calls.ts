@@ -66,10 +66,7 @@ export async function listOwnCalls(
 ): Promise<CallsPage> {
   const { tenant, id } = principal
   const before = cursor === undefined ? undefined : openCursor(needs.store, principal, cursor)
-  const page = await needs.store.listOwn({
-    ...{ tenant, principal: id, limit },
-    ...(before === undefined ? {} : { before }),
-  })
+  const page = await needs.store.listOwn({ tenant, principal: id, limit, before })
   const calls = page.calls.filter(({ tool }) => !isHidden(needs.registry, principal, tool)).map(viewOf)
   return page.next === undefined
     ? { calls }

@@ -24,14 +24,15 @@ const MAX_ANSWER_DEPTH = 200
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
   const clean = cleanerOf(request)
   if (clean === undefined) return error
-  return {
-    ...error,
-    message: clean(error.message),
-    ...(error.developerMessage === undefined ? {} : { developerMessage: clean(error.developerMessage) }),
-    ...(error.additionalPromptContent === undefined
-      ? {}
-      : { additionalPromptContent: clean(error.additionalPromptContent) }),
-  }
+  return { ...error, message: clean(error.message), ...cleanTexts(error, clean) }
+}
+
+function cleanTexts(error: CallError | ToolError, clean: Clean) {
+  const cleaned = (text: string | undefined) => (text === undefined ? undefined : clean(text))
+  return defined({
+    developerMessage: cleaned(error.developerMessage),
+    additionalPromptContent: cleaned(error.additionalPromptContent),
+  })
 }
 
 export function redactText(text: string, request: CallRequest): string {
@@ -85,16 +86,12 @@ export function cleanerFor(secrets: readonly Secret[]): SecretCleaner | undefine
 }
 
 function cleanToolError(error: ToolError, clean: Clean): ToolError {
-  const { code, canRetry, details, developerMessage, additionalPromptContent } = error
-  const { retryAfterMs, errorNumber, cause, shown } = error
+  const { code, canRetry, details, retryAfterMs, errorNumber, cause, shown } = error
   return fault(code, clean(error.message), {
-    ...{ canRetry, ...details },
-    ...(developerMessage === undefined ? {} : { developerMessage: clean(developerMessage) }),
-    ...(additionalPromptContent === undefined
-      ? {}
-      : { additionalPromptContent: clean(additionalPromptContent) }),
-    ...defined({ retryAfterMs, errorNumber }),
-    ...(shown === undefined ? {} : { shown: cleanShown(shown, clean) }),
+    canRetry,
+    ...details,
+    ...cleanTexts(error, clean),
+    ...defined({ retryAfterMs, errorNumber, shown: shown && cleanShown(shown, clean) }),
     ...(cause === undefined ? {} : { cause: cleanValue(cause, clean, 0) }),
   })
 }
@@ -124,11 +121,11 @@ function cleanShownValue({ value, shown }: ShownValue, clean: Clean): ShownValue
 }
 
 function cleanShown({ content, structuredContent, meta }: ShownContent, clean: Clean): ShownContent {
-  return {
-    ...(content === undefined ? {} : { content: content.map((block) => cleanJson(block, clean)) }),
-    ...(structuredContent === undefined ? {} : { structuredContent: cleanJson(structuredContent, clean) }),
-    ...(meta === undefined ? {} : { meta: cleanObject(meta, clean, 0) }),
-  }
+  return defined({
+    content: content?.map((block) => cleanJson(block, clean)),
+    structuredContent: structuredContent === undefined ? undefined : cleanJson(structuredContent, clean),
+    meta: meta && cleanObject(meta, clean, 0),
+  })
 }
 
 function cleanObject(value: JsonObject, clean: Clean, depth: number): JsonObject {
@@ -224,13 +221,6 @@ function spellingsOf(value: string): readonly string[] {
   const bytes = new TextEncoder().encode(value)
   const base64 = btoa(String.fromCharCode(...bytes.subarray(0, 4_096))).replace(/=+$/, '')
   const url = base64.replaceAll('+', '-').replaceAll('/', '_')
-  return [
-    ...new Set([
-      value,
-      JSON.stringify(value).slice(1, -1),
-      encodeURIComponent(value.toWellFormed()),
-      base64,
-      url,
-    ]),
-  ]
+  const inJson = JSON.stringify(value).slice(1, -1)
+  return [...new Set([value, inJson, encodeURIComponent(value.toWellFormed()), base64, url])]
 }

@@ -71,13 +71,8 @@ function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
 }
 
 function gone(id: string): ToolError {
-  return fault(
-    'not_ready',
-    `${id}, which this call began with, is not served here right now. Try again later.`,
-    {
-      retryAfterMs: 5_000,
-    },
-  )
+  const message = `${id}, which this call began with, is not served here right now. Try again later.`
+  return fault('not_ready', message, { retryAfterMs: 5_000 })
 }
 
 function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined): ToolError {
@@ -90,10 +85,8 @@ const MAX_COMPARED = 2_000
 
 /** A suggestion: another version, or a similar name. From the caller's own catalog only (rule 2). */
 function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
-  const versions = catalog.versionsOf(asked.base)
-  if (versions.length > 0) {
-    return `Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`
-  }
+  const versions = catalog.versionsOf(asked.base).map(({ parts }) => parts.version)
+  if (versions.length > 0) return `Versions served: ${versions.join(', ')}.`
   const shared = asked.isOtherName ? sharedNameHint(asked.base, catalog.tools) : undefined
   if (shared !== undefined) return shared
   const near = nearestTool(catalog, asked)
@@ -185,7 +178,7 @@ export function resolveScope(
   if (runId === undefined && sessionId === undefined && isPlain) return ALONE
   return sessionId === undefined
     ? scopeInRun(needs, scoped, hasOwn)
-    : scopeInSession(needs, { call, tool, sessionId })
+    : scopeInSession(needs, scoped, sessionId)
 }
 
 async function scopeInRun(
@@ -196,11 +189,9 @@ async function scopeInRun(
   const run = await runOf(needs, call, tool)
   if (!hasOwn) return { ...ALONE, run }
   // The session of an attempt that waits for approval is already open in the events (OWP-45).
-  if (previous?.state === 'parked' && previous.sessionId !== undefined) {
-    return { run, session: { sessionId: previous.sessionId, isOwn: true }, live: undefined }
-  }
-  const session = { sessionId: `ses_${needs.sessions.newId()}`, isOwn: true }
-  return { run, session, live: undefined }
+  const parkedId = previous?.state === 'parked' ? previous.sessionId : undefined
+  const sessionId = parkedId ?? `ses_${needs.sessions.newId()}`
+  return { ...ALONE, run, session: { sessionId, isOwn: true } }
 }
 
 /** Steps are reported in the run of their workflow, which has events from the beginning (rule 31). */
@@ -217,9 +208,9 @@ async function runOf(
 
 async function scopeInSession(
   needs: ScopeNeeds,
-  asked: { readonly call: IdentifiedCall; readonly tool: Tool; readonly sessionId: string },
+  { call, tool }: Pick<CheckedCall, 'call' | 'tool'>,
+  sessionId: string,
 ): Promise<CallScope> {
-  const { call, tool, sessionId } = asked
   const { runId, userId } = call.request
   const live = needs.sessions.find(call.principal, userId, sessionId)
   if (live === undefined) throw await needs.sessions.notFound(call.principal, sessionId)
@@ -237,10 +228,9 @@ export function recordedScope(
   store: KernelStore,
   { call, scope, previous }: Pick<CheckedCall, 'call' | 'scope' | 'previous'>,
 ): CallScope {
-  if (previous === undefined) return scope
-  const { runId, run, record } = previous
   // A step uses the run of its workflow, and a workflow outside of runs its own.
-  if (call.step !== undefined) return scope
+  if (previous === undefined || call.step !== undefined) return scope
+  const { runId, run, record } = previous
   if (runId !== undefined && runId !== ownRunId(record)) {
     return { ...scope, run: namedScope(store, call.principal, runId) }
   }

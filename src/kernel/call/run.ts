@@ -1,5 +1,6 @@
 import { CALL_ID_ADVICE, fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
+import type { MaybePromise } from '#kernel/base/waiting'
 import { type RunFeed, runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
 import { hasEffects } from '#kernel/tool/tool'
@@ -8,6 +9,8 @@ import type { Outcome } from './call.ts'
 import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from './call-record.ts'
 import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
 import {
+  type Answer,
+  answerOf,
   answerRecorded,
   type IdentifiedCall,
   isSameRequest,
@@ -40,15 +43,7 @@ interface Allowance {
 }
 
 export type RunResult =
-  | {
-      readonly kind: 'answer'
-      readonly outcome: Outcome
-      readonly runId: string
-      readonly toolId: string
-      /** Id of the tool that ran. */
-      readonly tool: string
-      readonly joined: boolean
-    }
+  | Answer
   /** Another request's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
   /** A workflow that is suspended until one of its steps can continue. */
@@ -57,7 +52,7 @@ export type RunResult =
 export function runCall(needs: RunNeeds, checked: CheckedCall, allowance: Allowance): Promise<RunResult> {
   const { call, tool } = checked
   const joined = join(needs, call)
-  if (joined !== undefined) return answerJoined(call, joined)
+  if (joined !== undefined) return answerJoined(joined)
   // Checked again, because the checks took time. Nothing is awaited from here to the entry, so that a drain sees
   // every run.
   needs.health.checkReady()
@@ -72,13 +67,9 @@ export function runCall(needs: RunNeeds, checked: CheckedCall, allowance: Allowa
   return claimAndRun(needs, { running, checked: placed, allowance, slot })
 }
 
-async function answerJoined(call: IdentifiedCall, { done, scope, tool }: RunningCall): Promise<RunResult> {
-  const outcome = await done
-  if (outcome === LOST) return { kind: 'lost' }
-  return {
-    ...{ kind: 'answer', outcome, joined: true },
-    ...{ runId: runIdOf(call, scope), tool: tool.id, toolId: tool.catalogId },
-  }
+async function answerJoined(joined: RunningCall): Promise<RunResult> {
+  const outcome = await joined.done
+  return outcome === LOST ? { kind: 'lost' } : answerOf(joined, outcome, true)
 }
 
 interface Starting {
@@ -92,7 +83,7 @@ async function claimAndRun(
   needs: RunNeeds,
   { running, checked, allowance, slot }: Starting,
 ): Promise<RunResult> {
-  const { call, tool, scope } = checked
+  const { call, scope } = checked
   try {
     const newCall = toNewCall(needs.clock, checked)
     const claimed = isClaimed(checked)
@@ -104,18 +95,16 @@ async function claimAndRun(
     needs.feed.notify(scope.run?.run ?? call.record)
     if (claimed && hasLeft(call.request.leaving)) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
-    const end = executing instanceof Promise ? await executing : executing
-    if (end.kind === 'suspended') {
-      const waits = await suspend(needs, { running, attempt, suspension: end.suspension })
+    const ended = executing instanceof Promise ? await executing : executing
+    if (ended.kind === 'suspended') {
+      const waits = await suspend(needs, running, { attempt, suspension: ended.suspension })
       return { kind: 'waiting', waits, runId: runIdOf(call, scope) }
     }
-    const { outcome: ran, late } = end
+    const { outcome: ran, late } = ended
     if (ran.ok || ran.neverStarted !== true) allowance.reservation?.settle(ran.durationMs ?? 0)
     const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
     if (late !== undefined) keepLate(needs, slot, { run: attemptOf(running, attempt), late })
-    if (outcome === LOST) return { kind: 'lost' }
-    const { id, catalogId: toolId } = tool
-    return { kind: 'answer', outcome, runId: runIdOf(call, scope), toolId, tool: id, joined: false }
+    return outcome === LOST ? { kind: 'lost' } : answerOf(running, outcome, false)
   } finally {
     slot.leave()
     scope.live?.leave(running)
@@ -161,11 +150,12 @@ async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | unde
     if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
     if (result.kind === 'session_ended') throw sessionEnded()
   } catch (error) {
+    // Nothing ran: requests that joined get the refusal, or look at the record that won.
     needs.running.noteAbandoned(running)
-    abandon(needs, running, refusalOutcome(needs, error))
+    end(needs, running, refusalOutcome(needs, error))
     throw error
   }
-  abandon(needs, running, LOST)
+  end(needs, running, LOST)
   return undefined
 }
 
@@ -177,26 +167,16 @@ async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claimin
   const { session, atMs, rerunUntilMs } = newCall
   if (previous.waitsFor !== undefined)
     return await needs.workflows.store.resume(previous, { atMs, rerunUntilMs })
-  if (grant === undefined) {
-    return await store.reclaim(previous, {
-      session,
-      atMs,
-      corrected: correctionOf(needs, { call, previous }, newCall),
-    })
-  }
-  return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
+  if (grant !== undefined)
+    return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
+  const corrected = correctionOf(needs, { call, previous }, newCall)
+  return await store.reclaim(previous, { session, atMs, corrected })
 }
 
 /** `pure` and `read` skip the claim of a first attempt (rule 7), unless a client may be watching their run. */
 function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
   const isAlone = scope.run === undefined && scope.session === undefined
   return hasEffects(tool.policy) || previous !== undefined || !isAlone
-}
-
-/** Nothing ran: requests that joined get the refusal, or look at the record that won. */
-function abandon(needs: RunNeeds, running: RunningCall, end: Outcome | typeof LOST): void {
-  needs.running.end(running)
-  running.settle(end)
 }
 
 interface RanCall {
@@ -228,16 +208,25 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
     if (result.kind === 'recorded') return end(needs, running, outcome)
     return end(needs, running, loserAnswer(needs, running, result.record))
   } catch (error) {
-    needs.health.noteFailure(error)
-    needs.log.error({ err: error, record: newCall.record }, 'an outcome could not be committed; keeping it')
-    needs.health.unsaved.keep(async () => {
-      await write()
-      needs.running.end(running)
-    })
+    keepUnsaved(needs, running, { write, error, text: 'an outcome could not be committed; keeping it' })
     const unknown = outcomeUnknown(running, outcome)
     running.settle(unknown)
     return unknown
   }
+}
+
+/** The run stays in `running` until the store has accepted its end (rule 11). */
+function keepUnsaved(
+  needs: RunNeeds,
+  running: RunningCall,
+  unsaved: { readonly write: () => MaybePromise<unknown>; readonly error: unknown; readonly text: string },
+): void {
+  needs.health.noteFailure(unsaved.error)
+  needs.log.error({ err: unsaved.error, record: running.call.record }, unsaved.text)
+  needs.health.unsaved.keep(async () => {
+    await unsaved.write()
+    needs.running.end(running)
+  })
 }
 
 /** A run whose writer was declared dead while it ran still has its result recorded (rules 10 and 18). */
@@ -284,40 +273,27 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
 /** Suspends a workflow until one of its steps can continue (rule 31); requests that joined it look at the record. */
 async function suspend(
   needs: RunNeeds,
-  {
-    running,
-    attempt,
-    suspension,
-  }: { readonly running: RunningCall; readonly attempt: number; readonly suspension: Suspension },
+  running: RunningCall,
+  { attempt, suspension }: { readonly attempt: number; readonly suspension: Suspension },
 ): Promise<Blocked> {
   const { workflows, clock } = needs
   const { error, waitsFor } = suspension
+  const { tenant } = running.call
   const write = () => workflows.store.suspend(attemptOf(running, attempt), { waitsFor, atMs: clock.nowMs() })
   try {
     await write()
-    needs.running.end(running)
-    running.settle(LOST)
-    return { error, ...decidesOf(running, suspension) }
+    end(needs, running, LOST)
+    const id = error.details.missing?.approval?.id
+    return id === undefined || waitsFor === ''
+      ? { error }
+      : { error, decides: { tenant, record: waitsFor, id } }
   } catch (failure) {
-    needs.health.noteFailure(failure)
-    needs.log.error(
-      { err: failure, record: running.call.record },
-      'a workflow could not be suspended; keeping it',
-    )
-    needs.health.unsaved.keep(async () => {
-      await write()
-      needs.running.end(running)
-    })
+    const text = 'a workflow could not be suspended; keeping it'
+    keepUnsaved(needs, running, { write, error: failure, text })
     const unknown = blockedBy(running.tool.name, 'the server could not record that it waits.')
     running.settle(refusalOutcome(needs, unknown))
     return { error: unknown }
   }
-}
-
-function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick<Blocked, 'decides'> {
-  const approvalId = error.details.missing?.approval?.id
-  if (approvalId === undefined || waitsFor === '') return {}
-  return { decides: { tenant: call.tenant, record: waitsFor, approvalId } }
 }
 
 /** Nothing starts for a caller that has disconnected, where that cancels (MCP-83): the call stays as it was. */

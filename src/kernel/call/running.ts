@@ -277,12 +277,12 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
 
   get token(): ToolContext['token'] {
     const { tool, call } = this.#running
-    return (id) => declared(tool, { id, kind: 'authorization', value: call.request.tokens.get(id) })
+    return declaredIn(tool, 'authorization', call.request.tokens)
   }
 
   get secret(): ToolContext['secret'] {
     const { tool, call } = this.#running
-    return (id) => declared(tool, { id, kind: 'secrets', value: call.request.secrets.get(id) })
+    return declaredIn(tool, 'secrets', call.request.secrets)
   }
 
   get fetch(): typeof fetch {
@@ -350,37 +350,29 @@ function reasonOf(why: Interruption): DOMException {
 }
 
 /** A tool gets only the credentials it declared (OTC/T-21). */
-function declared(
-  tool: Tool,
-  asked: {
-    readonly id: string
-    readonly kind: 'authorization' | 'secrets'
-    readonly value: Secret | undefined
-  },
-): Secret {
-  const isDeclared = tool.requirements?.[asked.kind]?.some(({ id }) => id === asked.id) ?? false
-  if (isDeclared && asked.value !== undefined) return asked.value
-  throw undeclared(tool, asked)
-}
-
-function undeclared(tool: Tool, asked: { readonly id: string; readonly kind: string }): ToolError {
-  return fault('tool_failed', 'The tool asked for a credential it did not declare.', {
-    developerMessage: `${tool.id} must list '${asked.id}' in requirements.${asked.kind}.`,
-  })
+function declaredIn(
+  { id: toolId, requirements }: Tool,
+  kind: 'authorization' | 'secrets',
+  values: ReadonlyMap<string, Secret>,
+): (id: string) => Secret {
+  return (asked) => {
+    const value = requirements?.[kind]?.some(({ id }) => id === asked) ? values.get(asked) : undefined
+    if (value !== undefined) return value
+    throw fault('tool_failed', 'The tool asked for a credential it did not declare.', {
+      developerMessage: `${toolId} must list '${asked}' in requirements.${kind}.`,
+    })
+  }
 }
 
 /** The tool's log, without the credentials of its call, whatever the tool writes (OWP-75). */
 function cleanLogger(log: Logger, request: CallRequest): Logger {
   if (request.tokens.size === 0 && request.secrets.size === 0) return log
+  const clean = (text: string | undefined) => (text === undefined ? undefined : redactText(text, request))
   const write =
     (level: keyof Logger): WriteLine =>
     (line: object | string, message?: string) => {
       if (typeof line === 'string') log[level](redactText(line, request))
-      else
-        log[level](
-          redactLogged(line, request),
-          message === undefined ? undefined : redactText(message, request),
-        )
+      else log[level](redactLogged(line, request), clean(message))
     }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }

@@ -1,3 +1,4 @@
+import type { ApprovalRecord } from '#kernel/approval/approval'
 import { approvalRequired } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
 import { CALL_ID_ADVICE, fault, type ToolError } from '#kernel/base/errors'
@@ -25,7 +26,7 @@ export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failur
 export interface Blocked {
   readonly error: ToolError
   /** The parked call whose decision would let it continue. */
-  readonly decides?: { readonly tenant: string; readonly record: string; readonly approvalId: string }
+  readonly decides?: Pick<ApprovalRecord, 'tenant' | 'record' | 'id'>
 }
 
 export interface BlockedNeeds {
@@ -52,11 +53,7 @@ export async function isStillBlocked(
   if (step.waitsFor !== undefined) return await isStillBlocked(needs, step, step.tool)
   const approval = await store.approvals.findFor(step)
   if (approval?.state !== 'pending' || approval.expiresAtMs <= clock.nowMs()) return undefined
-  const { tenant, record } = step
-  return {
-    error: approvalRequired(approval, await needs.approvalsUrl()),
-    decides: { tenant, record, approvalId: approval.id },
-  }
+  return { error: approvalRequired(approval, await needs.approvalsUrl()), decides: approval }
 }
 
 /** Thrown by a workflow that cannot continue now. */
@@ -87,10 +84,7 @@ export function blockedBy(
 }
 
 /** Rule 31: a workflow waits while a step is ambiguous. */
-export function ambiguousStep(
-  workflow: string,
-  step: { readonly tool: string; readonly record: string },
-): ToolError {
+export function ambiguousStep(workflow: string, step: Pick<CallRecord, 'tool' | 'record'>): ToolError {
   return fault(
     'ambiguous',
     `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
