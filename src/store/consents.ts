@@ -3,11 +3,11 @@ import type { RunScope } from '#kernel/call/call-record'
 import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/call/stages'
 import type { CallLabel, RunFact } from '#kernel/run/events'
 import { isRunEnded } from '#kernel/run/runs'
-import { appendFact, findRun, IN_CALLER_TEXT, openRun } from '#kernel/store/calls/runs'
+import { appendFact, findRun, openRun } from '#kernel/store/calls/runs'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
-import { boundText, callerToText, integer, text, word } from '#kernel/store/rows'
+import { boundText, callerToText, integer, NO_LABEL, text, word } from '#kernel/store/rows'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 /**
@@ -225,7 +225,7 @@ function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
   if ((yield* write('insertConsentRun', ...row)) === 0) return true
   const caller = group.addCaller(boundText(record, callerToText(asked)))
   const positions = []
-  for (const fact of askedConsentFacts(asked, IN_CALLER_TEXT)) {
+  for (const fact of askedConsentFacts(asked, NO_LABEL)) {
     positions.push(yield* appendFact(scope.run, { fact, caller, atMs }))
   }
   const event = { type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider } as const
@@ -256,7 +256,7 @@ function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<r
     const found = yield* findRun({ tenant: text(row, 'tenant'), run })
     if (found === undefined || isRunEnded(found, atMs) || (yield* isRecorded(run, waiting.record))) continue
     for (const fact of endedConsentFacts(waiting, end)) {
-      yield* appendFact(run, { fact, caller: undefined, atMs })
+      yield* appendFact(run, { fact, atMs })
     }
     runs.add(run)
   }

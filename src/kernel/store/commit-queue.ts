@@ -115,17 +115,17 @@ export class CommitQueue {
   /** The changes of a failed group are tried again one by one, so that only the bad change fails. */
   #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
     const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
-    if (!isFinal) return this.#commitEach(changes, 0)
+    if (!isFinal) return this.#commitEach(changes)
     // A TypeError is a bug in this package and stays one.
     const reason = error instanceof StoreError || error instanceof TypeError ? error : contradicted(error)
     for (const change of changes) change.reject(reason)
   }
 
-  #commitEach(changes: readonly Submitted[], from: number): MaybePromise<void> {
+  #commitEach(changes: readonly Submitted[]): MaybePromise<void> {
     for (const [index, change] of changes.entries()) {
-      if (index < from) continue
       const committing = this.#commit([change])
-      if (committing instanceof Promise) return committing.then(() => this.#commitEach(changes, index + 1))
+      if (committing instanceof Promise)
+        return committing.then(() => this.#commitEach(changes.slice(index + 1)))
     }
   }
 
@@ -174,7 +174,10 @@ export class BatchWindow {
 
   /** Whether to look once more for changes before committing the `waiting` ones. */
   shouldWait(waiting: number, nowMs: number): boolean {
-    if (this.#previous === 0) this.#begin(nowMs)
+    if (this.#previous === 0) {
+      this.#firstMs = nowMs
+      this.#lastMs = nowMs
+    }
     if (waiting > this.#previous) {
       this.#previous = waiting
       this.#lastMs = nowMs
@@ -190,10 +193,5 @@ export class BatchWindow {
     this.#previous = 0
     this.#groups += 1
     this.#isProbe = this.#groups % PROBE_EVERY === 0
-  }
-
-  #begin(nowMs: number): void {
-    this.#firstMs = nowMs
-    this.#lastMs = nowMs
   }
 }

@@ -103,9 +103,7 @@ export interface StoreContext {
     steps: (...args: Args) => Steps<Result>,
   ): (...args: Args) => MaybePromise<Result>
   /** A read whose statements all see the same state. */
-  snapshot<Args extends unknown[], Result>(
-    steps: (...args: Args) => Steps<Result>,
-  ): (...args: Args) => MaybePromise<Result>
+  readonly snapshot: StoreContext['read']
 }
 
 /** When something happened, and what identifies it: one notice is stored per kind and `about`. */
@@ -217,33 +215,22 @@ export type Ask = Get | All | Write
  */
 export type Steps<Result> = Iterable<Ask, Result, void>
 
-/** The first row, if there is one. */
-export function get(query: QueryName, ...values: SqlValue[]): Get {
-  return new Get(query, values)
-}
-
-export function all(query: QueryName, ...values: SqlValue[]): All {
-  return new All(query, values)
-}
-
-/** Answers with the number of changed rows. */
-export function write(query: QueryName, ...values: SqlValue[]): Write {
-  return new Write(query, values)
-}
-
 const ANY = {
+  /** The first row, if there is one. */
   get: (query: string, ...values: SqlValue[]) => new Get(query, values),
   all: (query: string, ...values: SqlValue[]) => new All(query, values),
+  /** Answers with the number of changed rows. */
   write: (query: string, ...values: SqlValue[]) => new Write(query, values),
 }
 
+type Statements<Name> = {
+  readonly [Way in keyof typeof ANY]: (query: Name, ...values: SqlValue[]) => ReturnType<(typeof ANY)[Way]>
+}
+
+export const { get, all, write }: Statements<QueryName> = ANY
+
 /** `get`, `all` and `write` for a module outside of the kernel; the compiler checks the names of its statements. */
-export function statements<Name extends string>(): {
-  readonly [Way in keyof typeof ANY]: (
-    query: Name | QueryName,
-    ...values: SqlValue[]
-  ) => ReturnType<(typeof ANY)[Way]>
-} {
+export function statements<Name extends string>(): Statements<Name | QueryName> {
   return ANY
 }
 

@@ -12,8 +12,8 @@ import { all, answered, CommitGroup, get, type Notify, type Row, type Steps, wri
 import {
   type Generation,
   type GroupKey,
+  generationIn,
   generationOfTag,
-  groupGeneration,
   groupKeyOf,
   type KeyRing,
   newDataKey,
@@ -97,20 +97,12 @@ export class Chain {
     const { leaseMs = 0, place = null } = this.#options
     const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped, leaseMs, place)) ?? {}
     this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
-    yield* write(
-      'insertWriterKeys',
-      this.no,
-      this.keys.holds.join(' '),
-      this.keys.newest.no,
-      this.keys.current.no,
-    )
+    const { holds, newest, current } = this.keys
+    yield* write('insertWriterKeys', this.no, holds.join(' '), newest.no, current.no)
     for (const { no, group } of heads) yield* write('recordHead', group, this.no, no)
     const group = this.openGroup()
-    group.append({
-      type: 'writer.started',
-      at: this.#nowMs(),
-      heads: heads.map(({ no: _no, ...head }) => head),
-    })
+    const known = heads.map(({ no: _no, ...head }) => head)
+    group.append({ type: 'writer.started', at: this.#nowMs(), heads: known })
     return yield* this.insert(group)
   }
 
@@ -212,10 +204,7 @@ export function linkOf({ no, chain }: Generation, previous: string, group: Linke
 }
 
 /** Signs a checkpoint, which retention puts in place of removed groups. */
-export function checkpointSignature(
-  { no, chain }: Generation,
-  checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
-): string {
+export function checkpointSignature({ no, chain }: Generation, checkpoint: JournalHead): string {
   const { writer, group, link } = checkpoint
   return tagOf(no, chain, JSON.stringify(['checkpoint', writer, group, link]))
 }
@@ -238,7 +227,7 @@ export function openGroups(keys: KeyRing): SealedText {
       const known = writers.get(writer) ?? (yield* readWriter(keys, writer))
       writers.set(writer, known)
       const sealed = bytes(row, segment)
-      const key = known.keyOf(groupGeneration(sealed))
+      const key = known.keyOf(generationIn(sealed))
       plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
       if (plain.length <= MAX_BYTES) opened.set(name, alone(plain), plain.length + ENTRY_BYTES)
     }
@@ -260,10 +249,8 @@ interface WriterKeys {
 function* sealedGroup(segment: Segment, group: number): Steps<Row> {
   const row = yield* get('groupContents', group)
   if (row !== undefined && row[segment] !== null) return row
-  throw new StoreError(
-    'unreadable',
-    `the ${segment} of commit group ${group} are gone although a call needs them`,
-  )
+  const message = `the ${segment} of commit group ${group} are gone although a call needs them`
+  throw new StoreError('unreadable', message)
 }
 
 function* readWriter(keys: KeyRing, writerNo: number): Steps<WriterKeys> {
@@ -374,11 +361,8 @@ export const resealing: readonly Resealing[] = [
       return checkpointSignature(generation, checkpointFrom(row)) === signature
     },
     *reseal({ keys }, row) {
-      yield* write(
-        'resignCheckpoint',
-        checkpointSignature(keys.current, checkpointFrom(row)),
-        integer(row, 'no'),
-      )
+      const signature = checkpointSignature(keys.current, checkpointFrom(row))
+      yield* write('resignCheckpoint', signature, integer(row, 'no'))
     },
   },
 ]

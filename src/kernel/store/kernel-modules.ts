@@ -1,22 +1,14 @@
 import { GUARDED } from '#kernel/store/calls/approval-changes'
-import {
-  queries as approvalQueries,
-  resealing as approvalResealing,
-  tables as approvalTables,
-} from '#kernel/store/calls/approvals'
-import { queries as callChangeQueries } from '#kernel/store/calls/call-changes'
-import { queries as callQueries, tables as callTables } from '#kernel/store/calls/calls'
-import { queries as recoveryQueries } from '#kernel/store/calls/recovery'
-import { queries as runQueries, tables as runTables } from '#kernel/store/calls/runs'
-import {
-  queries as journalQueries,
-  resealing as journalResealing,
-  tables as journalTables,
-} from './journal.ts'
-import { queries as ringQueries, tables as ringTables } from './key-ring.ts'
+import * as approvals from '#kernel/store/calls/approvals'
+import * as callChanges from '#kernel/store/calls/call-changes'
+import * as calls from '#kernel/store/calls/calls'
+import * as recovery from '#kernel/store/calls/recovery'
+import * as runs from '#kernel/store/calls/runs'
+import * as journal from './journal.ts'
+import * as keyRing from './key-ring.ts'
 import type { StoreModule } from './module.ts'
-import { queries as macQueries } from './row-mac.ts'
-import { queries as metaQueries, tables as metaTables } from './rows.ts'
+import * as rowMac from './row-mac.ts'
+import * as rows from './rows.ts'
 
 /**
  * The modules that every store has: everything needed to record, approve, recover and prove a durable call.
@@ -24,35 +16,30 @@ import { queries as metaQueries, tables as metaTables } from './rows.ts'
  */
 
 const QUERIES = {
-  ...metaQueries,
-  ...macQueries,
-  ...ringQueries,
-  ...journalQueries,
-  ...callQueries,
-  ...callChangeQueries,
-  ...runQueries,
-  ...approvalQueries,
-  ...recoveryQueries,
+  ...rows.queries,
+  ...rowMac.queries,
+  ...keyRing.queries,
+  ...journal.queries,
+  ...calls.queries,
+  ...callChanges.queries,
+  ...runs.queries,
+  ...approvals.queries,
+  ...recovery.queries,
 } as const
 
 export type QueryName = keyof typeof QUERIES
 
 export const KERNEL_MODULES: readonly StoreModule[] = [
-  { name: 'meta', tables: metaTables, queries: { ...metaQueries, ...macQueries } },
-  { name: 'keys of the store', tables: ringTables, queries: ringQueries },
-  {
-    name: 'journal',
-    tables: journalTables,
-    queries: journalQueries,
-    resealing: journalResealing,
-  },
-  { name: 'calls', tables: callTables, queries: { ...callQueries, ...callChangeQueries } },
-  { name: 'runs', tables: runTables, queries: { ...runQueries, ...recoveryQueries } },
+  { name: 'meta', tables: rows.tables, queries: { ...rows.queries, ...rowMac.queries } },
+  { name: 'keys of the store', tables: keyRing.tables, queries: keyRing.queries },
+  { name: 'journal', tables: journal.tables, queries: journal.queries, resealing: journal.resealing },
+  { name: 'calls', tables: calls.tables, queries: { ...calls.queries, ...callChanges.queries } },
+  { name: 'runs', tables: runs.tables, queries: { ...runs.queries, ...recovery.queries } },
   {
     name: 'approvals',
-    tables: approvalTables,
-    queries: approvalQueries,
+    tables: approvals.tables,
+    queries: approvals.queries,
     guarded: Object.values(GUARDED),
-    resealing: approvalResealing,
+    resealing: approvals.resealing,
   },
 ]

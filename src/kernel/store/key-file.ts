@@ -31,42 +31,29 @@ interface KeyFile {
  * process that fills it has created the key before.
  */
 export function readOrCreateKeyFile(path: string, database: string): KeyFile {
-  if (isFilled(database)) return readKeyFile(path)
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  createKeyFile(path)
+  const isFilled = (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0
+  if (!isFilled) {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    createKeyFile(path)
+  }
   return readKeyFile(path)
 }
 
 /** While the key is being changed, the file has two lines: the new key and the previous one. */
 export function readKeyFile(path: string): KeyFile {
+  const refused = (why: string) => new StoreError('unreadable', `the key file ${path} ${why}`)
   const stat = statSync(path, { throwIfNoEntry: false })
-  if (stat === undefined) {
-    throw new StoreError(
-      'unreadable',
-      `the key file ${path} is missing; restore it from a backup or set COLLET_KEY`,
-    )
-  }
+  if (stat === undefined) throw refused('is missing; restore it from a backup or set COLLET_KEY')
   const mode = stat.mode & 0o777
-  if ((mode & 0o077) !== 0) {
-    throw new StoreError(
-      'unreadable',
-      `the key file ${path} can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${path}`,
-    )
-  }
+  if ((mode & 0o077) !== 0)
+    throw refused(`can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${path}`)
   const lines = readFileSync(path, 'utf8').trim().split(/\s+/)
   const [masterKey, oldMasterKey, ...more] = lines.map((line) => Buffer.from(line, 'base64'))
   const isKey = (key: Buffer | undefined) => key === undefined || key.length === KEY_BYTES
   if (masterKey?.length === KEY_BYTES && isKey(oldMasterKey) && more.length === 0) {
     return { masterKey, oldMasterKey }
   }
-  throw new StoreError(
-    'unreadable',
-    `the key file ${path} does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`,
-  )
-}
-
-function isFilled(database: string): boolean {
-  return (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0
+  throw refused(`does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`)
 }
 
 /** Written to a draft and linked into place: a reader sees the whole key or none, and the first key wins. */

@@ -45,15 +45,17 @@ type Purpose = (typeof PURPOSES)[number]
 
 /** `announced`: every process can read it, but none writes it yet. `past`: it opens what cannot be sealed again. */
 const STATES = ['announced', 'current', 'past'] as const
-type GenerationState = (typeof STATES)[number]
 
-/** The keys derived from one random root. A rotation makes the next generation and reseals what can be resealed. */
-export interface Generation {
+interface StoredGeneration {
   readonly no: number
-  readonly state: GenerationState
+  readonly state: (typeof STATES)[number]
   /** Guarded rows must have the MAC of this generation or a later one. */
   readonly floor: number
   readonly root: Buffer
+}
+
+/** The keys derived from one random root. A rotation makes the next generation and reseals what can be resealed. */
+export interface Generation extends StoredGeneration {
   /** Derives the sealing key of a writer's groups, together with its data key. */
   readonly groups: Buffer
   /** Links the journal (rule 15). */
@@ -94,9 +96,13 @@ export class KeyRing {
   /** A ring with its first generation, not stored yet. */
   static fresh(masters: MasterKeys): KeyRing {
     const ring = new KeyRing(masters)
-    ring.#identity = identityOf(randomBytes(ROOT_BYTES))
-    ring.#take([generationOf({ no: 1, state: 'current', floor: 1, root: randomBytes(ROOT_BYTES) })])
+    ring.#begin()
     return ring
+  }
+
+  #begin(): void {
+    this.#identity = identityOf(randomBytes(ROOT_BYTES))
+    this.#take([generationOf({ no: 1, state: 'current', floor: 1, root: randomBytes(ROOT_BYTES) })])
   }
 
   /** The generation that new data is sealed and signed under. */
@@ -196,12 +202,9 @@ export class KeyRing {
 
   /** Runs in the transaction that creates the tables. */
   *create(atMs: number): Steps<void> {
-    const fresh = KeyRing.fresh(this.#masters)
-    this.#identity = fresh.#identity
-    this.#take([fresh.current])
-    const { current, secret } = { current: fresh.current, secret: (this.#identity ?? unloaded()).secret }
-    yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
-    yield* write('insertGeneration', current.no, current.state, current.floor, this.#wrapped(current), atMs)
+    this.#begin()
+    yield* this.#writeIdentity()
+    yield* this.#insert(this.current, atMs)
   }
 
   /** Loads the stored generations; refuses a key that is not the store's own (rule 14). */
@@ -217,19 +220,27 @@ export class KeyRing {
 
   /** Puts everything under the current master key; the old one alone no longer opens the store. */
   *rewrap(): Steps<void> {
-    const { secret } = this.#identity ?? unloaded()
-    yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
+    yield* this.#writeIdentity()
     for (const generation of this.#generations.values()) yield* this.change(generation)
   }
 
   *announce(atMs: number): Steps<void> {
     const { no, floor } = this.newest
-    const next = generationOf({ no: no + 1, state: 'announced', floor, root: randomBytes(ROOT_BYTES) })
-    yield* write('insertGeneration', next.no, next.state, next.floor, this.#wrapped(next), atMs)
+    yield* this.#insert({ no: no + 1, state: 'announced', floor, root: randomBytes(ROOT_BYTES) }, atMs)
+  }
+
+  *#insert(generation: StoredGeneration, atMs: number): Steps<void> {
+    const { no, state, floor } = generation
+    yield* write('insertGeneration', no, state, floor, this.#wrapped(generation), atMs)
+  }
+
+  *#writeIdentity(): Steps<void> {
+    const { secret } = this.#identity ?? unloaded()
+    yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
   }
 
   /** State and floor are sealed with the root: they cannot be set back without the key. */
-  *change(generation: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>): Steps<void> {
+  *change(generation: StoredGeneration): Steps<void> {
     const { no, state, floor } = generation
     yield* write('changeGeneration', state, floor, this.#wrapped(generation), no)
   }
@@ -244,18 +255,15 @@ export class KeyRing {
 
   #take(generations: readonly Generation[]): void {
     const current = generations.findLast(({ state }) => state === 'current')
-    if (current === undefined || current.no < (this.#current?.no ?? 0) || current.floor < this.#floor) {
+    const { no = 0, floor = 0 } = this.#current ?? {}
+    if (current === undefined || current.no < no || current.floor < floor) {
       throw new StoreError('unreadable', 'the keys of this store were set back to earlier ones')
     }
     this.#current = current
     this.#generations = new Map(generations.map((generation) => [generation.no, generation]))
   }
 
-  get #floor(): number {
-    return this.#current?.floor ?? 0
-  }
-
-  #wrapped(generation: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>): Buffer {
+  #wrapped(generation: StoredGeneration): Buffer {
     return this.#wrap(generation.root, contextOf(generation))
   }
 
@@ -282,12 +290,13 @@ export class KeyRing {
   }
 }
 
-function generationIn(sealed: Uint8Array): number {
+/** The generation that it was sealed under; 0, which no generation has, for bytes that are too short. */
+export function generationIn(sealed: Uint8Array): number {
   const { buffer, byteOffset, byteLength } = sealed
   return byteLength < NUMBER_BYTES ? 0 : new DataView(buffer, byteOffset, byteLength).getUint32(0)
 }
 
-function generationOf({ no, state, floor, root }: Pick<Generation, 'no' | 'state' | 'floor' | 'root'>) {
+function generationOf({ no, state, floor, root }: StoredGeneration) {
   const seal = (purpose: Purpose) => derive(root, `collet/seal/${purpose}/v1`)
   return {
     ...{ no, state, floor, root },
@@ -315,7 +324,7 @@ function identityOf(secret: Buffer): Identity {
   }
 }
 
-function contextOf({ no, state, floor }: Pick<Generation, 'no' | 'state' | 'floor'>): string {
+function contextOf({ no, state, floor }: Omit<StoredGeneration, 'root'>): string {
   return JSON.stringify(['generation', no, state, floor])
 }
 
@@ -346,17 +355,9 @@ export interface GroupKey {
 }
 
 /** Derived from one writer's data key and one generation: neither opens anything without the other. */
-export function groupKeyOf(
-  { no, groups }: { readonly no: number; readonly groups: Buffer },
-  dataKey: Buffer,
-): GroupKey {
+export function groupKeyOf({ no, groups }: Pick<Generation, 'no' | 'groups'>, dataKey: Buffer): GroupKey {
   const key = hkdfSync('sha256', dataKey, groups, 'collet/group/v1', 32)
   return { generation: no, key: createSecretKey(Buffer.from(key)) }
-}
-
-/** The generation that a group was sealed under. */
-export function groupGeneration(sealed: Uint8Array): number {
-  return Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength).readUInt32BE(0)
 }
 
 /** Encrypts a writer's groups. The nonce is the generation and a counter, so that a key never sees one twice. */
@@ -369,7 +370,7 @@ export class Sealer {
     this.#dataKey = dataKey
   }
 
-  seal(plain: string, context: string, generation: { readonly no: number; readonly groups: Buffer }): Buffer {
+  seal(plain: string, context: string, generation: Pick<Generation, 'no' | 'groups'>): Buffer {
     if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeUInt32BE(generation.no, 0)
@@ -401,13 +402,8 @@ export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: str
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
     return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
   } catch (cause) {
-    throw new StoreError(
-      'unreadable',
-      `stored data of ${context} cannot be decrypted: it was changed or the key is wrong`,
-      {
-        cause,
-      },
-    )
+    const message = `stored data of ${context} cannot be decrypted: it was changed or the key is wrong`
+    throw new StoreError('unreadable', message, { cause })
   }
 }
 

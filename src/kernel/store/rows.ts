@@ -1,5 +1,5 @@
 import { StoreError } from '#kernel/base/errors'
-import { CALL_PROTOCOLS, type CallProtocol, type Failure, type Outcome } from '#kernel/call/call'
+import { CALL_PROTOCOLS, CALL_STATES, type CallProtocol, type Outcome } from '#kernel/call/call'
 import type { CallRecord, NewCall } from '#kernel/call/call-record'
 import type { CallLabel } from '#kernel/run/events'
 import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
@@ -10,7 +10,6 @@ import type { KeyRing } from './key-ring.ts'
  * read rows with it. A column of an unexpected type means a damaged database and throws `unreadable`; nothing is guessed.
  */
 
-const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
 
@@ -27,13 +26,10 @@ export const NO_SLICE = { group: null, at: null, length: null } as const
 export type SealedText = (segment: 'callers' | 'payload', slice: Slice) => Steps<string>
 
 export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
-  const record = text(row, 'record')
   const expired = integer(row, 'expired') === 1
-  const outcome = sliceOf(row, 'outcome')
-  const late = sliceOf(row, 'late')
   return {
     tenant: text(row, 'tenant'),
-    record,
+    record: text(row, 'record'),
     principal: text(row, 'principal'),
     ...withToolId(yield* callerOf(row, sealed, expired), text(row, 'tool')),
     fingerprint: text(row, 'fingerprint'),
@@ -50,9 +46,8 @@ export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: optionalInteger(row, 'finished_at'),
     ranMs: optionalInteger(row, 'ran_ms'),
-    outcome:
-      outcome === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', outcome))),
-    late: late === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', late))),
+    outcome: yield* outcomeIn(row, 'outcome', sealed),
+    late: yield* outcomeIn(row, 'late', sealed),
     expired,
     parent: optionalText(row, 'parent'),
     root: optionalText(row, 'root'),
@@ -86,11 +81,8 @@ export function ownText(record: string, bound: string): string {
 
 /** Placeholder for sealed text that cannot be read. */
 export function unreadableText(row: Row): SealedText {
-  const outcome: Failure = {
-    ok: false,
-    error: { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false },
-  }
-  const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText(outcome) }
+  const error = { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false } as const
+  const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText({ ok: false, error }) }
   return (segment) => answered(boundText(text(row, 'record'), texts[segment]))
 }
 
@@ -131,16 +123,10 @@ export function* readCaller(record: string, sealed: SealedText, slice: Slice): S
   }
 }
 
-const FORGOTTEN: Caller = {
-  callId: '',
-  traceId: '',
-  userId: undefined,
-  argsHash: '',
-  toolId: '',
-  transport: 'native',
-  runId: undefined,
-  protocol: undefined,
-}
+/** The label of an event whose call has its label in its caller text, or has lost that text. */
+export const NO_LABEL: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
+
+const FORGOTTEN: Caller = { ...NO_LABEL, userId: undefined, runId: undefined, protocol: undefined }
 
 function* callerOf(row: Row, sealed: SealedText, expired: boolean): Steps<Caller> {
   try {
@@ -160,18 +146,26 @@ export function withToolId<C extends CallLabel>(label: C, tool: string): C {
 
 /** The place of a call's caller text. */
 export function callerSlice(row: Row): Slice {
+  return sliceOf(row, 'caller', 'claim_group')
+}
+
+/** The place of a sealed text, from the three columns of its name. */
+export function sliceOf(
+  row: Row,
+  name: 'caller' | 'subject' | 'outcome' | 'late',
+  group = `${name}_group`,
+): Slice {
   return {
-    group: integer(row, 'claim_group'),
-    at: integer(row, 'caller_at'),
-    length: integer(row, 'caller_length'),
+    group: integer(row, group),
+    at: integer(row, `${name}_at`),
+    length: integer(row, `${name}_length`),
   }
 }
 
 /** Also absent for a row that only names the commit: a call settled without a value, or whose result has expired. */
-function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
-  const at = optionalInteger(row, `${name}_at`)
-  if (at === undefined) return undefined
-  return { group: integer(row, `${name}_group`), at, length: integer(row, `${name}_length`) }
+function* outcomeIn(row: Row, name: 'outcome' | 'late', sealed: SealedText): Steps<Outcome | undefined> {
+  if (row[`${name}_at`] === null) return undefined
+  return outcomeFromText(ownText(text(row, 'record'), yield* sealed('payload', sliceOf(row, name))))
 }
 
 /**

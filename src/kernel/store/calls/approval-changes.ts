@@ -22,11 +22,11 @@ import {
   resolvedFact,
 } from '#kernel/approval/decisions'
 import { StoreError } from '#kernel/base/errors'
-import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#kernel/call/call-record'
+import type { CallRecord, CallSession, NewCall, NextAttempt } from '#kernel/call/call-record'
 import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#kernel/journal/append'
 import type { ApprovalChanged } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/journal/notices'
-import { labelOf, type RunFact } from '#kernel/run/events'
+import { labelOf } from '#kernel/run/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#kernel/store/engine'
 import type { GuardedTable } from '#kernel/store/module'
 import { sealRow } from '#kernel/store/row-mac'
@@ -38,15 +38,23 @@ import {
   outcomeToText,
   ownText,
   type SealedText,
-  type Slice,
   sealReason,
+  sliceOf,
   TIERS,
   text,
   word,
 } from '#kernel/store/rows'
-import { type Ended, keepsSession, type Parked, parkCallAgain, SESSION_ENDED, TAKEN } from './call-changes.ts'
+import {
+  type Beginning,
+  beginNext,
+  type Claiming,
+  type Ended,
+  keepsSession,
+  SESSION_ENDED,
+  TAKEN,
+} from './call-changes.ts'
 import { parkCall } from './calls.ts'
-import { appendFact, endAttempt, endOwnSession } from './runs.ts'
+import { appendFact, type BegunAttempt, endAttempt, endOwnSession } from './runs.ts'
 
 /**
  * Changes of parked calls and their approvals: park, decide, resume, end. `approvals.ts` turns them into the store's port.
@@ -86,13 +94,13 @@ export const GUARDED = {
 /** A waiting call belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
 
+type Full = { readonly kind: 'full'; readonly parked: number }
+
 export type Parkings =
   | { readonly kind: 'parked' }
   | { readonly kind: 'taken'; readonly record: string }
-  | { readonly kind: 'full'; readonly parked: number }
+  | Full
   | Ended
-
-type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 
 export function* park(group: CommitGroup, call: NewCall, parking: Parking): Steps<Parkings> {
   const { tenant, principal, fingerprint, definitionHash, record } = call
@@ -103,8 +111,7 @@ export function* park(group: CommitGroup, call: NewCall, parking: Parking): Step
   }
   const full = yield* checkLimit(call, parking)
   if (full !== undefined) return full
-  const parked = yield* parkCall(group, call)
-  return yield* ask(group, { call, session: call.session, atMs: call.atMs, parked, parking })
+  return yield* ask(group, call, { next: call, parked: yield* parkCall(group, call), parking })
 }
 
 export function* parkAgain(
@@ -115,16 +122,12 @@ export function* parkAgain(
 ): Steps<Parkings> {
   const full = yield* checkLimit(previous, parking)
   if (full !== undefined) return full
-  const parked = yield* parkCallAgain(group, previous, next)
-  return yield* ask(group, { call: previous, session: next.session, atMs: next.atMs, parked, parking })
+  const parked = yield* beginNext(group, previous, next, 'parked')
+  return yield* ask(group, previous, { next, parked, parking })
 }
 
 /** Rule 20: consumes the grant, sets writer and attempt and appends the events, all or nothing. */
-export function* resume(
-  group: CommitGroup,
-  previous: CallRecord,
-  resumption: Resumption,
-): Steps<Claimed | Ended | typeof TAKEN> {
+export function* resume(group: CommitGroup, previous: CallRecord, resumption: Resumption): Steps<Claiming> {
   const { record, attempt, sessionId } = previous
   const { approvalId, binding, rerunUntilMs, atMs } = resumption
   const row = yield* get('newestApproval', record)
@@ -164,12 +167,15 @@ export function* decide(
   yield* write('saveDecision', id, by, action, sealed ?? null, atMs, decisions.length)
   yield* sealRow(group.keys, GUARDED.decisions, id, by)
   const { granted } = judged
-  yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
-  group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
-  if (judged.kind === 'counted') return 'counted'
-  const outcome = action === 'reject' ? ('reject' as const) : ('accept' as const)
+  const { run } = approval
+  const decided = decidedFact(approval, { action, opaque, reason: sealed, granted })
+  yield* appendFact(run, { fact: decided, atMs })
   const why = sealed === undefined ? {} : { reason: sealed }
-  yield* appendAbout(row, resolvedFact(approval, { action: outcome, by: opaque, ...why }), atMs)
+  group.append(approvalEvent(approval, { type: DECIDED[action], ...why, at: atMs, by }))
+  if (judged.kind === 'counted') return 'counted'
+  const outcome = action === 'reject' ? 'reject' : 'accept'
+  const resolved = resolvedFact(approval, { action: outcome, by: opaque, ...why })
+  yield* appendFact(run, { fact: resolved, atMs })
   yield* notifyOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
   if (judged.state === 'rejected') {
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
@@ -184,44 +190,33 @@ export function* decide(
 function* checkLimit(
   call: Pick<CallRecord, 'tenant' | 'principal'>,
   { maxParked }: Parking,
-): Steps<Extract<Parkings, { readonly kind: 'full' }> | undefined> {
+): Steps<Full | undefined> {
   const row = (yield* get('countParked', call.tenant, call.principal)) ?? {}
   const parked = integer(row, 'n')
   return parked >= maxParked ? { kind: 'full', parked } : undefined
 }
 
+interface Asked<Parked> {
+  readonly next: NextAttempt
+  readonly parked: Parked
+  readonly parking: Parking
+}
+
 function* ask(
   group: CommitGroup,
-  asked: {
-    readonly call: NewCall | CallRecord
-    readonly session: NextAttempt['session']
-    readonly atMs: number
-    readonly parked: Parked | Ended | typeof TAKEN
-    readonly parking: Parking
-  },
+  call: NewCall | CallRecord,
+  { next, parked, parking }: Asked<Beginning>,
 ): Steps<Parkings> {
-  const { call, session, atMs, parked, parking } = asked
-  if (parked === TAKEN) return { kind: 'taken', record: call.record }
-  if (parked.kind !== 'parked') return parked
+  const { record, tier } = call
+  if (parked === TAKEN) return { kind: 'taken', record }
+  if ('kind' in parked) return parked
   const { approval } = parking
-  const ownSession = session?.isOwn === true ? session.sessionId : undefined
-  if (ownSession !== undefined) yield* write('setSessionWriter', NO_WRITER, ownSession)
-  const subject = group.addCaller(subjectToText(call.record, approval.subject))
-  yield* insertApproval(group, call, { approval, parked, ownSession, subject, atMs })
-  group.append({
-    ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
-    ...parked.position,
-  })
-  const question = {
-    ...approval,
-    record: call.record,
-    attempt: parked.attempt,
-    tier: call.tier,
-    createdAtMs: atMs,
-  }
-  for (const fact of requestedFacts(question, labelOf(call))) {
-    yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
-  }
+  const { atMs } = next
+  const { attempt, run, caller, position } = parked
+  yield* insertApproval(group, call, { next, parked, parking })
+  group.append({ ...parkedEvent(call, { id: approval.id, attempt }, atMs), ...position })
+  const question = { ...approval, record, attempt, tier, createdAtMs: atMs }
+  for (const fact of requestedFacts(question, labelOf(call))) yield* appendFact(run, { fact, caller, atMs })
   yield* notifyOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
   return { kind: 'parked' }
 }
@@ -229,15 +224,12 @@ function* ask(
 function* insertApproval(
   group: CommitGroup,
   call: NewCall | CallRecord,
-  asked: {
-    readonly approval: Parking['approval']
-    readonly parked: Parked
-    readonly ownSession: string | undefined
-    readonly subject: Slice
-    readonly atMs: number
-  },
+  { next, parked, parking: { approval } }: Asked<BegunAttempt>,
 ): Steps<void> {
-  const { approval, parked, ownSession, subject, atMs } = asked
+  const { session, atMs } = next
+  const ownSession = session?.isOwn === true ? session.sessionId : undefined
+  if (ownSession !== undefined) yield* write('setSessionWriter', NO_WRITER, ownSession)
+  const subject = group.addCaller(subjectToText(call.record, approval.subject))
   yield* write(
     'insertApproval',
     approval.id,
@@ -265,26 +257,21 @@ function* insertApproval(
   yield* sealRow(group.keys, GUARDED.approvals, approval.id)
 }
 
-function* appendAbout(row: Row, fact: RunFact, atMs: number): Steps<void> {
-  yield* appendFact(text(row, 'run'), { fact, caller: undefined, atMs })
-}
+/** The journal event for each decision. */
+const DECIDED = {
+  grant: 'approval.granted',
+  reject: 'approval.rejected',
+  override: 'approval.overridden',
+} as const satisfies Record<DecisionAction, ApprovalChanged['type']>
 
-function journaled(action: NewDecision['action'], reason: string | undefined) {
-  const type = ({ grant: 'granted', reject: 'rejected', override: 'overridden' } as const)[action]
-  return { type: `approval.${type}` as const, ...(reason === undefined ? {} : { reason }) }
-}
-
-/** The state of the approval and the journal event for each end. */
+/** The state of the approval after each end; the journal event is named after it. */
 const ENDS = {
-  rejected: { state: 'rejected', event: 'approval.rejected' },
-  expired: { state: 'expired', event: 'approval.expired' },
-  unused: { state: 'expired', event: 'approval.expired' },
-  cancelled: { state: 'cancelled', event: 'approval.cancelled' },
-  session: { state: 'cancelled', event: 'approval.cancelled' },
-} as const satisfies Record<
-  ParkedEnd,
-  { readonly state: ApprovalState; readonly event: ApprovalChanged['type'] }
->
+  rejected: 'rejected',
+  expired: 'expired',
+  unused: 'expired',
+  cancelled: 'cancelled',
+  session: 'cancelled',
+} as const satisfies Record<ParkedEnd, ApprovalState>
 
 interface PlannedEnd {
   readonly why: ParkedEnd
@@ -317,32 +304,28 @@ export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
 /** Ends call and approval with their events; `undefined` when another process was first. */
 export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
   const approval = approvalFromRow(row, [])
-  const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
+  const { id, tenant, record, attempt, tool, principal, run, state, expiresAtMs } = approval
   const { why, atMs, by, reason } = end
   const outcome = refusedOutcome(why, tool, reason)
   const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
   const columns = [slice.group, slice.at, slice.length]
   if ((yield* write('refuseCall', atMs, ...columns, record, attempt)) === 0) return undefined
   group.addReference()
-  yield* write('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
+  yield* write('changeApproval', ENDS[why], atMs, expiresAtMs, id, state)
   yield* sealRow(group.keys, GUARDED.approvals, id)
-  const run = text(row, 'run')
   if (state === 'pending' && why !== 'rejected') {
-    const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)
-    const reason = why === 'expired' ? 'timeout' : why
-    yield* appendFact(run, {
-      fact: resolvedFact(approval, { action, reason }),
-      caller: undefined,
-      atMs,
-    })
+    const action = why === 'expired' ? 'reject' : 'cancel'
+    const fact = resolvedFact(approval, { action, reason: why === 'expired' ? 'timeout' : why })
+    yield* appendFact(run, { fact, atMs })
   }
-  const ownSession = optionalText(row, 'own_session')
-  const session = yield* sessionOf(record, ownSession)
+  const session = yield* sessionOf(record, optionalText(row, 'own_session'))
   const attempted = { tenant, record, principal, tool, attempt, run, session }
   const position = yield* endAttempt(attempted, outcome, atMs)
-  const change = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
   // A rejection already has its own event.
-  if (why !== 'rejected') group.append(approvalEvent(approval, change))
+  if (why !== 'rejected') {
+    const type = `approval.${ENDS[why]}` as const
+    group.append(approvalEvent(approval, { type, at: atMs, ...(by === undefined ? {} : { by }) }))
+  }
   group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
   yield* endOwnSession(group, attempted, outcome, atMs)
   if (why === 'expired') yield* notifyOf(group, { kind: 'approval.expired', approval: id }, atMs)
@@ -436,27 +419,15 @@ function subjectToText(record: string, subject: ApprovalSubject): string {
 }
 
 export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject> {
-  const slice = {
-    group: integer(row, 'subject_group'),
-    at: integer(row, 'subject_at'),
-    length: integer(row, 'subject_length'),
-  }
+  const slice = sliceOf(row, 'subject')
   try {
     const bound = yield* sealed('callers', slice)
     const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
     const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven, definitionJson] =
       parts
-    return {
-      callId,
-      runId,
-      argsHash,
-      userId: userId ?? undefined,
-      summaryJson,
-      inputJson,
-      hidden,
-      isUserProven,
-      ...(definitionJson === undefined ? {} : { definitionJson }),
-    }
+    const subject = { callId, runId, argsHash, userId: userId ?? undefined, summaryJson, inputJson }
+    const definition = definitionJson === undefined ? {} : { definitionJson }
+    return { ...subject, hidden, isUserProven, ...definition }
   } catch (error) {
     // A decided approval may outlive the group with its text; an open one keeps that group.
     if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)

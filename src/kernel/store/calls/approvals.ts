@@ -69,7 +69,9 @@ export function openApprovals(context: StoreContext) {
     resume: careful(recordOf, resume),
     decide: careful(({ id }) => id, decide),
     expire: careful(() => '', expire),
-    cancel: careful(keyOfScope, cancelParked),
+    cancel: careful(keyOfScope, (group: CommitGroup, scope: ParkedScope, by: string, atMs: number) =>
+      endParkedIn(group, scope, { why: 'cancelled', by, atMs }),
+    ),
   }
   const reads = {
     findById: read((id: string) => findApproval(context, id)),
@@ -191,15 +193,6 @@ function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[
     if (one !== undefined) ended.push(one)
   }
   return ended
-}
-
-function* cancelParked(
-  group: CommitGroup,
-  scope: ParkedScope,
-  by: string,
-  atMs: number,
-): Steps<readonly EndedParked[]> {
-  return yield* endParkedIn(group, scope, { why: 'cancelled', by, atMs })
 }
 
 const DECISIONS = resealingOf(GUARDED.decisions, {

@@ -11,7 +11,6 @@ import type {
   SettleResult,
 } from '#kernel/call/call-record'
 import { attemptEvent, claimedEvent, correctedEvent, endedEvent } from '#kernel/journal/append'
-import type { RunPosition } from '#kernel/journal/events'
 import { all, type CommitGroup, get, LIST, listsOf, type Row, type Steps, write } from '#kernel/store/engine'
 import {
   boundText,
@@ -25,7 +24,15 @@ import {
   subjectFromRow,
   text,
 } from '#kernel/store/rows'
-import { beginAttempt, closeSession, cutAttempt, keepInRun, openRun, removeRuns } from './runs.ts'
+import {
+  type BegunAttempt,
+  beginAttempt,
+  closeSession,
+  cutAttempt,
+  keepInRun,
+  openRun,
+  removeRuns,
+} from './runs.ts'
 
 /**
  * The rarer changes of calls: the next attempt, late results, cancellation, settlement. `calls.ts` makes methods of them,
@@ -42,47 +49,18 @@ export const SESSION_ENDED = { kind: 'session_ended' } as const
 /** Why a call does not start although its key is free. */
 export type Ended = typeof RUN_ENDED | typeof SESSION_ENDED
 
-type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+/** The result of a claim before its commit. */
+export type Claiming = Exclude<ClaimResult, { readonly kind: 'found' }> | typeof TAKEN
+/** An attempt that has begun, or why it has not. */
+export type Beginning = BegunAttempt | Ended | typeof TAKEN
 
-/** An attempt that waits, with its position in its run. */
-export interface Parked {
-  readonly kind: 'parked'
-  readonly attempt: number
-  readonly run: string
-  readonly caller: Slice
-  readonly position: RunPosition
-}
-
-interface CorrectedCall {
-  readonly before: Row
-  readonly previous: CallRecord
-  readonly corrected: NewCall
-  readonly atMs: number
-}
-
-export function* reclaim(
-  group: CommitGroup,
-  previous: CallRecord,
-  next: NextAttempt,
-): Steps<Claimed | Ended | typeof TAKEN> {
+export function* reclaim(group: CommitGroup, previous: CallRecord, next: NextAttempt): Steps<Claiming> {
   const begun = yield* beginNext(group, previous, next, 'running')
-  if (begun === TAKEN || !('position' in begun)) return begun
+  if (begun === TAKEN || 'kind' in begun) return begun
   const { attempt, position } = begun
-  group.append({
-    ...claimedEvent(previous, attempt, { atMs: next.atMs, parent: previous.parent }),
-    ...position,
-  })
+  const event = claimedEvent(previous, attempt, { atMs: next.atMs, parent: previous.parent })
+  group.append({ ...event, ...position })
   return { kind: 'claimed', attempt }
-}
-
-export function* parkCallAgain(
-  group: CommitGroup,
-  previous: CallRecord,
-  next: NextAttempt,
-): Steps<Parked | Ended | typeof TAKEN> {
-  const begun = yield* beginNext(group, previous, next, 'parked')
-  if (begun === TAKEN || !('position' in begun)) return begun
-  return { kind: 'parked', ...begun }
 }
 
 /**
@@ -94,12 +72,12 @@ export function* keepsSession(group: CommitGroup, { isOwn, sessionId }: CallSess
   return isOwn || (yield* write('keepSession', sessionId, group.writer)) > 0
 }
 
-function* beginNext(
+export function* beginNext(
   group: CommitGroup,
   previous: CallRecord,
   next: NextAttempt,
   as: 'running' | 'parked',
-): Steps<Omit<Parked, 'kind'> | Ended | typeof TAKEN> {
+): Steps<Beginning> {
   const { tenant, principal, record, state, attempt, writer, sessionId } = previous
   const { session, atMs, corrected } = next
   const run = previous.run ?? record
@@ -112,9 +90,8 @@ function* beginNext(
   yield* dropOutcome(before)
   yield* keepInRun(before, previous)
   if (state === 'running') {
-    const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
-    const event = attemptEvent('call.cut', previous, atMs, { deadWriter: writer })
-    group.append({ ...event, ...(yield* cutAttempt(cut, 'cut')) })
+    const position = yield* cutAttempt(before, 'cut', { sessionId, atMs })
+    group.append({ ...attemptEvent('call.cut', previous, atMs, { deadWriter: writer }), ...position })
     // No other change would close the session of an attempt that never started.
     if (session?.isOwn === true && sessionId !== undefined) {
       yield* closeSession(group, { tenant, sessionId }, 'failed', atMs)
@@ -123,13 +100,18 @@ function* beginNext(
   const caller =
     corrected === undefined
       ? callerSlice(before)
-      : yield* correct(group, { before, previous, corrected, atMs })
-  const begun = { call: previous, run, attempt: attempt + 1, session, caller, atMs }
-  return { attempt: attempt + 1, run, caller, position: yield* beginAttempt(group, begun) }
+      : yield* correct(group, { before, previous }, corrected, atMs)
+  const begun = { run, attempt: attempt + 1, caller }
+  return { ...begun, position: yield* beginAttempt(group, previous, { ...begun, session, atMs }) }
 }
 
 /** Rule 9: gives the call its new content; returns the place of its caller text. */
-function* correct(group: CommitGroup, { before, previous, corrected, atMs }: CorrectedCall): Steps<Slice> {
+function* correct(
+  group: CommitGroup,
+  { before, previous }: { readonly before: Row; readonly previous: CallRecord },
+  corrected: NewCall,
+  atMs: number,
+): Steps<Slice> {
   const { record, fingerprint, inputJson } = corrected
   const caller = group.addCaller(boundText(record, callerToText(corrected)))
   const input = group.addPayload(boundText(record, inputJson))

@@ -14,6 +14,7 @@ import type {
   SettleResult,
 } from '#kernel/call/call-record'
 import { claimedEvent, endedEvent, operatorOf } from '#kernel/journal/append'
+import type { RunPosition } from '#kernel/journal/events'
 import {
   all,
   type CommitGroup,
@@ -36,10 +37,10 @@ import {
   unreadableText,
 } from '#kernel/store/rows'
 import {
-  type Ended,
+  type Beginning,
+  type Claiming,
   findUnsettled,
   keepsSession,
-  type Parked,
   RUN_ENDED,
   reclaim,
   recordLate,
@@ -55,7 +56,6 @@ import { beginAttempt, endAttempt, endOwnSession, openRun } from './runs.ts'
  * it. Claims and outcomes run in lanes, so that calls of different records do not wait for each other.
  */
 
-type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
 
 interface InsertedCall {
@@ -126,23 +126,35 @@ export function openCalls(context: StoreContext) {
   }
 }
 
-function* claim(group: CommitGroup, call: NewCall): Steps<Claimed | Ended | typeof TAKEN> {
-  const { tenant, principal, session, atMs } = call
+function* claim(group: CommitGroup, call: NewCall): Steps<Claiming> {
   const run = runOf(call)
-  if (run !== undefined) {
-    // The key comes first (rule 1): a claim that loses neither creates a run nor checks whether it has ended.
-    if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
-    if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
-    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  let position: RunPosition | undefined
+  if (run === undefined) {
+    if ((yield* insertCall(group, { call, run, state: 'running' })) === undefined) return TAKEN
+  } else {
+    const begun = yield* beginFirst(group, { call, run, state: 'running' })
+    if (begun === TAKEN || 'kind' in begun) return begun
+    position = begun.position
   }
-  const caller = yield* insertCall(group, { call, run, state: 'running' })
-  if (caller === undefined) return TAKEN
-  const position =
-    run === undefined
-      ? undefined
-      : yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
-  group.append({ ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }), ...position })
+  group.append({ ...claimedEvent(call, 1, { atMs: call.atMs, parent: call.step?.parent }), ...position })
   return { kind: 'claimed', attempt: 1 }
+}
+
+/** The first attempt of a call that has a run: its row, and the first event of the attempt. */
+function* beginFirst(
+  group: CommitGroup,
+  inserted: InsertedCall & { readonly run: string },
+): Steps<Beginning> {
+  const { call, run } = inserted
+  const { tenant, principal, session, atMs } = call
+  // The key comes first (rule 1): a claim that loses neither creates a run nor checks whether it has ended.
+  if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+  if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
+  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  const caller = yield* insertCall(group, inserted)
+  if (caller === undefined) return TAKEN
+  const position = yield* beginAttempt(group, call, { run, attempt: 1, session, caller, atMs })
+  return { attempt: 1, run, caller, position }
 }
 
 function* insertFinished(
@@ -156,17 +168,9 @@ function* insertFinished(
   return { kind: 'recorded' }
 }
 
-/** A call that waits for approval: its row and the first event of its run, which it always has (rule 20). */
-export function* parkCall(group: CommitGroup, call: NewCall): Steps<Parked | Ended | typeof TAKEN> {
-  const { tenant, principal, session, atMs } = call
-  const run = runOf(call) ?? call.record
-  if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
-  if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
-  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
-  const caller = yield* insertCall(group, { call, run, state: 'parked' })
-  if (caller === undefined) return TAKEN
-  const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
-  return { kind: 'parked', attempt: 1, run, caller, position }
+/** A call that waits for approval always has a run with events (rule 20). */
+export function* parkCall(group: CommitGroup, call: NewCall): Steps<Beginning> {
+  return yield* beginFirst(group, { call, run: runOf(call) ?? call.record, state: 'parked' })
 }
 
 function* finish(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {

@@ -1,4 +1,4 @@
-import type { CallError, Failure } from '#kernel/call/call'
+import type { Failure } from '#kernel/call/call'
 import { lastFailure, MAX_ATTEMPTS } from '#kernel/call/look-up'
 import { attemptEvent, endedEvent } from '#kernel/journal/append'
 import type { CallSubject } from '#kernel/journal/events'
@@ -96,14 +96,18 @@ function* purgeStep(
 function* forgetResults(beforeMs: number): Steps<number> {
   const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
   yield* dropReferences(rows)
-  const [kept, gone]: [Row[], Row[]] = [[], []]
-  for (const row of rows) (['write', 'exec'].includes(text(row, 'tier')) ? kept : gone).push(row)
+  const { kept = [], gone = [] } = Object.groupBy(rows, (row) => (mayChange(row) ? 'kept' : 'gone'))
   for (const records of listsOf(recordsOf(kept))) yield* write('makeTombstones', ...records)
   for (const records of listsOf(recordsOf(gone)))
     yield* deleteApprovalsOf(yield* all('deleteCalls', ...records))
   // The key is free, so the next claim starts a new run.
   yield* removeRuns(recordsOf(gone.filter((row) => row.run === row.record)))
   return rows.length
+}
+
+/** Whether the tool of a call may change something. */
+function mayChange(row: Row): boolean {
+  return ['write', 'exec'].includes(text(row, 'tier'))
 }
 
 function recordsOf(rows: readonly Row[]): string[] {
@@ -163,11 +167,6 @@ interface DeadWriter {
   readonly id: string
 }
 
-interface Recovered {
-  readonly ambiguous: number
-  readonly hasMore: boolean
-}
-
 function* findOpenWriters(): Steps<readonly DeadWriter[]> {
   return (yield* all('openWriters')).map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
 }
@@ -182,14 +181,18 @@ function* writerHasEnded(writer: string): Steps<boolean> {
  * repeats them or their time is over. Reads changed nothing, so they end; calls in a session were lost with its state. Sessions
  * close when none of their calls run any more (rule 30).
  */
-function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
+function* recoverWriter(
+  group: CommitGroup,
+  dead: DeadWriter,
+  nowMs: number,
+): Steps<{ readonly ambiguous: number; readonly hasMore: boolean }> {
   yield* write('endLease', dead.no)
   const rows = yield* all('cutCallsOf', dead.no, nowMs, MAX_ATTEMPTS, MAX_AT_ONCE)
   const ambiguous: CallSubject[] = []
   for (const row of rows) {
     const outcome = outcomeOfCut(row)
     if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
-    else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous.push(subjectFromRow(row))
+    else if (yield* makeAmbiguous(group, row, dead, nowMs)) ambiguous.push(subjectFromRow(row))
   }
   yield* notifyAmbiguous(group, ambiguous, nowMs)
   const hasMore = rows.length === MAX_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
@@ -209,29 +212,20 @@ function* notifyAmbiguous(group: CommitGroup, ambiguous: readonly CallSubject[],
   }
 }
 
-function* makeAmbiguous(
-  group: CommitGroup,
-  dead: DeadWriter,
-  cut: { readonly row: Row; readonly nowMs: number },
-): Steps<boolean> {
-  const { row, nowMs } = cut
+function* makeAmbiguous(group: CommitGroup, row: Row, dead: DeadWriter, atMs: number): Steps<boolean> {
   const subject = subjectFromRow(row)
-  const { record, attempt } = subject
-  if ((yield* write('makeAmbiguous', record, dead.no, attempt)) === 0) return false
+  if ((yield* write('makeAmbiguous', subject.record, dead.no, subject.attempt)) === 0) return false
   yield* keepInRun(row, labelledByRow(row))
-  const run = optionalText(row, 'run') ?? record
-  const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
-  const event = attemptEvent('call.ambiguous', subject, nowMs, { deadWriter: dead.id })
-  group.append({ ...event, ...(yield* cutAttempt(attempted, 'cut')) })
+  const position = yield* cutAttempt(row, 'cut', { sessionId: undefined, atMs })
+  group.append({ ...attemptEvent('call.ambiguous', subject, atMs, { deadWriter: dead.id }), ...position })
   return true
 }
 
 function* endCut(
   group: CommitGroup,
   dead: DeadWriter,
-  cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
+  { row, outcome, nowMs }: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
 ): Steps<void> {
-  const { row, outcome, nowMs } = cut
   const subject = subjectFromRow(row)
   const { record, attempt } = subject
   const state = outcome.error.canRetry ? 'released' : 'failed'
@@ -239,13 +233,9 @@ function* endCut(
   const columns = [slice.group, slice.at, slice.length]
   if ((yield* write('endCut', state, nowMs, ...columns, record, dead.no, attempt)) === 0) return
   group.addReference()
-  const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
-  const sessionId = optionalText(row, 'session')
-  const position =
-    optionalText(row, 'run') === undefined
-      ? undefined
-      : yield* cutAttempt({ row, record, attempt, sessionId, atMs: nowMs }, outcome)
-  group.append({ ...ended, ...position })
+  const cut = { sessionId: optionalText(row, 'session'), atMs: nowMs }
+  const position = row.run === null ? undefined : yield* cutAttempt(row, outcome, cut)
+  group.append({ ...endedEvent(subject, attempt, { state, outcome, atMs: nowMs }), ...position })
 }
 
 function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<boolean> {
@@ -262,18 +252,14 @@ function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): St
 /** The outcome of a cut call; `undefined` when only an operator can decide. */
 function outcomeOfCut(row: Row): Failure | undefined {
   const tool = text(row, 'tool')
-  const tier = text(row, 'tier')
-  const hasEffects = tier === 'write' || tier === 'exec'
-  if (optionalText(row, 'session') !== undefined) return failureOf(sessionLostError(tool, hasEffects))
+  const hasEffects = mayChange(row)
+  if (optionalText(row, 'session') !== undefined)
+    return { ok: false, error: sessionLostError(tool, hasEffects) }
   if (hasEffects) return undefined
   const message = `The server stopped while ${tool} was running. Nothing was changed.`
-  const cut = failureOf({ code: 'cancelled', message, canRetry: true })
+  const cut: Failure = { ok: false, error: { code: 'cancelled', message, canRetry: true } }
   // A read cut by a crash may be repeated as long as it has attempts left.
   return integer(row, 'attempt') < MAX_ATTEMPTS ? cut : lastFailure(cut)
-}
-
-function failureOf(error: CallError): Failure {
-  return { ok: false, error }
 }
 
 export const queries = {

@@ -3,8 +3,8 @@ import type { Outcome } from '#kernel/call/call'
 import type {
   Attempt,
   CallRecord,
-  CallSession,
   NewSession,
+  NextAttempt,
   RefusedCall,
   RunAddress,
   RunRecord,
@@ -44,6 +44,7 @@ import {
   callerSlice,
   callerToText,
   integer,
+  NO_LABEL,
   NO_SLICE,
   openReasonIn,
   optionalInteger,
@@ -51,6 +52,7 @@ import {
   readCaller,
   type SealedText,
   type Slice,
+  sliceOf,
   subjectFromRow,
   text,
   withToolId,
@@ -78,10 +80,10 @@ export function openRuns(context: StoreContext) {
   }
 }
 
-/** `caller` is the place of the caller text of its call. */
 interface NewFact {
   readonly fact: RunFact
-  readonly caller: Slice | undefined
+  /** The place of the caller text of its call, for facts that name one. */
+  readonly caller?: Slice
   readonly atMs: number
 }
 
@@ -152,21 +154,12 @@ function* withStoredToolId(event: RunEvent): Steps<RunEvent> {
   return row === undefined ? event : { ...event, call: withToolId(event.call, text(row, 'tool')) }
 }
 
-/** Stored events take their label from the caller text they refer to. */
-export const IN_CALLER_TEXT: CallLabel = {
-  callId: '',
-  toolId: '',
-  transport: 'native',
-  argsHash: '',
-  traceId: '',
-}
-
 function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
   const { scope, record, atMs } = refused
   const run = yield* findRun(scope)
   if (run === undefined || isRunEnded(run, atMs)) return false
   const caller = group.addCaller(boundText(record, callerToText(refused)))
-  const [called, returned] = refusedFacts(refused, IN_CALLER_TEXT)
+  const [called, returned] = refusedFacts(refused, NO_LABEL)
   const position = yield* appendFact(scope.run, { fact: called, caller, atMs })
   yield* appendFact(scope.run, { fact: returned, caller, atMs })
   group.append({ ...refusedEvent(refused), ...position })
@@ -212,18 +205,12 @@ function* runEventFromRow(row: Row, sealed: SealedText): Steps<RunEvent> {
 }
 
 function* callOf(record: string, row: Row, sealed: SealedText): Steps<CallLabel> {
-  const slice = {
-    group: integer(row, 'caller_group'),
-    at: integer(row, 'caller_at'),
-    length: integer(row, 'caller_length'),
-  }
+  const slice = sliceOf(row, 'caller')
   try {
     return labelOf(yield* readCaller(record, sealed, slice))
   } catch (error) {
     // A run that lasts longer than the journal is kept outlives the text of its first calls.
-    if (error instanceof StoreError && error.code === 'unreadable') {
-      return { ...IN_CALLER_TEXT, callId: record }
-    }
+    if (error instanceof StoreError && error.code === 'unreadable') return { ...NO_LABEL, callId: record }
     throw error
   }
 }
@@ -247,7 +234,7 @@ function* insertSession(group: CommitGroup, session: NewSession, state: 'open' |
   const where = [group.writer, address] as const
   yield* write('insertSession', ...who, scope.run, endsRun === true ? 1 : 0, ...where, state, atMs)
   const fact = { type: 'session.opened', sessionId, toolId } as const
-  const position = yield* appendFact(scope.run, { fact, caller: undefined, atMs })
+  const position = yield* appendFact(scope.run, { fact, atMs })
   group.append({
     type: 'session.opened',
     at: atMs,
@@ -283,7 +270,7 @@ export function* closeSession(
   if (row === undefined) return false
   const run = text(row, 'run')
   const fact = { type: 'session.closed', sessionId, toolId: text(row, 'tool_id'), outcome } as const
-  const position = yield* appendFact(run, { fact, caller: undefined, atMs })
+  const position = yield* appendFact(run, { fact, atMs })
   group.append({
     type: 'session.closed',
     at: atMs,
@@ -299,7 +286,6 @@ export function* closeSession(
 }
 
 const STATES = ['open', 'closing', 'closed'] as const
-
 const OUTCOMES = ['completed', 'failed', 'cancelled'] as const
 
 function sessionFromRow(row: Row): SessionRecord {
@@ -317,35 +303,28 @@ function sessionFromRow(row: Row): SessionRecord {
   }
 }
 
-/** The attempt that begins, and the place of its call's caller text. */
-interface BeginningAttempt {
-  readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
+/** An attempt that runs or waits, with its position in its run and the place of its call's caller text. */
+export interface BegunAttempt {
+  readonly attempt: number
   readonly run: string
-  readonly attempt: number
-  readonly session: CallSession | undefined
   readonly caller: Slice
-  readonly atMs: number
-}
-
-/** An attempt whose process is gone. */
-interface CutAttempt {
-  readonly row: Row
-  readonly record: string
-  readonly attempt: number
-  readonly sessionId: string | undefined
-  readonly atMs: number
+  readonly position: RunPosition
 }
 
 /** One pair of events per attempt, inside the brackets of its own session if it has one. */
-export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Steps<RunPosition> {
-  const { call, run, attempt, session, caller, atMs } = begun
+export function* beginAttempt(
+  group: CommitGroup,
+  call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>,
+  begun: Omit<BegunAttempt, 'position'> & NextAttempt,
+): Steps<RunPosition> {
+  const { run, attempt, session, caller, atMs } = begun
   const { tenant, record, principal, tool, toolId } = call
   if (session?.isOwn === true) {
     const scope = { tenant, run, principal, runId: '' }
     const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, scope, atMs }
     yield* insertSession(group, own, 'closing')
   }
-  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
+  const attempted = { record, attempt, call: NO_LABEL, sessionId: session?.sessionId }
   return yield* appendFact(run, { fact: calledFact(attempted, principal), caller, atMs })
 }
 
@@ -356,7 +335,7 @@ export function* endAttempt(
   atMs: number,
 ): Steps<RunPosition | undefined> {
   if (run === undefined) return undefined
-  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
+  const attempted = { record, attempt, call: NO_LABEL, sessionId: session?.sessionId }
   const caller = callerSlice((yield* get('callerOf', record)) ?? {})
   return yield* appendFact(run, { fact: returnedFact(attempted, outcome), caller, atMs })
 }
@@ -369,18 +348,19 @@ export function* endOwnSession(
   atMs: number,
 ): Steps<void> {
   if (session?.isOwn !== true) return
-  const { sessionId } = session
-  yield* closeSession(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
+  const address = { tenant, sessionId: session.sessionId }
+  yield* closeSession(group, address, ownSessionOutcome(outcome), atMs)
 }
 
 /** Ends an attempt whose process is gone; its call must have a run. */
 export function* cutAttempt(
-  { row, record, attempt, sessionId, atMs }: CutAttempt,
+  row: Row,
   end: Outcome | 'cut',
+  { sessionId, atMs }: { readonly sessionId: string | undefined; readonly atMs: number },
 ): Steps<RunPosition> {
-  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId }
-  const fact = returnedFact(attempted, end)
-  return yield* appendFact(text(row, 'run'), { fact, caller: callerSlice(row), atMs })
+  const { record, attempt } = subjectFromRow(row)
+  const fact = returnedFact({ record, attempt, call: NO_LABEL, sessionId }, end)
+  return yield* appendFact(optionalText(row, 'run') ?? record, { fact, caller: callerSlice(row), atMs })
 }
 
 /** Gives a call described by its record alone a run with events, because a record cannot express what follows. */
@@ -398,7 +378,7 @@ export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
 export function labelledByRow(row: Row): OwnRunCall {
   return {
     ...subjectFromRow(row),
-    ...IN_CALLER_TEXT,
+    ...NO_LABEL,
     state: 'running',
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: undefined,

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { write } from '#kernel/store/engine'
 import { KeyRing } from '#kernel/store/key-ring'
 import { DEFINITION } from '#store/collet-store'
 import { openDatabase } from './engine.ts'
@@ -29,7 +30,7 @@ function open(migrations: readonly string[] = MIGRATIONS, openedWith = keys) {
 /** What a database of some version holds, seen without opening it as one. */
 function fill(): void {
   const database = open()
-  database.run('writeMeta', 'kept', 'yes')
+  database.answer(write('writeMeta', 'kept', 'yes'))
   database.close()
 }
 

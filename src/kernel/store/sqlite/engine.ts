@@ -39,11 +39,12 @@ import {
  * lock on this thread.
  */
 
-interface SqliteEngineOptions {
+export interface SqliteEngineOptions {
   readonly definition: StoreDefinition
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard
+  /** Default: the tables are created, or brought up to date. */
   readonly schema?: SchemaMode | undefined
   readonly maxBytes?: number | undefined
   /** Called after each commit with the number of changes and the duration. */
@@ -66,16 +67,14 @@ export class SqliteEngine implements Engine {
   #commits = 0
 
   constructor(options: SqliteEngineOptions) {
+    const { definition, path, chain, guard, schema: mode, maxBytes } = options
     this.#options = options
-    this.#checked = options.guard.checkedReads
-    this.#database = openDatabase(options.path, options.chain.keys, {
-      definition: options.definition,
-      mode: options.schema,
-    })
-    if (options.maxBytes !== undefined) this.#database.limitTo(options.maxBytes)
-    if (options.path === IN_MEMORY) return
+    this.#checked = guard.checkedReads
+    this.#database = openDatabase(path, chain.keys, { definition, mode })
+    if (maxBytes !== undefined) this.#database.limitTo(maxBytes)
+    if (path === IN_MEMORY) return
     this.#checkpointer = new Checkpointer(this.#database)
-    this.#lockFolder = lockFolderOf(options.path)
+    this.#lockFolder = lockFolderOf(path)
     this.#liveness = new WriterLiveness(this.#lockFolder, (writer) => this.#hasEnded(writer))
   }
 
@@ -88,11 +87,7 @@ export class SqliteEngine implements Engine {
   }
 
   snapshot<T>(steps: Steps<T>): T {
-    try {
-      return this.#database.snapshot(() => this.#drive(steps))
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the database')
-    }
+    return attempt('cannot read the database', () => this.#database.snapshot(() => this.#drive(steps)))
   }
 
   /**
@@ -127,7 +122,8 @@ export class SqliteEngine implements Engine {
     }
     let head: ChainHead | undefined
     try {
-      if (!this.#headKnown) this.#readHead()
+      if (!this.#headKnown) chain.head = this.#drive(chain.readHead()) ?? chain.head
+      this.#headKnown = true
       const group = chain.openGroup()
       for (const change of changes) change.keep(this.#drive(change.begin(group)))
       if (!group.isEmpty) head = this.#drive(chain.insert(group))
@@ -155,11 +151,7 @@ export class SqliteEngine implements Engine {
       this.#keepLock()
       return true
     }
-    try {
-      return this.#liveness?.isAlive(writer) ?? false
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the database')
-    }
+    return attempt('cannot read the database', () => this.#liveness?.isAlive(writer) ?? false)
   }
 
   forgetWriter(writer: string): void {
@@ -185,11 +177,7 @@ export class SqliteEngine implements Engine {
   }
 
   checkWritable(waitMs: number): void {
-    try {
-      this.#database.checkWritable(waitMs)
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot write to the database')
-    }
+    attempt('cannot write to the database', () => this.#database.checkWritable(waitMs))
   }
 
   /** Releases the lock; calls that are still running then count as cut. */
@@ -244,12 +232,6 @@ export class SqliteEngine implements Engine {
     return row === undefined || row.ended_at !== null
   }
 
-  #readHead(): void {
-    const { chain } = this.#options
-    chain.head = this.#drive(chain.readHead()) ?? chain.head
-    this.#headKnown = true
-  }
-
   /** A commit that reported an error may have happened: the chain's head shows it. */
   #isCommitted(head: ChainHead | undefined): boolean {
     try {
@@ -283,6 +265,14 @@ export class SqliteEngine implements Engine {
   #answerFrom(database: Database, ask: Ask): void {
     database.answer(ask)
     if (this.#checked.has(ask.query)) this.#options.guard.check(ask)
+  }
+}
+
+function attempt<T>(failure: string, act: () => T): T {
+  try {
+    return act()
+  } catch (error) {
+    throw storeErrorOf(error, failure)
   }
 }
 
@@ -332,10 +322,6 @@ export class Database {
     if (ask.way === 'write') ask.answer = Number(statement.run(...ask.values).changes)
     else if (ask.way === 'get') ask.answer = statement.get(...ask.values)
     else ask.answer = statement.all(...ask.values)
-  }
-
-  run(name: string, ...values: SqlValue[]): number {
-    return Number(this.#statement(name).run(...values).changes)
   }
 
   get(name: string, ...values: SqlValue[]): Row | undefined {

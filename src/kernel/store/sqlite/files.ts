@@ -28,7 +28,8 @@ import type { Database } from './engine.ts'
 export function backUpDatabase(path: string, target: string): void {
   const file = openSync(target, 'wx', 0o600)
   try {
-    copy(path, target)
+    using connection = new DatabaseSync(path, { readOnly: true })
+    connection.prepare('VACUUM INTO ?').run(target)
     fsyncSync(file)
   } catch (error) {
     rmSync(target, { force: true })
@@ -38,24 +39,11 @@ export function backUpDatabase(path: string, target: string): void {
   }
 }
 
-function copy(path: string, target: string): void {
-  const connection = new DatabaseSync(path, { readOnly: true })
-  try {
-    connection.prepare('VACUUM INTO ?').run(target)
-  } finally {
-    connection.close()
-  }
-}
-
 /** The first damage in a database file; `undefined` when it is intact. */
 export function findDamage(path: string): string | undefined {
-  const connection = new DatabaseSync(path, { readOnly: true })
-  try {
-    const answer = String(connection.prepare('PRAGMA quick_check(1)').get()?.quick_check ?? 'no answer')
-    return answer === 'ok' ? undefined : answer
-  } finally {
-    connection.close()
-  }
+  using connection = new DatabaseSync(path, { readOnly: true })
+  const answer = String(connection.prepare('PRAGMA quick_check(1)').get()?.quick_check ?? 'no answer')
+  return answer === 'ok' ? undefined : answer
 }
 
 /**
@@ -85,9 +73,7 @@ export class WriterLock {
 }
 
 /** `missing` proves nothing: a living writer restores its file within seconds. */
-type LockState = 'locked' | 'free' | 'missing'
-
-function lockStateOf(folder: string, writer: string): LockState {
+function lockStateOf(folder: string, writer: string): 'locked' | 'free' | 'missing' {
   const file = lockFile(folder, writer)
   if (!existsSync(file)) return 'missing'
   try {
