@@ -1,10 +1,9 @@
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, isToolError } from '#kernel/base/errors'
-import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { RunScope } from '#kernel/call/call-record'
-import type { ChallengeNeed, ChallengeRecord, UnstartedCall } from '#kernel/call/stages'
-import { implicitRun, type RunFeed } from '#kernel/run/runs'
+import type { ChallengeNeed, ChallengeRecord, StageContext, UnstartedCall } from '#kernel/call/stages'
+import { implicitRun } from '#kernel/run/runs'
 import { subjectKey } from '#stages/limits/limits'
 import { TokenBuckets } from '#stages/limits/rates'
 import type { Store } from '#store/collet-store'
@@ -18,12 +17,7 @@ import type { ConsentEnd } from '#store/consents'
 
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
-interface NoticeServices {
-  readonly store: Store
-  readonly clock: Clock
-  readonly log: Logger
-  readonly feed: RunFeed
-}
+type NoticeServices = Pick<StageContext, 'clock' | 'log' | 'feed'> & { readonly store: Store }
 
 /** C10: a limit that refuses a call inside an existing run leaves a pair of events there. */
 export class RefusalEvents {

@@ -21,6 +21,7 @@ import type {
   RefusedCall,
   RunScope,
 } from './call-record.ts'
+import type { UnsavedOutcomes } from './gateway.ts'
 import type { IdentifiedCall } from './look-up.ts'
 import type { CallScope } from './resolve.ts'
 import type { RunContext, RunningCall, RunningCalls } from './running.ts'
@@ -51,18 +52,12 @@ export interface StageContext {
   readonly waits: ApprovalWaits
   readonly running: RunningCalls
   /** Ends of calls and sessions that the store refused, to be written later. */
-  readonly unsaved: UnsavedEnds
+  readonly unsaved: Pick<UnsavedOutcomes, 'flush' | 'keep'>
   newCallId(): string
   /** Repeats work until the gateway has drained; failures are logged as `what` failed. */
   every(ms: number, what: string, act: () => Promise<void>): void
   /** The whole ladder in this process; `step` marks a step of a workflow. */
   callTool(principal: Principal, request: CallRequest, step?: StepOrigin): Promise<CallReply>
-}
-
-export interface UnsavedEnds {
-  /** Writes what is kept; returns how many are left. */
-  flush(): Promise<number>
-  keep(write: () => Promise<void>): void
 }
 
 export type Release = () => void
@@ -232,7 +227,8 @@ export interface WorkflowStore {
   expire(nowMs: number): MaybePromise<readonly EndedParked[]>
 }
 
-const FREE_SLOT: Slot = { leave: () => undefined, extend: () => undefined }
+/** For a run that no limit counts. */
+export const FREE_SLOT: Slot = { leave: () => undefined, extend: () => undefined }
 
 const unavailable = (what: string): ToolError => fault('request_invalid', `This gateway has no ${what}.`)
 const refuse = (what: string) => () => Promise.reject(unavailable(what))

@@ -70,16 +70,11 @@ export class Suspension {
 }
 
 /** A temporary obstacle. The code is no refusal, because the run has begun (rule 11). */
-export function blockedBy(
-  workflow: string,
-  why: string,
-  options: { readonly retryAfterMs?: number | undefined; readonly developerMessage?: string } = {},
-): ToolError {
-  const { retryAfterMs = 1_000, developerMessage } = options
+export function blockedBy(workflow: string, why: string, retryAfterMs = 1_000): ToolError {
   return fault(
     'outcome_unknown',
     `${workflow} is not finished: ${why} Its finished steps are kept, and it goes on from there: call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
-    { retryAfterMs, ...(developerMessage === undefined ? {} : { developerMessage }) },
+    { retryAfterMs },
   )
 }
 

@@ -170,12 +170,7 @@ const POLL_MS = 50
 
 type Refreshed = VaultEntry | 'refused' | 'unavailable'
 
-interface TokenRefresherOptions {
-  readonly store: Pick<Store, 'vault'>
-  readonly clock: Clock
-  readonly log: Logger
-  readonly broker: TokenBroker
-}
+type TokenRefresherOptions = Omit<CredentialNeeds, 'refresher'> & { readonly log: Logger }
 
 /**
  * Renews tokens with one request for all waiting calls: in this process they share a promise, across processes a lease on the
@@ -215,10 +210,7 @@ export class TokenRefresher {
     return 'unavailable'
   }
 
-  async #ask(
-    entry: VaultEntry,
-    refreshToken: NonNullable<ReturnType<typeof unpackToken>['refreshToken']>,
-  ): Promise<Refreshed> {
+  async #ask(entry: VaultEntry, refreshToken: Secret): Promise<Refreshed> {
     const { store, clock, broker, log } = this.#options
     const answer = await broker.refresh(entry.provider, refreshToken, entry.scopes)
     if (answer.kind === 'unavailable') {
@@ -260,7 +252,7 @@ export function packToken({ accessToken, refreshToken }: TokenValue): Secret {
 }
 
 export function unpackToken(value: Secret): TokenValue {
-  const [access, refresh] = parse(value)
+  const [access, refresh] = readToken(value)
   if (typeof access !== 'string' || access === '')
     throw new StoreError('unreadable', 'a token in the vault is damaged')
   return {
@@ -270,7 +262,7 @@ export function unpackToken(value: Secret): TokenValue {
 }
 
 /** The parser's own message would quote the value. */
-function parse(value: Secret): readonly unknown[] {
+function readToken(value: Secret): readonly unknown[] {
   try {
     const parsed: unknown = JSON.parse(value.reveal())
     return Array.isArray(parsed) ? parsed : []

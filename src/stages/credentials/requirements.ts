@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import {
   type AuthorizationChallenge,
   fault,
@@ -8,7 +9,6 @@ import { type Hooks, proveUser } from '#kernel/base/hooks'
 import { isRunAs, subjectOf } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type { CallRequest } from '#kernel/call/call'
 import type { IdentifiedCall } from '#kernel/call/look-up'
 import { unstarted } from '#kernel/call/resolve'
 import type { ChallengeNeed, RequiringCall } from '#kernel/call/stages'
@@ -86,7 +86,7 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
   const userId = vaultUser(requiring)
   const owner = vaultOwner(needs.store, principal, userId)
   const wanted: Wanted = { ...requiring, call, owner, userId }
-  const held = new LentCredentials(request)
+  const held = new LentCredentials()
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
     const problem = await holdToken(needs, need, wanted, held)
@@ -103,29 +103,23 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
   const lacksUser = needsUser(tool) && !isGiven(userId)
   if (unauthorized.length === 0 && secrets.length === 0 && !lacksUser) return held.withCredentials(call)
   const authorization: AuthorizationChallenge[] = []
-  const runs: string[] = []
+  let runId: string | undefined
   const reasons = new Set<string>()
   for (const unmet of unauthorized) {
     const obstacle = obstacleFor(needs, unmet, wanted)
     if (obstacle !== undefined) reasons.add(reasonFor(obstacle, unmet, wanted))
-    const { runId, ...challenge } = await openChallenge(
-      needs,
-      { ...unmet, canAsk: obstacle === undefined },
-      wanted,
-    )
+    const opened = await openChallenge(needs, { ...unmet, canAsk: obstacle === undefined }, wanted)
+    const { runId: askedIn, ...challenge } = opened
     authorization.push(challenge)
-    if (runId !== undefined) runs.push(runId)
+    runId ??= askedIn
   }
   if (secrets.length > 0 && owner === undefined) reasons.add(reasonFor(noVaultFor(wanted), undefined, wanted))
-  throw requirementMissing(
-    tool,
-    { unauthorized, runId: runs[0], reasons: [...reasons] },
-    {
-      ...(authorization.length === 0 ? {} : { authorization }),
-      ...(secrets.length === 0 ? {} : { secrets: secrets.map((id) => ({ id })) }),
-      ...(lacksUser ? { userId: true } : {}),
-    },
-  )
+  const missing = defined({
+    authorization: authorization.length === 0 ? undefined : authorization,
+    secrets: secrets.length === 0 ? undefined : secrets.map((id) => ({ id })),
+    userId: lacksUser ? true : undefined,
+  })
+  throw requirementMissing(tool, unauthorized, { runId, reasons, missing })
 }
 
 /**
@@ -268,50 +262,36 @@ async function openChallenge(
   const url = `${needs.publicUrl()}/challenges/${id}`
   const hasExpired = problem === 'connector_auth_expired'
   const isAsked = challenge.consent === true
-  const runId = isAsked
-    ? await needs.consents.ask(unstarted(wanted.call, wanted.tool, wanted.scope), {
-        challenge,
-        url,
-        hasExpired,
-      })
-    : undefined
+  const call = unstarted(wanted.call, wanted.tool, wanted.scope)
+  const runId = isAsked ? await needs.consents.ask(call, { challenge, url, hasExpired }) : undefined
   return { id, url, checkUrl: `${url}/status`, provider: need.id, scopes: scopesOf(need), runId }
 }
 
+/** `reasons` say why people cannot be asked for what is missing. */
 function requirementMissing(
   tool: Tool,
-  {
-    unauthorized,
-    runId,
-    reasons,
-  }: {
-    readonly unauthorized: readonly Unmet[]
-    readonly runId: string | undefined
-    /** Why people cannot be asked for them. */
-    readonly reasons: readonly string[]
-  },
-  missing: MissingRequirements,
+  unauthorized: readonly Unmet[],
+  { runId, reasons, missing }: MissingFacts,
 ): ToolError {
+  const idsOf = (needed: readonly { readonly id: string }[]) => needed.map(({ id }) => id).join(', ')
   const wants = [
-    ...(unauthorized.length === 0
-      ? []
-      : [`authorization from ${unauthorized.map(({ need }) => need.id).join(', ')}`]),
-    ...(missing.secrets === undefined
-      ? []
-      : [`the secret ${missing.secrets.map(({ id }) => id).join(', ')}`]),
-    ...(missing.userId === true ? ['a user id'] : []),
-  ]
+    unauthorized.length > 0 && `authorization from ${idsOf(unauthorized.map(({ need }) => need))}`,
+    missing.secrets !== undefined && `the secret ${idsOf(missing.secrets)}`,
+    missing.userId === true && 'a user id',
+  ].filter((want) => want !== false)
   const providers = unauthorized.map(
     ({ need, problem }) => `${need.id} (scopes: ${scopesOf(need).join(' ') || 'none'}; ${problem})`,
   )
+  const asked = `Send a token in context.authorization for: ${providers.join(', ')}.`
   const message = [`${tool.name} needs ${wants.join(' and ')}. Nothing was run.`, ...reasons].join(' ')
-  return fault('requirement_missing', message, {
-    missing,
-    ...(runId === undefined ? {} : { runId }),
-    ...(providers.length === 0
-      ? {}
-      : { developerMessage: `Send a token in context.authorization for: ${providers.join(', ')}.` }),
-  })
+  const developerMessage = providers.length === 0 ? undefined : asked
+  return fault('requirement_missing', message, { missing, ...defined({ runId, developerMessage }) })
+}
+
+interface MissingFacts {
+  readonly runId: string | undefined
+  readonly reasons: ReadonlySet<string>
+  readonly missing: MissingRequirements
 }
 
 interface Held {
@@ -323,22 +303,14 @@ interface Held {
 class LentCredentials {
   readonly tokens = new Map<string, Held>()
   readonly secrets = new Map<string, Held>()
-  readonly #request: CallRequest
-
-  constructor(request: CallRequest) {
-    this.#request = request
-  }
 
   /** The call as if the caller had sent these credentials, so that they are passed to the tool and redacted alike. */
   withCredentials(call: IdentifiedCall): IdentifiedCall {
     if (this.tokens.size === 0 && this.secrets.size === 0) return call
-    const request = {
-      ...this.#request,
-      tokens: joined(this.#request.tokens, this.tokens),
-      secrets: joined(this.#request.secrets, this.secrets),
-    }
+    const { tokens, secrets } = call.request
+    const lent = { tokens: joined(tokens, this.tokens), secrets: joined(secrets, this.secrets) }
     const vaultRefs = new Map([...refsOf('authorization', this.tokens), ...refsOf('secrets', this.secrets)])
-    return { ...call, request, vaultRefs }
+    return { ...call, request: { ...call.request, ...lent }, vaultRefs }
   }
 }
 

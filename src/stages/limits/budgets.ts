@@ -48,11 +48,7 @@ export interface BudgetRule {
 }
 
 /** A budget that applies to one principal's calls. */
-interface Budget {
-  readonly for: BudgetRule['for']
-  readonly windowMs: number
-  readonly limit: Spending
-}
+type Budget = Omit<BudgetRule, 'of'>
 
 /** Rules with the same window are one budget: the tighter limit applies, and spending is counted once. */
 export function budgetsFor(
@@ -65,8 +61,7 @@ export function budgetsFor(
     if (!applies) continue
     const key = `${rule.for} ${rule.windowMs}`
     const other = found.get(key)
-    const limit =
-      other === undefined ? rule.limit : perUnit((unit) => Math.min(rule.limit[unit], other.limit[unit]))
+    const limit = perUnit((unit) => Math.min(rule.limit[unit], other?.limit[unit] ?? NO_LIMIT))
     found.set(key, { for: rule.for, windowMs: rule.windowMs, limit })
   }
   return [...found.values()]
@@ -112,8 +107,7 @@ class BudgetAccount {
 
   /** Whether the time is inside its window, and it is not closed. */
   isFor(nowMs: number): boolean {
-    const { startMs, lengthMs } = this.window
-    return !this.#isClosed && nowMs >= startMs && nowMs < startMs + lengthMs
+    return !this.#isClosed && nowMs >= this.window.startMs && nowMs < this.endsAtMs
   }
 
   covers(need: Spending): boolean {
@@ -124,20 +118,20 @@ class BudgetAccount {
   /** Only after `covers`. */
   take(need: Spending): void {
     this.#isUsed = true
-    this.#hold(need, 1)
-    this.#release(need, -1)
+    add(this.#held, need, 1)
+    add(this.#free, need, -1)
   }
 
   /** Its call ended this much earlier than reserved. */
   settle(need: Spending, unspentMs: number): void {
-    this.#hold(need, -1)
+    add(this.#held, need, -1)
     this.#free.milliseconds += unspentMs
   }
 
   /** Its call did not run. */
   cancel(need: Spending): void {
-    this.#hold(need, -1)
-    this.#release(need, 1)
+    add(this.#held, need, -1)
+    add(this.#free, need, 1)
   }
 
   /** The unit that the store has no more of, as far as is known. */
@@ -179,18 +173,6 @@ class BudgetAccount {
     if (!isNothing(unspent)) await this.#store.giveBack(this.window, unspent)
   }
 
-  #hold({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
-    this.#held.calls += sign * calls
-    this.#held.milliseconds += sign * milliseconds
-    this.#held.cost += sign * cost
-  }
-
-  #release({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
-    this.#free.calls += sign * calls
-    this.#free.milliseconds += sign * milliseconds
-    this.#free.cost += sign * cost
-  }
-
   async #lease(clock: Clock): Promise<void> {
     // All calls of the same turn share one lease.
     await Promise.resolve()
@@ -207,6 +189,12 @@ class BudgetAccount {
       if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = clock.monotonicMs() + ASK_AGAIN_MS
     }
   }
+}
+
+function add(to: Mutable<Spending>, { calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+  to.calls += sign * calls
+  to.milliseconds += sign * milliseconds
+  to.cost += sign * cost
 }
 
 /** When a call that other reservations keep out may try again. */
@@ -348,22 +336,18 @@ export class Budgets {
     if (ref.account?.isFor(nowMs) === true) return ref.account
     const { budget, key } = ref
     const shared = this.#accounts.get(key)
+    if (shared?.isFor(nowMs) === true) {
+      ref.account = shared
+      return shared
+    }
     // The rest of an earlier window has expired.
-    const account = shared?.isFor(nowMs) === true ? shared : this.#openAccount({ tenant, id }, budget, nowMs)
-    this.#accounts.set(key, account)
-    ref.account = account
-    return account
-  }
-
-  #openAccount(
-    { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
-    budget: Budget,
-    nowMs: number,
-  ): BudgetAccount {
     const { windowMs: lengthMs } = budget
     const startMs = Math.floor(nowMs / lengthMs) * lengthMs
     const principal = budget.for === 'principal' ? id : undefined
-    return new BudgetAccount(this.#options.store, budget, { tenant, principal, lengthMs, startMs })
+    const window = { tenant, principal, lengthMs, startMs }
+    ref.account = new BudgetAccount(this.#options.store, budget, window)
+    this.#accounts.set(key, ref.account)
+    return ref.account
   }
 
   async #closeAll(isFinished: (account: BudgetAccount) => boolean): Promise<void> {

@@ -1,7 +1,14 @@
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type { LimitStage, Release, Reservation, Slot, StageContext } from '#kernel/call/stages'
+import {
+  FREE_SLOT,
+  type LimitStage,
+  type Release,
+  type Reservation,
+  type Slot,
+  type StageContext,
+} from '#kernel/call/stages'
 import type { Tool } from '#kernel/tool/tool'
 import type { RefusalEvents } from '#stages/unstarted-events'
 import type { RateStore } from '#store/limits'
@@ -133,8 +140,7 @@ export class CallLimits implements LimitStage {
     const { concurrent: ofTool, perPrincipal } = this.#ofTool(tool)
     const { base } = tool.parts
     const ofPair = perPrincipal.concurrent
-    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined)
-      return new CountedSlot(undefined, NO_KEYS)
+    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined) return FREE_SLOT
     const keys = {
       principal: ofPrincipal === undefined ? undefined : subjectKey(principal),
       tool: ofTool === undefined ? undefined : base,
@@ -189,8 +195,13 @@ export class CallLimits implements LimitStage {
     }
   }
 
-  /** Each round asks for missing tokens and learns that they are there or when they will be, so it ends. */
-  async #askAndTake(wanted: readonly WantedToken[]): Promise<void> {
+  /**
+   * Takes all tokens that a call needs, or reports the limit of a missing one. Each round asks for missing tokens and learns
+   * that they are there or when they will be, so it ends.
+   */
+  async #askAndTake(
+    wanted: readonly { readonly name: LimitName; readonly bucket: Tokens | undefined }[],
+  ): Promise<void> {
     for (;;) {
       for (const { name, bucket } of wanted) if (bucket?.mustAsk !== true) this.#checkToken(name, bucket)
       const unknown = wanted.filter(({ bucket }) => bucket?.mustAsk === true)
@@ -230,20 +241,12 @@ export class CallLimits implements LimitStage {
   }
 }
 
-/** One of the tokens that a call needs, and the limit to report when it is missing. */
-interface WantedToken {
-  readonly name: LimitName
-  readonly bucket: Tokens | undefined
-}
-
 /** The keys under which one run is counted; `undefined` = not limited. */
 interface RunKeys {
   readonly principal: string | undefined
   readonly tool: string | undefined
   readonly pair: string | undefined
 }
-
-const NO_KEYS: RunKeys = { principal: undefined, tool: undefined, pair: undefined }
 
 /** Runs by what limits them, until they have settled. */
 class RunCounters {
@@ -259,12 +262,11 @@ class RunCounters {
 }
 
 class CountedSlot implements Slot {
-  readonly #counters: RunCounters | undefined
+  readonly #counters: RunCounters
   readonly #keys: RunKeys
   #isExtended = false
 
-  /** Without counters for a run that is not limited. */
-  constructor(counters: RunCounters | undefined, keys: RunKeys) {
+  constructor(counters: RunCounters, keys: RunKeys) {
     this.#counters = counters
     this.#keys = keys
   }
@@ -272,12 +274,12 @@ class CountedSlot implements Slot {
   /** Ended but not settled: the run counts until it has (rule 10). */
   extend(settled: Promise<unknown>): void {
     this.#isExtended = true
-    const free = () => this.#counters?.add(this.#keys, -1)
+    const free = () => this.#counters.add(this.#keys, -1)
     settled.then(free, free)
   }
 
   leave(): void {
-    if (!this.#isExtended) this.#counters?.add(this.#keys, -1)
+    if (!this.#isExtended) this.#counters.add(this.#keys, -1)
   }
 }
 
@@ -297,8 +299,8 @@ export function subjectKey(principal: Principal): string {
 /** Unique per principal and tool; no base name contains a space. */
 function pairKey(principal: Principal, base: string): string {
   const { own, withTool } = namesOf(principal)
-  const pair = withTool.get(base)
-  if (pair !== undefined) return pair
+  const known = withTool.get(base)
+  if (known !== undefined) return known
   const made = `${base} ${own}`
   withTool.set(base, made)
   return made

@@ -81,55 +81,36 @@ interface LimitAnswer {
 
 const NOTHING_RAN = 'Nothing was run; try again later.'
 
+const rateLimited = (scope: LimitScope, why: string): LimitAnswer => ({
+  code: 'rate_limited',
+  scope,
+  message: `${why} ${NOTHING_RAN}`,
+})
+
+const overloaded = (why: string): LimitAnswer => ({
+  code: 'overloaded',
+  scope: 'global',
+  message: `${why} ${NOTHING_RAN}`,
+})
+
+const overBudget = (scope: LimitScope, whose: string): LimitAnswer => ({
+  code: 'budget_exceeded',
+  scope,
+  message: `${whose} budget does not cover this call. Nothing was run; it is renewed with the next window.`,
+})
+
 /** Every limit: its answer, and its label in the metrics. */
 const LIMITS = {
-  principal_rate: {
-    code: 'rate_limited',
-    scope: 'key',
-    message: `You make calls faster than this server allows. ${NOTHING_RAN}`,
-  },
-  tool_rate: {
-    code: 'rate_limited',
-    scope: 'tool',
-    message: `This tool is called more often than this server allows. ${NOTHING_RAN}`,
-  },
-  total_rate: {
-    code: 'rate_limited',
-    scope: 'global',
-    message: `The server gets more calls than it can take. ${NOTHING_RAN}`,
-  },
-  principal_concurrency: {
-    code: 'rate_limited',
-    scope: 'key',
-    message: `You have as many calls running as this server allows. ${NOTHING_RAN}`,
-  },
-  tool_concurrency: {
-    code: 'rate_limited',
-    scope: 'tool',
-    message: `As many calls of this tool are running as this server allows. ${NOTHING_RAN}`,
-  },
-  total_concurrency: {
-    code: 'overloaded',
-    scope: 'global',
-    message: `The server runs as many calls as it can. ${NOTHING_RAN}`,
-  },
-  principal_budget: {
-    code: 'budget_exceeded',
-    scope: 'key',
-    message: 'Your budget does not cover this call. Nothing was run; it is renewed with the next window.',
-  },
-  tenant_budget: {
-    code: 'budget_exceeded',
-    scope: 'tenant',
-    message:
-      "Your tenant's budget does not cover this call. Nothing was run; it is renewed with the next window.",
-  },
-  delay: { code: 'overloaded', scope: 'global', message: `The server is overloaded. ${NOTHING_RAN}` },
-  pending_writes: {
-    code: 'overloaded',
-    scope: 'global',
-    message: `The server cannot write as fast as calls arrive. ${NOTHING_RAN}`,
-  },
+  principal_rate: rateLimited('key', 'You make calls faster than this server allows.'),
+  tool_rate: rateLimited('tool', 'This tool is called more often than this server allows.'),
+  total_rate: rateLimited('global', 'The server gets more calls than it can take.'),
+  principal_concurrency: rateLimited('key', 'You have as many calls running as this server allows.'),
+  tool_concurrency: rateLimited('tool', 'As many calls of this tool are running as this server allows.'),
+  total_concurrency: overloaded('The server runs as many calls as it can.'),
+  principal_budget: overBudget('key', 'Your'),
+  tenant_budget: overBudget('tenant', "Your tenant's"),
+  delay: overloaded('The server is overloaded.'),
+  pending_writes: overloaded('The server cannot write as fast as calls arrive.'),
   principal_waiting: {
     code: 'rate_limited',
     scope: 'key',
@@ -141,21 +122,12 @@ const LIMITS = {
     scope: 'global',
     message: 'The server holds as many streams and waiting requests open as it can. Try again later.',
   },
-  principal_bodies: {
-    code: 'rate_limited',
-    scope: 'key',
-    message: `You send more request bodies at once than this server allows. ${NOTHING_RAN}`,
-  },
-  tenant_bodies: {
-    code: 'rate_limited',
-    scope: 'tenant',
-    message: `Your tenant sends more request bodies at once than this server allows. ${NOTHING_RAN}`,
-  },
-  body_bytes: {
-    code: 'overloaded',
-    scope: 'global',
-    message: `The server holds as many request bodies as it can. ${NOTHING_RAN}`,
-  },
+  principal_bodies: rateLimited('key', 'You send more request bodies at once than this server allows.'),
+  tenant_bodies: rateLimited(
+    'tenant',
+    'Your tenant sends more request bodies at once than this server allows.',
+  ),
+  body_bytes: overloaded('The server holds as many request bodies as it can.'),
 } as const satisfies Record<string, LimitAnswer>
 
 export type LimitName = keyof typeof LIMITS

@@ -50,7 +50,7 @@ export function callWhereHeld(
     return needs.callTool(principal, request)
   const hop = openHop(needs)
   if (hop === undefined) return needs.callTool(principal, request)
-  return callInSession(needs, { hop, principal, request, sessionId })
+  return callInSession(needs, hop, principal, { ...request, sessionId })
 }
 
 export async function closeWhereHeld(
@@ -76,15 +76,13 @@ function openHop({ hop }: ForwardNeeds): Hop | undefined {
   return hop?.address() === undefined ? undefined : hop
 }
 
-interface SessionCall {
-  readonly hop: Hop
-  readonly principal: Principal
-  readonly request: CallRequest
-  readonly sessionId: string
-}
-
-async function callInSession(needs: ForwardNeeds, call: SessionCall): Promise<CallReply> {
-  const { hop, principal, request, sessionId } = call
+async function callInSession(
+  needs: ForwardNeeds,
+  hop: Hop,
+  principal: Principal,
+  request: CallRequest & { readonly sessionId: string },
+): Promise<CallReply> {
+  const { sessionId } = request
   const place = await placeOfSession(needs.store, principal, sessionId)
   // This process can answer what is recorded, and report sessions that have ended or are lost.
   if (place.kind !== 'held') return await needs.callTool(principal, request)

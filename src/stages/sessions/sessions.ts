@@ -1,6 +1,5 @@
-import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, StoreError, type ToolError } from '#kernel/base/errors'
-import { type Hooks, proveUser } from '#kernel/base/hooks'
+import { proveUser } from '#kernel/base/hooks'
 import { boundLogger, type Logger } from '#kernel/base/logger'
 import { type Principal, userOf } from '#kernel/base/principal'
 import { withDeadline } from '#kernel/base/waiting'
@@ -9,12 +8,11 @@ import type {
   LiveSession as LiveSessionPort,
   OpenedSession,
   SessionRequest,
-  UnsavedEnds,
+  StageContext,
 } from '#kernel/call/stages'
 import type { SessionOutcome } from '#kernel/run/events'
-import { isRunEnded, namedRun, namedScope, type RunFeed, runEnded } from '#kernel/run/runs'
+import { isRunEnded, namedRun, namedScope, runEnded } from '#kernel/run/runs'
 import { closeState, heldElsewhere, sessionEnded, sessionLost } from '#kernel/run/session-ends'
-import type { ToolSet } from '#kernel/tool/catalog'
 import type { SessionContext, Tool } from '#kernel/tool/tool'
 import type { CallLimits } from '#stages/limits/limits'
 import type { Store } from '#store/collet-store'
@@ -32,15 +30,9 @@ const MAX_PER_PRINCIPAL = 100
 
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
 
-interface SessionsOptions {
+interface SessionsOptions
+  extends Pick<StageContext, 'clock' | 'log' | 'registry' | 'hooks' | 'feed' | 'unsaved'> {
   readonly store: Store
-  readonly clock: Clock
-  readonly log: Logger
-  readonly registry: ToolSet
-  readonly hooks: Hooks
-  readonly feed: RunFeed
-  /** Keeps the end of a session that the store refused. */
-  readonly unsaved: UnsavedEnds
   readonly limits: Pick<CallLimits, 'checkTool'>
   /** Where other processes forward calls of this process's sessions to. */
   address?(): string | undefined
@@ -102,7 +94,11 @@ export class Sessions {
       throw error
     }
     feed.notify(run.run)
-    await this.#checkKept(session)
+    // Rule 18: if this process became another writer while the session was opened, it takes no calls.
+    if (!this.#isOurs(session)) {
+      await this.#close(session, 'lost')
+      throw notKept()
+    }
     await this.#openState(session)
     return { sessionId, runId }
   }
@@ -124,14 +120,13 @@ export class Sessions {
   /** `false` for any session that is not the principal's or is closed already. */
   async close(principal: Principal, sessionId: string): Promise<boolean> {
     const session = this.#ownedBy(principal, sessionId)
-    if (session === undefined) {
-      const { store } = this.#options
-      const place = await placeOfSession(store, principal, sessionId)
-      if (place.kind === 'held') throw heldElsewhere()
-      return false
+    if (session !== undefined) {
+      await this.#close(session, 'asked')
+      return true
     }
-    await this.#close(session, 'asked')
-    return true
+    const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
+    if (kind === 'held') throw heldElsewhere()
+    return false
   }
 
   /**
@@ -205,13 +200,6 @@ export class Sessions {
     })
   }
 
-  /** Rule 18: if this process became another writer while it was opened, the session takes no calls. */
-  async #checkKept(session: LiveSession): Promise<void> {
-    if (this.#isOurs(session)) return
-    await this.#close(session, 'lost')
-    throw notKept()
-  }
-
   /** The session is already open in the events: any error here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
@@ -225,7 +213,9 @@ export class Sessions {
       // State that arrives too late is not used, but it is closed.
       opening.then(release, () => undefined)
       await this.#close(session, 'not opened')
-      throw isToolError(error) ? error : notOpened(tool)
+      throw isToolError(error)
+        ? error
+        : fault('tool_failed', `The state of ${tool.name} could not be opened.`)
     }
     if (session.closing !== undefined) {
       await release(state)
@@ -309,10 +299,6 @@ function notKept(): ToolError {
   )
 }
 
-function notOpened(tool: Tool): ToolError {
-  return fault('tool_failed', `The state of ${tool.name} could not be opened.`)
-}
-
 /** A call that runs in a session, as far as the session can end it. */
 interface SessionCall {
   readonly done: Promise<unknown>
@@ -339,17 +325,12 @@ class LiveSession implements LiveSessionPort, SessionContext {
   #idle: NodeJS.Timeout | undefined
   #age: NodeJS.Timeout | undefined
 
-  constructor(parts: {
-    readonly sessionId: string
-    readonly writer: string
-    readonly principal: Principal
-    readonly userId: string | undefined
-    readonly claimedUserId: string | undefined
-    readonly tool: Tool
-    readonly run: RunScope
-    readonly log: Logger
-    readonly onOver: (why: 'idle' | 'too old') => void
-  }) {
+  constructor(
+    parts: Pick<
+      LiveSession,
+      'sessionId' | 'writer' | 'principal' | 'userId' | 'claimedUserId' | 'tool' | 'run' | 'log'
+    > & { readonly onOver: (why: 'idle' | 'too old') => void },
+  ) {
     this.sessionId = parts.sessionId
     this.writer = parts.writer
     this.principal = parts.principal

@@ -13,7 +13,10 @@ import {
 import { copyJson, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { CallError, CallReply, CallRequest } from '#kernel/call/call'
-import type { CallAddress, RunScope } from '#kernel/call/call-record'
+import type { CallAddress } from '#kernel/call/call-record'
+import type { IdentifiedCall } from '#kernel/call/look-up'
+import type { CallScope } from '#kernel/call/resolve'
+import type { Interruption } from '#kernel/call/running'
 import { type StepOrigin, stepRecord } from '#kernel/call/step-origin'
 import { ambiguousStep, blockedBy, Suspension } from '#kernel/call/suspend'
 import { type Followers, implicitRun, noteEnded } from '#kernel/run/runs'
@@ -30,14 +33,9 @@ import type { Store } from '#store/collet-store'
 /** The call that runs a workflow, as its steps know it. */
 export interface WorkflowCall {
   readonly tool: Tool
-  readonly call: CallAddress & {
-    readonly principal: Principal
-    readonly callId: string
-    readonly request: CallRequest
-    readonly step?: StepOrigin | undefined
-  }
-  readonly scope: { readonly run: RunScope | undefined }
-  readonly interruption: 'timeout' | 'cancel' | 'shutdown' | undefined
+  readonly call: Pick<IdentifiedCall, 'tenant' | 'record' | 'principal' | 'callId' | 'request' | 'step'>
+  readonly scope: Pick<CallScope, 'run'>
+  readonly interruption: Interruption | undefined
 }
 
 interface EndStepsNeeds extends Followers {
@@ -141,12 +139,8 @@ async function endOf(
   // `canRetry`: its author states that nothing took effect, and it has attempts left (rule 9).
   if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
     const { retryAfterMs } = error
-    return suspend(
-      blockedBy(workflow.name, `its step '${step.name}' cannot run now (${error.message}).`, {
-        retryAfterMs,
-      }),
-      isUncommitted ? record : '',
-    )
+    const why = `its step '${step.name}' cannot run now (${error.message}).`
+    return suspend(blockedBy(workflow.name, why, retryAfterMs), isUncommitted ? record : '')
   }
   return { kind: 'failed', error: failureOf(ended) }
 }
