@@ -50,7 +50,6 @@ export interface RunningGateway extends Omit<KernelGateway, 'updateRules' | 'sto
   readonly store: Store
   /** Records in runs how consents ended that were given outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
-  /** Applies other rules to later checks. A call is not checked again against rules that it has passed. */
   updateRules(rules: LiveRules): void
 }
 

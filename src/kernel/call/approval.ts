@@ -1,17 +1,16 @@
 import type { ApprovalRecord, NewApproval, Parking } from '#kernel/approval/approval'
-import { type ApprovalRules, termsFor } from '#kernel/approval/approvals'
+import { termsFor } from '#kernel/approval/approvals'
 import { keptDefinition } from '#kernel/approval/decisions'
 import { approvalBinding, needsApproval, shownInput } from '#kernel/approval/question'
-import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
-import type { Logger } from '#kernel/base/logger'
 import { userOf } from '#kernel/base/principal'
 import { type Followers, noteEnded, runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
 import type { KernelStore } from '#kernel/store/store'
 import type { Tool } from '#kernel/tool/tool'
 import type { CallRequest } from './call.ts'
+import type { KernelOptions } from './gateway.ts'
 import { argsHash, type Identities, keyConflict } from './look-up.ts'
 import { redactText } from './redact.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
@@ -22,13 +21,11 @@ import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './reso
  * An approval covers one attempt, with exactly the arguments and credentials it was requested for.
  */
 
-export interface ApprovalNeeds extends Identities, Followers {
+export interface ApprovalNeeds
+  extends Identities,
+    Followers,
+    Pick<KernelOptions, 'clock' | 'log' | 'approvalRules' | 'newChallengeId'> {
   readonly store: KernelStore
-  readonly clock: Clock
-  readonly log: Logger
-  readonly approvalRules: ApprovalRules
-  /** Unguessable, URL-safe. */
-  newChallengeId(): string
 }
 
 /** An approval that the next attempt may use once. */

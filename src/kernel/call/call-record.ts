@@ -41,7 +41,7 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly definitionHash: string
   readonly tier: SafetyTier
   readonly replay: ReplayPolicy
-  /** Until when a run cut by a crash may run again; 0 = never, Infinity = always (rule 8). */
+  /** Until when a run cut by a crash may run again; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
   readonly rerunUntilMs: number
   readonly inputJson: string
   readonly atMs: number
@@ -88,7 +88,6 @@ export interface Attempt extends CallAddress {
   readonly principal: string
   readonly tool: string
   readonly attempt: number
-  /** The run that has its events. */
   readonly run: string | undefined
   readonly session: CallSession | undefined
 }

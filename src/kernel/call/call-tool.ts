@@ -9,6 +9,7 @@ import { type ApprovalNeeds, checkApproval, type Grant } from './approval.ts'
 import type { CallReply, CallRequest } from './call.ts'
 import type { CallRecord } from './call-record.ts'
 import { refusalOutcome } from './execute.ts'
+import type { KernelOptions } from './gateway.ts'
 import {
   type Answer,
   adaptInput,
@@ -46,11 +47,8 @@ export type CallNeeds = LookUpNeeds &
   ApprovalNeeds &
   BlockedNeeds &
   RunNeeds &
-  CallStages & {
-    readonly starting: StartingCalls
-    /** UUID v4 (OTC/T-24). */
-    newCallId(): string
-  }
+  CallStages &
+  Pick<KernelOptions, 'newCallId'> & { readonly starting: StartingCalls }
 
 /** How often a call that lost its claim to another process looks it up again. */
 const MAX_ROUNDS = 5

@@ -1,4 +1,3 @@
-import type { Clock } from '#kernel/base/clock'
 import { defined } from '#kernel/base/defined'
 import {
   CALL_ID_ADVICE,
@@ -15,7 +14,7 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import { closeState } from '#kernel/run/session-ends'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#kernel/tool/tool'
 import type { CallError, CallRequest, Failure, Outcome, Shown } from './call.ts'
-import type { StoreHealth } from './gateway.ts'
+import type { KernelOptions, StoreHealth } from './gateway.ts'
 import { redactOutput, redactSecrets, redactShown, redactText, redactThrown } from './redact.ts'
 import { type ContextNeeds, type Interruption, RunContext, type RunningCall } from './running.ts'
 import type { CallStages } from './stages.ts'
@@ -30,14 +29,8 @@ const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 export type ExecuteNeeds = ContextNeeds &
-  Pick<CallStages, 'workflows'> & {
-    readonly log: Logger
-    readonly clock: Clock
-    readonly maxResultBytes: number
-    readonly explainThrown?: ExplainThrown | undefined
-  }
-
-export type ExplainThrown = (thrown: unknown) => string
+  Pick<CallStages, 'workflows'> &
+  Pick<KernelOptions, 'log' | 'clock' | 'maxResultBytes' | 'explainThrown'>
 
 /** A run either ended or, for a workflow, was suspended. `late` is the answer of a tool that was interrupted. */
 type Ran =
@@ -99,8 +92,16 @@ class StartedRun {
     return Math.max(0, Math.round((this.#needs.clock.monotonicMs() - this.#startedMs) * 1_000) / 1_000)
   }
 
-  succeed(value: unknown): Outcome {
-    return outcomeOf(this.#needs, this.#running, { value, durationMs: this.took() })
+  succeed(answer: unknown): Outcome {
+    const durationMs = this.took()
+    const { tool, call } = this.#running
+    const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(answer, call.request) : answer
+    const output = serializeOutput(tool, value, this.#needs.maxResultBytes)
+    if (!output.ok) return { ok: false, error: output.error, durationMs }
+    const { valueJson, shown } = output
+    return shown === undefined
+      ? { ok: true, valueJson, durationMs }
+      : { ok: true, valueJson, shown, durationMs }
   }
 
   fail(error: unknown): Outcome {
@@ -171,22 +172,6 @@ function startTimer(running: RunningCall): () => void {
     running.onAsking(() => undefined)
     clearTimeout(timer)
   }
-}
-
-function outcomeOf(
-  needs: ExecuteNeeds,
-  running: RunningCall,
-  ran: { readonly value: unknown; readonly durationMs: number },
-): Outcome {
-  const { tool, call } = running
-  const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(ran.value, call.request) : ran.value
-  const output = serializeOutput(tool, value, needs.maxResultBytes)
-  if (output.ok) {
-    const { valueJson, shown } = output
-    if (shown === undefined) return { ok: true, valueJson, durationMs: ran.durationMs }
-    return { ok: true, valueJson, shown, durationMs: ran.durationMs }
-  }
-  return { ok: false, error: output.error, durationMs: ran.durationMs }
 }
 
 /**

@@ -20,7 +20,6 @@ import type { KernelStore } from '#kernel/store/store'
 import { type Catalog, CatalogChanges, type ToolSet } from '#kernel/tool/catalog'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from './call.ts'
 import { type CallNeeds, callTool } from './call-tool.ts'
-import type { ExplainThrown } from './execute.ts'
 import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls } from './running.ts'
@@ -66,7 +65,7 @@ export interface KernelOptions {
   /** Stages outside of the kernel; default none. */
   readonly openStages?: OpenStages
   /** Explains exceptions of tools to callers, where the author of the tools is the only caller. Default: they are only logged. */
-  readonly explainThrown?: ExplainThrown | undefined
+  readonly explainThrown?: ((thrown: unknown) => string) | undefined
   /** Called with the number of calls found cut by a crash whose effect is unknown. */
   readonly onAmbiguous?: (calls: number) => void
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
@@ -101,11 +100,11 @@ export function openKernel(options: KernelOptions): KernelGateway {
   const feed = new RunFeed(changes)
   const timers = new Set<NodeJS.Timeout>()
 
-  function every(ms: number, what: string, act: () => Promise<void>): void {
-    const timer = setInterval(() => {
-      act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
-    }, ms)
-    timers.add(timer.unref())
+  const logged = (what: string, act: () => Promise<void>) => () => {
+    act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
+  }
+  const every = (ms: number, what: string, act: () => Promise<void>): void => {
+    timers.add(setInterval(logged(what, act), ms).unref())
   }
 
   let drained: Promise<void> | undefined
@@ -151,18 +150,14 @@ export function openKernel(options: KernelOptions): KernelGateway {
     options.onAmbiguous?.(ambiguous)
   }
 
-  async function pollCancellations(): Promise<void> {
+  const pollCancellations = logged('looking for cancel requests', async () => {
     if (running.size === 0) return
     for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
-  }
-
-  every(CANCEL_POLL_MS, 'looking for cancel requests', pollCancellations)
+  })
+  timers.add(setInterval(pollCancellations, CANCEL_POLL_MS).unref())
   // Rare changes of other replicas are notified without a name.
   const onChange: NotifyChange = (names) => {
-    if (names !== undefined) return
-    pollCancellations().catch((error: unknown) =>
-      log.error({ err: error }, 'looking for cancel requests failed'),
-    )
+    if (names === undefined) pollCancellations()
   }
   if (store.isShared) changes.listen(onChange)
   every(RECOVERY_POLL_MS, 'recovery', async () => {
@@ -273,8 +268,8 @@ export interface Gateway {
   unavailableReason(): UnavailableReason | undefined
 }
 
-const FIRST_TRY_MS = 250
-const SLOWEST_TRY_MS = 2_000
+const FIRST_RETRY_MS = 250
+const MAX_RETRY_MS = 2_000
 
 /**
  * Why no new call is taken, in a word that is safe to show to anyone: the process is stopping, its store refused a
@@ -291,7 +286,7 @@ export class StoreHealth {
   #isDraining = false
   #hasFailed = false
   #timer: NodeJS.Timeout | undefined
-  #delayMs = FIRST_TRY_MS
+  #delayMs = FIRST_RETRY_MS
   #isClosed = false
 
   constructor(store: Pick<KernelStore, 'probe' | 'obstacle'>, log: Logger) {
@@ -329,7 +324,6 @@ export class StoreHealth {
     )
   }
 
-  /** From now on load balancers see that this server stops; calls that still reach it are taken until `drain`. */
   announceStop(): void {
     this.#isStopAnnounced = true
   }
@@ -354,16 +348,16 @@ export class StoreHealth {
 
   #watch(): void {
     if (this.#timer !== undefined || this.#isClosed) return
-    this.#timer = setTimeout(() => void this.#look(), this.#delayMs).unref()
+    this.#timer = setTimeout(() => void this.#probe(), this.#delayMs).unref()
   }
 
-  async #look(): Promise<void> {
+  async #probe(): Promise<void> {
     try {
       await this.#store.probe()
       const left = await this.unsaved.flush()
       this.#hasFailed = false
       if (left === 0) {
-        this.#delayMs = FIRST_TRY_MS
+        this.#delayMs = FIRST_RETRY_MS
         this.#timer = undefined
         this.#log.info({}, 'the store accepts writes again')
         return
@@ -373,7 +367,7 @@ export class StoreHealth {
       this.#outage.report({ err: error }, 'the store does not accept writes')
     }
     this.#timer = undefined
-    this.#delayMs = Math.min(this.#delayMs * 2, SLOWEST_TRY_MS)
+    this.#delayMs = Math.min(this.#delayMs * 2, MAX_RETRY_MS)
     this.#watch()
   }
 }

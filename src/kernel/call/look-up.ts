@@ -199,7 +199,7 @@ function redacted(value: JsonValue, clean: (text: string) => string): JsonValue 
 
 /** Polling of a call that runs in another process; a notice ends the wait sooner. */
 const FIRST_JOIN_MS = 50
-const SLOWEST_JOIN_MS = 250
+const MAX_JOIN_MS = 250
 const MAX_ROUNDS_ALONE = 20
 
 /** The outcome of a call, and the tool that ran. */
@@ -251,7 +251,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     }
     const found = await judge(needs, call, record)
     if (found !== 'look again') return found
-    const waitMs = Math.min(SLOWEST_JOIN_MS, FIRST_JOIN_MS * (round + 1))
+    const waitMs = Math.min(MAX_JOIN_MS, FIRST_JOIN_MS * (round + 1))
     await needs.changes.next(record.run ?? record.record, waitMs)
     if (round > MAX_ROUNDS_ALONE && isStray(needs, record)) {
       const message = 'This call is recorded as running, but its run is gone. An operator has to look at it.'

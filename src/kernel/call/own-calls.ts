@@ -1,17 +1,15 @@
 import { hash, randomBytes } from 'node:crypto'
-import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
 import { ownRunId, runIdOf } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
-import { type Followers, noteEnded } from '#kernel/run/runs'
+import type { Followers } from '#kernel/run/runs'
 import type { KernelStore } from '#kernel/store/store'
-import type { ToolSet } from '#kernel/tool/catalog'
 import { hasUntrustedOutput } from '#kernel/tool/tool'
 import type { CallsPage, CallsQuery, CallView } from './call.ts'
 import type { CallRecord } from './call-record.ts'
+import type { CallNeeds } from './call-tool.ts'
 import { answerRecorded, isHidden, recordOf } from './look-up.ts'
-import type { RunningCalls } from './running.ts'
-import type { CallStages } from './stages.ts'
+import { cancelElsewhere } from './suspend.ts'
 
 /**
  * A principal's view of its own calls: read one, list them, cancel one (rule 10). The gateway offers these to every protocol.
@@ -21,12 +19,7 @@ import type { CallStages } from './stages.ts'
 /** A cancelled run is recorded immediately; the wait matters only while the store is down. */
 const MAX_WAIT_MS = 2_000
 
-interface OwnCallsNeeds extends Followers, Pick<CallStages, 'workflows'> {
-  readonly store: KernelStore
-  readonly clock: Clock
-  readonly registry: ToolSet
-  readonly running: RunningCalls
-}
+type OwnCallsNeeds = Followers & Pick<CallNeeds, 'workflows' | 'store' | 'clock' | 'registry' | 'running'>
 
 export async function readOwnCall(
   needs: OwnCallsNeeds,
@@ -112,14 +105,9 @@ export async function cancelOwnCall(
   // A workflow may have been suspended in the meantime.
   const isSuspended = running !== undefined && (await needs.store.find(address))?.waitsFor !== undefined
   if (running === undefined || isSuspended) {
-    const nowMs = needs.clock.nowMs()
-    // A call that waits for approval is not running: it simply ends.
-    const parked = await needs.store.approvals.cancel(address, principal.id, nowMs)
-    const ended =
-      parked.length > 0 ? parked : await needs.workflows.store.cancel(address, principal.id, nowMs)
-    noteEnded(needs, ended)
-    if (ended.length === 0) await needs.store.requestCancel(address, principal.id, nowMs)
-    else await needs.workflows.endSteps(address, { by: principal.id, why: 'cancel' })
+    const by = principal.id
+    const hasEnded = await cancelElsewhere(needs, needs.workflows.store, { address, by })
+    if (hasEnded) await needs.workflows.endSteps(address, { by, why: 'cancel' })
   }
   return await readOwnCall(needs, principal, callId)
 }

@@ -207,12 +207,12 @@ function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
   const pattern = short.length === 0 ? undefined : new RegExp(short.join('|'), 'g')
   return (text) => {
     if (text.length < MIN_SECRET_LENGTH) return text
-    const rest = long.reduce(cutOut, text)
+    const rest = long.reduce(redactValue, text)
     return pattern === undefined ? rest : rest.replace(pattern, REDACTED)
   }
 }
 
-function cutOut(text: string, value: string): string {
+function redactValue(text: string, value: string): string {
   return text.length < value.length ? text : text.replaceAll(value, REDACTED)
 }
 

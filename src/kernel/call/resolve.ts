@@ -40,11 +40,11 @@ export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: C
   if (previous === undefined) {
     if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
     // A step uses exactly the definition that its workflow's claim pins (rule 31).
-    if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw gone(tool.id)
+    if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw notServed(tool.id)
     return tool
   }
   if (tool?.definitionHash === previous.definitionHash) return tool
-  if (tool === undefined) throw gone(previous.tool)
+  if (tool === undefined) throw notServed(previous.tool)
   // A suspended workflow is parked too, but approvals are requested for its steps, not for itself.
   const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
   throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
@@ -70,7 +70,7 @@ function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
   )
 }
 
-function gone(id: string): ToolError {
+function notServed(id: string): ToolError {
   const message = `${id}, which this call began with, is not served here right now. Try again later.`
   return fault('not_ready', message, { retryAfterMs: 5_000 })
 }

@@ -1,15 +1,10 @@
 import type { EndedParked } from '#kernel/approval/approval'
-import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
-import type { Hooks } from '#kernel/base/hooks'
-import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallLabel } from '#kernel/run/events'
-import type { ApprovalWaits, RunFeed } from '#kernel/run/runs'
+import type { Followers } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
-import type { KernelStore } from '#kernel/store/store'
-import type { ToolSet } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import type { CallReply, CallRequest } from './call.ts'
 import type {
@@ -21,7 +16,7 @@ import type {
   RefusedCall,
   RunScope,
 } from './call-record.ts'
-import type { UnsavedOutcomes } from './gateway.ts'
+import type { KernelOptions, UnsavedOutcomes } from './gateway.ts'
 import type { IdentifiedCall } from './look-up.ts'
 import type { CallScope } from './resolve.ts'
 import type { RunContext, RunningCall, RunningCalls } from './running.ts'
@@ -42,18 +37,12 @@ export interface CallStages {
 
 export type OpenStages = (context: StageContext) => CallStages
 
-export interface StageContext {
-  readonly store: KernelStore
-  readonly clock: Clock
-  readonly log: Logger
-  readonly registry: ToolSet
-  readonly hooks: Hooks
-  readonly feed: RunFeed
-  readonly waits: ApprovalWaits
+export interface StageContext
+  extends Followers,
+    Pick<KernelOptions, 'store' | 'clock' | 'log' | 'registry' | 'hooks' | 'newCallId'> {
   readonly running: RunningCalls
   /** Ends of calls and sessions that the store refused, to be written later. */
   readonly unsaved: Pick<UnsavedOutcomes, 'flush' | 'keep'>
-  newCallId(): string
   /** Repeats work until the gateway has drained; failures are logged as `what` failed. */
   every(ms: number, what: string, act: () => Promise<void>): void
   /** The whole ladder in this process; `step` marks a step of a workflow. */

@@ -3,9 +3,11 @@ import { approvalRequired } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
 import { CALL_ID_ADVICE, fault, type ToolError } from '#kernel/base/errors'
 import type { MaybePromise } from '#kernel/base/waiting'
+import { type Followers, noteEnded } from '#kernel/run/runs'
 import type { KernelStore } from '#kernel/store/store'
 import type { Failure } from './call.ts'
-import type { CallRecord } from './call-record.ts'
+import type { CallAddress, CallRecord } from './call-record.ts'
+import type { WorkflowStore } from './stages.ts'
 
 /**
  * Suspended workflows: what one waits for, how its caller learns of it, and how it ends if it is never continued (rule 31). The
@@ -20,6 +22,24 @@ export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failur
   }[why]
   const message = `${what} Steps that had finished keep their effects: check before repeating it.`
   return { ok: false, error: { code: 'cancelled', message, canRetry: false } }
+}
+
+/**
+ * Ends a call that this process does not run, if it waits for approval or is a suspended workflow, and returns `true`. Asks the
+ * process that runs any other call to stop it.
+ */
+export async function cancelElsewhere(
+  needs: Followers & { readonly store: KernelStore; readonly clock: Clock },
+  workflows: Pick<WorkflowStore, 'cancel'>,
+  { address, by }: { readonly address: CallAddress; readonly by: string },
+): Promise<boolean> {
+  const { store } = needs
+  const nowMs = needs.clock.nowMs()
+  const parked = await store.approvals.cancel(address, by, nowMs)
+  const ended = parked.length > 0 ? parked : await workflows.cancel(address, by, nowMs)
+  noteEnded(needs, ended)
+  if (ended.length === 0) await store.requestCancel(address, by, nowMs)
+  return ended.length > 0
 }
 
 /** What a suspended workflow waits for, and the error for its caller. */

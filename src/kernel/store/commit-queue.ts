@@ -117,7 +117,7 @@ export class CommitQueue {
     const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
     if (!isFinal) return this.#commitEach(changes)
     // A TypeError is a bug in this package and stays one.
-    const reason = error instanceof StoreError || error instanceof TypeError ? error : contradicted(error)
+    const reason = error instanceof StoreError || error instanceof TypeError ? error : inconsistent(error)
     for (const change of changes) change.reject(reason)
   }
 
@@ -143,7 +143,7 @@ export class CommitQueue {
 }
 
 /** The database works, but this change alone fails: the stored data is not what the change relies on (rule 14). */
-function contradicted(error: unknown): StoreError {
+function inconsistent(error: unknown): StoreError {
   const why = error instanceof Error ? error.message : String(error)
   return new StoreError('unreadable', `this change does not go with what is stored: ${why}`, { cause: error })
 }

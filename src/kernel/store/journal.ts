@@ -229,14 +229,14 @@ export function openGroups(keys: KeyRing): SealedText {
       const sealed = bytes(row, segment)
       const key = known.keyOf(generationIn(sealed))
       plain = unseal(key, sealed, sealContext(segment, known.id, integer(row, 'n')))
-      if (plain.length <= MAX_BYTES) opened.set(name, alone(plain), plain.length + ENTRY_BYTES)
+      if (plain.length <= MAX_BYTES) opened.set(name, ownCopy(plain), plain.length + ENTRY_BYTES)
     }
     return plain.toString('utf8', at, at + length)
   }
 }
 
 /** Copies to its own memory: a short text from Node's buffer pool would keep the whole pool alive. */
-function alone(plain: Buffer): Buffer {
+function ownCopy(plain: Buffer): Buffer {
   return plain.buffer.byteLength === plain.length ? plain : Buffer.from(Uint8Array.from(plain).buffer)
 }
 

@@ -8,7 +8,7 @@ import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { ServerRoute } from '#server/http/router'
-import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, USUAL_COST } from '#stages/limits/budgets'
+import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, DEFAULT_COST } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
 import type { UsageRow } from '#store/operator-views'
@@ -113,7 +113,7 @@ function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: Usage
   const group = groupOf(groups, row)
   group.calls += calls
   if (isError(row)) group.errors += calls
-  group.cost += calls * (costOf(tool) ?? USUAL_COST)
+  group.cost += calls * (costOf(tool) ?? DEFAULT_COST)
   if (tookMs === undefined) return
   group.milliseconds += calls * Math.max(0, tookMs)
   const rounded = roundedMs(tookMs)

@@ -19,7 +19,6 @@ export type ConsentObstacle =
 interface Asked {
   readonly provider: string
   readonly scopes: readonly string[]
-  /** The caller's principal. */
   readonly principal: string
   /** As the caller wrote it; pages have only a digest. */
   readonly userId?: string | undefined
@@ -62,7 +61,6 @@ const EXPLANATIONS = {
   }),
 } satisfies Record<ConsentObstacle, (asked: Asked) => Explained>
 
-/** The obstacle of a stored challenge. */
 export function obstacleOf(
   challenge: ChallengeRecord,
   known: { readonly ofProvider: BrokerObstacle | undefined; readonly hasLocalCaller: boolean },

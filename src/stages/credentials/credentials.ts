@@ -78,7 +78,7 @@ export async function findToken(
   if (!need.scopes.every((scope) => entry.scopes.includes(scope)))
     return { ok: false, problem: 'credential_scope_unsupported' }
   const nowMs = services.clock.nowMs()
-  if (isGood(entry, nowMs + skewOf(entry))) return accessOf(entry)
+  if (isValidAt(entry, nowMs + skewOf(entry))) return accessOf(entry)
   return await renew(services, entry, need.scopes)
 }
 
@@ -94,7 +94,7 @@ async function renew(
     return covers ? accessOf(renewed) : { ok: false, problem: 'credential_scope_unsupported' }
   }
   // The provider cannot be asked now: a token that is still valid is used.
-  if (isGood(entry, clock.nowMs())) return accessOf(entry)
+  if (isValidAt(entry, clock.nowMs())) return accessOf(entry)
   throw credentialUnavailable(entry.provider)
 }
 
@@ -102,7 +102,7 @@ function skewOf({ expiresAtMs = 0, updatedAtMs }: VaultEntry): number {
   return Math.min(EXPIRY_SKEW_MS, Math.max(0, (expiresAtMs - updatedAtMs) * EXPIRY_SKEW_PART))
 }
 
-function isGood({ expiresAtMs }: VaultEntry, atMs: number): boolean {
+function isValidAt({ expiresAtMs }: VaultEntry, atMs: number): boolean {
   return expiresAtMs === undefined || expiresAtMs > atMs
 }
 

@@ -5,10 +5,11 @@ import {
   type MissingRequirements,
   type ToolError,
 } from '#kernel/base/errors'
-import { type Hooks, proveUser } from '#kernel/base/hooks'
+import { proveUser } from '#kernel/base/hooks'
 import { isRunAs, subjectOf } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
+import type { KernelOptions } from '#kernel/call/gateway'
 import type { IdentifiedCall } from '#kernel/call/look-up'
 import { unstarted } from '#kernel/call/resolve'
 import type { ChallengeNeed, RequiringCall } from '#kernel/call/stages'
@@ -39,14 +40,11 @@ const CHALLENGE_LIFETIME_MS = 10 * 60_000
 /** Each is searched for in every text of the call, so their number is limited. */
 const MAX_SENT = 100
 
-interface RequirementNeeds extends CredentialNeeds {
+interface RequirementNeeds
+  extends CredentialNeeds,
+    Pick<KernelOptions, 'hooks' | 'newChallengeId' | 'publicUrl'> {
   readonly store: Store
-  readonly hooks: Hooks
   readonly consents: ConsentEvents
-  /** Unguessable, URL-safe. */
-  newChallengeId(): string
-  /** Base of the URLs the server gives out, never taken from a request (OTC/T-16). */
-  publicUrl(): string
 }
 
 interface Wanted extends RequiringCall {

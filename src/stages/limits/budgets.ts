@@ -201,7 +201,7 @@ function add(to: Mutable<Spending>, { calls, milliseconds, cost }: Spending, sig
 const RESERVED_RETRY_MS = 1_000
 /** Cost is counted in thousandths. */
 export const COST_PARTS = 1_000
-export const USUAL_COST = 1
+export const DEFAULT_COST = 1
 
 interface BudgetsOptions {
   readonly store: BudgetStore
@@ -363,7 +363,7 @@ const needs = new WeakMap<Tool, Spending>()
 function needOf(tool: Tool): Spending {
   const known = needs.get(tool)
   if (known !== undefined) return known
-  const { timeoutMs, cost = USUAL_COST } = tool.policy
+  const { timeoutMs, cost = DEFAULT_COST } = tool.policy
   const parts = cost === 0 ? 0 : Math.max(1, Math.round(cost * COST_PARTS))
   const need = { calls: 1, milliseconds: timeoutMs, cost: parts }
   needs.set(tool, need)

@@ -299,8 +299,8 @@ export function subjectKey(principal: Principal): string {
 /** Unique per principal and tool; no base name contains a space. */
 function pairKey(principal: Principal, base: string): string {
   const { own, withTool } = namesOf(principal)
-  const known = withTool.get(base)
-  if (known !== undefined) return known
+  const pair = withTool.get(base)
+  if (pair !== undefined) return pair
   const made = `${base} ${own}`
   withTool.set(base, made)
   return made

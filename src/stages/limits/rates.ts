@@ -49,7 +49,6 @@ class Bucket implements Tokens {
     this.#atMs = nowMs
   }
 
-  /** Time until there is a token; 0 = there is one. */
   get waitMs(): number {
     return this.#tokens >= 1 ? 0 : (1 - this.#tokens) / this.#rate.perMs
   }
@@ -79,7 +78,7 @@ class Bucket implements Tokens {
 export class TokenBuckets implements RateBook {
   readonly #maxBuckets: number
   readonly #byKey = new Map<string, Bucket>()
-  #hand = this.#byKey.entries()
+  #cursor = this.#byKey.entries()
 
   constructor(maxBuckets = MAX_BUCKETS) {
     this.#maxBuckets = maxBuckets
@@ -96,18 +95,18 @@ export class TokenBuckets implements RateBook {
       return known
     }
     const isFull = this.#byKey.size >= this.#maxBuckets
-    this.#dropFullOnes(isFull ? CHECKED_WHEN_FULL : CHECKED, nowMs)
+    this.#dropFull(isFull ? CHECKED_WHEN_FULL : CHECKED, nowMs)
     if (key !== OVERFLOW && this.#byKey.size >= this.#maxBuckets) return this.find(OVERFLOW, rate, nowMs)
     const bucket = new Bucket(rate, nowMs)
     this.#byKey.set(key, bucket)
     return bucket
   }
 
-  #dropFullOnes(max: number, nowMs: number): void {
+  #dropFull(max: number, nowMs: number): void {
     for (let checked = 0; checked < max; checked += 1) {
-      const next = this.#hand.next()
+      const next = this.#cursor.next()
       if (next.done === true) {
-        this.#hand = this.#byKey.entries()
+        this.#cursor = this.#byKey.entries()
         return
       }
       const [key, bucket] = next.value

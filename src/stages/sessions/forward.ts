@@ -93,7 +93,7 @@ async function callInSession(
     if (!(error instanceof HopError)) throw error
     needs.log.warn({ err: error, session: sessionId }, 'a call could not be forwarded')
     return error.mayHaveArrived
-      ? await findOut(needs, principal, named)
+      ? await joinIfRecorded(needs, principal, named)
       : await needs.callTool(principal, request)
   }
 }
@@ -110,7 +110,7 @@ function adapted({ registry }: ForwardNeeds, principal: Principal, request: Call
  * The connection broke, and it is unknown how far the call came. A recorded call is joined. A call without a record may still
  * start, so its caller gets neither a failure nor permission to repeat it (rule 11).
  */
-async function findOut(
+async function joinIfRecorded(
   needs: ForwardNeeds,
   principal: Principal,
   request: CallRequest & { readonly freshId: string },

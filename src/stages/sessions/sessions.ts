@@ -103,7 +103,6 @@ export class Sessions {
     return { sessionId, runId }
   }
 
-  /** A session that takes calls of this principal and user. */
   find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
     const session = this.#ownedBy(principal, sessionId)
     if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
@@ -117,7 +116,6 @@ export class Sessions {
     return session !== undefined && this.#isOurs(session)
   }
 
-  /** `false` for any session that is not the principal's or is closed already. */
   async close(principal: Principal, sessionId: string): Promise<boolean> {
     const session = this.#ownedBy(principal, sessionId)
     if (session !== undefined) {
@@ -319,7 +317,6 @@ class LiveSession implements LiveSessionPort, SessionContext {
   state: unknown
   /** Whether `open` has returned the state. */
   isOpen = false
-  /** Set when it takes no more calls. */
   closing: Promise<void> | undefined
   readonly #onOver: (why: 'idle' | 'too old') => void
   #idle: NodeJS.Timeout | undefined

@@ -51,14 +51,14 @@ export class WorkflowRun {
     const { workflow } = this.#running.tool
     const answer = new Promise((resolve) => resolve(workflow?.run(input, this.#workflowContext())))
     answer.then(
-      (value) => this.#finishWhenStill(() => this.#end.resolve(value)),
-      (error: unknown) => this.#finishWhenStill(() => this.#end.reject(error)),
+      (value) => this.#finishWhenIdle(() => this.#end.resolve(value)),
+      (error: unknown) => this.#finishWhenIdle(() => this.#end.reject(error)),
     )
     return this.#end.promise
   }
 
   /** The function has ended; steps that it did not await end first. */
-  #finishWhenStill(settle: () => void): void {
+  #finishWhenIdle(settle: () => void): void {
     this.#answered = settle
     if (this.#open.size > 0) return
     this.#finish(settle)
@@ -92,7 +92,7 @@ export class WorkflowRun {
     const { tool } = this.#running
     const step = findStep(tool, used)
     const name = written === undefined ? step.base : checkStepName(written)
-    if (this.#open.has(name)) throw twiceAtOnce(tool.id, name, written !== undefined)
+    if (this.#open.has(name)) throw ambiguousStepName(tool.id, name, written !== undefined)
     this.#steps += 1
     if (this.#steps > MAX_STEPS) {
       throw new ToolError(`${tool.name} makes more than ${MAX_STEPS} steps, so it was stopped.`)
@@ -111,7 +111,7 @@ export class WorkflowRun {
       else this.#suspension ??= end.suspension
     } finally {
       this.#open.delete(name)
-      this.#continueWhenStill()
+      this.#continueWhenIdle()
     }
     return await this.#wait()
   }
@@ -125,9 +125,9 @@ export class WorkflowRun {
   }
 
   /** Checks once everything that the last step triggered has had its turn. */
-  #continueWhenStill(): void {
+  #continueWhenIdle(): void {
     if (this.#open.size > 0 || this.#hasEnded) return
-    if (this.#answered !== undefined) this.#finishWhenStill(this.#answered)
+    if (this.#answered !== undefined) this.#finishWhenIdle(this.#answered)
     if (this.#suspension === undefined) return
     setImmediate(() => {
       const { signal } = this.#context
@@ -158,7 +158,7 @@ export class WorkflowRun {
   }
 }
 
-function twiceAtOnce(workflow: string, name: string, isNamed: boolean): ToolError {
+function ambiguousStepName(workflow: string, name: string, isNamed: boolean): ToolError {
   const how = isNamed ? `The step name '${name}'` : `'${name}' without a step name`
   return new ToolError(`${workflow} made two steps at once that cannot be distinguished.`, {
     developerMessage: `${how} is used twice at the same time. Name each use: call(tool, input, { step: 'send-1' }); the name must be the same each time the workflow runs.`,

@@ -18,8 +18,8 @@ import type { IdentifiedCall } from '#kernel/call/look-up'
 import type { CallScope } from '#kernel/call/resolve'
 import type { Interruption } from '#kernel/call/running'
 import { type StepOrigin, stepRecord } from '#kernel/call/step-origin'
-import { ambiguousStep, blockedBy, Suspension } from '#kernel/call/suspend'
-import { type Followers, implicitRun, noteEnded } from '#kernel/run/runs'
+import { ambiguousStep, blockedBy, cancelElsewhere, Suspension } from '#kernel/call/suspend'
+import { type Followers, implicitRun } from '#kernel/run/runs'
 import type { Tool, WorkflowStep } from '#kernel/tool/tool'
 import { MAX_DEPTH } from '#kernel/tool/workflows'
 import type { Store } from '#store/collet-store'
@@ -97,7 +97,7 @@ function isLimit({ code, details }: CallError): boolean {
 }
 
 /** Refusals that say nothing about the step itself: it may run later. */
-const PASSING: ReadonlySet<ErrorCode> = new Set([
+const TEMPORARY: ReadonlySet<ErrorCode> = new Set([
   'rate_limited',
   'budget_exceeded',
   'overloaded',
@@ -137,7 +137,7 @@ async function endOf(
   const address = { tenant: principal.tenant, record }
   const isUncommitted = error.code === 'outcome_unknown' && !(await hasEnded(needs, address))
   // `canRetry`: its author states that nothing took effect, and it has attempts left (rule 9).
-  if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
+  if (isUncommitted || error.canRetry || TEMPORARY.has(error.code)) {
     const { retryAfterMs } = error
     const why = `its step '${step.name}' cannot run now (${error.message}).`
     return suspend(blockedBy(workflow.name, why, retryAfterMs), isUncommitted ? record : '')
@@ -239,19 +239,15 @@ export async function endSteps(
   parent: CallAddress,
   ended: { readonly by: string; readonly why: 'timeout' | 'cancel' },
 ): Promise<void> {
-  const { store, running, clock } = needs
-  for (const step of await store.workflows.openSteps(parent)) {
-    const here = running.get(step.record)
+  const { workflows } = needs.store
+  for (const step of await workflows.openSteps(parent)) {
+    const here = needs.running.get(step.record)
     if (here !== undefined) {
       // It ends its own steps.
       here.interrupt(ended.why)
       continue
     }
-    const nowMs = clock.nowMs()
-    const parked = await store.approvals.cancel(step, ended.by, nowMs)
-    const cancelled = parked.length > 0 ? parked : await store.workflows.cancel(step, ended.by, nowMs)
-    noteEnded(needs, cancelled)
-    if (cancelled.length === 0) await store.requestCancel(step, ended.by, nowMs)
+    await cancelElsewhere(needs, workflows, { address: step, by: ended.by })
     await endSteps(needs, step, ended)
   }
 }

@@ -24,7 +24,6 @@ import {
 import { StoreError } from '#kernel/base/errors'
 import type { CallRecord, CallSession, NewCall, NextAttempt } from '#kernel/call/call-record'
 import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#kernel/journal/append'
-import type { ApprovalChanged } from '#kernel/journal/events'
 import type { NoticeSubject } from '#kernel/journal/notices'
 import { labelOf } from '#kernel/run/events'
 import { all, type CommitGroup, get, type Row, type Steps, write } from '#kernel/store/engine'
@@ -171,7 +170,7 @@ export function* decide(
   const decided = decidedFact(approval, { action, opaque, reason: sealed, granted })
   yield* appendFact(run, { fact: decided, atMs })
   const why = sealed === undefined ? {} : { reason: sealed }
-  group.append(approvalEvent(approval, { type: DECIDED[action], ...why, at: atMs, by }))
+  group.append(approvalEvent(approval, { type: decided.type, ...why, at: atMs, by }))
   if (judged.kind === 'counted') return 'counted'
   const outcome = action === 'reject' ? 'reject' : 'accept'
   const resolved = resolvedFact(approval, { action: outcome, by: opaque, ...why })
@@ -256,13 +255,6 @@ function* insertApproval(
   )
   yield* sealRow(group.keys, GUARDED.approvals, approval.id)
 }
-
-/** The journal event for each decision. */
-const DECIDED = {
-  grant: 'approval.granted',
-  reject: 'approval.rejected',
-  override: 'approval.overridden',
-} as const satisfies Record<DecisionAction, ApprovalChanged['type']>
 
 /** The state of the approval after each end; the journal event is named after it. */
 const ENDS = {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { write } from '#kernel/store/engine'
+import { drive, get, write } from '#kernel/store/engine'
 import { KeyRing } from '#kernel/store/key-ring'
 import { DEFINITION } from '#store/collet-store'
 import { openDatabase } from './engine.ts'
@@ -43,7 +43,7 @@ describe('a database of an earlier version', () => {
     fill()
     const database = open([...MIGRATIONS, NEXT])
     database.exec("INSERT INTO hosts (name) VALUES ('one')")
-    expect(database.get('readMeta', 'kept')).toEqual({ value: 'yes' })
+    expect(drive(get('readMeta', 'kept'), (ask) => database.answer(ask))).toEqual({ value: 'yes' })
     expect(version(database)).toBe(MIGRATIONS.length + 1)
     database.close()
     const again = open([...MIGRATIONS, NEXT])

@@ -7,10 +7,10 @@ import {
   type Ask,
   drive,
   type Engine,
+  get,
   type NotifyChange,
   type PendingChange,
   type Row,
-  type SqlValue,
   type Steps,
   type StoreWatcher,
 } from '#kernel/store/engine'
@@ -228,7 +228,7 @@ export class SqliteEngine implements Engine {
   }
 
   #hasEnded(writer: string): boolean {
-    const row = this.#database.get('writerEnd', writer)
+    const row = this.#drive(get('writerEnd', writer))
     return row === undefined || row.ended_at !== null
   }
 
@@ -316,16 +316,11 @@ export class Database {
     this.#rollback = connection.prepare('ROLLBACK')
   }
 
-  /** Sets the answer of the ask. */
   answer(ask: Ask): void {
     const statement = this.#statement(ask.query)
     if (ask.way === 'write') ask.answer = Number(statement.run(...ask.values).changes)
     else if (ask.way === 'get') ask.answer = statement.get(...ask.values)
     else ask.answer = statement.all(...ask.values)
-  }
-
-  get(name: string, ...values: SqlValue[]): Row | undefined {
-    return this.#statement(name).get(...values)
   }
 
   begin(): void {
