@@ -75,7 +75,7 @@ export type ErrorCode = RefusalCode | FailureCode
 export type RefusalCode = (typeof REFUSAL_CODES)[number]
 
 /** The tool started, or may have started. */
-export type FailureCode = (typeof FAILURE_CODES)[number]
+type FailureCode = (typeof FAILURE_CODES)[number]
 
 export const REFUSAL_CODES = [
   'unauthenticated',

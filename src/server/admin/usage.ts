@@ -8,7 +8,14 @@ import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { ServerRoute } from '#server/http/router'
-import { type BudgetRule, budgetsFor, COST_PARTS, NO_LIMIT, UNITS, DEFAULT_COST } from '#stages/limits/budgets'
+import {
+  type BudgetRule,
+  budgetsFor,
+  COST_PARTS,
+  DEFAULT_COST,
+  NO_LIMIT,
+  UNITS,
+} from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
 import type { UsageRow } from '#store/operator-views'
