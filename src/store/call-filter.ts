@@ -58,35 +58,26 @@ export type CallGlance = Pick<
 /** A filter for calls that are still to come. */
 export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>
 
-export function matchesCall(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
-  return isInState(filter, call) && matchesButState(filter, call, nowMs)
-}
-
 /** Ignores the state: the call may have matched a moment ago. */
 export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
-  const { tenant, principal, tool, sinceMs, untilMs, took } = filter
-  const { createdAtMs } = call
+  const { tenant, principal, tool, sinceMs = -Infinity, untilMs = Infinity, took } = filter
   return (
     (tenant === undefined || call.tenant === tenant) &&
     (principal === undefined || call.principal === principal) &&
     (tool === undefined || matchesTool(tool, call.tool)) &&
-    createdAtMs >= (sinceMs ?? Number.NEGATIVE_INFINITY) &&
-    createdAtMs < (untilMs ?? Number.POSITIVE_INFINITY) &&
+    call.createdAtMs >= sinceMs &&
+    call.createdAtMs < untilMs &&
     (took === undefined || isWithin(took, call, nowMs))
   )
 }
 
 function isWithin(
-  { leastMs = 0, belowMs = Number.POSITIVE_INFINITY }: NonNullable<CallFilter['took']>,
+  { leastMs = 0, belowMs = Infinity }: TookFilter,
   { state, createdAtMs, ranMs }: CallGlance,
   nowMs: number,
 ): boolean {
   const runMs = state === 'running' ? nowMs - createdAtMs : ranMs
   return runMs !== undefined && runMs >= leastMs && runMs < belowMs
-}
-
-function isInState({ states }: FollowedCalls, { state }: CallGlance): boolean {
-  return states === undefined || states.includes(state)
 }
 
 /** Matches every version of a tool unless one is given. */
@@ -103,9 +94,17 @@ export function spelledTool(tool: string): string {
     .toLowerCase()
 }
 
-/** The pattern for `LIKE`, with its special characters escaped. */
-export function toolPattern(tool: string): string {
-  return spelledTool(tool)
+/** Applies the match of `matchesTool` as a condition on a column, whose parameters are `toolValues`. */
+export function toolCondition(column: string): string {
+  const tool = `lower(replace(${column}, '.', '_'))`
+  return `(CAST(? AS TEXT) IS NULL OR ${tool} LIKE ? ESCAPE '!' OR ${tool} LIKE ? ESCAPE '!')`
+}
+
+/** Patterns for `LIKE`, with its special characters escaped. */
+export function toolValues(tool: string | undefined): readonly (string | null)[] {
+  if (tool === undefined) return [null, null, null]
+  const pattern = spelledTool(tool)
     .replaceAll(/[!%_]/g, (letter) => `!${letter}`)
     .replaceAll('*', '%')
+  return [pattern, pattern, `${pattern}@%`]
 }

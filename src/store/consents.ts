@@ -8,6 +8,7 @@ import { type CommitGroup, type Row, type Steps, type StoreContext, statements }
 import type { KeyRing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { boundText, callerToText, integer, NO_LABEL, text, word } from '#kernel/store/rows'
+import { mapped, texts } from './steps.ts'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 /**
@@ -70,7 +71,9 @@ export function openChallenges({ careful, read }: StoreContext) {
   return {
     /** Returns the open challenge of the same need, or stores this one. */
     openChallenge: careful(({ id }) => id, openChallenge),
-    findChallenge: read(findChallenge),
+    findChallenge: read((id: string) =>
+      mapped(get('findChallenge', id), (row) => row && challengeFromRow(row)),
+    ),
     /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
     async endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number) {
       // Looks before it writes: most calls that bring a token were never challenged.
@@ -95,11 +98,6 @@ function* openChallenge(group: CommitGroup, challenge: NewChallenge): Steps<Chal
   return { ...challenge, status: 'pending' }
 }
 
-function* findChallenge(id: string): Steps<ChallengeRecord | undefined> {
-  const row = yield* get('findChallenge', id)
-  return row === undefined ? undefined : challengeFromRow(row)
-}
-
 function* endChallenge(
   group: CommitGroup,
   key: string,
@@ -120,15 +118,10 @@ export function challengeKey(need: ChallengeNeed): string {
 }
 
 function challengeFromRow(row: Row): ChallengeRecord {
-  const scopes: readonly string[] = JSON.parse(text(row, 'scopes'))
   return {
-    id: text(row, 'id'),
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
+    ...texts(row, 'id', 'tenant', 'principal', 'provider', 'tool'),
     user: text(row, 'user_id'),
-    provider: text(row, 'provider'),
-    scopes,
-    tool: text(row, 'tool'),
+    scopes: JSON.parse(text(row, 'scopes')),
     status: word(row, 'status', STATUSES),
     atMs: integer(row, 'created_at'),
     expiresAtMs: integer(row, 'expires_at'),
@@ -150,8 +143,10 @@ export function openConsents(context: StoreContext) {
     },
     find: read((id: string) => findConsent(keys, id)),
     /** Returns `true` to exactly one of several callers. */
-    take: careful((id) => id, takeConsent),
-    purge: careful(() => '', purgeConsents),
+    take: careful(
+      (id) => id,
+      (_group: CommitGroup, id: string) => mapped(write('takeConsent', id), Boolean),
+    ),
   }
 }
 
@@ -159,9 +154,9 @@ export type ConsentStore = ReturnType<typeof openConsents>
 
 function* beginConsent(group: CommitGroup, consent: Consent, max: number): Steps<void> {
   const { id, tenant, challenge, stage, browser, held, expiresAtMs } = consent
-  const key = yield* vaultKeyOf(group, tenant, expiresAtMs)
+  const { no, key } = yield* vaultKeyOf(group, tenant, expiresAtMs)
   const sealed = sealUnder(key, held.reveal(), sealContext(consent))
-  yield* write('insertConsent', id, tenant, challenge, stage, browser, key.no, sealed, expiresAtMs)
+  yield* write('insertConsent', id, tenant, challenge, stage, browser, no, sealed, expiresAtMs)
   yield* write('trimConsents', challenge, stage, challenge, stage, max)
 }
 
@@ -169,23 +164,11 @@ function* findConsent(keys: KeyRing, id: string): Steps<Consent | undefined> {
   const row = yield* get('findConsent', id)
   if (row === undefined) return undefined
   const facts = {
-    id: text(row, 'id'),
-    tenant: text(row, 'tenant'),
-    challenge: text(row, 'challenge'),
+    ...texts(row, 'id', 'tenant', 'challenge', 'browser'),
     stage: word(row, 'stage', CONSENT_STAGES),
-    browser: text(row, 'browser'),
     expiresAtMs: integer(row, 'expires_at'),
   }
-  const at = { column: 'held', tenant: facts.tenant, context: sealContext(facts) }
-  return { ...facts, held: new Secret(openSealed(keys, row, at)) }
-}
-
-function* takeConsent(_group: CommitGroup, id: string): Steps<boolean> {
-  return (yield* write('takeConsent', id)) > 0
-}
-
-function* purgeConsents(_group: CommitGroup, nowMs: number): Steps<void> {
-  yield* write('deleteConsents', nowMs)
+  return { ...facts, held: new Secret(openSealed(keys, row, 'held', sealContext(facts))) }
 }
 
 function sealContext({ id, tenant, challenge, stage, browser }: Omit<Consent, 'held'>): readonly string[] {
@@ -200,7 +183,9 @@ function openConsentRuns({ careful, read }: StoreContext) {
   const expire = careful(() => '', expireConsents)
   return {
     /** Whether the call's run has the request for this consent, and not yet its end. */
-    isAsked: read(isAsked),
+    isAsked: read((challenge: string, record: string) =>
+      mapped(get('findConsentRun', challenge, record), Boolean),
+    ),
     /** Appends the request once per challenge and call; `false` when the run accepts nothing more. */
     ask: careful(({ record }) => record, askInRun),
     /** Appends the end for every call that waits for this need; returns their runs. */
@@ -213,10 +198,6 @@ function openConsentRuns({ careful, read }: StoreContext) {
   }
 }
 
-function* isAsked(challenge: string, record: string): Steps<boolean> {
-  return (yield* get('findConsentRun', challenge, record)) !== undefined
-}
-
 function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
   const { tenant, record, principal, scope, challenge, need, expiresAtMs, atMs } = asked
   if ((yield* isRecorded(scope.run, record)) || !(yield* openRun(scope, atMs))) return false
@@ -225,9 +206,8 @@ function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
   if ((yield* write('insertConsentRun', ...row)) === 0) return true
   const caller = group.addCaller(boundText(record, callerToText(asked)))
   const positions = []
-  for (const fact of askedConsentFacts(asked, NO_LABEL)) {
+  for (const fact of askedConsentFacts(asked, NO_LABEL))
     positions.push(yield* appendFact(scope.run, { fact, caller, atMs }))
-  }
   const event = { type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider } as const
   group.append({ ...event, ...positions[0] })
   return true
@@ -246,18 +226,11 @@ function* expireConsents(_group: CommitGroup, nowMs: number): Steps<readonly str
 function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<readonly string[]> {
   const runs = new Set<string>()
   for (const row of rows) {
-    const waiting = {
-      record: text(row, 'record'),
-      challenge: text(row, 'challenge'),
-      provider: text(row, 'provider'),
-    }
+    const { tenant, run, ...waiting } = texts(row, 'tenant', 'run', 'record', 'challenge', 'provider')
     yield* write('deleteConsentRun', waiting.challenge, waiting.record)
-    const run = text(row, 'run')
-    const found = yield* findRun({ tenant: text(row, 'tenant'), run })
+    const found = yield* findRun({ tenant, run })
     if (found === undefined || isRunEnded(found, atMs) || (yield* isRecorded(run, waiting.record))) continue
-    for (const fact of endedConsentFacts(waiting, end)) {
-      yield* appendFact(run, { fact, atMs })
-    }
+    for (const fact of endedConsentFacts(waiting, end)) yield* appendFact(run, { fact, atMs })
     runs.add(run)
   }
   return [...runs]
@@ -267,43 +240,26 @@ function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<r
 function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
   const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
   const { provider, scopes } = need
+  const timeoutMs = Math.max(0, expiresAtMs - atMs)
   const expired = { type: 'connector.auth_expired', record, provider } as const
   return [
     ...(hasExpired ? [expired] : []),
-    {
-      ...{ type: 'consent.requested', record, challenge, call, provider, scopes, url },
-      timeoutMs: Math.max(0, expiresAtMs - atMs),
-    },
+    { type: 'consent.requested', record, challenge, call, provider, scopes, url, timeoutMs },
     { type: 'consent.suspended', record, challenge },
   ]
 }
 
-interface WaitingConsent {
-  readonly record: string
-  readonly challenge: string
-  readonly provider: string
-}
-
 /** How the consent ended. The credential is named by its reference alone, and only if it is in the vault (OWP-79). */
 function endedConsentFacts(
-  { record, challenge, provider }: WaitingConsent,
+  { record, challenge, provider }: Readonly<Record<'record' | 'challenge' | 'provider', string>>,
   { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
 ): readonly RunFact[] {
-  const authorized: readonly RunFact[] =
-    as === 'completed' && credential !== undefined
-      ? [
-          {
-            type: 'connector.authorized',
-            record,
-            provider,
-            credentialRef: credential.ref,
-            scopes: credential.scopes,
-          },
-        ]
-      : []
   const action = as === 'completed' ? 'accept' : 'reject'
   const why = reason === undefined ? {} : { reason }
-  return [...authorized, { type: 'consent.resolved', record, challenge, action, ...why }]
+  const resolved = { type: 'consent.resolved', record, challenge, action, ...why } as const
+  if (as !== 'completed' || credential === undefined) return [resolved]
+  const { ref: credentialRef, scopes } = credential
+  return [{ type: 'connector.authorized', record, provider, credentialRef, scopes }, resolved]
 }
 
 /** Whether the run is that of a recorded call, whose record describes the rest of it. */

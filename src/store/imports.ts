@@ -10,6 +10,7 @@ import { bytes, integer, optionalText, readEpoch, text } from '#kernel/store/row
 import { nextRevision } from '#sources/kit/pins'
 import type { OfferedTool } from '#sources/kit/source'
 import { changedRules, targetOf } from '#sources/kit/source-facts'
+import { mapped, texts } from './steps.ts'
 
 /**
  * Sources that were added while the server runs, and pins of imported definitions (rule 32). The source kit reads and writes
@@ -108,21 +109,19 @@ export function openSources({ careful, read, keys }: StoreContext) {
   const order = ({ key }: { readonly key: string }) => `sources ${key}`
   return {
     /** All sources, by key. */
-    list: read(() => listSources(keys)),
+    list: read(() =>
+      mapped(all('listSources'), (rows) => rows.map((row): StoredSource => sourceFromRow(row, keys))),
+    ),
     put: careful(order, putSource),
     remove: careful(order, removeSource),
     /** Journals a probe before it is made. */
     noteLook: careful(({ target }: SourceLook) => `look ${target}`, noteLook),
     /** Raised by every change of any process; 0 before the first source. */
-    epoch: read(() => readEpoch('source_epoch')),
+    epoch: read(() => readEpoch(SOURCE_EPOCH)),
   }
 }
 
 export type SourceStore = ReturnType<typeof openSources>
-
-function* listSources(keys: KeyRing): Steps<readonly StoredSource[]> {
-  return (yield* all('listSources')).map((row) => sourceFromRow(row, keys))
-}
 
 function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'replaced' | 'exists'> {
   const { key, options, addedBy, addedMs, replace } = source
@@ -130,7 +129,7 @@ function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'rep
   if (row !== undefined && !replace) return 'exists'
   const sealed = group.keys.seal('sources', Buffer.from(JSON.stringify(options)), sealContext(key))
   yield* write('putSource', key, sealed, addedBy, addedMs)
-  yield* write('raiseSourceEpoch')
+  yield* write('raiseEpoch', SOURCE_EPOCH)
   const before = row === undefined ? undefined : knownOptions(key, bytes(row, 'options'), group.keys)
   const event = sourcePutEvent(source, { before, digest: group.keys.digest(canonicalJson(options)) })
   group.append(event)
@@ -141,7 +140,7 @@ function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'rep
 /** Unreadable options are replaced too; their previous rules are unknown. */
 function knownOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObject {
   try {
-    return readOptions(key, keys.open('sources', sealed, sealContext(key)))
+    return openOptions(key, sealed, keys)
   } catch {
     return {}
   }
@@ -157,7 +156,7 @@ function* notifyOfSource(group: CommitGroup, event: SourceChanged): Steps<void> 
 
 function* removeSource(group: CommitGroup, { key, by, atMs }: SourceRemoval): Steps<boolean> {
   if ((yield* write('deleteSource', key)) === 0) return false
-  yield* write('raiseSourceEpoch')
+  yield* write('raiseEpoch', SOURCE_EPOCH)
   group.append({ type: 'source.removed', at: atMs, source: key, by })
   return true
 }
@@ -171,7 +170,7 @@ function sourceFromRow(row: Row, keys: KeyRing): StoredSource {
   const key = text(row, 'key')
   return {
     key,
-    options: readOptions(key, keys.open('sources', bytes(row, 'options'), sealContext(key))),
+    options: openOptions(key, bytes(row, 'options'), keys),
     addedBy: text(row, 'added_by'),
     addedMs: integer(row, 'added_at'),
   }
@@ -182,11 +181,14 @@ function sealContext(key: string): string {
   return `source ${key}`
 }
 
-function readOptions(key: string, plain: Buffer): JsonObject {
-  const options: JsonValue = JSON.parse(plain.toString('utf8'))
+function openOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObject {
+  const options: JsonValue = JSON.parse(keys.open('sources', sealed, sealContext(key)).toString('utf8'))
   if (isJsonObject(options)) return options
   throw new StoreError('unreadable', `the options of source ${key} are no object`)
 }
+
+const SOURCE_EPOCH = 'source_epoch'
+const PIN_EPOCH = 'pin_epoch'
 
 /** Rows are read in pages, so that a source with many tools does not hold the serving thread. */
 const PAGE_ROWS = 50
@@ -194,7 +196,9 @@ const PAGE_ROWS = 50
 const MAX_READS = 20
 
 export function openPins({ careful, read, guard, keys }: StoreContext) {
-  const revision = read(pinRevision)
+  const revision = read((source: string) =>
+    mapped(get('pinRevision', source), (row) => (row === undefined ? 0 : integer(row, 'revision'))),
+  )
   const page = read((source: string, after: string) => all('pinsAfter', source, after, PAGE_ROWS))
   const readPages = async (source: string): Promise<readonly PinRecord[]> => {
     const yielder = new EventLoopYielder()
@@ -229,18 +233,13 @@ export function openPins({ careful, read, guard, keys }: StoreContext) {
      */
     write: careful(({ source }) => `pins ${source}`, writePins),
     /** Keys of all sources ever seen, in order. */
-    sources: read(pinSources),
+    sources: read(() => mapped(all('pinSources'), (rows) => rows.map((row) => text(row, 'source')))),
     /** Raised with every change of what is served, by any process. */
-    epoch: read(() => readEpoch('pin_epoch')),
+    epoch: read(() => readEpoch(PIN_EPOCH)),
   }
 }
 
 export type PinStore = ReturnType<typeof openPins>
-
-function* pinRevision(source: string): Steps<number> {
-  const row = yield* get('pinRevision', source)
-  return row === undefined ? 0 : integer(row, 'revision')
-}
 
 function* writePins(group: CommitGroup, change: PinWrite): Steps<'written' | 'stale'> {
   const { source, seen, pins, changesServed, events } = change
@@ -251,7 +250,7 @@ function* writePins(group: CommitGroup, change: PinWrite): Steps<'written' | 'st
       : yield* write('raisePinRevision', next, source, seen)
   if (isOurs === 0) return 'stale'
   for (const pin of pins) yield* writePin(group, source, pin)
-  if (changesServed) yield* write('raisePinEpoch')
+  if (changesServed) yield* write('raiseEpoch', PIN_EPOCH)
   for (const event of events) group.append(event)
   yield* notifyOfHeld(group, change)
   return 'written'
@@ -289,10 +288,6 @@ function* writePin(group: Pick<CommitGroup, 'keys'>, source: string, pin: PinRec
   yield* write('writePin', ...Object.values(row), rowMac(group.keys.current, PINS, row))
 }
 
-function* pinSources(): Steps<readonly string[]> {
-  return (yield* all('pinSources')).map((row) => text(row, 'source'))
-}
-
 /** Binds a sealed definition to its place: moved elsewhere it does not open. */
 interface DefinitionPlace {
   readonly source: string
@@ -315,30 +310,24 @@ function sealDefinition(
 }
 
 function pinFromRow(row: Row, keys: KeyRing): PinRecord {
-  const place = { source: text(row, 'source'), native_name: text(row, 'native_name') }
-  const opened = (column: DefinitionPlace['column']): string | undefined => {
+  const place = texts(row, 'source', 'native_name')
+  const opened = <Value>(
+    column: DefinitionPlace['column'],
+    isWhole: (value: unknown) => value is Value,
+  ): Value | undefined => {
     const sealed = optionalText(row, column)
     if (sealed === undefined) return undefined
-    return keys.openText('pins', sealed, definitionContext({ ...place, column }))
+    const value: unknown = JSON.parse(keys.openText('pins', sealed, definitionContext({ ...place, column })))
+    if (isWhole(value)) return value
+    throw new StoreError('unreadable', 'the database holds a pinned definition that cannot be read')
   }
   return {
-    nativeName: text(row, 'native_name'),
+    nativeName: place.native_name,
     local: text(row, 'local'),
-    accepted: definition(opened('accepted'), isAccepted),
+    accepted: opened('accepted', isAccepted),
     isServed: integer(row, 'served') === 1,
-    waiting: definition(opened('waiting'), isWaiting),
+    waiting: opened('waiting', isWaiting),
   }
-}
-
-/** Anything else in the column is damage. */
-function definition<Value>(
-  json: string | undefined,
-  is: (value: unknown) => value is Value,
-): Value | undefined {
-  if (json === undefined) return undefined
-  const value: unknown = JSON.parse(json)
-  if (is(value)) return value
-  throw new StoreError('unreadable', 'the database holds a pinned definition that cannot be read')
 }
 
 function isAccepted(value: unknown): value is AcceptedDefinition {
@@ -351,11 +340,12 @@ function isWaiting(value: unknown): value is WaitingChange {
 }
 
 function isKept(value: unknown): value is KeptDefinition {
-  if (!isRecord(value) || !('hash' in value) || typeof value.hash !== 'string') return false
-  if (!('identity' in value) || !isRecord(value.identity)) return false
-  if (!('offered' in value) || !isRecord(value.offered)) return false
+  if (!isRecord(value) || typeof value.hash !== 'string' || !isRecord(value.identity)) return false
   const { offered } = value
-  return 'nativeName' in offered && 'inputSchema' in offered && 'binding' in offered && 'policy' in offered
+  return (
+    isRecord(offered) &&
+    ['nativeName', 'inputSchema', 'binding', 'policy'].every((member) => member in offered)
+  )
 }
 
 function sourcePutEvent(
@@ -420,8 +410,6 @@ const queries = {
   writePin: `INSERT INTO pins (source, native_name, local, served, accepted, waiting, mac) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, native_name)
     DO UPDATE SET local = excluded.local, mac = excluded.mac, served = excluded.served, accepted = excluded.accepted, waiting = excluded.waiting`,
-  raisePinEpoch: `INSERT INTO meta (name, value) VALUES ('pin_epoch', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
   allPins: 'SELECT * FROM pins',
   pinRow: 'SELECT * FROM pins WHERE source = ? AND native_name = ?',
   sealPin: 'UPDATE pins SET mac = ? WHERE source = ? AND native_name = ?',
@@ -434,8 +422,6 @@ const queries = {
   putSource: `INSERT INTO sources (key, options, added_by, added_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET options = excluded.options, added_by = excluded.added_by, added_at = excluded.added_at`,
   deleteSource: 'DELETE FROM sources WHERE key = ?',
-  raiseSourceEpoch: `INSERT INTO meta (name, value) VALUES ('source_epoch', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
 } as const
 
 const tables = `

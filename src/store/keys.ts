@@ -6,6 +6,7 @@ import type { Resealing } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
 import { resealingOf, sealRow } from '#kernel/store/row-mac'
 import { integer, optionalInteger, optionalText, readEpoch, text, word } from '#kernel/store/rows'
+import { mapped, type TenantPage, texts } from './steps.ts'
 
 /**
  * API keys with the principals that own them, and the audit stream of denials. Authentication and `collet keys` use the keys.
@@ -18,13 +19,6 @@ const { get, all, write } = statements<keyof typeof queries>()
 export interface RecordedDenial extends Denial {
   /** Increases; the cursor of readers. */
   readonly no: number
-}
-
-interface DenialFilter {
-  /** Absent: denials of every tenant, for operators. */
-  readonly tenant?: string
-  readonly after: number
-  readonly limit: number
 }
 
 /** The owner of keys: the principal `key:<name>` of one tenant. */
@@ -75,16 +69,7 @@ export interface StoredKey extends KeyRecord {
   readonly digest: string
 }
 
-interface KeyFilter {
-  /** Absent: keys of every tenant, for operators. */
-  readonly tenant?: string
-  readonly limit: number
-}
-
-interface KeyUse {
-  readonly keyId: string
-  readonly atMs: number
-}
+const EPOCH = 'key_epoch'
 
 export function openKeys({ careful, read }: StoreContext) {
   return {
@@ -96,14 +81,18 @@ export function openKeys({ careful, read }: StoreContext) {
     /** Revokes all keys of a principal for good; `false` when it does not exist or has ended. */
     endPrincipal: careful(orderOf, endPrincipal),
     noteUses: careful(() => '', noteUses),
-    isEnded: read(isEnded),
+    isEnded: read(({ tenant, name }: KeyOwner) =>
+      mapped(get('findKeyOwner', tenant, name), (row) => row !== undefined && row.ended_at !== null),
+    ),
     /** Newest first. */
-    listKeys: read(listKeys),
-    keysOf: read(keysOf),
+    listKeys: read(({ tenant = null, limit }: TenantPage) =>
+      mapped(all('listKeys', tenant, tenant, limit), keyRecords),
+    ),
+    keysOf: read(({ tenant, name }: KeyOwner) => mapped(all('keysOf', tenant, name), keyRecords)),
     /** For authentication: the tenant comes from the key (rule 3). */
-    findKey: read(findKey),
+    findKey: read((keyId: string) => mapped(get('findKey', keyId), (row) => row && keyFromRow(row))),
     /** Raised by every change of any process; 0 before the first key (rule 26). */
-    epoch: read(() => readEpoch('key_epoch')),
+    epoch: read(() => readEpoch(EPOCH)),
   }
 }
 
@@ -144,7 +133,7 @@ function* revokeKey(
   const row = yield* get('revokeKey', key.atMs, key.keyId, key.tenant)
   if (row === undefined) return false
   yield* sealRow(group.keys, API_KEYS, key.keyId)
-  yield* write('raiseKeyEpoch')
+  yield* write('raiseEpoch', EPOCH)
   group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
   return true
 }
@@ -156,51 +145,25 @@ function* endPrincipal(group: CommitGroup, owner: KeyOwner & KeyChange): Steps<b
   for (const row of yield* all('keysOf', tenant, name)) {
     yield* revokeKey(group, { tenant, keyId: text(row, 'id'), by, atMs })
   }
-  yield* write('raiseKeyEpoch')
+  yield* write('raiseEpoch', EPOCH)
   group.append({ type: 'principal.ended', at: atMs, tenant, principal: principalIdOf(name), by })
   return true
 }
 
 function* insertKey(group: CommitGroup, key: NewKey): Steps<void> {
   const { keyId, digest, tenant, name, label, scopes, roles, tools, atMs, expiresAtMs } = key
-  yield* write(
-    'insertKey',
-    keyId,
-    digest,
-    tenant,
-    name,
-    label ?? null,
-    JSON.stringify(scopes),
-    JSON.stringify(roles),
-    tools === undefined ? null : JSON.stringify(tools),
-    atMs,
-    expiresAtMs ?? null,
-  )
+  const allowList = tools === undefined ? null : JSON.stringify(tools)
+  const grant = [JSON.stringify(scopes), JSON.stringify(roles), allowList]
+  yield* write('insertKey', keyId, digest, tenant, name, label ?? null, ...grant, atMs, expiresAtMs ?? null)
   yield* sealRow(group.keys, API_KEYS, keyId)
-  yield* write('raiseKeyEpoch')
+  yield* write('raiseEpoch', EPOCH)
 }
 
-function* noteUses(_group: CommitGroup, uses: readonly KeyUse[]): Steps<void> {
+function* noteUses(
+  _group: CommitGroup,
+  uses: readonly { readonly keyId: string; readonly atMs: number }[],
+): Steps<void> {
   for (const { keyId, atMs } of uses) yield* write('noteKeyUse', atMs, keyId)
-}
-
-function* isEnded({ tenant, name }: KeyOwner): Steps<boolean> {
-  const row = yield* get('findKeyOwner', tenant, name)
-  return row !== undefined && row.ended_at !== null
-}
-
-function* listKeys(filter: KeyFilter): Steps<readonly KeyRecord[]> {
-  const tenant = filter.tenant ?? null
-  return (yield* all('listKeys', tenant, tenant, filter.limit)).map(keyFromRow).map(withoutDigest)
-}
-
-function* keysOf({ tenant, name }: KeyOwner): Steps<readonly KeyRecord[]> {
-  return (yield* all('keysOf', tenant, name)).map(keyFromRow).map(withoutDigest)
-}
-
-function* findKey(keyId: string): Steps<StoredKey | undefined> {
-  const row = yield* get('findKey', keyId)
-  return row === undefined ? undefined : keyFromRow(row)
 }
 
 function keyEvent(
@@ -217,14 +180,12 @@ function orderOf({ tenant, name }: KeyOwner): string {
 
 function keyFromRow(row: Row): StoredKey {
   return {
-    tenant: text(row, 'tenant'),
-    name: text(row, 'name'),
+    ...texts(row, 'tenant', 'name', 'digest'),
     keyId: text(row, 'id'),
-    digest: text(row, 'digest'),
     label: optionalText(row, 'label'),
-    scopes: texts(text(row, 'scopes')),
-    roles: texts(text(row, 'roles')),
-    tools: row.tools === null ? undefined : texts(text(row, 'tools')),
+    scopes: grantIn(text(row, 'scopes')),
+    roles: grantIn(text(row, 'roles')),
+    tools: row.tools === null ? undefined : grantIn(text(row, 'tools')),
     createdAtMs: integer(row, 'created_at'),
     expiresAtMs: optionalInteger(row, 'expires_at'),
     revokedAtMs: optionalInteger(row, 'revoked_at'),
@@ -232,12 +193,12 @@ function keyFromRow(row: Row): StoredKey {
   }
 }
 
-function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
-  return record
+function keyRecords(rows: readonly Row[]): readonly KeyRecord[] {
+  return rows.map(keyFromRow).map(({ digest: _digest, ...record }) => record)
 }
 
 /** A grant that cannot be read is damage, never an empty one: an absent allow-list would mean every tool. */
-function texts(json: string): readonly string[] {
+function grantIn(json: string): readonly string[] {
   const value: unknown = JSON.parse(json)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
   throw new StoreError('unreadable', 'the database holds an API key whose grant is not a list of texts')
@@ -269,25 +230,22 @@ function* recordDenials(group: CommitGroup, denials: readonly Denial[]): Steps<v
   }
 }
 
-function* readDenials({ tenant, after, limit }: DenialFilter): Steps<readonly RecordedDenial[]> {
+function* readDenials({
+  tenant,
+  after,
+  limit,
+}: TenantPage & { readonly after: number }): Steps<readonly RecordedDenial[]> {
   const rows =
     tenant === undefined
       ? yield* all('denialsAfter', after, limit)
       : yield* all('denialsOfTenantAfter', tenant, after, limit)
-  return rows.map(denialFromRow)
-}
-
-function denialFromRow(row: Row): RecordedDenial {
-  return {
+  return rows.map((row) => ({
+    ...texts(row, 'tenant', 'principal', 'action', 'resource'),
     no: integer(row, 'no'),
     atMs: integer(row, 'at'),
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
-    action: text(row, 'action'),
-    resource: text(row, 'resource'),
     reason: word(row, 'reason', DENIAL_REASONS),
     count: integer(row, 'count'),
-  }
+  }))
 }
 
 const OWNERS: GuardedTable = {
@@ -347,8 +305,6 @@ const queries = {
   revokeKey:
     'UPDATE api_keys SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL RETURNING name',
   noteKeyUse: 'UPDATE api_keys SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?',
-  raiseKeyEpoch: `INSERT INTO meta (name, value) VALUES ('key_epoch', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
   keyRow: 'SELECT * FROM api_keys WHERE id = ?',
   sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
   allKeys: 'SELECT * FROM api_keys',

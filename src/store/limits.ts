@@ -19,12 +19,6 @@ interface SharedRate {
   readonly nowMs: number
 }
 
-/** The tokens taken; if none, the time until there is one. */
-interface TakenTokens {
-  readonly tokens: number
-  readonly waitMs: number
-}
-
 export interface OpenBudget {
   readonly window: BudgetWindow
   readonly used: Spending
@@ -35,7 +29,14 @@ export function openBudgets({ careful, read }: StoreContext) {
     /** Takes as much of `wanted` as `limit` leaves, separately for each unit; returns the amounts taken. */
     lease: careful(() => '', leaseBudget),
     /** Returns unspent amounts. A call with an unknown outcome must not be repeated: it may have counted. */
-    giveBack: careful(() => '', giveBack),
+    giveBack: careful(
+      () => '',
+      (_group: CommitGroup, window: BudgetWindow, unspent: Spending) =>
+        addToBudget(
+          window,
+          perUnit((unit) => 0 - unspent[unit]),
+        ),
+    ),
     read: read(readBudget),
   }
 }
@@ -76,21 +77,9 @@ function* notifyOfUse(
   }
 }
 
-function* giveBack(_group: CommitGroup, window: BudgetWindow, unspent: Spending): Steps<void> {
-  yield* addToBudget(
-    window,
-    perUnit((unit) => 0 - unspent[unit]),
-  )
-}
-
 function* readBudget(window: BudgetWindow): Steps<Spending> {
   const row = yield* get('findBudget', ...windowColumns(window))
-  if (row === undefined) return NOTHING
-  return {
-    calls: integer(row, 'calls'),
-    milliseconds: integer(row, 'milliseconds'),
-    cost: integer(row, 'cost'),
-  }
+  return row === undefined ? NOTHING : perUnit((unit) => integer(row, unit))
 }
 
 export function* listOpenBudgets(
@@ -124,7 +113,10 @@ export function openRates({ lane, keys }: StoreContext) {
   const itself = (bucket: string) => bucket
   const take = lane(itself, itself, takeTokens)
   return {
-    /** Takes up to `wanted` tokens, which is no more than the bucket holds. A bucket without a row is full. */
+    /**
+     * Takes up to `wanted` tokens, which is no more than the bucket holds. A bucket without a row is full. `waitMs` is the
+     * time until there is a token, if none was taken.
+     */
     take: (bucket: string, wanted: number, rate: SharedRate) =>
       take(keys.digest(`rate ${bucket}`), wanted, rate),
   }
@@ -140,7 +132,7 @@ function* takeTokens(
   bucket: string,
   wanted: number,
   { perMs, burst, nowMs }: SharedRate,
-): Steps<TakenTokens> {
+): Steps<{ readonly tokens: number; readonly waitMs: number }> {
   const now = Math.floor(nowMs * MICROSECONDS)
   /** Time until one token is refilled. */
   const each = Math.max(1, Math.round(MICROSECONDS / perMs))
@@ -157,13 +149,8 @@ function* takeIfThere(bucket: string, now: number, cost: number, emptyAt: number
   return (yield* write('takeTokens', bucket, now + cost, now, cost, now, cost, emptyAt)) > 0
 }
 
-/** How long a full bucket is kept. The clocks of machines differ by less than this. */
+/** How long a full bucket, which equals a missing one, is kept. The clocks of machines differ by less than this. */
 const FULL_KEPT_MS = 60_000
-
-/** A full bucket equals a missing one. */
-function* forgetFullBuckets(nowMs: number, limit: number): Steps<number> {
-  return yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, limit)
-}
 
 /** How long an ended window is kept. The clocks of machines differ by less than this. */
 export const BUDGETS_KEPT_MS = 86_400_000
@@ -223,6 +210,7 @@ export const limitModule: StoreModule = {
   ...{ tables, queries },
   *forget({ nowMs, limit }) {
     const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, limit)
-    return Math.max(budgets, yield* forgetFullBuckets(nowMs, limit))
+    const buckets = yield* write('deleteRates', (nowMs - FULL_KEPT_MS) * MICROSECONDS, limit)
+    return Math.max(budgets, buckets)
   },
 }

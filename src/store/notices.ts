@@ -11,6 +11,7 @@ import {
 } from '#kernel/store/engine'
 import type { StoreModule } from '#kernel/store/module'
 import { integer, optionalInteger, optionalText, text } from '#kernel/store/rows'
+import { mapped } from './steps.ts'
 
 /**
  * Notices for operators. A change writes them in its own transaction (`CommitGroup.notify`), once per listener; the webhook
@@ -57,17 +58,21 @@ export interface ListenerState {
 }
 
 export function openNotices({ careful, lane, read, chain }: StoreContext) {
-  const audience = new Audience()
+  let current: readonly NoticeListener[] = []
   chain.notify = function* (subject, occasion) {
-    yield* insertNotices(audience.targetsOf(subject.kind), subject, occasion)
+    yield* insertNotices(current, subject, occasion)
   }
   const order = (target: string) => `notices ${target}`
   const idOf = ({ id }: { readonly id: string }) => id
   return {
     /** Sets the listeners notified of this process's changes. None until it is first called. */
-    listen: (listeners: readonly NoticeListener[]) => audience.change(listeners),
+    listen(listeners: readonly NoticeListener[]) {
+      current = listeners
+    },
     /** Listeners with due notices. */
-    due: read(dueTargets),
+    due: read((nowMs: number) =>
+      mapped(all('dueTargets', nowMs), (rows) => rows.map((row) => text(row, 'target'))),
+    ),
     /** Takes the due notices of one listener and postpones their next attempt, so that one process at a time tries each. */
     take: careful(order, takeNotices),
     /** Changes nothing when another process has taken it since. */
@@ -79,44 +84,22 @@ export function openNotices({ careful, lane, read, chain }: StoreContext) {
 
 export type NoticeStore = ReturnType<typeof openNotices>
 
-/** Which webhooks want which kinds of notices. */
-class Audience {
-  #targets: ReadonlyMap<NoticeKind, readonly string[]> = new Map()
-
-  change(listeners: readonly NoticeListener[]): void {
-    this.#targets = new Map(
-      NOTICE_KINDS.map((kind) => [
-        kind,
-        listeners.filter(({ kinds }) => kinds.has(kind)).map(({ target }) => target),
-      ]),
-    )
-  }
-
-  targetsOf(kind: NoticeKind): readonly string[] {
-    return this.#targets.get(kind) ?? []
-  }
-}
-
-const DAY_MS = 86_400_000
 /** How long a notice is remembered, delivered or not. */
-const KEPT_MS = 7 * DAY_MS
+const KEPT_MS = 7 * 86_400_000
 const ID_CHARACTERS = 32
 
 function* insertNotices(
-  targets: readonly string[],
+  listeners: readonly NoticeListener[],
   subject: NoticeSubject,
   { about, atMs, untilMs = atMs }: Occasion,
 ): Steps<void> {
-  for (const target of targets) {
+  for (const { target, kinds } of listeners) {
+    if (!kinds.has(subject.kind)) continue
     const name = hash('sha256', JSON.stringify([target, subject.kind, about]), 'base64url')
     const keptUntilMs = Math.max(untilMs, atMs) + KEPT_MS
     const id = `msg_${name.slice(0, ID_CHARACTERS)}`
     yield* write('insertNotice', id, target, JSON.stringify(subject), atMs, keptUntilMs, atMs)
   }
-}
-
-function* dueTargets(nowMs: number): Steps<readonly string[]> {
-  return (yield* all('dueTargets', nowMs)).map((row) => text(row, 'target'))
 }
 
 function* takeNotices(
@@ -137,7 +120,7 @@ function* takeNotices(
   return notices
 }
 
-const UNREADABLE = 'what it tells of cannot be read'
+const UNREADABLE = 'its content cannot be read'
 
 /** A malformed row is skipped, so that it does not delay the others. */
 function subjectOf(row: Row): NoticeSubject | undefined {
@@ -154,17 +137,9 @@ function* settleNotice(
   { id, tries }: Pick<DueNotice, 'id' | 'tries'>,
   result: NoticeResult,
 ): Steps<void> {
-  const failure = 'failure' in result ? result.failure : null
-  const failedAt = failure === null ? null : result.atMs
-  const isOver = result.kind !== 'failed'
-  const columns = [
-    isOver ? null : result.nextAtMs,
-    isOver ? result.kind : null,
-    isOver ? result.atMs : null,
-    failure,
-    failedAt,
-  ]
-  yield* write('settleNotice', ...columns, id, tries)
+  const end = result.kind === 'failed' ? [result.nextAtMs, null, null] : [null, result.kind, result.atMs]
+  const failure = 'failure' in result ? [result.failure, result.atMs] : [null, null]
+  yield* write('settleNotice', ...end, ...failure, id, tries)
 }
 
 function* listenerStates(): Steps<readonly ListenerState[]> {

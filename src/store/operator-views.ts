@@ -28,8 +28,15 @@ import {
   text,
   word,
 } from '#kernel/store/rows'
-import { type CallFilter, type CallGlance, type TallyQuery, toolPattern } from './call-filter.ts'
+import {
+  type CallFilter,
+  type CallGlance,
+  type TallyQuery,
+  toolCondition,
+  toolValues,
+} from './call-filter.ts'
 import { listOpenBudgets } from './limits.ts'
+import { texts } from './steps.ts'
 
 /**
  * Queries of operators over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use it.
@@ -38,11 +45,13 @@ import { listOpenBudgets } from './limits.ts'
 
 const { get, all } = statements<keyof typeof queries>()
 
-export interface TallyPage {
-  readonly rows: readonly { readonly state: CallState; readonly bucket: number; readonly calls: number }[]
+interface CountPage<Counted> {
+  readonly rows: readonly Counted[]
   /** Position to continue from, towards older calls; absent at the end. */
   readonly next?: number
 }
+
+export type TallyPage = CountPage<Pick<UsageRow, 'state' | 'bucket' | 'calls'>>
 
 export interface UsageQuery extends Pick<CallFilter, 'tenant' | 'tool' | 'sinceMs' | 'untilMs' | 'before'> {
   /** Counts each interval of this length separately, from `sinceMs` on. */
@@ -62,12 +71,6 @@ export interface UsageRow {
   /** Number of the interval, from 0; 0 without intervals. */
   readonly bucket: number
   readonly calls: number
-}
-
-interface UsagePage {
-  readonly rows: readonly UsageRow[]
-  /** Position to continue from, towards older calls; absent at the end. */
-  readonly next?: number
 }
 
 /** An operator's access to the input of a call. */
@@ -136,27 +139,23 @@ function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
     const rows = yield* all(LIVE[state], before, ...matched, limit)
     return pageOf(rows, yield* showCalls(rows, sealed), limit)
   }
-  const reach = yield* reachOf(filter)
-  const end = Math.min(before, reach.end)
-  const from = Math.max(reach.first, end - MAX_SCANNED)
+  const { first, from, end, rest } = yield* scanOf(filter)
   const rows = yield* all('listCalls', end, from, ...listedStates(states), ...matched, limit)
   const page = pageOf(rows, yield* showCalls(rows, sealed), limit)
-  if (page.next !== undefined) return page.next > reach.first ? page : { calls: page.calls }
-  return from > reach.first ? { ...page, next: from } : page
+  if (page.next === undefined) return { ...page, ...rest }
+  return page.next > first ? page : { calls: page.calls }
 }
 
 function* tallyCalls(query: TallyQuery): Steps<TallyPage> {
-  const { states = CALL_STATES, sinceMs, bucketMs, originMs = sinceMs, before } = query
-  const reach = yield* reachOf(query)
-  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
-  const from = Math.max(reach.first, end - MAX_SCANNED)
+  const { states = CALL_STATES, sinceMs, bucketMs, originMs = sinceMs } = query
+  const { from, end, rest } = yield* scanOf(query)
   const values = [originMs, bucketMs, end, from, ...listedStates(states), ...matchedBy(query)]
   const rows = (yield* all('tallyCalls', ...values)).map((row) => ({
     state: word(row, 'state', CALL_STATES),
     bucket: integer(row, 'bucket'),
     calls: integer(row, 'calls'),
   }))
-  return from > reach.first ? { rows, next: from } : { rows }
+  return { rows, ...rest }
 }
 
 function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
@@ -198,23 +197,19 @@ function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[
   return groups.toSorted((one, other) => one.atMs - other.atMs || one.group - other.group)
 }
 
-function* countCalls(query: UsageQuery): Steps<UsagePage> {
-  const { sinceMs = 0, bucketMs = Number.MAX_SAFE_INTEGER, before } = query
-  const reach = yield* reachOf(query)
-  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, reach.end)
-  const from = Math.max(reach.first, end - MAX_SCANNED)
+function* countCalls(query: UsageQuery): Steps<CountPage<UsageRow>> {
+  const { sinceMs = 0, bucketMs = Number.MAX_SAFE_INTEGER } = query
+  const { from, end, rest } = yield* scanOf(query)
   const found = yield* all('countCalls', sinceMs, bucketMs, end, from, ...matchedBy(query))
   const rows = found.map((row) => ({
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
-    tool: text(row, 'tool'),
+    ...texts(row, 'tenant', 'principal', 'tool'),
     state: word(row, 'state', CALL_STATES),
     tookMs: optionalInteger(row, 'took'),
     isWithdrawn: integer(row, 'withdrawn') === 1,
     bucket: integer(row, 'bucket'),
     calls: integer(row, 'calls'),
   }))
-  return from > reach.first ? { rows, next: from } : { rows }
+  return { rows, ...rest }
 }
 
 /** A full page continues before its last call. */
@@ -226,17 +221,12 @@ function pageOf(rows: readonly Row[], calls: readonly CallRecord[], limit: numbe
 /** The values of `MATCHES`. */
 function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
   const { tenant, principal, tool, sinceMs, untilMs, took } = filter
-  const [of, who, pattern] = [
-    tenant ?? null,
-    principal ?? null,
-    tool === undefined ? null : toolPattern(tool),
-  ]
   const nowMs = took?.nowMs ?? 0
   // An unknown run time never matches a filter by run time, and always matches without one.
   const unknown = took === undefined ? 0 : -1
   return [
-    ...[of, of, who, who],
-    ...[pattern, pattern, pattern === null ? null : `${pattern}@%`],
+    ...[tenant, principal].flatMap((value) => [value ?? null, value ?? null]),
+    ...toolValues(tool),
     ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
     ...[nowMs, unknown, took === undefined ? Number.MIN_SAFE_INTEGER : (took.leastMs ?? 0)],
     ...[nowMs, unknown, took?.belowMs ?? Number.MAX_SAFE_INTEGER],
@@ -248,23 +238,31 @@ function listedStates(states: readonly CallState[]): (CallState | null)[] {
   return CALL_STATES.map((_, nth) => states[nth] ?? null)
 }
 
-interface Reach {
+interface Scan {
+  /** The first number of a call of the time. */
   readonly first: number
-  /** The number after the last. */
+  /** This page scans the numbers from `from` to before `end`. */
+  readonly from: number
   readonly end: number
+  /** Where the next page continues. */
+  readonly rest: Pick<CountPage<unknown>, 'next'>
 }
 
-/** The range of numbers of all calls of a time. Binary search: numbers grow with time, except for `DISORDER_MS`. */
-function* reachOf({ sinceMs, untilMs }: Pick<CallFilter, 'sinceMs' | 'untilMs'>): Steps<Reach> {
+/** The range of numbers to scan for calls of a time. Binary search: numbers grow with time, except for `DISORDER_MS`. */
+function* scanOf(filter: Pick<CallFilter, 'sinceMs' | 'untilMs' | 'before'>): Steps<Scan> {
+  const { sinceMs, untilMs, before = Number.MAX_SAFE_INTEGER } = filter
   const numbers = (yield* get('callNumbers')) ?? {}
-  const whole = { first: integer(numbers, 'first'), end: integer(numbers, 'last') + 1 }
-  const first = sinceMs === undefined ? whole.first : yield* firstAsked(sinceMs - DISORDER_MS, whole)
-  const end = untilMs === undefined ? whole.end : yield* firstAsked(untilMs + DISORDER_MS, whole)
-  return { first, end }
+  const whole = [integer(numbers, 'first'), integer(numbers, 'last') + 1] as const
+  const first = sinceMs === undefined ? whole[0] : yield* firstCreated(sinceMs - DISORDER_MS, whole)
+  const last = untilMs === undefined ? whole[1] : yield* firstCreated(untilMs + DISORDER_MS, whole)
+  const end = Math.min(before, last)
+  const from = Math.max(first, end - MAX_SCANNED)
+  return { first, from, end, rest: from > first ? { next: from } : {} }
 }
 
-function* firstAsked(atMs: number, { first, end }: Reach): Steps<number> {
-  let [low, high] = [first, end]
+/** The number of the first call created at this time or later. */
+function* firstCreated(atMs: number, range: readonly [number, number]): Steps<number> {
+  let [low, high] = range
   while (low < high) {
     const middle = Math.floor((low + high) / 2)
     const row = yield* get('callFrom', middle)
@@ -318,7 +316,6 @@ function* inputOf(sealed: SealedText, record: string): Steps<CallInput> {
 const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer'
 
 const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
-const TOOL = "lower(replace(c.tool, '.', '_'))"
 
 /** Number of the interval in which the call was created. */
 const BUCKET = '(c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket'
@@ -329,9 +326,7 @@ const RAN =
 
 /** Tenant, principal, tool in any version, times, and how long it ran. */
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
-  AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
-  AND c.created_at >= ? AND c.created_at < ?
-  AND ${RAN} >= ? AND ${RAN} < ?`
+  AND ${toolCondition('c.tool')} AND c.created_at >= ? AND c.created_at < ? AND ${RAN} >= ? AND ${RAN} < ?`
 
 const queries = {
   listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}

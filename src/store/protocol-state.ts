@@ -4,7 +4,8 @@ import { type CommitGroup, type Row, type Steps, type StoreContext, statements }
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, text } from '#kernel/store/rows'
-import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
+import { mapped } from './steps.ts'
+import { checkVaultKey, dataKeyOf, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 /**
  * State of protocols across requests: answers by idempotency key (openwop), and sessions, requests under way and questions of
@@ -78,10 +79,6 @@ export interface NewQuestion extends QuestionAddress {
   readonly expiresAtMs: number
 }
 
-interface OpenQuestion extends QuestionAddress {
-  readonly question: JsonObject
-}
-
 /** Idle sessions are deleted after this long, because their clients cannot start a new one by themselves (MCP-23). */
 export const CALLER_SESSION_IDLE_MS = 7 * 86_400_000
 
@@ -103,7 +100,9 @@ export function openIdempotentRequests({ careful, keys, chain }: StoreContext) {
   const order = ({ id }: RequestAddress) => `requests ${id}`
   const begin = careful(order, beginRequest)
   const answer = careful(order, answerRequest)
-  const release = careful(order, releaseRequest)
+  const release = careful(order, (_group: CommitGroup, { tenant, id }: RequestAddress, writer: string) =>
+    write('releaseRequest', tenant, id, writer),
+  )
   return {
     /** Returns `begun` to exactly one of several callers. */
     async begin(request: NewRequest): Promise<BegunRequest> {
@@ -144,10 +143,6 @@ function* answerRequest(
   yield* write('answerRequest', sealed, answer.expiresAtMs, to.tenant, to.id, answer.writer)
 }
 
-function* releaseRequest(_group: CommitGroup, { tenant, id }: RequestAddress, writer: string): Steps<void> {
-  yield* write('releaseRequest', tenant, id, writer)
-}
-
 function openReply(keys: KeyRing, sealed: Uint8Array, address: RequestAddress): KeptReply {
   const plain: JsonValue = JSON.parse(keys.open('requests', sealed, replyContext(address)).toString('utf8'))
   if (isJsonObject(plain) && typeof plain.status === 'number' && isJsonObject(plain.headers)) {
@@ -169,12 +164,8 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
   const none = () => ''
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const ask = careful(none, askQuestion)
-  const begin = careful(none, beginCallerRequest)
-  const cancel = careful(none, cancelCallerRequest)
-  const end = careful(none, endCallerRequest)
-  const find = read(isCancelled)
-  const open = read(openQuestions)
-  const digested = (request: CallerRequest) => ({ ...request, requestId: keys.digest(request.requestId) })
+  const columnsOf = ({ tenant, session, requestId }: CallerRequest) =>
+    [tenant, session, keys.digest(requestId)] as const
   return {
     /**
      * If the principal has `room.max` sessions, replaces the one idle longest if it was last used before `room.idleBeforeMs`;
@@ -182,15 +173,30 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
      */
     openSession: careful(none, openCallerSession),
     findSession: read(findCallerSession),
-    touchSession: careful(none, touchCallerSession),
+    touchSession: careful(none, (_group: CommitGroup, tenant: string, id: string, atMs: number) =>
+      write('touchCallerSession', atMs, tenant, id),
+    ),
     /** `false` when there is no such session. */
-    endSession: careful(none, endCallerSession),
+    endSession: careful(none, (_group: CommitGroup, tenant: string, id: string) =>
+      mapped(write('endCallerSession', tenant, id), Boolean),
+    ),
     /** A second request with the same id replaces the first. */
-    beginRequest: (request: CallerRequest, atMs: number) => begin(digested(request), atMs),
+    beginRequest: careful(none, (_group: CommitGroup, request: CallerRequest, atMs: number) =>
+      write('beginCallerRequest', ...columnsOf(request), atMs),
+    ),
     /** Asks the process that serves the request to stop it; `false` when no process serves it. */
-    cancelRequest: (request: CallerRequest) => cancel(digested(request)),
-    isCancelled: (request: CallerRequest) => find(digested(request)),
-    endRequest: (request: CallerRequest) => end(digested(request)),
+    cancelRequest: careful(none, (_group: CommitGroup, request: CallerRequest) =>
+      mapped(write('cancelCallerRequest', ...columnsOf(request)), Boolean),
+    ),
+    isCancelled: read((request: CallerRequest) =>
+      mapped(
+        get('findCallerRequest', ...columnsOf(request)),
+        (row) => row !== undefined && integer(row, 'cancelled') === 1,
+      ),
+    ),
+    endRequest: careful(none, (_group: CommitGroup, request: CallerRequest) =>
+      write('endCallerRequest', ...columnsOf(request)),
+    ),
     async ask(question: NewQuestion) {
       await checkKey(question.tenant)
       await ask({ ...question, callId: keys.digest(question.callId) })
@@ -199,12 +205,22 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
     answer: careful(none, answerQuestion),
     findAnswer: read((to: QuestionAddress) => findAnswer(keys, to)),
     /** Unanswered questions of a principal's call, oldest first. */
-    openQuestions: (tenant: string, principal: string, callId: string) =>
-      open(keys, { tenant, principal, call: keys.digest(callId) }),
-    endQuestion: careful(none, endQuestion),
+    openQuestions: read((tenant: string, principal: string, callId: string) =>
+      mapped(all('openQuestions', tenant, keys.digest(callId), principal), (rows) =>
+        rows.map((row) => {
+          const address = { tenant, id: text(row, 'id') }
+          return { ...address, question: openText(keys, row, 'question', address) }
+        }),
+      ),
+    ),
+    endQuestion: careful(none, (_group: CommitGroup, { tenant, id }: QuestionAddress) =>
+      write('endQuestion', tenant, id),
+    ),
     /** Returns `true` to exactly one of several callers: for values that may be sent back once. */
-    spend: careful(none, spendMark),
-    isSpent: read(isMarkSpent),
+    spend: careful(none, (_group: CommitGroup, tenant: string, mark: string, expiresAtMs: number) =>
+      mapped(write('spendMark', tenant, mark, expiresAtMs), Boolean),
+    ),
+    isSpent: read((tenant: string, mark: string) => mapped(get('findMark', tenant, mark), Boolean)),
   }
 }
 
@@ -237,39 +253,14 @@ function* findCallerSession(tenant: string, id: string): Steps<CallerSession | u
   }
 }
 
-function* touchCallerSession(_group: CommitGroup, tenant: string, id: string, atMs: number): Steps<void> {
-  yield* write('touchCallerSession', atMs, tenant, id)
-}
-
-function* endCallerSession(_group: CommitGroup, tenant: string, id: string): Steps<boolean> {
-  return (yield* write('endCallerSession', tenant, id)) > 0
-}
-
-function* beginCallerRequest(_group: CommitGroup, request: CallerRequest, atMs: number): Steps<void> {
-  yield* write('beginCallerRequest', request.tenant, request.session, request.requestId, atMs)
-}
-
-function* cancelCallerRequest(_group: CommitGroup, request: CallerRequest): Steps<boolean> {
-  return (yield* write('cancelCallerRequest', request.tenant, request.session, request.requestId)) > 0
-}
-
-function* isCancelled({ tenant, session, requestId }: CallerRequest): Steps<boolean> {
-  const row = yield* get('findCallerRequest', tenant, session, requestId)
-  return row !== undefined && integer(row, 'cancelled') === 1
-}
-
-function* endCallerRequest(_group: CommitGroup, request: CallerRequest): Steps<void> {
-  yield* write('endCallerRequest', request.tenant, request.session, request.requestId)
-}
-
 function* askQuestion(group: CommitGroup, asked: NewQuestion): Steps<void> {
   const { tenant, id, principal, callId, question, expiresAtMs } = asked
-  const key = yield* vaultKeyOf(group, tenant, expiresAtMs)
+  const { no, key } = yield* vaultKeyOf(group, tenant, expiresAtMs)
   const sealed = sealUnder(key, JSON.stringify(question), sealContext('question', asked))
-  yield* write('askCaller', tenant, id, principal, callId, key.no, sealed, expiresAtMs)
+  yield* write('askCaller', tenant, id, principal, callId, no, sealed, expiresAtMs)
 }
 
-/** Under the key of its question. */
+/** Sealed under the key of its question. */
 function* answerQuestion(
   group: CommitGroup,
   to: QuestionAddress,
@@ -279,8 +270,7 @@ function* answerQuestion(
   const { tenant, id } = to
   const row = yield* get('findQuestion', tenant, id)
   if (row === undefined) return false
-  const plain = JSON.stringify(answer)
-  const sealed = sealBeside(group.keys, row, { plain, tenant, context: sealContext('answer', to) })
+  const sealed = sealUnder(dataKeyOf(group.keys, row), JSON.stringify(answer), sealContext('answer', to))
   return (yield* write('answerQuestion', sealed, tenant, id, principal)) > 0
 }
 
@@ -289,36 +279,13 @@ function* findAnswer(keys: KeyRing, to: QuestionAddress): Steps<JsonObject | und
   return row === undefined || row.answer === null ? undefined : openText(keys, row, 'answer', to)
 }
 
-function* openQuestions(
-  keys: KeyRing,
-  { tenant, principal, call }: { readonly tenant: string; readonly principal: string; readonly call: string },
-): Steps<readonly OpenQuestion[]> {
-  return (yield* all('openQuestions', tenant, call, principal)).map((row) => {
-    const address = { tenant, id: text(row, 'id') }
-    return { ...address, question: openText(keys, row, 'question', address) }
-  })
-}
-
-function* endQuestion(_group: CommitGroup, { tenant, id }: QuestionAddress): Steps<void> {
-  yield* write('endQuestion', tenant, id)
-}
-
-function* spendMark(_group: CommitGroup, tenant: string, mark: string, expiresAtMs: number): Steps<boolean> {
-  return (yield* write('spendMark', tenant, mark, expiresAtMs)) > 0
-}
-
-function* isMarkSpent(tenant: string, mark: string): Steps<boolean> {
-  return (yield* get('findMark', tenant, mark)) !== undefined
-}
-
 function openText(
   keys: KeyRing,
   row: Row,
   column: 'question' | 'answer',
   address: QuestionAddress,
 ): JsonObject {
-  const context = sealContext(column, address)
-  return objectOf(openSealed(keys, row, { column, tenant: address.tenant, context }))
+  return objectOf(openSealed(keys, row, column, sealContext(column, address)))
 }
 
 function sealContext(what: 'question' | 'answer', { tenant, id }: QuestionAddress): readonly string[] {

@@ -9,8 +9,9 @@ import {
 } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
-import { bytes, integer, text, word } from '#kernel/store/rows'
-import { type TallyQuery, toolPattern } from './call-filter.ts'
+import { bytes, integer, word } from '#kernel/store/rows'
+import { type TallyQuery, toolCondition, toolValues } from './call-filter.ts'
+import { mapped, texts } from './steps.ts'
 
 /**
  * Rejected requests, which leave no call behind: counted per caller, tool, code and minute, with the last message of each.
@@ -53,17 +54,24 @@ interface RejectionFilter {
 type RejectionPage = RejectionFilter & { readonly before?: number | undefined; readonly limit: number }
 type RejectionTally = RejectionFilter & Pick<TallyQuery, 'sinceMs' | 'bucketMs' | 'originMs'>
 
-type CountedRejections = Pick<RejectedRequests, 'tenant' | 'principal' | 'tool' | 'code' | 'requests'> & {
-  readonly bucket: number
-}
-
 export function openRejections({ careful, snapshot, keys }: StoreContext) {
   return {
     add: careful(() => '', addRejections),
     /** Newest first; `before` continues after the last row of a page. */
-    list: snapshot((filter: RejectionPage) => listRejections(keys, filter)),
+    list: snapshot(({ before = Number.MAX_SAFE_INTEGER, limit, ...filter }: RejectionPage) =>
+      mapped(all('listRejections', before, ...matchedBy(filter), limit), (rows) =>
+        rows.map((row): StoredRejection => {
+          const one = fromRow(row)
+          return { ...one, no: integer(row, 'no'), message: openMessage(keys, row, one) }
+        }),
+      ),
+    ),
     /** Requests per caller, tool, code and interval of `bucketMs`, counted from `originMs`, or else from `sinceMs`. */
-    count: snapshot(countRejections),
+    count: snapshot(({ bucketMs, originMs, ...filter }: RejectionTally) =>
+      mapped(all('countRejections', originMs ?? filter.sinceMs, bucketMs, ...matchedBy(filter)), (rows) =>
+        rows.map((row) => ({ ...groupOf(row), bucket: integer(row, 'bucket') })),
+      ),
+    ),
   }
 }
 
@@ -77,54 +85,24 @@ function* addRejections(group: CommitGroup, rejected: readonly RejectedRequests[
   }
 }
 
-function* listRejections(
-  keys: KeyRing,
-  { before = Number.MAX_SAFE_INTEGER, limit, ...filter }: RejectionPage,
-): Steps<readonly StoredRejection[]> {
-  const rows = yield* all('listRejections', before, ...matchedBy(filter), limit)
-  return rows.map((row) => {
-    const one = { ...fromRow(row), no: integer(row, 'no') }
-    return { ...one, message: openMessage(keys, row, one) }
-  })
-}
-
-function* countRejections({
-  sinceMs,
-  bucketMs,
-  originMs = sinceMs,
-  ...filter
-}: RejectionTally): Steps<readonly CountedRejections[]> {
-  const rows = yield* all('countRejections', originMs, bucketMs, ...matchedBy({ ...filter, sinceMs }))
-  return rows.map((row) => ({
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
-    tool: text(row, 'tool'),
-    code: word(row, 'code', REFUSAL_CODES),
-    bucket: integer(row, 'bucket'),
-    requests: integer(row, 'requests'),
-  }))
-}
-
 function fromRow(row: Row): Omit<RejectedRequests, 'message'> {
+  return { ...groupOf(row), minuteMs: integer(row, 'minute'), lastAtMs: integer(row, 'last_at') }
+}
+
+function groupOf(row: Row) {
   return {
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
-    tool: text(row, 'tool'),
+    ...texts(row, 'tenant', 'principal', 'tool'),
     code: word(row, 'code', REFUSAL_CODES),
-    minuteMs: integer(row, 'minute'),
     requests: integer(row, 'requests'),
-    lastAtMs: integer(row, 'last_at'),
   }
 }
 
-const UNREADABLE = '(its message cannot be read)'
-
-/** A message that cannot be opened hides no count. */
+/** A row whose message cannot be opened is still counted and listed. */
 function openMessage(keys: KeyRing, row: Row, one: Omit<RejectedRequests, 'message'>): string {
   try {
     return keys.open('requests', bytes(row, 'message'), messageContext(one)).toString('utf8')
   } catch (error) {
-    if (error instanceof StoreError) return UNREADABLE
+    if (error instanceof StoreError) return '(its message cannot be read)'
     throw error
   }
 }
@@ -139,11 +117,11 @@ function messageContext(one: Omit<RejectedRequests, 'message'>): string {
 }
 
 function matchedBy({ tenant, principal, tool, code, sinceMs, untilMs }: RejectionFilter): SqlValue[] {
-  const pattern = tool === undefined ? null : toolPattern(tool)
   return [
     ...[tenant, principal, code].flatMap((value) => [value ?? null, value ?? null]),
-    ...[pattern, pattern, pattern === null ? null : `${pattern}@%`],
-    ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
+    ...toolValues(tool),
+    sinceMs ?? Number.MIN_SAFE_INTEGER,
+    untilMs ?? Number.MAX_SAFE_INTEGER,
   ]
 }
 
@@ -159,11 +137,8 @@ const resealing: readonly Resealing[] = [
   },
 ]
 
-const TOOL = "lower(replace(tool, '.', '_'))"
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR principal = ?)
-  AND (CAST(? AS TEXT) IS NULL OR code = ?)
-  AND (CAST(? AS TEXT) IS NULL OR ${TOOL} LIKE ? ESCAPE '!' OR ${TOOL} LIKE ? ESCAPE '!')
-  AND last_at >= ? AND last_at < ?`
+  AND (CAST(? AS TEXT) IS NULL OR code = ?) AND ${toolCondition('tool')} AND last_at >= ? AND last_at < ?`
 
 const queries = {
   addRejections: `INSERT INTO rejections (tenant, principal, tool, code, minute, requests, last_at, message)

@@ -6,6 +6,7 @@ import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import { newDataKey, sealOnce, unseal } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#kernel/store/rows'
+import { mapped, type TenantPage, texts } from './steps.ts'
 
 /**
  * The vault: tokens and secrets at rest, and the data keys of tenants that seal them. The credentials stage, the consent pages
@@ -79,8 +80,12 @@ export function openVault({ careful, read, keys }: StoreContext) {
     /** Throws `unreadable` when the entry exists but cannot be decrypted (rule 14). */
     find: read((address: VaultAddress) => findCredential(keys, address)),
     /** Lets one caller of all processes refresh this version until `untilMs`; `false` for the others (rule 26). */
-    lease: careful(order, leaseCredential),
-    unlease: careful(order, unleaseCredential),
+    lease: careful(order, (_group: CommitGroup, previous: VaultFacts, nowMs: number, untilMs: number) =>
+      mapped(write('leaseCredential', untilMs, ...versionOf(previous), nowMs), Boolean),
+    ),
+    unlease: careful(order, (_group: CommitGroup, previous: VaultFacts) =>
+      write('unleaseCredential', ...versionOf(previous)),
+    ),
     /** `false` when the entry has changed since; it then stays as it is. */
     async renew(previous: VaultFacts, renewed: RenewedCredential) {
       await checkKey(previous.tenant)
@@ -91,9 +96,13 @@ export function openVault({ careful, read, keys }: StoreContext) {
     /** Removes only the entry with this reference, not one that replaced it. */
     remove: careful(order, removeCredential),
     /** Newest first, without values; absent tenant: all tenants. */
-    list: read(listCredentials),
-    listOf: read(listOwned),
-    findByRef: read(findByRef),
+    list: read(({ tenant = null, limit }: TenantPage) =>
+      mapped(all('listCredentials', tenant, tenant, limit), (rows) => rows.map(factsOf)),
+    ),
+    listOf: read(({ tenant, principal, user }: VaultOwner) =>
+      mapped(all('credentialsOf', tenant, principal, user), (rows) => rows.map(factsOf)),
+    ),
+    findByRef: read((ref: string) => mapped(get('findCredentialByRef', ref), (row) => row && factsOf(row))),
     /** Gives every tenant a new data key and seals all values under it. */
     rotate: careful(() => '', rotateKeys),
   }
@@ -103,9 +112,9 @@ export type VaultStore = ReturnType<typeof openVault>
 
 function* putCredential(group: CommitGroup, credential: NewCredential): Steps<void> {
   const { ref, tenant, scopes, expiresAtMs, atMs } = credential
-  const key = yield* vaultKeyOf(group, tenant, atMs)
+  const { no, key } = yield* vaultKeyOf(group, tenant, atMs)
   const sealed = sealUnder(key, credential.value.reveal(), sealContext(credential))
-  const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs, atMs] as const
+  const content = [no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs, atMs] as const
   yield* write('putCredential', ref, ...columnsOf(credential), ...content)
   group.append(vaultChanged('vault.set', credential, atMs))
 }
@@ -117,28 +126,15 @@ function* findCredential(keys: KeyRing, address: VaultAddress): Steps<VaultEntry
   return { ...factsOf(row), value }
 }
 
-function* leaseCredential(
-  _group: CommitGroup,
-  previous: VaultFacts,
-  nowMs: number,
-  untilMs: number,
-): Steps<boolean> {
-  return (yield* write('leaseCredential', untilMs, ...versionOf(previous), nowMs)) > 0
-}
-
-function* unleaseCredential(_group: CommitGroup, previous: VaultFacts): Steps<void> {
-  yield* write('unleaseCredential', ...versionOf(previous))
-}
-
 function* renewCredential(
   group: CommitGroup,
   previous: VaultFacts,
   renewed: RenewedCredential,
 ): Steps<boolean> {
   const { value, scopes, expiresAtMs, atMs } = renewed
-  const key = yield* vaultKeyOf(group, previous.tenant, atMs)
+  const { no, key } = yield* vaultKeyOf(group, previous.tenant, atMs)
   const sealed = sealUnder(key, value.reveal(), sealContext(previous))
-  const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs] as const
+  const content = [no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs] as const
   if ((yield* write('renewCredential', ...content, ...versionOf(previous))) === 0) return false
   group.append(vaultChanged('vault.renewed', { ...previous, scopes }, atMs))
   return true
@@ -161,25 +157,6 @@ function* removeCredential(
   return true
 }
 
-function* listCredentials({
-  tenant = null,
-  limit,
-}: {
-  readonly tenant?: string | null
-  readonly limit: number
-}): Steps<readonly VaultFacts[]> {
-  return (yield* all('listCredentials', tenant, tenant, limit)).map(factsOf)
-}
-
-function* listOwned({ tenant, principal, user }: VaultOwner): Steps<readonly VaultFacts[]> {
-  return (yield* all('credentialsOf', tenant, principal, user)).map(factsOf)
-}
-
-function* findByRef(ref: string): Steps<VaultFacts | undefined> {
-  const row = yield* get('findCredentialByRef', ref)
-  return row === undefined ? undefined : factsOf(row)
-}
-
 /** One transaction, so that readers see matching keys and values. Consents under way start again. */
 function* rotateKeys(
   group: CommitGroup,
@@ -196,15 +173,14 @@ function* rotateKeys(
 /** Returns the number of resealed entries. */
 function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<number> {
   const rows = yield* all('credentialsOfTenant', tenant)
-  const key = yield* makeVaultKey(group, tenant, atMs)
+  const { no, key } = yield* makeVaultKey(group, tenant, atMs)
   for (const row of rows) {
-    const plain = openValue(group.keys, row)
-    const sealed = sealUnder(key, plain, sealContext(factsOf(row)))
-    yield* write('resealCredential', key.no, sealed, integer(row, 'no'))
+    const sealed = sealUnder(key, openValue(group.keys, row), sealContext(factsOf(row)))
+    yield* write('resealCredential', no, sealed, integer(row, 'no'))
   }
   yield* write('deleteConsentsOfTenant', tenant)
   yield* write('deleteQuestionsOfTenant', tenant)
-  yield* write('deleteVaultKeys', tenant, key.no)
+  yield* write('deleteVaultKeys', tenant, no)
   return rows.length
 }
 
@@ -221,8 +197,7 @@ const resealing: readonly Resealing[] = [
 ]
 
 function openValue(keys: KeyRing, row: Row): string {
-  const facts = factsOf(row)
-  return openSealed(keys, row, { column: 'value', tenant: facts.tenant, context: sealContext(facts) })
+  return openSealed(keys, row, 'value', sealContext(factsOf(row)))
 }
 
 type AddressColumns = readonly [string, string, string, string, string]
@@ -241,16 +216,12 @@ function sealContext(address: VaultAddress): readonly string[] {
 }
 
 function factsOf(row: Row): VaultFacts {
-  const scopes: readonly string[] = JSON.parse(text(row, 'scopes'))
   return {
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
+    ...texts(row, 'tenant', 'principal', 'provider', 'ref'),
     user: text(row, 'user_id'),
-    provider: text(row, 'provider'),
     kind: word(row, 'kind', KINDS),
-    ref: text(row, 'ref'),
     version: integer(row, 'version'),
-    scopes,
+    scopes: JSON.parse(text(row, 'scopes')),
     expiresAtMs: optionalInteger(row, 'expires_at'),
     isSpent: row.value === null,
     createdAtMs: integer(row, 'created_at'),
@@ -281,53 +252,34 @@ export function* vaultKeyOf(group: CommitGroup, tenant: string, atMs: number): S
   const row = yield* get('newestVaultKey', tenant)
   return row === undefined
     ? yield* makeVaultKey(group, tenant, atMs)
-    : { no: integer(row, 'no'), key: unwrap(group.keys, row, tenant) }
+    : { no: integer(row, 'no'), key: dataKeyOf(group.keys, row) }
 }
 
 /** Called before a commit, so that an unreadable key fails only its own tenant's change, not the whole group. */
 export function* checkVaultKey(keys: KeyRing, tenant: string): Steps<void> {
   const row = yield* get('newestVaultKey', tenant)
-  if (row !== undefined) unwrap(keys, row, tenant)
+  if (row !== undefined) dataKeyOf(keys, row)
 }
 
-function* makeVaultKey(group: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
+function* makeVaultKey({ keys }: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
   const key = newDataKey()
-  const wrapped = group.keys.seal('vault keys', key, keyContext(tenant))
+  const wrapped = keys.seal('vault keys', key, keyContext(tenant))
   const row = (yield* get('insertVaultKey', tenant, wrapped, atMs)) ?? {}
   return { no: integer(row, 'no'), key }
 }
 
-export function sealUnder({ key }: VaultKey, plain: string, context: readonly string[]): Buffer {
+export function sealUnder(key: Buffer, plain: string, context: readonly string[]): Buffer {
   return sealOnce(key, Buffer.from(plain), JSON.stringify(context))
 }
 
-/** Seals under the key of an existing sealed row. */
-export function sealBeside(
-  keys: KeyRing,
-  row: Row,
-  {
-    plain,
-    tenant,
-    context,
-  }: { readonly plain: string; readonly tenant: string; readonly context: readonly string[] },
-): Buffer {
-  return sealOnce(unwrap(keys, row, tenant), Buffer.from(plain), JSON.stringify(context))
-}
-
 /** `row` holds the sealed column and its key; another context is unreadable (rule 14). */
-export function openSealed(
-  keys: KeyRing,
-  row: Row,
-  {
-    column,
-    tenant,
-    context,
-  }: { readonly column: string; readonly tenant: string; readonly context: readonly string[] },
-): string {
-  return unseal(unwrap(keys, row, tenant), bytes(row, column), JSON.stringify(context)).toString('utf8')
+export function openSealed(keys: KeyRing, row: Row, column: string, context: readonly string[]): string {
+  return unseal(dataKeyOf(keys, row), bytes(row, column), JSON.stringify(context)).toString('utf8')
 }
 
-function unwrap(keys: KeyRing, row: Row, tenant: string): Buffer {
+/** The data key that a row was sealed under. */
+export function dataKeyOf(keys: KeyRing, row: Row): Buffer {
+  const tenant = text(row, 'tenant')
   const wrapped = optionalBytes(row, 'wrapped')
   if (wrapped === null)
     throw new StoreError('unreadable', `the data key of an entry in the vault of tenant ${tenant} is gone`)
@@ -342,7 +294,7 @@ const AT = 'tenant = ? AND principal = ? AND user_id = ? AND provider = ? AND ki
 
 const queries = {
   insertVaultKey: 'INSERT INTO vault_keys (tenant, wrapped, created_at) VALUES (?, ?, ?) RETURNING no',
-  newestVaultKey: 'SELECT no, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
+  newestVaultKey: 'SELECT no, tenant, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
   vaultTenants: 'SELECT DISTINCT tenant FROM vault_keys',
   vaultsAfter: `SELECT k.tenant, k.wrapped FROM vault_keys k WHERE k.tenant > ?
     AND k.no = (SELECT max(n.no) FROM vault_keys n WHERE n.tenant = k.tenant) ORDER BY k.tenant LIMIT ?`,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewCall } from '#kernel/call/call-record'
-import { type CallFilter, matchesCall } from '#store/call-filter'
+import { type CallFilter, matchesButState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import { attemptAt, DAY_MS, it, POLICY, purgeAll, sampleCall, success } from './samples.ts'
@@ -71,7 +71,10 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const { calls, next } = await store.list({ ...filter, limit: 10 })
       const found = calls.map((call) => call.record)
       assert.deepEqual({ filter, found, next }, { filter, found: records, next: undefined })
-      const followed = all.filter((call) => matchesCall(filter, call, nowMs)).map(({ record }) => record)
+      const followed = all
+        .filter((call) => filter.states?.includes(call.state) ?? true)
+        .filter((call) => matchesButState(filter, call, nowMs))
+        .map(({ record }) => record)
       assert.deepEqual({ filter, followed: followed.sort() }, { filter, followed: records.toSorted() })
       const tally = await store.tally({ ...filter, sinceMs: filter.sinceMs ?? 0, bucketMs: DAY_MS })
       const counted = tally.rows.flatMap(({ bucket, calls }) => Array<number>(calls).fill(bucket))

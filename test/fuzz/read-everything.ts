@@ -134,7 +134,6 @@ export function* readEverything(
   yield ['expire', async () => await store.approvals.expire(NOW_MS)]
   yield ['workflows.expire', async () => await store.workflows.expire(NOW_MS)]
   yield ['consents.expire', async () => await store.consents.runs.expire(NOW_MS)]
-  yield ['consents.purge', async () => await store.consents.purge(NOW_MS)]
   yield ['vault.rotate', async () => await store.vault.rotate('fuzz', NOW_MS)]
   yield ['purge', async () => await store.purge(NOW_MS + DAY_MS, { resultsMs: 1, journalMs: DAY_MS })]
   yield ['probe', async () => await store.probe()]
