@@ -94,7 +94,7 @@ export function spelledTool(tool: string): string {
     .toLowerCase()
 }
 
-/** Applies the match of `matchesTool` as a condition on a column, whose parameters are `toolValues`. */
+/** The match of `matchesTool` as a condition on a column; its parameters are `toolValues`. */
 export function toolCondition(column: string): string {
   const tool = `lower(replace(${column}, '.', '_'))`
   return `(CAST(? AS TEXT) IS NULL OR ${tool} LIKE ? ESCAPE '!' OR ${tool} LIKE ? ESCAPE '!')`

@@ -4,7 +4,7 @@ import { StoreError } from '#kernel/base/errors'
 import type { Row, SqlValue, Steps } from '#kernel/store/engine'
 import type { KeyRing } from '#kernel/store/key-ring'
 import { RowGuard } from '#kernel/store/row-mac'
-import { integer, text } from '#kernel/store/rows'
+import { integer, text, word } from '#kernel/store/rows'
 import { COPY_MARK } from '#kernel/store/schema'
 import { DEFINITION } from './collet-store.ts'
 import { verifyJournal } from './verify.ts'
@@ -38,14 +38,14 @@ export interface StoreTables {
 
 export interface TableShape {
   readonly name: string
-  readonly columns: readonly { readonly name: string; readonly type: ColumnType }[]
+  readonly columns: readonly { readonly name: string; readonly type: (typeof COLUMN_TYPES)[number] }[]
   /** Columns of the primary key, in its order. */
   readonly key: readonly string[]
   /** Selects the rows to copy. */
   readonly condition: string
 }
 
-type ColumnType = 'INTEGER' | 'TEXT' | 'BLOB'
+const COLUMN_TYPES = ['INTEGER', 'TEXT', 'BLOB'] as const
 
 export interface CopyProgress {
   readonly table: string
@@ -60,15 +60,10 @@ export interface CopyResult {
   readonly chains: number
 }
 
-interface CopyOptions {
-  readonly keys: KeyRing
-  onProgress(progress: CopyProgress): void
-}
-
 export async function copyTables(
   source: StoreTables,
   target: StoreTables,
-  options: CopyOptions,
+  { keys, onProgress }: { readonly keys: KeyRing; onProgress(progress: CopyProgress): void },
 ): Promise<CopyResult> {
   const tables = currentTables()
   await refuseLiving(source)
@@ -80,10 +75,8 @@ export async function copyTables(
   if (begun === 'already') return resultOf('already', content)
   const copy = new RunningCopy(source, target, begun)
   const total = [...content.counts.values()].reduce((sum, rows) => sum + rows, 0)
-  for (const table of tables) {
-    await copy.take(table, (rows) => options.onProgress({ table: table.name, rows, total }))
-  }
-  await verifyCopy(target, tables, content, options.keys)
+  for (const table of tables) await copy.take(table, (rows) => onProgress({ table: table.name, rows, total }))
+  await verifyCopy(target, tables, content, keys)
   await target.transaction(async () => {
     for (const table of tables) await target.raiseNumber(table, (await source.lastNumber(table)) ?? 0)
     await copy.end()
@@ -109,13 +102,13 @@ function currentTables(): readonly TableShape[] {
     const info = database.prepare('SELECT name, type, pk FROM pragma_table_info(?)')
     return [...names.filter((name) => name !== 'meta'), 'meta'].map((name) => {
       const columns = info.all(name)
-      const key = columns.filter((row) => integer(row, 'pk') > 0)
+      const key = columns
+        .filter((row) => integer(row, 'pk') > 0)
+        .sort((left, right) => integer(left, 'pk') - integer(right, 'pk'))
       return {
         name,
-        columns: columns.map((row) => ({ name: text(row, 'name'), type: typeOf(text(row, 'type')) })),
-        key: key
-          .sort((left, right) => integer(left, 'pk') - integer(right, 'pk'))
-          .map((row) => text(row, 'name')),
+        columns: columns.map((row) => ({ name: text(row, 'name'), type: word(row, 'type', COLUMN_TYPES) })),
+        key: key.map((row) => text(row, 'name')),
         condition: name === 'meta' ? COPIED_META : 'TRUE',
       }
     })
@@ -126,11 +119,6 @@ function currentTables(): readonly TableShape[] {
 
 /** Rows of `meta` that are not about the database itself. */
 const COPIED_META = `name NOT IN ('schema_version', 'probe', '${COPY_MARK}')`
-
-function typeOf(declared: string): ColumnType {
-  if (declared === 'INTEGER' || declared === 'TEXT' || declared === 'BLOB') return declared
-  throw new Error(`unknown column type ${declared}`)
-}
 
 async function refuseLiving(source: StoreTables): Promise<void> {
   const living = await source.livingWriters()
@@ -186,14 +174,11 @@ async function begin(
 ): Promise<Mark | 'already'> {
   const fresh: Mark = { origin: originOf(content), done: [], after: null, rows: 0 }
   const version = await target.version()
+  const wanted = DEFINITION.migrations.length
   if (version === 0) await target.makeTables()
-  else if (version !== DEFINITION.migrations.length) {
-    const advice =
-      version < DEFINITION.migrations.length ? 'Run: collet migrate' : 'Use the Collet that wrote it'
-    throw new StoreError(
-      'unreadable',
-      `the schema of the target is ${version}, not ${DEFINITION.migrations.length}. ${advice}`,
-    )
+  else if (version !== wanted) {
+    const advice = version < wanted ? 'Run: collet migrate' : 'Use the Collet that wrote it'
+    throw new StoreError('unreadable', `the schema of the target is ${version}, not ${wanted}. ${advice}`)
   }
   const mark = await readMark(target)
   if (mark?.origin === fresh.origin) return mark
@@ -273,15 +258,14 @@ class RunningCopy {
 
   async #change(statement: string, ...values: SqlValue[]): Promise<void> {
     const changed = await this.#target.query(statement, ...values, JSON.stringify(this.#mark))
-    if (changed.length !== 1)
-      throw new StoreError(
-        'not_written',
-        'another process copies into the same target. Wait until it has finished',
-      )
+    if (changed.length === 1) return
+    const advice = 'another process copies into the same target. Wait until it has finished'
+    throw new StoreError('not_written', advice)
   }
 
   /** The next rows by key. Sizes are read first, because a thousand groups of megabytes would be too much. */
-  async #page({ name, columns, key, condition }: TableShape): Promise<readonly Row[]> {
+  async #page(table: TableShape): Promise<readonly Row[]> {
+    const { name, columns, key, condition } = table
     const order = key.join(', ')
     const { after } = this.#mark
     const rest =
@@ -299,7 +283,7 @@ class RunningCopy {
       `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${name}
         WHERE ${rest} AND (${order}) <= (${key.map(() => '?').join(', ')}) ORDER BY ${order}`,
       ...(after ?? []),
-      ...key.map((column) => sqlValue(last[column])),
+      ...keyOf(table, last),
     )
   }
 }
@@ -321,7 +305,7 @@ function keyOf({ key }: TableShape, row: Row): readonly SqlValue[] {
 export function sqlValue(value: unknown): SqlValue {
   if (value === null || typeof value === 'string' || typeof value === 'number' || value instanceof Uint8Array)
     return value
-  throw new StoreError('unreadable', `a stored value is neither text, number nor bytes`)
+  throw new StoreError('unreadable', 'a stored value is neither text, number nor bytes')
 }
 
 /** Checks that all counts and heads are equal, and that every link and MAC is valid under the key. */
@@ -332,13 +316,10 @@ async function verifyCopy(
   keys: KeyRing,
 ): Promise<void> {
   const { counts, heads } = await contentOf(target, tables)
-  const wrong = [...expected.counts].find(([name, rows]) => counts.get(name) !== rows)
-  if (wrong !== undefined) {
-    const [name, rows] = wrong
-    throw new StoreError(
-      'unknown',
-      `the copy has ${counts.get(name)} rows in ${name}, and the source ${rows}`,
-    )
+  for (const [name, rows] of expected.counts) {
+    const copied = counts.get(name)
+    if (copied !== rows)
+      throw new StoreError('unknown', `the copy has ${copied} rows in ${name}, and the source ${rows}`)
   }
   const verified = await target.run(
     verifyJournal({ keys, guard: new RowGuard(keys, DEFINITION.guarded) }, undefined),

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JournalHead } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
-import type { KeyRing, Resealing } from '#kernel/store/key-ring'
-import { generationOfTag } from '#kernel/store/key-ring'
+import { generationOfTag, type KeyRing, type Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from '#kernel/store/rows'
 
@@ -82,7 +81,11 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
   const readPage = read((of: Resealing, after: Place) => allOf(of.page, ...after, PAGE))
-  const acknowledge = careful(() => '', acknowledgeKeys)
+  const acknowledge = careful(
+    () => '',
+    (_group: CommitGroup, writer: number, knows: number, uses: number) =>
+      write('acknowledgeKeys', knows, uses, writer),
+  )
   const begin = careful(() => '', beginChange)
   const activate = careful(() => '', activateNewest)
   const reseal = careful(() => '', resealPage)
@@ -108,10 +111,8 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
     return found
   }
 
-  const holdsNewKey = (row: Row): boolean =>
-    text(row, 'holds')
-      .split(' ')
-      .includes(keys.holds[0] ?? '')
+  const [newKey = ''] = keys.holds
+  const holdsNewKey = (row: Row): boolean => text(row, 'holds').split(' ').includes(newKey)
 
   /** Writers that a step of the change waits for. */
   const waitedFor = {
@@ -206,9 +207,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
         const writers = await waitFor((row) => integer(row, 'uses') >= no, maxWaitMs)
         if (writers.length > 0) return { kind: 'waiting', writers }
         resealed += await resealAll(nowMs, onProgress)
-        const dead = (await unended())
-          .filter((row) => integer(row, 'uses') < no)
-          .map((row) => text(row, 'id'))
+        const dead = (await unended()).filter((row) => integer(row, 'uses') < no)
         if (!(await retire(by, nowMs(), dead))) continue
         await follow()
         return { kind: 'done', generation: no, resealed }
@@ -218,10 +217,6 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
 }
 
 export type KeyChangeStore = ReturnType<typeof openKeyChange>
-
-function* acknowledgeKeys(_group: CommitGroup, writer: number, knows: number, uses: number): Steps<void> {
-  yield* write('acknowledgeKeys', knows, uses, writer)
-}
 
 /** Puts everything under the new master key, and adds a generation that holders of the old key have never seen. */
 function* beginChange(group: CommitGroup, by: string, atMs: number): Steps<void> {
@@ -253,19 +248,13 @@ function* resealPage(group: CommitGroup, of: Resealing, after: Place, atMs: numb
 }
 
 /** Checks again inside the transaction: a writer that is not among the dead may still write under earlier keys. */
-function* retireEarlier(
-  group: CommitGroup,
-  by: string,
-  atMs: number,
-  dead: readonly string[],
-): Steps<boolean> {
+function* retireEarlier(group: CommitGroup, by: string, atMs: number, dead: readonly Row[]): Steps<boolean> {
   const { keys } = group
   yield* keys.load()
   const { current } = keys
   if (current.floor === current.no) return true
-  for (const row of yield* all('unendedWriters')) {
-    if (integer(row, 'uses') < current.no && !dead.includes(text(row, 'id'))) return false
-  }
+  for (const row of yield* all('unendedWriters'))
+    if (integer(row, 'uses') < current.no && !dead.some(({ id }) => id === row.id)) return false
   for (let no = current.floor; no < current.no; no += 1) {
     const closing = Buffer.from(JSON.stringify(yield* headsUnder(no)))
     yield* write('closeGeneration', keys.seal('closings', closing, closingContext(no)), no)
@@ -317,9 +306,7 @@ function headsIn(row: Row, keys: KeyRing): readonly JournalHead[] {
   const closing = optionalBytes(row, 'closing')
   if (closing === null) return []
   try {
-    const plain = keys.open('closings', closing, closingContext(integer(row, 'no'))).toString('utf8')
-    const heads: readonly JournalHead[] = JSON.parse(plain)
-    return heads
+    return JSON.parse(keys.open('closings', closing, closingContext(integer(row, 'no'))).toString('utf8'))
   } catch {
     return []
   }

@@ -84,37 +84,26 @@ const STORE_TYPES: readonly StoreType[] = [
       return path.includes('\0') ? 'a path cannot contain NUL.' : undefined
     },
     describe: (path) => path,
-    async open(path, { dataFolder, masterKey, oldMasterKey, mode, migrates, port, ...observers }) {
-      const { readKeyFile, readOrCreateKeyFile } = await import('#kernel/store/key-file')
+    async open(path, options) {
       const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
-      const file = join(dataFolder, KEY_FILE)
-      const read = () => (mode === 'server' ? readOrCreateKeyFile(file, path) : readKeyFile(file))
-      const keys = masterKey === undefined ? read() : { masterKey, oldMasterKey }
-      const schema = schemaMode({ mode, migrates })
-      return openSqliteStore({ path, ...keys, schema, place: placeOf(port), ...observers })
+      const { mode, port, onCommit, onForeign } = options
+      const keys = await fileKeys(options, mode === 'server' ? path : undefined)
+      const schema = schemaMode(options)
+      return openSqliteStore({ path, ...keys, schema, place: placeOf(port), onCommit, onForeign })
     },
-    async migrate(path, { dataFolder, masterKey, oldMasterKey }, mode) {
-      const { readKeyFile } = await import('#kernel/store/key-file')
+    async migrate(path, key, mode) {
       const { KeyRing } = await import('#kernel/store/key-ring')
       const { migrateDatabase } = await import('#kernel/store/sqlite/engine')
-      const keys =
-        masterKey === undefined ? readKeyFile(join(dataFolder, KEY_FILE)) : { masterKey, oldMasterKey }
       const { DEFINITION: definition } = await import('./collet-store.ts')
-      const ring = new KeyRing({ current: keys.masterKey, old: keys.oldMasterKey })
-      return migrateDatabase(path, ring, { definition, mode })
+      const { masterKey, oldMasterKey } = await fileKeys(key)
+      return migrateDatabase(path, new KeyRing({ current: masterKey, old: oldMasterKey }), {
+        definition,
+        mode,
+      })
     },
-    async tables(path) {
-      const { openSqliteTables } = await import('./sqlite/tables.ts')
-      return openSqliteTables(path)
-    },
-    async findDamage(path) {
-      const { findDamage } = await import('#kernel/store/sqlite/files')
-      return findDamage(path)
-    },
-    async backUp(path, target) {
-      const { backUpDatabase } = await import('#kernel/store/sqlite/files')
-      backUpDatabase(path, target)
-    },
+    tables: async (path) => (await import('./sqlite/tables.ts')).openSqliteTables(path),
+    findDamage: async (path) => (await import('#kernel/store/sqlite/files')).findDamage(path),
+    backUp: async (path, target) => (await import('#kernel/store/sqlite/files')).backUpDatabase(path, target),
   },
   {
     schemes: ['postgres', 'postgresql'],
@@ -122,17 +111,19 @@ const STORE_TYPES: readonly StoreType[] = [
     kind: 'server',
     problemOf: (rest) => problemOfAddress(`postgres:${rest}`),
     describe: (rest) => shownAddress(`postgres:${rest}`),
-    async open(rest, { masterKey, oldMasterKey, mode, migrates, port, onCommit, onForeign }) {
+    async open(rest, options) {
       const { openPostgresStore } = await import('./postgres/open.ts')
+      const { masterKey, oldMasterKey, port, onCommit, onForeign } = options
       return await openPostgresStore({
         url: connectionAddress(`postgres:${rest}`),
         direct: directAddress(`postgres:${rest}`),
         leaseMs: leaseOfAddress(`postgres:${rest}`),
         masterKey: needed(masterKey),
         oldMasterKey,
-        schema: schemaMode({ mode, migrates }),
+        schema: schemaMode(options),
         place: placeOf(port),
-        ...{ onCommit, onForeign },
+        onCommit,
+        onForeign,
       })
     },
     async migrate(rest, { masterKey, oldMasterKey }, mode) {
@@ -141,14 +132,9 @@ const STORE_TYPES: readonly StoreType[] = [
       const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
       return await prepareDatabase(ownAddress(rest), keys, { mode })
     },
-    async examine(rest, nowMs) {
-      const { examineDatabase } = await import('./postgres/examine.ts')
-      return await examineDatabase(ownAddress(rest), nowMs)
-    },
-    async tables(rest) {
-      const { openPostgresTables } = await import('./postgres/tables.ts')
-      return await openPostgresTables(ownAddress(rest))
-    },
+    examine: async (rest, nowMs) =>
+      await (await import('./postgres/examine.ts')).examineDatabase(ownAddress(rest), nowMs),
+    tables: async (rest) => await (await import('./postgres/tables.ts')).openPostgresTables(ownAddress(rest)),
     findDamage: () => Promise.resolve(undefined),
     backUp: (rest, target) =>
       Promise.reject(
@@ -241,28 +227,26 @@ export async function copyStore(
   { onProgress, ...key }: StoreKey & { readonly onProgress: (progress: CopyProgress) => void },
 ): Promise<CopyResult> {
   const [source, target] = [storeTypeOf(from), storeTypeOf(to)]
-  const { masterKey, oldMasterKey } = await keysFor(source.type, key)
+  const { masterKey, oldMasterKey } =
+    source.type.kind === 'file'
+      ? await fileKeys(key)
+      : { masterKey: needed(key.masterKey), oldMasterKey: key.oldMasterKey }
   const { KeyRing } = await import('#kernel/store/key-ring')
   const { copyTables } = await import('./copy.ts')
   await source.type.migrate(source.rest, { ...key, masterKey, oldMasterKey }, 'require')
-  const tables = await source.type.tables(source.rest)
-  try {
-    const filled = await target.type.tables(target.rest)
-    try {
-      const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
-      return await copyTables(tables, filled, { keys, onProgress })
-    } finally {
-      await filled.close()
-    }
-  } finally {
-    await tables.close()
-  }
+  await using opened = new AsyncDisposableStack()
+  const open = async ({ type, rest }: typeof source) =>
+    opened.adopt(await type.tables(rest), (tables) => tables.close())
+  const keys = new KeyRing({ current: masterKey, old: oldMasterKey })
+  return await copyTables(await open(source), await open(target), { keys, onProgress })
 }
 
-async function keysFor({ kind }: StoreType, { masterKey, oldMasterKey, dataFolder }: StoreKey) {
-  if (masterKey !== undefined || kind !== 'file') return { masterKey: needed(masterKey), oldMasterKey }
-  const { readKeyFile } = await import('#kernel/store/key-file')
-  return readKeyFile(join(dataFolder, KEY_FILE))
+/** `COLLET_KEY`, or else the key file. A missing key file is created for the database at `newFor`. */
+async function fileKeys({ masterKey, oldMasterKey, dataFolder }: StoreKey, newFor?: string) {
+  if (masterKey !== undefined) return { masterKey, oldMasterKey }
+  const { readKeyFile, readOrCreateKeyFile } = await import('#kernel/store/key-file')
+  const file = join(dataFolder, KEY_FILE)
+  return newFor === undefined ? readKeyFile(file) : readOrCreateKeyFile(file, newFor)
 }
 
 /** Checks the database server of a store; changes nothing. */

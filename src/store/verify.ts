@@ -1,12 +1,12 @@
 import type { JournalHead } from '#kernel/journal/events'
 import { type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import { CHAIN_START, checkpointSignature, linkOf } from '#kernel/store/journal'
-import type { KeyRing } from '#kernel/store/key-ring'
-import { generationOfTag } from '#kernel/store/key-ring'
+import { generationOfTag, type KeyRing } from '#kernel/store/key-ring'
 import type { EventFacts, GuardedTable, StoreModule } from '#kernel/store/module'
 import { foreignTriggers, nameOfRow, type RowGuard } from '#kernel/store/row-mac'
 import { integer, optionalBytes, text } from '#kernel/store/rows'
 import { type Closing, readClosings } from './rotation.ts'
+import { texts } from './steps.ts'
 
 /**
  * Verification of a store (`collet journal verify`, rule 15): every chain of the journal from its start to its head, and every
@@ -188,11 +188,6 @@ function* firstBroken(
   return undefined
 }
 
-/** The first event of a writer names the heads of the other chains. */
-interface Started {
-  readonly heads?: readonly JournalHead[]
-}
-
 class ChainWalk {
   readonly #tables: readonly GuardedTable[]
   readonly writer: string
@@ -254,8 +249,7 @@ class ChainWalk {
     const row = yield* get('checkpointOf', this.no)
     if (row === undefined) return { n: -1, link: CHAIN_START }
     const group = integer(row, 'n')
-    const link = text(row, 'link')
-    const signature = text(row, 'signature')
+    const { link, signature } = texts(row, 'link', 'signature')
     const generation = this.#keys.find(generationOfTag(signature))
     if (
       generation === undefined ||
@@ -273,16 +267,9 @@ class ChainWalk {
   #check(row: Row, expected: number, previous: string): string | undefined {
     const group = integer(row, 'n')
     if (group !== expected) return this.#fail(expected, 'the group is missing')
-    const eventsJson = text(row, 'events')
-    const linked = {
-      id: integer(row, 'id'),
-      writer: this.writer,
-      group,
-      atMs: integer(row, 'at'),
-      eventsJson,
-      callers: optionalBytes(row, 'callers'),
-    }
-    const link = text(row, 'link')
+    const { events: eventsJson, link } = texts(row, 'events', 'link')
+    const [id, atMs, callers] = [integer(row, 'id'), integer(row, 'at'), optionalBytes(row, 'callers')]
+    const linked = { id, writer: this.writer, group, atMs, eventsJson, callers }
     const generation = this.#keys.find(generationOfTag(link))
     if (generation === undefined || linkOf(generation, previous, linked) !== link) {
       return this.#fail(group, 'its contents or the link before it were changed')
@@ -298,9 +285,11 @@ class ChainWalk {
   }
 
   #readEvents(eventsJson: string): void {
-    const events: readonly (EventFacts & Started)[] = JSON.parse(eventsJson)
+    const events: readonly (EventFacts & { readonly heads?: readonly JournalHead[] })[] =
+      JSON.parse(eventsJson)
     this.events += events.length
     for (const event of events) {
+      // The first event of a writer names the heads of the other chains.
       if (event.type === 'writer.started') this.promises.push(...(event.heads ?? []))
       const ended = endedBy(this.#tables, event)
       if (ended !== undefined) this.ends.set(...ended)
