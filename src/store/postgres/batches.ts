@@ -42,15 +42,10 @@ export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly way: 'wri
 /** Statements that change one row per ask, or fail. */
 export function presumedStatements(asks: readonly Ask[]): readonly Statement[] {
   return alike(asks).flatMap((same) => {
-    const [first] = same
-    const batch = first === undefined ? undefined : BATCHES[first.query]
-    const text = first === undefined ? undefined : CERTAIN[first.query]
-    if (first === undefined || batch === undefined || text === undefined) return []
-    return {
-      name: `${first.query} for certain`,
-      text,
-      values: batch.values(same.map(({ values }) => values)),
-    }
+    const query = same[0]?.query ?? ''
+    const text = CERTAIN[query]
+    if (text === undefined) return []
+    return { name: `${query} for certain`, text, values: columns(same.map(({ values }) => values)) }
   })
 }
 
@@ -69,9 +64,9 @@ function isAnswered(ask: Ask): boolean {
 export type Purpose = 'read' | 'change'
 
 export function statementOf({ query, values }: Ask, purpose: Purpose): Statement {
-  const locking = purpose === 'change' ? lockingText(query) : undefined
-  if (locking !== undefined) return { name: `${query} locked`, text: locking, values }
-  return { name: query, text: postgresText(query), values }
+  const lock = purpose === 'change' ? LOCKS[query] : undefined
+  if (lock === undefined) return { name: query, text: postgresText(query), values }
+  return { name: `${query} locked`, text: `${postgresText(query)} ${lock}`, values }
 }
 
 interface Parcel {
@@ -88,7 +83,7 @@ function parcelOf(asks: readonly Ask[], purpose: Purpose): Parcel {
   }
   const rows = asks.map(({ values }) => values)
   return {
-    statement: { name: `${first.query} of many`, text: batch.text, values: batch.values(rows) },
+    statement: { name: `${first.query} of many`, text: batch.text, values: columns(rows) },
     deliver(result) {
       const split = batch.split(rows, result.rows)
       for (const [index, ask] of asks.entries()) {
@@ -110,7 +105,6 @@ type Values = readonly SqlValue[]
 /** One statement in place of many of the same query. */
 interface Batch {
   readonly text: string
-  values(asked: readonly Values[]): SqlValue[][]
   /** The rows of each ask, in the order of the asks. */
   split(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[]
 }
@@ -120,7 +114,7 @@ function columns(asked: readonly Values[]): SqlValue[][] {
   return (asked[0] ?? []).map((_, index) => asked.map((values) => values[index] ?? null))
 }
 
-/** The first ask with a key gets the changed row; the key is the parameter `at`. */
+/** Only the first ask with a key gets the changed row; the key is the parameter `at`. */
 function splitChanges(at: number, column: string): Batch['split'] {
   return (asked, rows) => {
     const changed = new Map(rows.map((row) => [row[column], row]))
@@ -133,15 +127,10 @@ function splitChanges(at: number, column: string): Batch['split'] {
   }
 }
 
-/** Every ask for a row gets it, even if several ask for the same one. */
-function splitFound(at: number, column: string): Batch['split'] {
-  return (asked, rows) => {
-    const found = new Map(rows.map((row) => [row[column], row]))
-    return asked.map((values) => {
-      const row = found.get(values[at] ?? null)
-      return row === undefined ? [] : [row]
-    })
-  }
+/** Every ask for a record gets its row, even if several ask for the same one. */
+function splitFound(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[] {
+  const found = new Map(rows.map((row) => [row.record, [row]]))
+  return asked.map(([record]) => found.get(record) ?? [])
 }
 
 const CALL_COLUMNS = {
@@ -170,30 +159,22 @@ const FINISH_CALLS = `UPDATE calls SET state = u.s, finished_at = u.f, outcome_g
 export const BATCHES: Partial<Record<string, Batch>> = {
   insertCall: {
     text: `${INSERT_CALLS} ON CONFLICT (record) DO NOTHING RETURNING record`,
-    values: columns,
     split: splitChanges(0, 'record'),
   },
-  finishCall: {
-    text: FINISH_CALLS,
-    values: columns,
-    split: splitChanges(6, 'record'),
-  },
+  finishCall: { text: FINISH_CALLS, split: splitChanges(6, 'record') },
   callerOf: {
     text: 'SELECT record, claim_group, caller_at, caller_length FROM calls WHERE record = ANY($1::text[])',
-    values: columns,
-    split: splitFound(0, 'record'),
+    split: splitFound,
   },
   findCall: {
     text: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
       WHERE c.record = ANY($1::text[])`,
-    values: columns,
-    split: splitFound(0, 'record'),
+    split: splitFound,
   },
   insertRun: {
     text: `INSERT INTO runs (key, tenant, principal, next, open, touched_at)
       SELECT k, t, p, 0, 0, a FROM ${unnest(['text', 'text', 'text', 'bigint'])} AS u(k, t, p, a)
       ON CONFLICT (key) DO NOTHING RETURNING key`,
-    values: columns,
     split: splitChanges(0, 'key'),
   },
   takeSequence: {
@@ -205,19 +186,14 @@ export const BATCHES: Partial<Record<string, Batch>> = {
       t AS (UPDATE runs SET next = next + u.many, open = open + u.opened, touched_at = greatest(touched_at, u.at)
         FROM u WHERE runs.key = u.k AND u.nth = 1 RETURNING runs.key, runs.no, runs.next - u.many AS first)
       SELECT u.i, t.no, t.first + u.nth - 1 AS sequence FROM u JOIN t ON t.key = u.k`,
-    values: columns,
     split(asked, rows) {
-      const taken = new Map(rows.map(({ i, ...row }) => [i, row]))
-      return asked.map((_, index) => {
-        const row = taken.get(index + 1)
-        return row === undefined ? [] : [row]
-      })
+      const taken = new Map(rows.map(({ i, ...row }) => [i, [row]]))
+      return asked.map((_, index) => taken.get(index + 1) ?? [])
     },
   },
   insertRunEvent: {
     text: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
       SELECT * FROM ${unnest(['bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint', 'bigint'])}`,
-    values: columns,
     split: (asked) => asked.map(() => [{}]),
   },
 }
@@ -272,12 +248,6 @@ const LOCKS: Partial<Record<string, string>> = {
   findRun: 'FOR NO KEY UPDATE',
   findRuns: 'FOR NO KEY UPDATE',
   expiredResults: 'FOR UPDATE',
-}
-
-/** The text of a statement inside a change, where it differs. */
-function lockingText(query: string): string | undefined {
-  const lock = LOCKS[query]
-  return lock === undefined ? undefined : `${postgresText(query)} ${lock}`
 }
 
 /** A migration step in PostgreSQL's dialect. Numbers have 64 bits; texts compare by their bytes, as in SQLite, which makes indexes fast. */

@@ -9,6 +9,9 @@ import type { Row, SqlValue } from '#kernel/store/engine'
  * answered in order. Every wait ends: a connection without an answer for too long is closed, and its work counts as unknown.
  */
 
+export const COMMIT = { text: 'COMMIT' }
+export const ROLLBACK = { text: 'ROLLBACK' }
+
 /** A named statement is planned once per connection. */
 export interface Statement {
   readonly name?: string
@@ -122,13 +125,8 @@ export class Connection {
       await client.connect()
     } catch (error) {
       connection.#end()
-      throw new StoreError(
-        failureOf(error)?.code ?? 'full',
-        `PostgreSQL cannot be reached: ${messageOf(error)}`,
-        {
-          cause: error,
-        },
-      )
+      const message = `PostgreSQL cannot be reached: ${messageOf(error)}`
+      throw new StoreError(failureOf(error)?.code ?? 'full', message, { cause: error })
     }
     return connection
   }

@@ -14,12 +14,14 @@ import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
 import {
+  COMMIT,
   Connection,
   isBusy,
   isFenced,
   isStoreWide,
   Line,
   type Result,
+  ROLLBACK,
   type Statement,
   storeErrorOf,
 } from './connection.ts'
@@ -48,17 +50,13 @@ interface PostgresEngineOptions {
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
-/** Held during the transaction of a careful change, by one writer of the database at a time. */
-const CAREFUL_LOCK = 20_417
-
 const MAX_LOOK_MS = 3_600_000
 
 const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** A dropped partition disappears from existing snapshots too, so none is dropped while a snapshot is open. */
 const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
-const CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
-const COMMIT = { text: 'COMMIT' }
-const ROLLBACK = { text: 'ROLLBACK' }
+/** Held during the transaction of a careful change, by one writer of the database at a time. */
+const CAREFUL = { text: 'SELECT pg_advisory_xact_lock(20417)' }
 
 export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
@@ -171,11 +169,8 @@ export class PostgresEngine implements Engine {
   forgetWriter(): void {}
 
   async takeTurn(work: string, everyMs: number): Promise<boolean> {
-    const { rows } = await this.#readOne({
-      name: 'takeTurn',
-      text: TAKE_TURN,
-      values: [`turn:${work}`, everyMs],
-    })
+    const values = [`turn:${work}`, everyMs]
+    const { rows } = await this.#readOne({ name: 'takeTurn', text: TAKE_TURN, values })
     return rows.length > 0
   }
 
@@ -188,11 +183,10 @@ export class PostgresEngine implements Engine {
     const plan = planParts(rows, nowMs, keptMs)
     if (plan.make === undefined && plan.drop.length === 0) return 0
     // On a separate connection, because scanning a large partition takes long.
-    const connection = await Connection.open(this.#options.direct ?? this.#options.url, {
-      maxSilenceMs: MAX_LOOK_MS,
-    })
+    const { url, direct, chain } = this.#options
+    const connection = await Connection.open(direct ?? url, { maxSilenceMs: MAX_LOOK_MS })
     try {
-      return await maintainPartitions(connection, plan, this.#options.chain.keys)
+      return await maintainPartitions(connection, plan, chain.keys)
     } finally {
       await connection.close()
     }
@@ -373,8 +367,7 @@ export class PostgresEngine implements Engine {
 
   async #readOne(statement: Statement): Promise<Result> {
     try {
-      const connection = await this.#reads.current()
-      return await connection.one(statement)
+      return await (await this.#reads.current()).one(statement)
     } catch (error) {
       throw storeErrorOf(error, 'cannot read the database')
     }

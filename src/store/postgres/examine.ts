@@ -72,50 +72,33 @@ const POOLED = warn(
 const MIN_VERSION = 150_000
 
 function checkServer(facts: Row): Finding {
-  const [release, encoding] = [text(facts, 'release'), text(facts, 'encoding')]
-  const message = `PostgreSQL ${release}, ${encoding}`
+  const encoding = text(facts, 'encoding')
+  const message = `PostgreSQL ${text(facts, 'release')}, ${encoding}`
   if (integer(facts, 'standby') === 1)
     return fail('server', `${message}, a standby`, 'Name the primary: a standby accepts no changes.')
   if (integer(facts, 'version') < MIN_VERSION)
     return fail('server', `${message} is too old`, 'Use PostgreSQL 15 or newer.')
-  if (encoding !== 'UTF8')
-    return fail(
-      'server',
-      message,
-      "Make the database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.",
-    )
-  return { level: 'ok', subject: 'server', message }
+  if (encoding === 'UTF8') return ok('server', message)
+  const advice = "Make the database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0."
+  return fail('server', message, advice)
 }
 
 /** Acknowledged changes must be on the disk, as far as the settings show. */
 function checkDurability(facts: Row): Finding {
   const [fsync, pages, waits] = [text(facts, 'fsync'), text(facts, 'pages'), text(facts, 'waits')]
   const message = `fsync ${fsync}, full_page_writes ${pages}, synchronous_commit ${waits}`
-  if (fsync !== 'on' || pages !== 'on')
-    return fail(
-      'fsync',
-      message,
-      'Set fsync and full_page_writes on: without them a crash loses or breaks what was acknowledged.',
-    )
-  if (waits === 'off')
-    return fail(
-      'fsync',
-      message,
-      'Set synchronous_commit on (ALTER ROLE … SET synchronous_commit = on): without it a crash loses calls.',
-    )
-  return { level: 'ok', subject: 'fsync', message }
+  if (fsync === 'on' && pages === 'on' && waits !== 'off') return ok('fsync', message)
+  const advice =
+    fsync === 'on' && pages === 'on'
+      ? 'Set synchronous_commit on (ALTER ROLE … SET synchronous_commit = on): without it a crash loses calls.'
+      : 'Set fsync and full_page_writes on: without them a crash loses or breaks what was acknowledged.'
+  return fail('fsync', message, advice)
 }
 
 function checkStandbys(facts: Row): Finding {
-  const [names, waits, followers] = [
-    text(facts, 'standbys'),
-    text(facts, 'waits'),
-    integer(facts, 'followers'),
-  ]
-  const isSynchronous = names !== '' && waits !== 'local'
-  if (isSynchronous) return { level: 'ok', subject: 'standby', message: `Commits wait for ${names}` }
-  if (followers === 0)
-    return { level: 'ok', subject: 'standby', message: 'There is no standby to fail over to' }
+  const [names, followers] = [text(facts, 'standbys'), integer(facts, 'followers')]
+  if (names !== '' && text(facts, 'waits') !== 'local') return ok('standby', `Commits wait for ${names}`)
+  if (followers === 0) return ok('standby', 'There is no standby to fail over to')
   return warn(
     'standby',
     `${followers} standbys, and no commit waits for them`,
@@ -130,7 +113,7 @@ function checkRoom(facts: Row): Finding {
   const [room, used] = [integer(facts, 'room'), integer(facts, 'used')]
   const replicas = Math.floor((room - used) / CONNECTIONS_A_REPLICA)
   const message = `${used} of ${room} connections are in use; a server needs ${CONNECTIONS_A_REPLICA}`
-  if (replicas >= 2) return { level: 'ok', subject: 'room', message }
+  if (replicas >= 2) return ok('room', message)
   return warn('room', message, 'Raise max_connections, or close unused connections.')
 }
 
@@ -141,45 +124,36 @@ const MAX_OFFSET_MS = 1_000
 function checkClocks(offsetMs: number): Finding {
   const off = Math.round(Math.abs(offsetMs))
   const message = `The clocks of this machine and of the database differ by ${off} ms`
-  if (off <= MIN_REPORTED_MS) return { level: 'ok', subject: 'clocks', message }
+  if (off <= MIN_REPORTED_MS) return ok('clocks', message)
   const advice = 'Set both by the same time server (NTP).'
   return off > MAX_OFFSET_MS ? fail('clocks', message, advice) : warn('clocks', message, advice)
 }
 
 async function checkTables(connection: Connection): Promise<Finding> {
   const version = await readSchemaVersion(connection)
-  if (version > DEFINITION.migrations.length)
-    return fail(
-      'schema',
-      `Schema ${version} is of a newer Collet`,
-      'Use that version, or a backup from before it.',
-    )
+  const needed = DEFINITION.migrations.length
+  if (version > needed) {
+    const advice = 'Use that version, or a backup from before it.'
+    return fail('schema', `Schema ${version} is of a newer Collet`, advice)
+  }
   const { rows } = await connection.one({ text: version === 0 ? MAY_MAKE : MAY_USE })
   const isAllowed = integer(rows[0] ?? {}, 'allowed') === 1
+  if (version === 0 && !isAllowed) {
+    const advice = 'Run collet migrate as the owner of the database.'
+    return fail('schema', 'There are no tables, and this user may not make them', advice)
+  }
   if (version === 0)
-    return isAllowed
-      ? {
-          ...{ level: 'ok', subject: 'schema', message: 'The tables will be made at the first start' },
-          isUnprepared: true,
-        }
-      : fail(
-          'schema',
-          'There are no tables, and this user may not make them',
-          'Run collet migrate as the owner of the database.',
-        )
+    return { ...ok('schema', 'The tables will be made at the first start'), isUnprepared: true }
   if (!isAllowed)
     return fail(
       'schema',
       'This user may not read and change the tables',
       'As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO that user.',
     )
-  if (version === DEFINITION.migrations.length)
-    return { level: 'ok', subject: 'schema', message: `Schema ${version}` }
-  const outdated = `Schema ${version}, and this Collet needs ${DEFINITION.migrations.length}`
-  return {
-    ...warn('schema', outdated, 'Make a backup, then run: collet migrate'),
-    isUnprepared: true,
-  }
+  if (version === needed) return ok('schema', `Schema ${version}`)
+  const outdated = `Schema ${version}, and this Collet needs ${needed}`
+  const advice = 'Make a backup, then run: collet migrate'
+  return { ...warn('schema', outdated, advice), isUnprepared: true }
 }
 
 const MAY_MAKE = "SELECT CAST(has_schema_privilege(current_schema(), 'CREATE') AS INT) AS allowed"
@@ -192,6 +166,10 @@ function adviceFor(reason: string): string {
     return 'Name the file of its authority with sslrootcert, or encrypt without a check: sslmode=no-verify.'
   if (/does not support SSL/.test(reason)) return 'Turn TLS on in PostgreSQL, or leave sslmode out.'
   return 'Check the host, the port, the name of the database, the user and the password (PGPASSWORD).'
+}
+
+function ok(subject: string, message: string): Finding {
+  return { level: 'ok', subject, message }
 }
 
 function warn(subject: string, message: string, advice: string): Finding {

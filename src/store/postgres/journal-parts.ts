@@ -3,7 +3,15 @@ import { checkpointSignature, type GroupIds } from '#kernel/store/journal'
 import type { KeyRing } from '#kernel/store/key-ring'
 import { integer, text } from '#kernel/store/rows'
 import { statementOf } from './batches.ts'
-import { type Connection, isBusy, isDoneAlready, isRefused, type Statement } from './connection.ts'
+import {
+  COMMIT,
+  type Connection,
+  isBusy,
+  isDoneAlready,
+  isRefused,
+  ROLLBACK,
+  type Statement,
+} from './connection.ts'
 
 /**
  * The journal's table, partitioned by time. The number of a commit group begins with its day: a look-up by number reads one
@@ -93,8 +101,6 @@ const MAX_LIVE = 10_000
 const LOCK_LIMIT = { text: "SET LOCAL lock_timeout = '200ms'" }
 /** Held by the process that creates or drops a partition. */
 const TRY_LOCK = { text: 'SELECT pg_try_advisory_xact_lock(20420) AS mine' }
-const BEGIN = { text: 'BEGIN' }
-const COMMIT = { text: 'COMMIT' }
 
 interface Part {
   readonly name: string
@@ -103,13 +109,8 @@ interface Part {
   readonly to: number
 }
 
-interface PartsPlan {
-  readonly make: Part | undefined
-  readonly drop: readonly Part[]
-}
-
 /** The partitions to create and to drop, given the existing ones (`LIST_PARTS`). */
-export function planParts(listed: readonly Row[], nowMs: number, keptMs: number): PartsPlan {
+export function planParts(listed: readonly Row[], nowMs: number, keptMs: number) {
   const parts = listed.flatMap(readPart)
   // A day ahead, so that no process commits into it while it is created.
   const from = dayOf(nowMs) + 1
@@ -144,7 +145,7 @@ function readPart(row: Row): readonly Part[] {
 /** Creates and drops partitions, one transaction each; a locked one is left for the next time. */
 export async function maintainPartitions(
   connection: Connection,
-  plan: PartsPlan,
+  plan: ReturnType<typeof planParts>,
   keys: KeyRing,
 ): Promise<number> {
   let groups = 0
@@ -184,11 +185,8 @@ async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): 
     const { rows } = await connection.one({ text: headsIn(name) })
     const checkpoints = rows.map((row) => {
       const head = { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
-      const signature = checkpointSignature(keys.current, head)
-      return statementOf(
-        write('saveCheckpoint', integer(row, 'no'), head.group, head.link, signature),
-        'change',
-      )
+      const columns = [integer(row, 'no'), head.group, head.link, checkpointSignature(keys.current, head)]
+      return statementOf(write('saveCheckpoint', ...columns), 'change')
     })
     await connection.send([
       ...checkpoints,
@@ -211,14 +209,14 @@ function headsIn(name: string): string {
 
 /** Runs `work` in a transaction, unless another process is doing the same. */
 async function alone(connection: Connection, work: () => Promise<void>): Promise<boolean> {
-  const [, , tried] = await connection.send([BEGIN, LOCK_LIMIT, TRY_LOCK])
+  const [, , tried] = await connection.send([{ text: 'BEGIN' }, LOCK_LIMIT, TRY_LOCK])
   const isMine = tried?.rows[0]?.mine === true
   try {
     if (isMine) await work()
-    await connection.one(isMine ? COMMIT : { text: 'ROLLBACK' })
+    await connection.one(isMine ? COMMIT : ROLLBACK)
     return isMine
   } catch (error) {
-    if (!connection.isLost) await connection.one({ text: 'ROLLBACK' })
+    if (!connection.isLost) await connection.one(ROLLBACK)
     throw error
   }
 }

@@ -57,9 +57,7 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n)
 }
 
-interface LeaseOptions {
-  readonly url: string
-  readonly leaseMs: number
+interface LeaseOptions extends LeaseThreadData {
   readonly wallMs: () => number
 }
 

@@ -9,6 +9,7 @@ import { Connection, type Statement } from './connection.ts'
  */
 
 const CHANNEL = 'collet'
+const NOTIFY = `SELECT pg_notify('${CHANNEL}', $1)`
 /** Minimum time between two notices of one process; later names wait and are sent together. */
 const GAP_MS = 20
 /** PostgreSQL accepts 8 000 bytes. */
@@ -101,12 +102,6 @@ export class Notices {
     look()
   }
 
-  /** Notices do not pass through a pooler. */
-  #startPolling(): void {
-    clearInterval(this.#timer)
-    this.#timer = setInterval(() => void this.#poll(), POLL_MS).unref()
-  }
-
   /** If the version cannot be read, listeners look for themselves. */
   async #poll(): Promise<void> {
     if (this.#listeners.size === 0) return
@@ -118,7 +113,6 @@ export class Notices {
 
   async #keepUp(): Promise<void> {
     if (this.#isConnecting) return
-    const nowMs = performance.now()
     if (this.#connection === undefined || this.#connection.isLost) {
       this.#isConnecting = true
       try {
@@ -128,6 +122,7 @@ export class Notices {
       }
       return
     }
+    const nowMs = performance.now()
     if (nowMs - this.#heardAtMs < WANT_AGAIN_MS) return
     this.#heardAtMs = nowMs
     this.#forgetOld(nowMs)
@@ -142,13 +137,11 @@ export class Notices {
       name: 'collet notices',
       onNotice: (text) => this.#receive(text),
     })
-    if (this.#isClosed) {
+    if (this.#isClosed || connection.isPooled) {
       await connection.close()
-      return
-    }
-    if (connection.isPooled) {
-      await connection.close()
-      this.#startPolling()
+      clearInterval(this.#timer)
+      // Notices do not pass through a pooler.
+      if (!this.#isClosed) this.#timer = setInterval(() => void this.#poll(), POLL_MS).unref()
       return
     }
     await connection.one({ text: `LISTEN ${CHANNEL}` })
@@ -201,13 +194,8 @@ export class Notices {
     clearTimeout(this.#sending)
     this.#sending = undefined
     this.#sentAtMs = performance.now()
-    for (const text of this.#takeNotices()) {
-      await this.#options.send({
-        name: 'notify',
-        text: `SELECT pg_notify('${CHANNEL}', $1)`,
-        values: [text],
-      })
-    }
+    for (const notice of this.#takeNotices())
+      await this.#options.send({ name: 'notify', text: NOTIFY, values: [notice] })
   }
 
   /** The waiting names, in as few notices as possible. */
@@ -249,8 +237,7 @@ function namesIn(eventsJson: string): readonly string[] {
 /** Any client of the database can send to the channel, so the text is checked. */
 function readNotice(text: string): Notice | undefined {
   try {
-    const notice: Partial<Record<keyof Notice, unknown>> = JSON.parse(text)
-    const { by, want, changed, isNew } = notice
+    const { by, want, changed, isNew }: Partial<Record<keyof Notice, unknown>> = JSON.parse(text)
     if (typeof by !== 'string') return undefined
     return {
       by,

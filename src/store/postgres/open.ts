@@ -1,13 +1,14 @@
-import { get, type Steps, write } from '#kernel/store/engine'
+import { get, write } from '#kernel/store/engine'
 import { Chain } from '#kernel/store/journal'
 import { KeyRing } from '#kernel/store/key-ring'
 import { RowGuard } from '#kernel/store/row-mac'
 import { text } from '#kernel/store/rows'
 import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
 import { createColletStore, DEFINITION, type Store } from '#store/collet-store'
+import { mapped } from '#store/steps'
 import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
-import { Connection, storeErrorOf } from './connection.ts'
+import { COMMIT, Connection, storeErrorOf } from './connection.ts'
 import { PostgresEngine } from './engine.ts'
 import { PARTS_TABLES, Volumes } from './journal-parts.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
@@ -53,8 +54,6 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return createColletStore({ definition: DEFINITION, engine, chain, guard, nowMs, isShared: true })
 }
 
-/** Held by the process that migrates the tables. */
-const SCHEMA_LOCK = 20_419
 /** How long replicas that start together wait for the one that migrates. */
 const MAX_MIGRATION_MS = 600_000
 
@@ -73,10 +72,10 @@ export async function prepareDatabase(
   let connection: Connection | undefined
   try {
     connection = await Connection.open(url, { maxSilenceMs: 2 * MAX_MIGRATION_MS })
-    await connection.one(BEGIN)
+    await connection.one({ text: 'BEGIN' })
     if (mode === 'migrate') await connection.send(WAIT_FOR_OTHERS)
     const migration = await migrate(connection, keys, { mode, migrations })
-    await connection.one({ text: 'COMMIT' })
+    await connection.one(COMMIT)
     return migration
   } catch (error) {
     throw storeErrorOf(error, 'cannot open the database')
@@ -86,12 +85,13 @@ export async function prepareDatabase(
   }
 }
 
-const BEGIN = { text: 'BEGIN' }
-
-/** The migration itself waits no longer than other statements: those that hold its locks would wait for it too. */
+/**
+ * Waits for the lock of the process that migrates the tables. The migration itself waits no longer than other statements:
+ * those that hold its locks would wait for it too.
+ */
 const WAIT_FOR_OTHERS = [
   { text: `SET LOCAL lock_timeout = ${MAX_MIGRATION_MS}` },
-  { text: `SELECT pg_advisory_xact_lock(${SCHEMA_LOCK})` },
+  { text: 'SELECT pg_advisory_xact_lock(20419)' },
   { text: 'RESET lock_timeout' },
 ]
 
@@ -127,12 +127,8 @@ export async function takeSteps(
 export async function readSchemaVersion(connection: Connection): Promise<number> {
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   if (rows.length === 0) return 0
-  return await driveEach(readVersion(), (asks) => answerAll(connection, asks, 'read'))
+  const version = mapped(get('readMeta', VERSION), (row = {}) => Number(text(row, 'value')))
+  return await driveEach(version, (asks) => answerAll(connection, asks, 'read'))
 }
 
 const VERSION = 'schema_version'
-
-function* readVersion(): Steps<number> {
-  const row = (yield* get('readMeta', VERSION)) ?? {}
-  return Number(text(row, 'value'))
-}

@@ -2,7 +2,7 @@ import { StoreError } from '#kernel/base/errors'
 import type { Ask } from '#kernel/store/engine'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { answerAll, isPresumable, presumedStatements } from './batches.ts'
-import type { Connection, Statement } from './connection.ts'
+import { COMMIT, type Connection, ROLLBACK, type Statement } from './connection.ts'
 
 /**
  * A transaction with few round trips, each of which costs as much as the work of many rows. Its beginning is sent with its first
@@ -10,9 +10,6 @@ import type { Connection, Statement } from './connection.ts'
  * writer's) is answered at once and sent later, at the latest with the commit, in a form that fails if the answer was different.
  * Then nothing of the transaction happened, and the engine repeats the changes with `ask`.
  */
-
-const COMMIT = { text: 'COMMIT' }
-const ROLLBACK = { text: 'ROLLBACK' }
 
 /** Whether answers that are nearly always the same are presumed until the commit. */
 export type Trust = 'presume' | 'ask'
