@@ -1,4 +1,4 @@
-import { connect, isIPv6, type LookupFunction, type Socket } from 'node:net'
+import { connect, isIP, isIPv6, type LookupFunction, type Socket } from 'node:net'
 import { connect as secure } from 'node:tls'
 import { Agent, buildConnector } from 'undici'
 import { isSameAddress, parseAddress } from './addresses.ts'
@@ -91,7 +91,7 @@ export class EgressAgent {
 /** Connects to a checked target and reports each step, for diagnosis: the connection and the certificate. Sends nothing. */
 export async function* reachTarget(
   url: URL,
-  { addresses, port }: CheckedTarget,
+  { host, addresses, port }: CheckedTarget,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const [address = ''] = addresses
@@ -102,9 +102,8 @@ export async function* reachTarget(
     await waitFor(socket, 'connect')
     yield `Port ${port} of ${address} is open`
     if (url.protocol !== 'https:') return
-    const servername =
-      isIPv6(url.hostname) || parseAddress(url.hostname) !== undefined ? {} : { servername: url.hostname }
-    const tls = secure({ socket, ...servername })
+    // TLS has no server name for a literal address; the certificate is checked against `host`.
+    const tls = secure({ socket, host, ...(isIP(host) === 0 ? { servername: host } : {}) })
     await waitFor(tls, 'secureConnect')
     yield `The certificate is good until ${new Date(tls.getPeerCertificate().valid_to).toISOString().slice(0, 10)}`
   } finally {
@@ -137,12 +136,7 @@ function pinnedLookup(addresses: readonly string[]): LookupFunction {
 }
 
 function isOneOf(remote: string | undefined, addresses: readonly string[]): boolean {
-  const bytes = parseAddress(remote ?? '')
-  return (
-    bytes !== undefined &&
-    addresses.some((address) => {
-      const checked = parseAddress(address)
-      return checked !== undefined && isSameAddress(checked, bytes)
-    })
-  )
+  const reached = parseAddress(remote ?? '')
+  const checked = addresses.flatMap((address) => parseAddress(address) ?? [])
+  return reached !== undefined && checked.some((address) => isSameAddress(address, reached))
 }

@@ -52,4 +52,18 @@ describe('https', () => {
     expect(await failureOf(fetch(`https://127.0.0.1:${port}/`))).toMatchObject({ code: 'upstream_failed' })
     expect(asked).toHaveLength(before)
   })
+
+  it('a diagnosis checks the certificate for the name or the literal address of the URL', async () => {
+    const reach = async (host: string): Promise<string> => {
+      const url = new URL(`https://${host}:${port}/`)
+      let last = ''
+      for await (const step of fetch.reach(url, AbortSignal.timeout(5_000))) last = step
+      return last
+    }
+    expect(await reach('secure.example')).toMatch(/^The certificate is good until /)
+    await expect(reach('127.0.0.1')).rejects.toMatchObject({
+      code: 'ERR_TLS_CERT_ALTNAME_INVALID',
+      host: '127.0.0.1',
+    })
+  })
 })
