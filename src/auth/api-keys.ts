@@ -177,10 +177,8 @@ const MAX_LOOKED_UP = 10_000
 /** Last uses are written together, outside of calls. */
 const WRITE_USES_MS = 60_000
 
-interface VerifiedKey {
+interface VerifiedKey extends Omit<KnownKey, 'digest'> {
   readonly keyId: string
-  readonly principal: Principal
-  readonly endsAtMs: number
 }
 
 interface StoredKeysOptions {
@@ -265,11 +263,8 @@ export class StoredKeys {
   #check(presented: string, key: StoredKey | undefined): Principal | undefined {
     if (key === undefined || !isSameSecret(digestOfKey(presented), key.digest)) return undefined
     if (key.revokedAtMs !== undefined) return undefined
-    const verified = {
-      keyId: key.keyId,
-      principal: this.#principalOf(key),
-      endsAtMs: key.expiresAtMs ?? Number.POSITIVE_INFINITY,
-    }
+    const { keyId, expiresAtMs: endsAtMs = Number.POSITIVE_INFINITY } = key
+    const verified = { keyId, principal: this.#principalOf(key), endsAtMs }
     this.#verified.set(presented, verified)
     return this.#use(verified)
   }

@@ -3,7 +3,7 @@ import type { CryptoKey, createLocalJWKSet, JWK, JWTHeaderParameters, JWTPayload
 import { ISSUER_ALGORITHMS, type IssuerSettings } from '#config/settings'
 import { readStart } from '#kernel/base/bytes'
 import type { Clock } from '#kernel/base/clock'
-import { fault, type ToolError } from '#kernel/base/errors'
+import { fault } from '#kernel/base/errors'
 import { isRecord } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT, granted, type Principal, type RoleTable } from '#kernel/base/principal'
@@ -145,7 +145,10 @@ class IssuerKeySet {
 
   async #matching(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
-    if (this.#find === undefined || ageMs > MAX_STALE_MS) throw this.#unavailable()
+    if (this.#find === undefined || ageMs > MAX_STALE_MS) {
+      const message = 'Tokens of this issuer cannot be checked right now. Try again shortly.'
+      throw fault('not_ready', message, { retryAfterMs: PAUSE_AFTER_FAILURE_MS })
+    }
     try {
       return [await this.#find(header)]
     } catch (error) {
@@ -177,31 +180,22 @@ class IssuerKeySet {
       this.#readAtMs = sentAtMs
     } catch (err) {
       this.#askAgainAtMs = sentAtMs + PAUSE_AFTER_FAILURE_MS
-      log.warn(
-        { err, issuer },
-        'the keys of a token issuer could not be read; known keys are used for a while',
-      )
+      const message = 'the keys of a token issuer could not be read; known keys are used for a while'
+      log.warn({ err, issuer }, message)
     }
   }
 
   /** OpenID Connect Discovery §4. The document must name the issuer, so that no other issuer can supply keys. */
   async #discover(): Promise<string> {
     const { issuer } = this.#settings
-    const { fetch: send } = this.#options
     const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
-    const document = await fetchJson(url, send)
+    const document = await fetchJson(url, this.#options.fetch)
     if (document.issuer !== issuer) throw new Error(`${url} is the document of another issuer`)
     const uri = typeof document.jwks_uri === 'string' ? URL.parse(document.jwks_uri) : null
     // An issuer that is reached over TLS must not refer to keys on plain http.
     if (uri === null || (uri.protocol !== 'https:' && uri.protocol !== new URL(issuer).protocol))
       throw new Error(`${url} names no usable jwks_uri`)
     return uri.href
-  }
-
-  #unavailable(): ToolError {
-    return fault('not_ready', 'Tokens of this issuer cannot be checked right now. Try again shortly.', {
-      retryAfterMs: PAUSE_AFTER_FAILURE_MS,
-    })
   }
 }
 
@@ -254,13 +248,9 @@ async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Reco
     await response.body?.cancel()
     throw new Error(`${url} answered ${response.status}`)
   }
-  const value: unknown = JSON.parse(await readText(response, url))
-  if (isRecord(value)) return value
-  throw new Error(`${url} gave no JSON object`)
-}
-
-async function readText(response: Response, url: string): Promise<string> {
   const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
   if (!isWhole) throw new Error(`${url} gave more than ${MAX_BYTES} bytes`)
-  return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  if (isRecord(value)) return value
+  throw new Error(`${url} gave no JSON object`)
 }

@@ -102,7 +102,9 @@ export class JwtVerifier {
 
   /** Throws `unauthenticated`. The message is precise only for a token with a valid signature. */
   async verify(token: string): Promise<VerifiedToken> {
-    const claims = await this.#checkSignature(token)
+    const claims = await verifySignature(token, this.#key, this.#clock, { algorithms: ['HS256'] })
+    if (claims === undefined)
+      throw refusedToken('The token is not a JWT signed with HS256 and the shared secret of this server.')
     const { exp, iat, aud, iss, sub } = claims
     if (exp === undefined)
       throw refusedToken('The token has no `exp` claim; add one at most 15 minutes ahead.')
@@ -116,28 +118,17 @@ export class JwtVerifier {
     return { principal, expiresAt: exp }
   }
 
-  async #checkSignature(token: string): Promise<JWTPayload> {
-    const claims = await verifySignature(token, this.#key, this.#clock, { algorithms: ['HS256'] })
-    if (claims !== undefined) return claims
-    throw refusedToken('The token is not a JWT signed with HS256 and the shared secret of this server.')
-  }
-
   #checkLifetime(exp: number, iat: number | undefined): void {
-    const { maxLifetimeSeconds } = this.#settings
-    const limit = maxLifetimeSeconds + SKEW_SECONDS
-    const ahead = exp - this.#clock.nowMs() / 1_000
-    const span = iat === undefined ? ahead : Math.max(ahead, exp - iat)
-    if (span <= limit) return
-    throw refusedToken(
-      `The token lives too long: \`exp\` may be at most ${maxLifetimeSeconds} seconds ahead.`,
-    )
+    const { maxLifetimeSeconds: max } = this.#settings
+    const startedAt = Math.min(this.#clock.nowMs() / 1_000, iat ?? Infinity)
+    if (exp - startedAt <= max + SKEW_SECONDS) return
+    throw refusedToken(`The token lives too long: \`exp\` may be at most ${max} seconds ahead.`)
   }
 
   /** Optional, but checked if present (OTC-109). */
   #checkAudience(aud: string | string[] | undefined): void {
     if (aud === undefined) return
-    const given = Array.isArray(aud) ? aud : [aud]
-    if (given.some((audience) => this.#settings.audiences.includes(audience))) return
+    if ([aud].flat().some((audience) => this.#settings.audiences.includes(audience))) return
     throw refusedToken('The token is for another audience than this server.')
   }
 }

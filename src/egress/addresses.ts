@@ -69,18 +69,6 @@ export function isSameAddress(left: IpAddress, right: IpAddress): boolean {
   return left.family === right.family && left.address === right.address
 }
 
-/** What an address belongs to. Only `global` is the internet. */
-export type AddressKind =
-  | 'global'
-  | 'private'
-  | 'loopback'
-  | 'link-local'
-  | 'reserved'
-  | 'metadata'
-  | 'multicast'
-  | 'unspecified'
-  | 'translated'
-
 /**
  * Whether an operator may allow addresses of a kind. Never: a cloud's metadata service, which hands out credentials;
  * addresses of no host or of many; IPv4 inside IPv6, which has its own spelling.
@@ -95,7 +83,10 @@ export const IS_ALLOWABLE = {
   multicast: false,
   unspecified: false,
   translated: false,
-} as const satisfies Record<AddressKind, boolean>
+} as const
+
+/** The kind of network that an address belongs to. Only `global` is the internet. */
+export type AddressKind = keyof typeof IS_ALLOWABLE
 
 type Row = readonly [kind: AddressKind, ...ranges: string[]]
 

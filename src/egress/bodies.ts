@@ -32,12 +32,9 @@ function decodersFor(contentEncoding: string | null): readonly Transform[] {
   return known.length === makers.length ? known.map((make) => make()) : []
 }
 
-interface BodyLimits {
+interface BodyOptions {
   readonly contentEncoding: string | null
   readonly maxResponseBytes: number
-}
-
-interface BodyEnd {
   /** The error that the reader gets for one of the connection or of a decoder. */
   toFailure(error: unknown): unknown
   /** Called once, when the body has ended or failed. */
@@ -45,9 +42,9 @@ interface BodyEnd {
 }
 
 /** The decoded body. It fails beyond the limit, which counts before and after each decoder. */
-export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): ReadableStream<Uint8Array> {
-  const { maxResponseBytes } = limits
-  const decoders = decodersFor(limits.contentEncoding)
+export function limitBody(source: Readable, options: BodyOptions): ReadableStream<Uint8Array> {
+  const { contentEncoding, maxResponseBytes } = options
+  const decoders = decodersFor(contentEncoding)
   const first = countTo(maxResponseBytes)
   const stages = [first, ...decoders.flatMap((decoder) => [decoder, countTo(maxResponseBytes)])]
   const last = stages.at(-1) ?? first
@@ -57,7 +54,7 @@ export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): R
   pipeline([source, ...stages], (error) => {
     failure = error ?? undefined
     if (error) last.destroy(error)
-    end.settled()
+    options.settled()
   })
   const chunks: AsyncIterator<Uint8Array> = last[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>(
@@ -68,7 +65,7 @@ export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): R
           if (done === true) controller.close()
           else controller.enqueue(value)
         } catch (error) {
-          controller.error(end.toFailure(failure ?? error))
+          controller.error(options.toFailure(failure ?? error))
         }
       },
       cancel() {

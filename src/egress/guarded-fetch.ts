@@ -20,7 +20,6 @@ import {
   errorCodeOf,
   NotConnected,
   readPolicy,
-  systemLookup,
   targetOf,
   upstreamFailed,
 } from './policy.ts'
@@ -42,7 +41,7 @@ export interface GuardedFetch {
 }
 
 export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
-  const rules = readPolicy(policy, systemLookup)
+  const rules = readPolicy(policy)
   let opened: Promise<EgressAgent> | undefined
   let isClosed = false
   // Loaded with the first request: many servers have no tool that makes one.
@@ -144,12 +143,10 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
     const hasBody = request.method !== 'HEAD' && !WITHOUT_BODY.has(status)
     if (hasBody && Number(headers.get('content-length')) > rules.maxResponseBytes)
       throw tooLarge(rules.maxResponseBytes)
-    const limits = {
-      contentEncoding: headers.get('content-encoding'),
-      maxResponseBytes: rules.maxResponseBytes,
-    }
     const stream = hasBody
-      ? limitBody(body, limits, {
+      ? limitBody(body, {
+          contentEncoding: headers.get('content-encoding'),
+          maxResponseBytes: rules.maxResponseBytes,
           toFailure: (error) => toFailure(error, request.signal, { ...exchange, hops: 1 }),
           settled: deadline.clear,
         })
@@ -159,8 +156,9 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
       deadline.clear()
     }
     const response = new Response(stream, { status, statusText, headers })
+    const { href, hash } = request.url
     return Object.defineProperties(response, {
-      url: { value: withoutFragment(request.url) },
+      url: { value: href.slice(0, href.length - hash.length) },
       redirected: { value: hops > 0 },
     })
   } catch (error) {
@@ -176,19 +174,20 @@ async function* plainBody(
   caller: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const { deadline, rules } = exchange
+  const { maxResponseBytes } = rules
   const toReaderFailure = (error: unknown): unknown => toFailure(error, caller, { ...exchange, hops: 1 })
   try {
     const contentEncoding = String(headers['content-encoding'] ?? '')
     if (contentEncoding !== '') {
-      const limits = { contentEncoding, maxResponseBytes: rules.maxResponseBytes }
-      yield* limitBody(body, limits, { toFailure: toReaderFailure, settled: deadline.clear })
+      const end = { toFailure: toReaderFailure, settled: deadline.clear }
+      yield* limitBody(body, { contentEncoding, maxResponseBytes, ...end })
       return
     }
     let bytes = 0
     const chunks: AsyncIterable<Uint8Array> = body
     for await (const chunk of chunks) {
       bytes += chunk.length
-      if (bytes > rules.maxResponseBytes) throw tooLarge(rules.maxResponseBytes)
+      if (bytes > maxResponseBytes) throw tooLarge(maxResponseBytes)
       yield chunk
     }
   } catch (error) {
@@ -196,10 +195,6 @@ async function* plainBody(
   } finally {
     deadline.clear()
   }
-}
-
-function withoutFragment(url: URL): string {
-  return url.href.slice(0, url.href.length - url.hash.length)
 }
 
 /** The error for the caller: its own abort reason, a fault of ours unchanged, or `upstream_failed`. */
@@ -224,16 +219,14 @@ function toFailure(error: unknown, caller: AbortSignal, { deadline, hops, rules 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const FOLLOWED_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
-interface RedirectAnswer {
-  readonly statusCode: number
-  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-}
-
 /**
  * The request that a redirect leads to; `undefined` if the caller gets the answer. An unsafe method is not sent again, so
  * its redirect is an answer like any other (rule 33).
  */
-export function nextRequest(request: OutgoingRequest, answer: RedirectAnswer): OutgoingRequest | undefined {
+export function nextRequest(
+  request: OutgoingRequest,
+  answer: Pick<Answer, 'statusCode' | 'headers'>,
+): OutgoingRequest | undefined {
   const { location } = answer.headers
   if (!REDIRECTS.has(answer.statusCode) || location === undefined || request.redirect === 'manual')
     return undefined
@@ -257,14 +250,8 @@ export interface OutgoingRequest {
 type FetchInput = Parameters<typeof fetch>[0]
 type FetchInit = Parameters<typeof fetch>[1]
 
-interface ReadRequest {
-  /** Its body has not been read. */
-  readonly request: Request
-  readonly head: Omit<OutgoingRequest, 'body'>
-}
-
-/** Reads the arguments of `fetch`. Its own error texts would repeat URLs and headers. */
-function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
+/** Reads the arguments of `fetch`, except for the body. Its own error texts would repeat URLs and headers. */
+function readRequest(input: FetchInput, init: FetchInit) {
   const url = URL.parse(input instanceof Request ? input.url : String(input))
   if (url === null) throw denied('The URL cannot be read; it must be absolute.')
   // Before the request is made, which a URL with credentials would fail.

@@ -1,4 +1,4 @@
-import { lookup } from 'node:dns/promises'
+import { lookup as resolve } from 'node:dns/promises'
 import { networkInterfaces } from 'node:os'
 import { fault, type ToolError } from '#kernel/base/errors'
 import {
@@ -18,11 +18,6 @@ import {
  * guarded fetch checks every request with it, and the config reads the allow-list with it.
  * A target is refused if any of its addresses is, because a connection may go to any of them.
  */
-
-export async function systemLookup(hostname: string): Promise<readonly string[]> {
-  const found = await lookup(hostname, { all: true })
-  return found.map(({ address }) => address)
-}
 
 /** A target with its addresses, all of which are allowed. */
 export interface CheckedTarget extends Target {
@@ -185,22 +180,23 @@ export interface EgressRules extends EgressLimits {
   readonly lookup: Lookup
 }
 
+const systemLookup: Lookup = async (hostname) =>
+  (await resolve(hostname, { all: true })).map(({ address }) => address)
+
 /** Throws if an entry of the allow-list cannot be read. */
-export function readPolicy(policy: EgressPolicy, systemLookup: Lookup): EgressRules {
+export function readPolicy(policy: EgressPolicy): EgressRules {
   const { allow = [], lookup = systemLookup, ...limits } = policy
   return {
     ...EGRESS_LIMITS,
     ...limits,
-    allow: allow.map(readEntry),
+    allow: allow.map((text) => {
+      const parsed = parseAllowEntry(text)
+      if (parsed.ok) return parsed.entry
+      throw new TypeError(`egress.allow: "${text}" ${parsed.problem}`)
+    }),
     ownListeners: () => policy.ownListeners?.() ?? [],
     lookup,
   }
-}
-
-function readEntry(text: string): AllowEntry {
-  const parsed = parseAllowEntry(text)
-  if (parsed.ok) return parsed.entry
-  throw new TypeError(`egress.allow: "${text}" ${parsed.problem}`)
 }
 
 /** An entry of the allow-list: an address or range, or a name whose addresses may be local. */

@@ -34,16 +34,13 @@ export class OAuthBroker implements TokenBroker {
   readonly #parts: { readonly fetch: typeof fetch; readonly clock: Clock }
 
   constructor({ settings, canBind, fetch: send, clock, log }: OAuthBrokerOptions) {
-    const parts = { fetch: boundedFetch(send, BOUNDS), clock }
-    this.#parts = parts
+    this.#parts = { fetch: boundedFetch(send, BOUNDS), clock }
     this.#canBind = canBind
     this.#log = log
-    this.signIn = settings.signIn === undefined ? undefined : new OAuthClient(settings.signIn, parts)
+    this.signIn = settings.signIn && this.clientOf(settings.signIn)
+    const providers = Object.entries(settings.providers)
     this.#providers = new Map(
-      Object.entries(settings.providers).map(([id, each]) => [
-        id,
-        { settings: each, client: new OAuthClient(each, parts) },
-      ]),
+      providers.map(([id, provider]) => [id, { settings: provider, client: this.clientOf(provider) }]),
     )
   }
 

@@ -35,37 +35,24 @@ import type { RefreshAnswer, TokenSet } from '#kernel/base/token-broker'
  * Texts of a provider reach neither callers nor logs; only codes do.
  */
 
-interface FetchBounds {
-  readonly timeoutMs: number
-  readonly maxBytes: number
-}
-
 /** Answers of authorization servers are small and quick; others fail. Redirects are not followed. */
-export function boundedFetch(send: typeof fetch, { timeoutMs, maxBytes }: FetchBounds): typeof fetch {
+export function boundedFetch(
+  send: typeof fetch,
+  { timeoutMs, maxBytes }: { readonly timeoutMs: number; readonly maxBytes: number },
+): typeof fetch {
   return async (resource, init) => {
     const limit = AbortSignal.timeout(timeoutMs)
     const signal = init?.signal == null ? limit : AbortSignal.any([limit, init.signal])
     const response = await send(resource, { ...init, signal, redirect: 'manual' })
     const { bytes, isWhole } = await readStart(response.body, maxBytes)
     if (!isWhole) throw new Error(`an answer is larger than ${maxBytes} bytes`)
-    const { status, statusText, headers } = response
-    return new Response(mayHaveBody(status) ? Uint8Array.from(bytes) : null, {
-      status,
-      statusText,
-      headers: plain(headers),
-    })
+    const { status, statusText } = response
+    const headers = new Headers(response.headers)
+    // These describe the encoded body, which is already decoded.
+    for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) headers.delete(name)
+    const body = [204, 205, 304].includes(status) ? null : Uint8Array.from(bytes)
+    return new Response(body, { status, statusText, headers })
   }
-}
-
-/** Removes headers of the encoded body, which is already decoded. */
-function plain(headers: Headers): Headers {
-  const copy = new Headers(headers)
-  for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) copy.delete(name)
-  return copy
-}
-
-function mayHaveBody(status: number): boolean {
-  return status !== 204 && status !== 205 && status !== 304
 }
 
 /** The values of one authorization request. */
@@ -135,8 +122,7 @@ export class OAuthClient {
     wanted: { readonly scopes: readonly string[]; readonly identify: boolean },
   ): Promise<Exchanged> {
     try {
-      const peer = await this.#finder.find()
-      const { as, client, clientAuth, options } = peer
+      const { as, client, clientAuth, options } = await this.#finder.find()
       const parameters = validateAuthResponse(as, client, back.parameters, back.state)
       const response = await authorizationCodeGrantRequest(
         as,
@@ -185,12 +171,10 @@ export class OAuthClient {
 
   async revoke(token: Secret): Promise<boolean> {
     try {
-      const peer: OAuthPeer = await this.#finder.find()
-      if (peer.as.revocation_endpoint === undefined) return false
-      const { as, client, clientAuth, options } = peer
-      await processRevocationResponse(
-        await revocationRequest(as, client, clientAuth, token.reveal(), options),
-      )
+      const { as, client, clientAuth, options } = await this.#finder.find()
+      if (as.revocation_endpoint === undefined) return false
+      const response = await revocationRequest(as, client, clientAuth, token.reveal(), options)
+      await processRevocationResponse(response)
       return true
     } catch {
       return false
@@ -239,14 +223,12 @@ interface OAuthPeer {
   readonly options: PeerOptions
 }
 
-/** The options that the library passes to `fetch`. */
-interface PeerRequest extends Omit<RequestInit, 'body'> {
-  readonly body?: RequestInit['body'] | undefined
-}
-
 interface PeerOptions {
   readonly signal?: AbortSignal
-  readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
+  readonly [customFetch]: (
+    url: string,
+    options: Omit<RequestInit, 'body'> & { readonly body?: RequestInit['body'] | undefined },
+  ) => Promise<Response>
   readonly [allowInsecureRequests]: boolean
 }
 
@@ -282,21 +264,21 @@ class PeerFinder {
 
   async #server(options: PeerOptions): Promise<AuthorizationServer> {
     const { issuer, authorizationEndpoint, tokenEndpoint, revocationEndpoint } = this.#settings
+    const revocation = revocationEndpoint === undefined ? {} : { revocation_endpoint: revocationEndpoint }
     if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined) {
       return {
         issuer: issuer ?? new URL(authorizationEndpoint).origin,
         authorization_endpoint: authorizationEndpoint,
         token_endpoint: tokenEndpoint,
-        ...(revocationEndpoint === undefined ? {} : { revocation_endpoint: revocationEndpoint }),
+        ...revocation,
       }
     }
     const nowMs = this.#clock.nowMs()
     if (this.#known !== undefined && nowMs < this.#known.untilMs) return this.#known.as
     try {
-      const as = await this.#discover(issuer ?? '', options)
-      const whole = revocationEndpoint === undefined ? as : { ...as, revocation_endpoint: revocationEndpoint }
-      this.#known = { as: whole, untilMs: nowMs + METADATA_LIFETIME_MS }
-      return whole
+      const as = { ...(await this.#discover(issuer ?? '', options)), ...revocation }
+      this.#known = { as, untilMs: nowMs + METADATA_LIFETIME_MS }
+      return as
     } catch (error) {
       if (this.#known !== undefined) return this.#known.as
       throw error
@@ -305,13 +287,10 @@ class PeerFinder {
 
   async #discover(issuer: string, options: PeerOptions): Promise<AuthorizationServer> {
     const url = new URL(issuer)
-    const response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
-    if (response.status !== 404) return await processDiscoveryResponse(url, response)
+    let response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
     // Not an OpenID provider: RFC 8414.
-    return await processDiscoveryResponse(
-      url,
-      await discoveryRequest(url, { algorithm: 'oauth2', ...options }),
-    )
+    if (response.status === 404) response = await discoveryRequest(url, { algorithm: 'oauth2', ...options })
+    return await processDiscoveryResponse(url, response)
   }
 }
 

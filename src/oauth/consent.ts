@@ -395,17 +395,12 @@ function unknownReturnPage(): HttpReply {
     400,
     'This link does not work',
     'It has already been used, has expired, or was opened in another browser first. Open the link from your agent again.',
-    {},
   )
 }
 
-function providerFailedPage(name: string, headers: Headers = {}): HttpReply {
-  return textPage(
-    502,
-    'No usable answer',
-    `${name} did not answer as expected. Nothing was stored. Open the link from your agent again later.`,
-    headers,
-  )
+function providerFailedPage(name: string, headers?: Headers): HttpReply {
+  const text = `${name} did not answer as expected. Nothing was stored. Open the link from your agent again later.`
+  return textPage(502, 'No usable answer', text, headers)
 }
 
 function wrongUserPage(againUrl: string, headers: Headers): HttpReply {
@@ -414,6 +409,6 @@ function wrongUserPage(againUrl: string, headers: Headers): HttpReply {
   return pageReply(403, { title: 'Not for this user', content }, headers)
 }
 
-function textPage(status: number, title: string, text: string, headers: Headers): HttpReply {
+function textPage(status: number, title: string, text: string, headers: Headers = {}): HttpReply {
   return pageReply(status, { title, content: html`<p>${text}</p>` }, headers)
 }

@@ -64,7 +64,7 @@ export class RoundTrips {
     const location = await to.client.authorizationUrl(departure, to)
     if (location === undefined) return undefined
     const cookies = this.cookies()
-    const secret = cookies.newSecret()
+    const secret = randomText()
     const id = this.#stateDigest(departure.state)
     const consent: Consent = {
       ...trip,
@@ -125,14 +125,12 @@ function flowName(consentId: string): string {
   return `consent-${consentId.slice(0, COOKIE_NAME_CHARACTERS)}`
 }
 
-const SECRET_BYTES = 32
-
-/** Also fit for a code verifier (RFC 7636 §4.1). */
+/** Also valid as a code verifier (RFC 7636 §4.1). */
 function randomText(): string {
-  return randomBytes(SECRET_BYTES).toString('base64url')
+  return randomBytes(32).toString('base64url')
 }
 
-interface CookieJarOptions {
+interface FlowCookiesOptions {
   /** Whether browsers use https; only then can a cookie be bound to this host. */
   readonly isSecure: boolean
   readonly maxAgeSeconds: number
@@ -140,14 +138,10 @@ interface CookieJarOptions {
 
 /** One cookie per flow, with its own name, unreadable for scripts, and valid for minutes (rule 25). */
 export class FlowCookies {
-  readonly #options: CookieJarOptions
+  readonly #options: FlowCookiesOptions
 
-  constructor(options: CookieJarOptions) {
+  constructor(options: FlowCookiesOptions) {
     this.#options = options
-  }
-
-  newSecret(): string {
-    return randomText()
   }
 
   /** Browsers send `Strict` cookies only for clicks on pages of this server, `Lax` ones also for a return from another site. */
