@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Secret } from '#kernel/base/secret'
-import { ConfigError } from './load.ts'
+import { configError } from './load.ts'
 
 /*
  * The environment variables that Collet reads.
@@ -43,7 +43,7 @@ export function readEnvironment(
     const file = text(`${name}_FILE`)
     if (file === undefined) return secret(name)
     if (text(name) === undefined) return readSecretFile(file, `${name}_FILE`)
-    throw problemWith(`${name}_FILE`, `${name} is set too. Set one of the two.`)
+    throw configError(`${name} is set too. Set one of the two.`, { where: `${name}_FILE` })
   }
   return {
     // Read on demand, so that an unreadable file is reported like any other problem of the configuration.
@@ -71,25 +71,18 @@ function readSecretFile(file: string, where: string): Secret {
     return new Secret(readFileSync(file, 'utf8').trim())
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-    throw problemWith(where, `${file} cannot be read (${code}).`)
+    throw configError(`${file} cannot be read (${code}).`, { where })
   }
-}
-
-function problemWith(where: string, message: string): ConfigError {
-  return new ConfigError([{ severity: 'error', where, message }])
 }
 
 const KEY_BYTES = 32
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
 
 /** The keys that a store is opened with; without `COLLET_KEY` it reads its key file. */
-export function decodeMasterKeys({
-  masterKey,
-  oldMasterKey,
-}: Pick<Environment, 'masterKey' | 'oldMasterKey'>) {
+export function decodeMasterKeys(environment: Pick<Environment, 'masterKey' | 'oldMasterKey'>) {
   return {
-    masterKey: decodeMasterKey(masterKey),
-    oldMasterKey: decodeMasterKey(oldMasterKey, 'COLLET_KEY_OLD'),
+    masterKey: decodeMasterKey(environment.masterKey),
+    oldMasterKey: decodeMasterKey(environment.oldMasterKey, 'COLLET_KEY_OLD'),
   }
 }
 
@@ -98,10 +91,9 @@ export function decodeMasterKey(key: Secret | undefined, where = 'COLLET_KEY'): 
   if (key === undefined) return undefined
   const text = key.reveal().trim()
   const bytes = Buffer.from(text, 'base64')
-  if (BASE64.test(text) && bytes.length === KEY_BYTES) return new Uint8Array(bytes)
-  const came = BASE64.test(text) ? `these decode to ${bytes.length} bytes` : 'this is not base64'
-  throw problemWith(
-    where,
-    `expected ${KEY_BYTES} bytes in base64; ${came}. "collet keys generate" makes one.`,
-  )
+  const isBase64 = BASE64.test(text)
+  if (isBase64 && bytes.length === KEY_BYTES) return new Uint8Array(bytes)
+  const found = isBase64 ? `these decode to ${bytes.length} bytes` : 'this is not base64'
+  const message = `expected ${KEY_BYTES} bytes in base64; ${found}. "collet keys generate" makes one.`
+  throw configError(message, { where })
 }

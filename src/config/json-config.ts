@@ -7,20 +7,14 @@ import { CONFIG_SCHEMA } from './schema.ts'
  * Invariant: a placeholder is filled before the config is checked, and a missing variable is a problem, not an empty text.
  */
 
-type Variables = Readonly<Record<string, string | undefined>>
-
-/** A JSON config, and the problems of its placeholders. */
-interface JsonConfig {
-  readonly config: unknown
-  readonly problems: readonly { readonly where: string; readonly message: string }[]
-}
+export type Variables = Readonly<Record<string, string | undefined>>
 
 /**
- * A config as JSON. `$schema` is for editors. `${env:NAME}` in a text is the environment variable, and
- * `${env:NAME:-other}` has a text for when that is not set; `$${` is a plain `${`. A value that is nothing but a placeholder
- * may stand for a number, or for true or false. Throws what `JSON.parse` throws.
+ * Reads a config as JSON, and reports the problems of its placeholders. `$schema` is for editors. `${env:NAME}` in a text is
+ * the environment variable, and `${env:NAME:-other}` has a text for when that is not set; `$${` is a plain `${`. A value that
+ * is nothing but a placeholder may stand for a number, or for true or false. Throws what `JSON.parse` throws.
  */
-export function readJsonConfig(text: string, variables: Variables): JsonConfig {
+export function readJsonConfig(text: string, variables: Variables) {
   const problems: { where: string; message: string }[] = []
   const filledTexts: FilledText[] = []
   const fillText = (written: string, where: string): string =>
@@ -89,7 +83,7 @@ const PLACEHOLDER = /(\$\$\{)|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\
 
 const HOW = `Write \${env:NAME} for an environment variable, and $\${ where the text itself has \${.`
 
-/** A text that is a placeholder and nothing else. */
+/** A value that is one placeholder. */
 const WHOLE = /^\$\{env:[^}]*\}$/
 
 function notSet(name: string): string {

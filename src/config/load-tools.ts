@@ -22,15 +22,10 @@ interface LoadedTools {
   readonly problems: readonly ConfigProblem[]
 }
 
-interface Found {
-  readonly definition: DefinedTool
-  readonly file: string
-}
-
 /** Loads and prepares the tools of a config; continues after a bad one, so that all problems are reported. */
 export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Promise<LoadedTools> {
   const problems: ConfigProblem[] = []
-  const found = new Map<DefinedTool, Found>()
+  const found = new Map<DefinedTool, { readonly definition: DefinedTool; readonly file: string }>()
   for (const [index, entry] of loaded.config.tools.entries()) {
     const where = `tools[${index}]`
     if (typeof entry === 'string') await collectFiles(entry, where)
@@ -75,20 +70,19 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
   }
 
   function collectExports(exported: Readonly<Record<string, unknown>>, file: string): void {
-    const before = found.size
-    let known = false
+    let hasTool = false
     for (const name of Object.keys(exported).sort()) {
       const value = exported[name]
       for (const item of Array.isArray(value) ? value : [value]) {
         if (isDefinedTool(item)) {
-          known = true
+          hasTool = true
           add(item, file)
         } else if (looksLikeTool(item)) {
           problems.push({ severity: 'error', file, where: name, message: NOT_MADE_BY_TOOL })
         }
       }
     }
-    if (!known && found.size === before && !problems.some((problem) => problem.file === file)) {
+    if (!hasTool && !problems.some((problem) => problem.file === file)) {
       problems.push({ severity: 'warning', file, message: 'exports no tool. Export what tool({ … }) gives.' })
     }
   }

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { z } from 'zod'
 import { placeOfThrown } from '#kernel/base/thrown'
-import { readJsonConfig } from './json-config.ts'
+import { readJsonConfig, type Variables } from './json-config.ts'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
 
@@ -23,15 +23,21 @@ const CONFIG_NAMES = [
 
 /** The config file to use, absolute: the named one, or the only one in the folder. */
 export function findConfig(folder: string, named?: string): string {
-  if (named !== undefined) return existing(resolve(folder, named))
+  if (named !== undefined) {
+    const file = resolve(folder, named)
+    if (existsSync(file)) return file
+    throw configError(`There is no config file ${file}.`)
+  }
   const [first, second] = CONFIG_NAMES.filter((name) => existsSync(join(folder, name)))
   if (first === undefined) {
-    throw notFound(
+    throw configError(
       `There is no config in ${folder}. "collet init" makes one with a first tool; --config names a file elsewhere.`,
     )
   }
   if (second !== undefined) {
-    throw notFound(`There are both ${first} and ${second} in ${folder}. Keep one, or name one with --config.`)
+    throw configError(
+      `There are both ${first} and ${second} in ${folder}. Keep one, or name one with --config.`,
+    )
   }
   return join(folder, first)
 }
@@ -39,15 +45,6 @@ export function findConfig(folder: string, named?: string): string {
 /** True if a folder has at least one config. */
 export function hasConfig(folder: string): boolean {
   return CONFIG_NAMES.some((name) => existsSync(join(folder, name)))
-}
-
-function existing(file: string): string {
-  if (existsSync(file)) return file
-  throw notFound(`There is no config file ${file}.`)
-}
-
-function notFound(message: string): ConfigError {
-  return new ConfigError([{ severity: 'error', message }])
 }
 
 export interface LoadedConfig {
@@ -62,7 +59,7 @@ interface LoadOptions {
   /** Default: Node's own import. */
   readonly load?: ImportModule | undefined
   /** Environment variables for placeholders of a JSON config. */
-  readonly variables?: Readonly<Record<string, string | undefined>>
+  readonly variables?: Variables
 }
 
 /** Reads and checks one config file. Tool files are not imported yet: see `loadTools`. */
@@ -77,10 +74,10 @@ export async function loadConfig(
 async function readModule(file: string, load: ImportModule | undefined): Promise<unknown> {
   const { default: config } = await importFile(file, load)
   if (config !== undefined) return config
-  throw problem(file, 'exports no config. Write "export default defineConfig({ … })".')
+  throw configError('exports no config. Write "export default defineConfig({ … })".', { file })
 }
 
-async function readJson(file: string, variables: LoadOptions['variables'] = {}): Promise<unknown> {
+async function readJson(file: string, variables: Variables): Promise<unknown> {
   try {
     const { config, problems } = readJsonConfig(await readFile(file, 'utf8'), variables)
     if (problems.length === 0) return config
@@ -88,12 +85,8 @@ async function readJson(file: string, variables: LoadOptions['variables'] = {}):
   } catch (error) {
     if (error instanceof ConfigError) throw error
     const isSyntax = error instanceof SyntaxError
-    throw problem(file, isSyntax ? `is not JSON: ${error.message}` : 'cannot be read.', error)
+    throw configError(isSyntax ? `is not JSON: ${error.message}` : 'cannot be read.', { file }, error)
   }
-}
-
-function problem(file: string, message: string, cause?: unknown): ConfigError {
-  return new ConfigError([{ severity: 'error', file, message }], { cause })
 }
 
 /** Checks a config and fills in its defaults; throws one `ConfigError` with every problem. */
@@ -183,18 +176,9 @@ export async function importFile(
   try {
     return await load(pathToFileURL(file).href)
   } catch (error) {
-    const where = placeOfImport(error)
-    throw new ConfigError(
-      [
-        {
-          severity: 'error',
-          file,
-          ...(where === undefined ? {} : { where: `at ${where}` }),
-          message: importProblem(error),
-        },
-      ],
-      { cause: error },
-    )
+    const place = placeOfImport(error)
+    const at = place === undefined ? { file } : { file, where: `at ${place}` }
+    throw configError(importProblem(error), at, error)
   }
 }
 
@@ -261,6 +245,15 @@ export class ConfigError extends Error {
     super(problems.map(describeProblem).join('\n'), options)
     this.problems = problems
   }
+}
+
+/** An error with one problem. */
+export function configError(
+  message: string,
+  at: Pick<ConfigProblem, 'file' | 'where'> = {},
+  cause?: unknown,
+): ConfigError {
+  return new ConfigError([{ severity: 'error', ...at, message }], { cause })
 }
 
 export function describeProblem({ file, where, message }: ConfigProblem): string {

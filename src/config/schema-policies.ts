@@ -20,13 +20,19 @@ const TEXT = z.string().min(1)
 export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Kept as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http only to this machine. */
-const ENDPOINT = TEXT.refine(
-  (text) => {
+export function privateUrl(error: string, { mayHaveQuery }: { readonly mayHaveQuery: boolean }) {
+  const isPrivate = (text: string): boolean => {
     const url = URL.parse(text)
     if (url === null || url.hash !== '' || url.username !== '' || url.password !== '') return false
+    if (url.search !== '' && !mayHaveQuery) return false
     return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
-  },
-  { error: 'expected an https URL, for example "https://accounts.example.com"; http only on loopback.' },
+  }
+  return TEXT.refine(isPrivate, { error })
+}
+
+const ENDPOINT = privateUrl(
+  'expected an https URL, for example "https://accounts.example.com"; http only on loopback.',
+  { mayHaveQuery: true },
 )
 
 /** RFC 6749 §3.3. */
@@ -163,11 +169,7 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
     /** Let one override, with the scope `approvals:override` and a reason, replace the quorum. Default false. */
     overrideBypassesQuorum: z.boolean().optional(),
   }
-  const when = z
-    .custom<ApprovalPredicate>((value) => typeof value === 'function', {
-      error: 'expected a function.',
-    })
-    .optional()
+  const when = aFunction<ApprovalPredicate>()
   return {
     ...terms,
     when,
@@ -177,9 +179,14 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
   }
 }
 
-type ParsedApprovals = z.output<z.ZodObject<ReturnType<typeof approvalTerms>>>
+/** An optional function. Its parameters cannot be checked; their types are those of the config. */
+export function aFunction<Type>() {
+  return z.custom<Type>((value) => typeof value === 'function', { error: 'expected a function.' }).optional()
+}
 
-export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
+export function toApprovalRules(
+  parsed: z.output<z.ZodObject<ReturnType<typeof approvalTerms>>>,
+): ApprovalRules {
   const { when, perTool, maxParkedPerPrincipal, ...terms } = parsed
   const own = Object.entries(perTool)
   return {

@@ -10,13 +10,14 @@ import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
 import {
+  aFunction,
   approvalTerms,
   BUDGETS,
   CONSOLE_SIGN_IN,
   closed,
   LIMITS,
-  LOOPBACK,
   OAUTH,
+  privateUrl,
 } from './schema-policies.ts'
 import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
@@ -32,8 +33,6 @@ const SOURCE_KEY = z
   .string()
   .regex(/^[A-Za-z0-9_]{1,64}$/, { error: 'a source name has 1 to 64 letters, digits and "_".' })
 
-const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})
-
 const MIB = 1024 * 1024
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
@@ -42,14 +41,8 @@ const WHOLE = z.int()
 
 const HTTP_URL = TEXT.transform((text, context) => {
   const url = URL.parse(text)
-  if (
-    url !== null &&
-    (url.protocol === 'http:' || url.protocol === 'https:') &&
-    url.search === '' &&
-    url.hash === ''
-  ) {
+  if (url !== null && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '')
     return url.href.replace(/\/+$/, '')
-  }
   context.addIssue(
     'expected an absolute http or https URL without query, for example "https://tools.example.com".',
   )
@@ -197,17 +190,11 @@ const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
 })
 
 const ONE_OR_MORE = z.union([TEXT.transform((text) => [text]), z.array(TEXT).min(1)])
-/** A member name, or the path of one. */
-const CLAIM = ONE_OR_MORE
 
 /** Keys over plain http could be forged, except on this machine. */
-const ISSUER_URL = TEXT.refine(
-  (text) => {
-    const url = URL.parse(text)
-    if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return false
-    return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
-  },
-  { error: 'expected an https URL without query, for example "https://login.example.com".' },
+const ISSUER_URL = privateUrl(
+  'expected an https URL without query, for example "https://login.example.com".',
+  { mayHaveQuery: false },
 )
 
 const ISSUER = closed({
@@ -217,13 +204,14 @@ const ISSUER = closed({
   audience: ONE_OR_MORE,
   /** Where its keys are, if it has no discovery document. */
   jwksUri: ISSUER_URL.optional(),
+  /** Each is the name of a member, or the path of one. */
   claims: closed({
     /** Required of every token once it is set. Default: the tenant is `tenant`. */
-    tenant: CLAIM.optional(),
+    tenant: ONE_OR_MORE.optional(),
     /** Default `scope`. */
-    scopes: CLAIM.optional(),
+    scopes: ONE_OR_MORE.optional(),
     /** Default: tokens bring no roles. */
-    roles: CLAIM.optional(),
+    roles: ONE_OR_MORE.optional(),
   }).prefault({}),
   /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),
@@ -260,15 +248,6 @@ const AUTH = closed({
   }
 })
 
-/** A function can only be seen to be one; its type is the config's. */
-function hook<Name extends keyof Hooks>() {
-  return z
-    .custom<NonNullable<Hooks[Name]>>((value) => typeof value === 'function', {
-      error: 'expected a function.',
-    })
-    .optional()
-}
-
 /** The config section that each protocol declares. */
 function sectionsOf<Table extends Readonly<Record<string, { readonly settings: z.ZodRawShape }>>>(
   table: Table,
@@ -294,7 +273,7 @@ export const CONFIG_SCHEMA = closed({
    */
   tools: z.array(z.unknown()).default([]),
   /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
-  sources: SOURCES,
+  sources: z.record(SOURCE_KEY, SOURCE_OPTIONS).default({}),
   toolkits: z.record(TOOLKIT_NAME, closed({ description: TEXT })).default({}),
   /** Named parts of the tools: each is served at `/mcp/<name>`, and keys and roles may be limited to some. */
   toolsets: TOOLSETS.default({}),
@@ -390,9 +369,9 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   /** The operator's own checks; not in a JSON config. */
   hooks: closed({
-    admit: hook<'admit'>(),
-    verifyToken: hook<'verifyToken'>(),
-    bindUser: hook<'bindUser'>(),
+    admit: aFunction<NonNullable<Hooks['admit']>>(),
+    verifyToken: aFunction<NonNullable<Hooks['verifyToken']>>(),
+    bindUser: aFunction<NonNullable<Hooks['bindUser']>>(),
   }).prefault({}),
   log: closed({
     /** Default `info`. */

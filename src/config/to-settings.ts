@@ -10,7 +10,7 @@ import { toolkitOf } from '#sources/kit/project'
 import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#stages/limits/settings'
 import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKeys, type Environment } from './environment.ts'
-import { ConfigError, type LoadedConfig } from './load.ts'
+import { ConfigError, configError, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { toApprovalRules } from './schema-policies.ts'
 import type { Settings } from './settings.ts'
@@ -154,13 +154,13 @@ function logLevel(text: string): Settings['logLevel'] {
   const level = LOG_LEVELS.find((known) => known === text)
   if (level !== undefined) return level
   const message = `expected one of ${LOG_LEVELS.join(', ')}.${didYouMean(text, LOG_LEVELS)}`
-  throw new ConfigError([{ severity: 'error', where: 'COLLET_LOG_LEVEL', message }])
+  throw configError(message, { where: 'COLLET_LOG_LEVEL' })
 }
 
 function otlpEndpoint(text: string | undefined): string | undefined {
   if (text === undefined || /^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
   const message = 'expected an http or https URL, for example "http://127.0.0.1:4318".'
-  throw new ConfigError([{ severity: 'error', where: 'OTEL_EXPORTER_OTLP_ENDPOINT', message }])
+  throw configError(message, { where: 'OTEL_EXPORTER_OTLP_ENDPOINT' })
 }
 
 /**
@@ -201,7 +201,7 @@ export interface StoreLocation {
 /** Makes a store address absolute. `where` names the setting it came from. */
 export function locateStore(text: string, base: string, where: string): StoreLocation {
   const url = parseStoreUrl(text)
-  if (url.kind === 'invalid') throw new ConfigError([{ severity: 'error', where, message: url.problem }])
+  if (url.kind === 'invalid') throw configError(url.problem, { where })
   if (url.kind !== 'file')
     return { store: text, kind: url.kind, file: undefined, dataFolder: join(base, '.collet') }
   const file = resolve(base, url.path)
@@ -210,33 +210,26 @@ export function locateStore(text: string, base: string, where: string): StoreLoc
 
 type WrittenLimits = ParsedConfig['limits']
 type WrittenLimit = WrittenLimits['perPrincipal']
-type WrittenToolLimit = WrittenLimits['perTool']
-
 const MINUTE_MS = 60_000
 
 /** Limits with every default filled in: a specific entry inherits from the general one. */
-function toLimitSettings({
-  perPrincipal,
-  byPrincipal,
-  perTool,
-  byTool,
-  total,
-  waiting,
-}: WrittenLimits): LimitSettings {
+function toLimitSettings({ byPrincipal, byTool, total, waiting, ...general }: WrittenLimits): LimitSettings {
   const { longestSeconds, ...bounds } = waiting
-  const ofPrincipal = toLimit(perPrincipal)
-  const ofTool = toToolLimit(perTool)
+  const perPrincipal = toLimit(general.perPrincipal)
+  const perTool = toToolLimit(general.perTool)
   return {
-    perPrincipal: ofPrincipal,
-    byPrincipal: new Map(Object.entries(byPrincipal).map(([id, limit]) => [id, toLimit(limit, ofPrincipal)])),
-    perTool: ofTool,
-    byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
+    perPrincipal,
+    byPrincipal: new Map(
+      Object.entries(byPrincipal).map(([id, limit]) => [id, toLimit(limit, perPrincipal)]),
+    ),
+    perTool,
+    byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, perTool)])),
     total: { ...total, rate: toRate(total) },
     waiting: { ...bounds, maxMs: longestSeconds * 1_000 },
   }
 }
 
-function toToolLimit(written: WrittenToolLimit, general?: ToolLimit): ToolLimit {
+function toToolLimit(written: WrittenLimits['perTool'], general?: ToolLimit): ToolLimit {
   return {
     ...toLimit(written, general),
     perPrincipal: toLimit(written.perPrincipal, general?.perPrincipal),
@@ -250,10 +243,7 @@ function toLimit(written: WrittenLimit, general?: CallLimit): CallLimit {
   }
 }
 
-function toRate({
-  callsPerMinute,
-  burst,
-}: Pick<WrittenLimit, 'callsPerMinute' | 'burst'>): TokenRate | undefined {
+function toRate({ callsPerMinute, burst }: Omit<WrittenLimit, 'concurrent'>): TokenRate | undefined {
   if (callsPerMinute === undefined) return undefined
   return { perMs: callsPerMinute / MINUTE_MS, burst: burst ?? Math.max(1, Math.floor(callsPerMinute / 10)) }
 }

@@ -1,8 +1,9 @@
+import { defined } from '#kernel/base/defined'
 import { shortHash } from '#kernel/base/hash'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { NOTICE_KINDS, type NoticeKind } from '#kernel/journal/notices'
 import type { NoticeListener } from '#store/notices'
-import { ConfigError } from './load.ts'
+import { configError } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 
 /*
@@ -45,9 +46,7 @@ export function toWebhooks(
     const target = shortHash(JSON.stringify([url, approver ?? null]))
     if (found.has(target)) {
       const message = 'is the address of another webhook, too. Write it once, with all its events.'
-      throw new ConfigError([
-        { severity: 'error', where: `${where}.url`, message, ...(file === undefined ? {} : { file }) },
-      ])
+      throw configError(message, defined({ file, where: `${where}.url` }))
     }
     const called = name ?? freeName(URL.parse(url)?.hostname ?? 'webhook', names)
     names.add(called)
