@@ -61,7 +61,6 @@ interface KnownKey {
   readonly endsAtMs: number
 }
 
-/** The API keys of the configuration, looked up by digest. */
 export class ApiKeys {
   readonly #byDigest: ReadonlyMap<string, KnownKey>
   readonly #clock: Pick<Clock, 'nowMs'>

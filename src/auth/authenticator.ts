@@ -36,6 +36,10 @@ export interface Authenticator {
 export class ReloadableAuthenticator implements Authenticator {
   readonly #open: (settings: Settings['auth']) => Authenticator
   #current: Authenticator
+  readonly authenticate: Authenticator['authenticate'] = (headers) => this.#current.authenticate(headers)
+  readonly callerNamed: Authenticator['callerNamed'] = (owner) => this.#current.callerNamed(owner)
+  readonly refresh: Authenticator['refresh'] = () => this.#current.refresh()
+  readonly close: Authenticator['close'] = () => this.#current.close()
 
   constructor(settings: Settings['auth'], open: (settings: Settings['auth']) => Authenticator) {
     this.#open = open
@@ -48,22 +52,6 @@ export class ReloadableAuthenticator implements Authenticator {
 
   get openCaller(): Principal | undefined {
     return this.#current.openCaller
-  }
-
-  authenticate(headers: RequestHeaders): MaybePromise<Principal> {
-    return this.#current.authenticate(headers)
-  }
-
-  callerNamed(owner: KeyOwner): Promise<Principal | undefined> {
-    return this.#current.callerNamed(owner)
-  }
-
-  refresh(): MaybePromise<void> {
-    return this.#current.refresh()
-  }
-
-  close(): Promise<void> {
-    return this.#current.close()
   }
 
   /**
@@ -104,13 +92,10 @@ export function createAuthenticator(
   const { store, log = SILENT_LOGGER, isPrivate = false } = parts
   const roles = settings.roles ?? NO_ROLES
   const keys = new ApiKeys(settings.apiKeys, clock, roles)
+  const onFirstKey = (): void => void (isClosed || log.warn({}, FIRST_KEY_NOTE))
+  const common = { roles, clock, log, onFirstKey }
   const stored =
-    store === undefined
-      ? undefined
-      : new StoredKeys({
-          ...{ keys: store.keys, digest: (text: string) => store.digest(text), roles, clock, log },
-          onFirstKey: () => isClosed || log.warn({}, FIRST_KEY_NOTE),
-        })
+    store && new StoredKeys({ keys: store.keys, digest: (text) => store.digest(text), ...common })
   const tokens = createTokens(settings, clock, parts)
   const isClosed = settings.required === true || keys.size > 0 || tokens !== undefined
   const openCaller = isPrivate ? LOCAL_CALLER : ANONYMOUS

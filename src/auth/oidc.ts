@@ -107,13 +107,13 @@ async function readHeader(token: string): Promise<JWTHeaderParameters> {
   }
 }
 
-/** Older keys are read again … */
+/** Older keys are read again. */
 const FRESH_MS = 10 * 60_000
-/** … and are used up to this age while the issuer does not answer. */
+/** While the issuer does not answer, keys are used up to this age. */
 const MAX_STALE_MS = 4 * 3_600_000
-/** Time between two requests, whatever `kid`s are presented … */
+/** Minimum time between two requests, whatever `kid`s are presented. */
 const PAUSE_MS = 30_000
-/** … and after a failed one, so that an outage here ends soon after that of the issuer. */
+/** Minimum time after a failed request: short, so that an outage here ends soon after that of the issuer. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
 
 class IssuerKeySet {

@@ -88,7 +88,6 @@ async function issuerOf(token: string): Promise<string> {
   }
 }
 
-/** HS256 tokens signed with a shared secret. */
 export class JwtVerifier {
   readonly #settings: JwtSettings
   readonly #clock: Clock
@@ -192,7 +191,6 @@ export function wordsOf(claim: unknown, what: string): readonly string[] {
   throw refusedToken(`The token's ${what} are neither a string nor an array of strings.`)
 }
 
-/** The claim at a path of own members. */
 export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
   let value: unknown = claims
   for (const name of path) {

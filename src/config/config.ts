@@ -53,7 +53,6 @@ interface ApprovalsConfig<Tools extends readonly ToolEntry[], Names extends stri
   readonly perTool?: { readonly [Name in Names]: ToolApprovalConfig<InputNamed<Tools[number], Name>> }
 }
 
-/** Terms of an approval for one tool. */
 interface ToolApprovalConfig<Input> extends Omit<WrittenTerms, 'when'> {
   /** As `approvals.when`, instead of it; only for a tool with `policy.approval: 'conditional'`. Not in a JSON config. */
   readonly when?: ApprovalPredicate<Input>
@@ -92,7 +91,6 @@ type Written<Schema> = Schema extends Absent
             ? Written<Options[number]>
             : z.input<Schema>
 
-/** Schemas of optional members. */
 type Absent = z.ZodOptional | z.ZodDefault | z.ZodPrefault
 type AbsentIn<Shape> = {
   [Name in keyof Shape]: undefined extends z.input<Shape[Name]> ? Name : never

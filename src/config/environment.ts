@@ -8,7 +8,6 @@ import { configError } from './load.ts'
  * Invariant: no other module reads `process.env`, and secrets are never printed.
  */
 
-/** The environment variables of the process. */
 export interface Environment {
   /** `COLLET_KEY`, or the content of the file that `COLLET_KEY_FILE` names, undecoded; `decodeMasterKey` reads it. */
   readonly masterKey: Secret | undefined
@@ -30,10 +29,10 @@ export interface Environment {
   variables(): Readonly<Record<string, string | undefined>>
 }
 
-/** The only reader of environment variables. Empty counts as unset. */
 export function readEnvironment(
   variables: Readonly<Record<string, string | undefined>> = process.env,
 ): Environment {
+  // An empty variable counts as unset.
   const text = (name: string): string | undefined => variables[name] || undefined
   const secret = (name: string): Secret | undefined => {
     const value = text(name)

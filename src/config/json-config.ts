@@ -111,7 +111,6 @@ export function jsonConfigSchema(describe: (setting: string) => string | undefin
   return schema
 }
 
-/** Adds descriptions to a schema, recursively. */
 function complete(schema: Schema, setting: string, describe: (setting: string) => string | undefined): void {
   const said = describe(setting)
   if (said !== undefined) schema.description = said

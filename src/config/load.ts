@@ -42,7 +42,6 @@ export function findConfig(folder: string, named?: string): string {
   return join(folder, first)
 }
 
-/** True if a folder has at least one config. */
 export function hasConfig(folder: string): boolean {
   return CONFIG_NAMES.some((name) => existsSync(join(folder, name)))
 }
@@ -247,7 +246,6 @@ export class ConfigError extends Error {
   }
 }
 
-/** An error with one problem. */
 export function configError(
   message: string,
   at: Pick<ConfigProblem, 'file' | 'where'> = {},

@@ -32,7 +32,6 @@ export const ISSUER_ALGORITHMS = [
   'Ed25519',
 ] as const
 
-/** Makes a type deeply readonly. */
 type Fixed<Value> = Value extends Secret
   ? Value
   : Value extends readonly (infer Item)[]
@@ -47,7 +46,6 @@ type Section<Name extends keyof ParsedConfig> = Fixed<ParsedConfig[Name]>
 type Auth = Section<'auth'>
 
 export type ApiKeySettings = MayLack<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
-/** An OpenID Connect issuer whose access tokens are accepted. */
 export type IssuerSettings = MayLack<Auth['issuers'][number], 'allowDefaultTenant' | 'scopes'>
 export type JwtSettings = NonNullable<Auth['jwt']> & { readonly tenant: string }
 
@@ -86,7 +84,6 @@ export interface Settings extends ProtocolSettings {
     readonly apiKeys: readonly ApiKeySettings[]
     readonly jwt: JwtSettings | undefined
     readonly issuers?: readonly IssuerSettings[]
-    /** Grants of each role. */
     readonly roles?: RoleTable
     /** True if callers need a credential even before there is one. */
     readonly required?: boolean

@@ -55,7 +55,6 @@ export function plannedUrl({ publicUrl, host, port, tls }: Settings['server']): 
   return publicUrl ?? `${tls === undefined ? 'http' : 'https'}://${host}:${port}`
 }
 
-/** Settings that flags override. */
 export interface SettingsFlags {
   readonly host?: string
   readonly port?: number
@@ -72,7 +71,6 @@ interface SettingsSources {
   readonly workingFolder: string
 }
 
-/** Flags before environment variables before the config file before defaults. */
 export function toSettings({ loaded, tools, flags, environment, workingFolder }: SettingsSources): Settings {
   const { config, folder } = loaded
   const { store, dataFolder } = chooseStore(flags.store, workingFolder, { text: config.store, folder })
@@ -96,11 +94,9 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     dataFolder,
     ...decodeMasterKeys(environment),
     auth: {
-      apiKeys: config.auth.apiKeys,
+      ...config.auth,
       jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },
-      issuers: config.auth.issuers,
       roles: new Map(Object.entries(config.auth.roles)),
-      required: config.auth.required,
     },
     oauth: config.oauth,
     console: config.console,
@@ -120,7 +116,6 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   }
 }
 
-/** Checks that need the loaded tools. */
 export function checkAgainstTools(
   { config, file }: Pick<LoadedConfig, 'config' | 'file'>,
   tools: readonly Tool[],
@@ -131,7 +126,6 @@ export function checkAgainstTools(
   toWebhooks(config, file)
 }
 
-/** With absolute paths. */
 export function tlsFiles(
   tls: ParsedConfig['server']['tls'],
   folder: string,
@@ -139,7 +133,6 @@ export function tlsFiles(
   return tls === undefined ? {} : { tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } }
 }
 
-/** `--store` if given, else the config's store. */
 export function chooseStore(
   flag: string | undefined,
   workingFolder: string,

@@ -12,7 +12,6 @@ import type { ParsedConfig } from './schema.ts'
  * Invariant: every receiver has a unique name, by which its messages are kept.
  */
 
-/** A receiver of notices for operators. */
 export interface Webhook extends NoticeListener {
   readonly name: string
   readonly url: string
@@ -25,7 +24,6 @@ export interface Webhook extends NoticeListener {
   readonly events: readonly string[]
 }
 
-/** All receivers of a config, each with a unique name. */
 export function toWebhooks(
   { approvals, webhooks }: Pick<ParsedConfig, 'approvals' | 'webhooks'>,
   file?: string,
@@ -50,10 +48,8 @@ export function toWebhooks(
     }
     const called = name ?? freeName(URL.parse(url)?.hostname ?? 'webhook', names)
     names.add(called)
-    found.set(target, {
-      ...{ name: called, target, url, secret, format, approver, events },
-      kinds: new Set(events.flatMap(kindsOf)),
-    })
+    const kinds = new Set(events.flatMap(kindsOf))
+    found.set(target, { name: called, target, url, secret, format, approver, events, kinds })
   }
   return [...found.values()]
 }

@@ -34,7 +34,6 @@ export function parseRange(text: string): AddressRange | undefined {
   return makeRange(address, prefixBits)
 }
 
-/** The range that holds one address. */
 export function rangeOf(address: IpAddress): AddressRange {
   return makeRange(address, address.family === 'ipv4' ? 32 : 128)
 }

@@ -110,9 +110,7 @@ async function follow(first: OutgoingRequest, exchange: Exchange): Promise<Respo
   }
 }
 
-interface Sending {
-  readonly url: URL
-  readonly method: string
+interface Sending extends Pick<OutgoingRequest, 'url' | 'method'> {
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer | Readable | string | null
 }

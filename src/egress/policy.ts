@@ -24,9 +24,7 @@ export interface CheckedTarget extends Target {
   readonly addresses: readonly string[]
 }
 
-export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const satisfies Readonly<
-  Record<string, number>
->
+export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const
 const MAX_ADDRESSES = 64
 
 /** Throws unless the URL is plain HTTP. The URL parser has normalised unusual spellings of addresses. */
@@ -144,13 +142,11 @@ export function errorCodeOf(error: unknown): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
 }
 
-/** An address that this server listens on. */
 export interface Listener {
   readonly host: string
   readonly port: number
 }
 
-/** Finds every address of a name. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
 interface EgressLimits {
@@ -173,7 +169,6 @@ export interface EgressPolicy extends Partial<EgressLimits> {
 const MIB = 1_048_576
 export const EGRESS_LIMITS: EgressLimits = { maxResponseBytes: 10 * MIB, timeoutMs: 30_000, maxRedirects: 5 }
 
-/** A parsed policy with all defaults. */
 export interface EgressRules extends EgressLimits {
   readonly allow: readonly AllowEntry[]
   ownListeners(): readonly Listener[]

@@ -55,7 +55,6 @@ export function boundedFetch(
   }
 }
 
-/** The values of one authorization request. */
 export interface Departure {
   readonly state: string
   readonly verifier: string
@@ -75,7 +74,6 @@ export type Exchanged =
       readonly claims: Readonly<Record<string, unknown>> | undefined
       readonly idToken: Secret | undefined
     }
-  /** The person refused. */
   | { readonly kind: 'denied' }
   /** `reason` is a code, never a text of the provider. */
   | { readonly kind: 'failed'; readonly reason: string }

@@ -37,7 +37,6 @@ interface ApproverSignInOptions extends SignInParts {
 type SignedIn =
   | {
       readonly kind: 'signed_in'
-      /** Token of the opened link. */
       readonly token: string
       /** The name of the approver in links. */
       readonly name: string
@@ -134,7 +133,6 @@ const COOKIE_NAME_CHARACTERS = 16
 
 interface ConsentFlowOptions extends SignInParts {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
-  /** The runs that wait for a consent. */
   readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
   readonly clock: Clock
   publicUrl(): string
@@ -170,7 +168,6 @@ export class ConsentFlow {
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
 
-  /** The return from the sign-in or from the provider. */
   async finish(arrival: Arrival): Promise<HttpReply> {
     const challenge = await this.#pending(arrival.consent.challenge)
     if (challenge === undefined) return unknownReturnPage()
@@ -323,11 +320,9 @@ function isConsenter(
   const userId = signedInName(signIn, claims)
   if (userId === undefined) return false
   if (challenge.user !== '') return userDigest(store, userId) === challenge.user
-  const isPrincipal = challenge.principal === signedInPrincipal(claims)
-  const owners = Object.hasOwn(signIn.owners, challenge.principal)
-    ? signIn.owners[challenge.principal]
-    : undefined
-  return isPrincipal || (owners?.includes(userId) ?? false)
+  const { principal } = challenge
+  const owners = Object.hasOwn(signIn.owners, principal) ? signIn.owners[principal] : undefined
+  return principal === signedInPrincipal(claims) || (owners?.includes(userId) ?? false)
 }
 
 /** The user id that the sign-in service states. An email address that it has not verified is none. */

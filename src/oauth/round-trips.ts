@@ -146,10 +146,7 @@ export class FlowCookies {
 
   /** Browsers send `Strict` cookies only for clicks on pages of this server, `Lax` ones also for a return from another site. */
   set(name: string, value: string, sameSite: 'Lax' | 'Strict'): Readonly<Record<string, string>> {
-    const { isSecure, maxAgeSeconds } = this.#options
-    const secure = isSecure ? '; Secure' : ''
-    const attributes = `Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=${sameSite}${secure}`
-    return { 'set-cookie': `${this.#nameOf(name)}=${value}; ${attributes}` }
+    return { 'set-cookie': this.#cookie(name, value, this.#options.maxAgeSeconds, sameSite) }
   }
 
   clear(name: string): Readonly<Record<string, string>> {
@@ -158,8 +155,7 @@ export class FlowCookies {
 
   /** For a reply that also sets another cookie. */
   clearing(name: string): string {
-    const secure = this.#options.isSecure ? '; Secure' : ''
-    return `${this.#nameOf(name)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure}`
+    return this.#cookie(name, '', 0, 'Lax')
   }
 
   read(header: string | undefined, name: string): string | undefined {
@@ -174,6 +170,11 @@ export class FlowCookies {
       .map((pair) => pair.trim().split('=', 1)[0] ?? '')
       .filter((name) => name.startsWith(written))
       .map((name) => start + name.slice(written.length))
+  }
+
+  #cookie(name: string, value: string, maxAgeSeconds: number, sameSite: 'Lax' | 'Strict'): string {
+    const attributes = `Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=${sameSite}`
+    return `${this.#nameOf(name)}=${value}; ${attributes}${this.#options.isSecure ? '; Secure' : ''}`
   }
 
   #nameOf(name: string): string {

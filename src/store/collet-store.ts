@@ -46,7 +46,6 @@ export const DEFINITION = defineStore([
   verifyModule,
 ])
 
-/** The store of the product: the kernel's methods and those of every other module. */
 export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verification {
   readonly keys: KeyStore
   /** The change of `COLLET_KEY`. */

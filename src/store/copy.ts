@@ -15,7 +15,6 @@ import { verifyJournal } from './verify.ts'
  * there, and no server opens the target before it is complete and verified.
  */
 
-/** The raw tables of a store. */
 export interface StoreTables {
   /** Version of the schema; 0 without tables. */
   version(): Promise<number>
@@ -248,11 +247,8 @@ class RunningCopy {
   }
 
   async #move(mark: Mark): Promise<void> {
-    await this.#change(
-      'UPDATE meta SET value = ? WHERE name = ? AND value = ? RETURNING name',
-      JSON.stringify(mark),
-      COPY_MARK,
-    )
+    const statement = 'UPDATE meta SET value = ? WHERE name = ? AND value = ? RETURNING name'
+    await this.#change(statement, JSON.stringify(mark), COPY_MARK)
     this.#mark = mark
   }
 

@@ -10,7 +10,7 @@ import { bytes, integer, optionalText, readEpoch, text } from '#kernel/store/row
 import { nextRevision } from '#sources/kit/pins'
 import type { OfferedTool } from '#sources/kit/source'
 import { changedRules, targetOf } from '#sources/kit/source-facts'
-import { mapped, texts } from './steps.ts'
+import { type Attribution, mapped, texts } from './steps.ts'
 
 /**
  * Sources that were added while the server runs, and pins of imported definitions (rule 32). The source kit reads and writes
@@ -30,22 +30,13 @@ interface StoredSource {
 }
 
 export interface NewSource extends StoredSource {
-  /** Whether it replaces a source with the same key. */
   readonly replace: boolean
 }
 
-interface SourceRemoval {
-  readonly key: string
-  readonly by: string
-  readonly atMs: number
-}
-
 /** A probe of a possible source, which may start a program. */
-interface SourceLook {
+interface SourceLook extends Attribution {
   /** The address, file or program, without possible secrets. */
   readonly target: string
-  readonly by: string
-  readonly atMs: number
 }
 
 export interface KeptDefinition {
@@ -108,7 +99,6 @@ export interface PinWrite {
 export function openSources({ careful, read, keys }: StoreContext) {
   const order = ({ key }: { readonly key: string }) => `sources ${key}`
   return {
-    /** All sources, by key. */
     list: read(() =>
       mapped(all('listSources'), (rows) => rows.map((row): StoredSource => sourceFromRow(row, keys))),
     ),
@@ -154,7 +144,10 @@ function* notifyOfSource(group: CommitGroup, event: SourceChanged): Steps<void> 
   yield* group.notify(subject, { about: JSON.stringify([source, at, event.options]), atMs: at })
 }
 
-function* removeSource(group: CommitGroup, { key, by, atMs }: SourceRemoval): Steps<boolean> {
+function* removeSource(
+  group: CommitGroup,
+  { key, by, atMs }: Attribution & Pick<StoredSource, 'key'>,
+): Steps<boolean> {
   if ((yield* write('deleteSource', key)) === 0) return false
   yield* write('raiseEpoch', SOURCE_EPOCH)
   group.append({ type: 'source.removed', at: atMs, source: key, by })

@@ -6,7 +6,7 @@ import type { Resealing } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
 import { resealingOf, sealRow } from '#kernel/store/row-mac'
 import { integer, optionalInteger, optionalText, readEpoch, text, word } from '#kernel/store/rows'
-import { mapped, type TenantPage, texts } from './steps.ts'
+import { type Attribution, mapped, type TenantPage, texts } from './steps.ts'
 
 /**
  * API keys with the principals that own them, and the audit stream of denials. Authentication and `collet keys` use the keys.
@@ -34,12 +34,6 @@ export interface KeyGrant {
   readonly tools: readonly string[] | undefined
 }
 
-/** Who changes a key, and when; journaled. */
-interface KeyChange {
-  readonly by: string
-  readonly atMs: number
-}
-
 interface KeySecret {
   /** Public: names the key in lists, in the journal and inside the key itself. */
   readonly keyId: string
@@ -50,9 +44,9 @@ interface KeySecret {
   readonly expiresAtMs: number | undefined
 }
 
-export interface NewKey extends KeyOwner, KeyGrant, KeySecret, KeyChange {}
+export interface NewKey extends KeyOwner, KeyGrant, KeySecret, Attribution {}
 
-export interface KeyRotation extends KeyOwner, KeySecret, KeyChange {
+export interface KeyRotation extends KeyOwner, KeySecret, Attribution {
   /** When existing keys expire, unless they expire earlier; `undefined`: unchanged. */
   readonly oldEndAtMs: number | undefined
 }
@@ -114,12 +108,12 @@ function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' 
   const owner = yield* get('findKeyOwner', tenant, name)
   if (owner === undefined) return 'not_found'
   if (owner.ended_at !== null) return 'ended'
-  const mine = (yield* all('keysOf', tenant, name)).map(keyFromRow)
-  const model = mine.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? mine[0]
+  const existing = (yield* all('keysOf', tenant, name)).map(keyFromRow)
+  const model = existing.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? existing[0]
   if (model === undefined) return 'not_found'
   if (oldEndAtMs !== undefined) {
     yield* write('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
-    for (const { keyId } of mine) yield* sealRow(group.keys, API_KEYS, keyId)
+    for (const { keyId } of existing) yield* sealRow(group.keys, API_KEYS, keyId)
   }
   yield* insertKey(group, { ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
   group.append(keyEvent('key.rotated', rotation))
@@ -128,7 +122,7 @@ function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' 
 
 function* revokeKey(
   group: CommitGroup,
-  key: { readonly tenant: string; readonly keyId: string } & KeyChange,
+  key: { readonly tenant: string; readonly keyId: string } & Attribution,
 ): Steps<boolean> {
   const row = yield* get('revokeKey', key.atMs, key.keyId, key.tenant)
   if (row === undefined) return false
@@ -138,7 +132,7 @@ function* revokeKey(
   return true
 }
 
-function* endPrincipal(group: CommitGroup, owner: KeyOwner & KeyChange): Steps<boolean> {
+function* endPrincipal(group: CommitGroup, owner: KeyOwner & Attribution): Steps<boolean> {
   const { tenant, name, by, atMs } = owner
   if ((yield* write('endKeyOwner', atMs, tenant, name)) === 0) return false
   yield* sealRow(group.keys, OWNERS, tenant, name)
@@ -168,7 +162,7 @@ function* noteUses(
 
 function keyEvent(
   type: KeyChanged['type'],
-  key: KeyOwner & KeyChange & { readonly keyId: string },
+  key: KeyOwner & Attribution & { readonly keyId: string },
 ): KeyChanged {
   const { tenant, name, keyId, by, atMs } = key
   return { type, at: atMs, tenant, principal: principalIdOf(name), key: keyId, by }

@@ -20,7 +20,6 @@ import { mapped } from './steps.ts'
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** A webhook. */
 export interface NoticeListener {
   /** Its name in the store. */
   readonly target: string
@@ -69,7 +68,6 @@ export function openNotices({ careful, lane, read, chain }: StoreContext) {
     listen(listeners: readonly NoticeListener[]) {
       current = listeners
     },
-    /** Listeners with due notices. */
     due: read((nowMs: number) =>
       mapped(all('dueTargets', nowMs), (rows) => rows.map((row) => text(row, 'target'))),
     ),

@@ -36,7 +36,7 @@ import {
   toolValues,
 } from './call-filter.ts'
 import { listOpenBudgets } from './limits.ts'
-import { texts } from './steps.ts'
+import { type Attribution, texts } from './steps.ts'
 
 /**
  * Queries of operators over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use it.
@@ -59,11 +59,7 @@ export interface UsageQuery extends Pick<CallFilter, 'tenant' | 'tool' | 'sinceM
 }
 
 /** Calls that are equal in these members, counted. */
-export interface UsageRow {
-  readonly tenant: string
-  readonly principal: string
-  readonly tool: string
-  readonly state: CallState
+export interface UsageRow extends Pick<CallRecord, 'tenant' | 'principal' | 'tool' | 'state'> {
   /** Run time; `undefined` for calls that have not ended, did not run or were settled by a person. */
   readonly tookMs: number | undefined
   /** Cancelled while it waited for approval. */
@@ -74,10 +70,8 @@ export interface UsageRow {
 }
 
 /** An operator's access to the input of a call. */
-export interface CallLook {
+export interface CallLook extends Attribution {
   readonly record: string
-  readonly by: string
-  readonly atMs: number
 }
 
 /** `gone`: retention removed it. */

@@ -10,7 +10,7 @@ import {
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, word } from '#kernel/store/rows'
-import { type TallyQuery, toolCondition, toolValues } from './call-filter.ts'
+import { type CallFilter, type TallyQuery, toolCondition, toolValues } from './call-filter.ts'
 import { mapped, texts } from './steps.ts'
 
 /**
@@ -42,16 +42,11 @@ export interface StoredRejection extends RejectedRequests {
 }
 
 /** An absent member matches everything. `tool` is compared as in `CallFilter`. */
-interface RejectionFilter {
-  readonly tenant?: string | undefined
-  readonly principal?: string | undefined
-  readonly tool?: string | undefined
+interface RejectionFilter extends Pick<CallFilter, 'tenant' | 'principal' | 'tool' | 'sinceMs' | 'untilMs'> {
   readonly code?: RefusalCode | undefined
-  readonly sinceMs?: number | undefined
-  readonly untilMs?: number | undefined
 }
 
-type RejectionPage = RejectionFilter & { readonly before?: number | undefined; readonly limit: number }
+type RejectionPage = RejectionFilter & Pick<CallFilter, 'before' | 'limit'>
 type RejectionTally = RejectionFilter & Pick<TallyQuery, 'sinceMs' | 'bucketMs' | 'originMs'>
 
 export function openRejections({ careful, snapshot, keys }: StoreContext) {

@@ -80,7 +80,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
-  const readPage = read((of: Resealing, after: Place) => allOf(of.page, ...after, PAGE))
+  const readPage = read((table: Resealing, after: Place) => allOf(table.page, ...after, PAGE))
   const acknowledge = careful(
     () => '',
     (_group: CommitGroup, writer: number, knows: number, uses: number) =>
@@ -132,35 +132,34 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
     }
   }
 
-  const walk = async (visit: (of: Resealing, rows: readonly Row[], after: Place) => Promise<void> | void) => {
-    for (const of of definition.resealing) {
-      for (let after: Place | undefined = of.start; after !== undefined; ) {
-        const rows: readonly Row[] = await readPage(of, after)
-        await visit(of, rows, after)
+  const walk = async (
+    visit: (table: Resealing, rows: readonly Row[], after: Place) => Promise<void> | void,
+  ) => {
+    for (const table of definition.resealing) {
+      for (let after: Place | undefined = table.start; after !== undefined; ) {
+        const rows: readonly Row[] = await readPage(table, after)
+        await visit(table, rows, after)
         const last = rows.at(-1)
-        after = last === undefined || rows.length < PAGE ? undefined : of.after(last)
+        after = last === undefined || rows.length < PAGE ? undefined : table.after(last)
       }
     }
   }
 
   const countDue = async (): Promise<number> => {
     let due = 0
-    await walk((of, rows) => {
-      due += rows.filter((row) => of.isDue(row, keys)).length
+    await walk((table, rows) => {
+      due += rows.filter((row) => table.isDue(row, keys)).length
     })
     return due
   }
 
-  const resealAll = async (
-    nowMs: () => number,
-    onProgress: (progress: KeyProgress) => void,
-  ): Promise<number> => {
+  const resealAll = async ({ nowMs, onProgress }: KeyChangeWork): Promise<number> => {
     const total = await countDue()
     let done = 0
-    await walk(async (of, rows, after) => {
-      if (!rows.some((row) => of.isDue(row, keys))) return
-      done += await reseal(of, after, nowMs())
-      onProgress({ step: 'sealing', what: of.what, done, total: Math.max(done, total) })
+    await walk(async (table, rows, after) => {
+      if (!rows.some((row) => table.isDue(row, keys))) return
+      done += await reseal(table, after, nowMs())
+      onProgress({ step: 'sealing', what: table.what, done, total: Math.max(done, total) })
     })
     return done
   }
@@ -182,7 +181,8 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
       }
     },
     /** Does the remaining steps while calls are served. It may be cut at any time and started again. */
-    async rotate({ by, nowMs, onProgress, maxWaitMs }: KeyChangeWork): Promise<KeyChangeEnd> {
+    async rotate(work: KeyChangeWork): Promise<KeyChangeEnd> {
+      const { by, nowMs, onProgress, maxWaitMs } = work
       await follow()
       if (keys.isUnderOldKey) {
         const writers = await lagging(holdsNewKey)
@@ -206,7 +206,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
       for (;;) {
         const writers = await waitFor((row) => integer(row, 'uses') >= no, maxWaitMs)
         if (writers.length > 0) return { kind: 'waiting', writers }
-        resealed += await resealAll(nowMs, onProgress)
+        resealed += await resealAll(work)
         const dead = (await unended()).filter((row) => integer(row, 'uses') < no)
         if (!(await retire(by, nowMs(), dead))) continue
         await follow()
@@ -237,11 +237,11 @@ function* activateNewest(group: CommitGroup, by: string, atMs: number): Steps<vo
   group.append({ type: 'keys.activated', at: atMs, by, generation: newest.no })
 }
 
-function* resealPage(group: CommitGroup, of: Resealing, after: Place, atMs: number): Steps<number> {
+function* resealPage(group: CommitGroup, table: Resealing, after: Place, atMs: number): Steps<number> {
   let resealed = 0
-  for (const row of yield* allOf(of.page, ...after, PAGE)) {
-    if (!of.isDue(row, group.keys)) continue
-    yield* of.reseal(group, row, atMs)
+  for (const row of yield* allOf(table.page, ...after, PAGE)) {
+    if (!table.isDue(row, group.keys)) continue
+    yield* table.reseal(group, row, atMs)
     resealed += 1
   }
   return resealed

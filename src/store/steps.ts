@@ -12,6 +12,12 @@ export interface TenantPage {
   readonly limit: number
 }
 
+/** Who makes a change, and when; journaled. */
+export interface Attribution {
+  readonly by: string
+  readonly atMs: number
+}
+
 /** Steps that convert the result of other steps. */
 export function* mapped<From, To>(steps: Steps<From>, convert: (result: From) => To): Steps<To> {
   return convert(yield* steps)

@@ -214,7 +214,6 @@ export function keepOutOfGit(dataFolder: string): void {
   }
 }
 
-/** With `look` it only reports the versions. */
 export async function migrateStore(url: string, key: StoreKey, mode: SchemaMode): Promise<Migration> {
   const { type, rest } = storeTypeOf(url)
   return await type.migrate(rest, key, mode)
@@ -265,7 +264,6 @@ export async function backUpStore(url: string, target: string): Promise<void> {
   await type.backUp(rest, target)
 }
 
-/** Host and process, for operators. */
 function placeOf(port = 0): string {
   return `${hostname()}${port === 0 ? '' : `:${port}`} pid ${process.pid}`
 }

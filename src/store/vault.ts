@@ -5,7 +5,7 @@ import { type CommitGroup, type Row, type Steps, type StoreContext, statements }
 import { type KeyRing, newDataKey, type Resealing, sealOnce, unseal } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#kernel/store/rows'
-import { mapped, type TenantPage, texts } from './steps.ts'
+import { type Attribution, mapped, type TenantPage, texts } from './steps.ts'
 
 /**
  * The vault: tokens and secrets at rest, and the data keys of tenants that seal them. The credentials stage, the consent pages
@@ -53,14 +53,12 @@ export interface VaultEntry extends VaultFacts {
   readonly value: Secret | undefined
 }
 
-export interface NewCredential extends VaultAddress {
-  readonly ref: string
+/** `by` is an operator, or `consent`. */
+export interface NewCredential
+  extends VaultAddress,
+    Pick<VaultFacts, 'ref' | 'scopes' | 'expiresAtMs'>,
+    Attribution {
   readonly value: Secret
-  readonly scopes: readonly string[]
-  readonly expiresAtMs: number | undefined
-  /** For the journal: an operator, or `consent`. */
-  readonly by: string
-  readonly atMs: number
 }
 
 type RenewedCredential = Pick<NewCredential, 'value' | 'scopes' | 'expiresAtMs' | 'atMs'>
@@ -199,14 +197,12 @@ function openValue(keys: KeyRing, row: Row): string {
   return openSealed(keys, row, 'value', sealContext(factsOf(row)))
 }
 
-type AddressColumns = readonly [string, string, string, string, string]
-
-function columnsOf({ tenant, principal, user, provider, kind }: VaultAddress): AddressColumns {
-  return [tenant, principal, user, provider, kind]
+function columnsOf({ tenant, principal, user, provider, kind }: VaultAddress) {
+  return [tenant, principal, user, provider, kind] as const
 }
 
-function versionOf(previous: VaultFacts): readonly [...AddressColumns, string, number] {
-  return [...columnsOf(previous), previous.ref, previous.version]
+function versionOf(previous: VaultFacts) {
+  return [...columnsOf(previous), previous.ref, previous.version] as const
 }
 
 /** Binds a sealed value to its address: it cannot be moved to another owner, provider or kind. */

@@ -106,7 +106,7 @@ const PARAMETERS = [
   LEASE,
 ]
 
-/** The driver's mode for each mode. */
+/** The modes of an address, with the driver's mode for each. */
 const SSL_MODES: ReadonlyMap<string, string> = new Map([
   ['disable', 'disable'],
   ['require', 'verify-full'],

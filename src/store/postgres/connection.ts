@@ -136,7 +136,6 @@ export class Connection {
     return this.#isLost
   }
 
-  /** Statements that begin a transaction. */
   begin(text = 'BEGIN'): readonly Statement[] {
     return this.isPooled ? [{ text }, LOCAL_SETTINGS] : [{ text }]
   }
@@ -263,8 +262,7 @@ export function isDoneAlready(error: unknown): boolean {
   return /^(42P01|42P07|42809)$/.test(stateOf(error) ?? '')
 }
 
-/** The role lacks the permission. */
-export function isRefused(error: unknown): boolean {
+export function lacksPermission(error: unknown): boolean {
   return stateOf(error) === '42501'
 }
 

@@ -8,7 +8,7 @@ import {
   type Connection,
   isBusy,
   isDoneAlready,
-  isRefused,
+  lacksPermission,
   ROLLBACK,
   type Statement,
 } from './connection.ts'
@@ -154,7 +154,7 @@ export async function maintainPartitions(
     for (const part of plan.drop) groups += await dropPart(connection, part, keys)
   } catch (error) {
     // A role that may not create tables keeps everything in the default partition.
-    if (!isBusy(error) && !isRefused(error) && !isDoneAlready(error)) throw error
+    if (!isBusy(error) && !lacksPermission(error) && !isDoneAlready(error)) throw error
   }
   return groups
 }

@@ -36,10 +36,7 @@ for (;;) {
 }
 
 async function take({ id, memory }: LeaseOrder): Promise<void> {
-  if (memory === undefined) {
-    leases.delete(id)
-    return
-  }
+  if (memory === undefined) return void leases.delete(id)
   const held = { places: new BigInt64Array(memory), lastTick: -1n }
   try {
     // Reads the clock before the first lease: a server with a wrong clock must not run calls.

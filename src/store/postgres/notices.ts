@@ -72,13 +72,12 @@ export class Notices {
 
   watch(notify: NotifyChange): StoreWatcher {
     this.#listeners.add(notify)
-    if (this.#timer === undefined && !this.#isClosed) this.#start()
-    return {
-      want: (name) => this.#want(name),
-      end: () => {
-        this.#listeners.delete(notify)
-      },
+    if (this.#timer === undefined && !this.#isClosed) {
+      const look = () => void this.#keepUp().catch(() => undefined)
+      this.#timer = setInterval(look, RECONNECT_MS).unref()
+      look()
     }
+    return { want: (name) => this.#want(name), end: () => void this.#listeners.delete(notify) }
   }
 
   /** Announces a commit of this process. Rare changes are announced even if no process asked for them. */
@@ -94,12 +93,6 @@ export class Notices {
     // A process that ends right after a change still announces it.
     if (this.#sending !== undefined) await this.#send().catch(() => undefined)
     await this.#connection?.close().catch(() => undefined)
-  }
-
-  #start(): void {
-    const look = () => void this.#keepUp().catch(() => undefined)
-    this.#timer = setInterval(look, RECONNECT_MS).unref()
-    look()
   }
 
   /** If the version cannot be read, listeners look for themselves. */
