@@ -5,7 +5,6 @@ import { RowGuard } from '#kernel/store/row-mac'
 import { text } from '#kernel/store/rows'
 import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
 import { createColletStore, DEFINITION, type Store } from '#store/collet-store'
-import { mapped } from '#store/steps'
 import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
 import { COMMIT, Connection, storeErrorOf } from './connection.ts'
@@ -127,8 +126,8 @@ export async function takeSteps(
 export async function readSchemaVersion(connection: Connection): Promise<number> {
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   if (rows.length === 0) return 0
-  const version = mapped(get('readMeta', VERSION), (row = {}) => Number(text(row, 'value')))
-  return await driveEach(version, (asks) => answerAll(connection, asks, 'read'))
+  const row = await driveEach(get('readMeta', VERSION), (asks) => answerAll(connection, asks, 'read'))
+  return Number(text(row ?? {}, 'value'))
 }
 
 const VERSION = 'schema_version'
