@@ -1,21 +1,17 @@
-import { childPointer, copyJson, describeValue, isJsonObject, type JsonObject } from '#kernel/base/json'
+import { copyJson, describeValue, isJsonObject, type JsonObject } from '#kernel/base/json'
 import {
   DOCUMENT_LIMITS,
   type DocumentFinding,
   type DocumentLimits,
   type DocumentMode,
-  descriptionOf,
-  extensionsOf,
+  DocumentPart,
   FindingList,
-  memberOf,
   type OpenToolDocument,
   OpenToolDocumentError,
   type OpenToolFunction,
   type OpenToolInfo,
   type OpenToolSchemas,
   type OpenToolServer,
-  type Reading,
-  requiredText,
   type TextPosition,
 } from './codec-document.ts'
 import { checkReferences } from './codec-document-references.ts'
@@ -76,7 +72,7 @@ export function readDocument(input: unknown, options: ReadOptions = {}): ReadDoc
   } catch (error) {
     // A value that is not JSON may throw from a getter or a proxy.
     const detail = error instanceof Error ? error.message : 'unknown'
-    findings.error('', 'OTS-01', `The value cannot be read: ${detail}.`)
+    findings.report('error', '', 'OTS-01', `The value cannot be read: ${detail}.`)
     return { document: undefined, findings: findings.all() }
   }
 }
@@ -88,18 +84,16 @@ function readRoot(
 ): OpenToolDocument | undefined {
   const root = readJson(input, findings, limits)
   if (root === undefined) return undefined
-  const schemas = memberOf(root, 'schemas')
-  const reading: Reading = {
-    findings,
-    schemaNames: new Set(isJsonObject(schemas) ? Object.keys(schemas) : []),
-  }
+  const { schemas } = root
+  const schemaNames = new Set(isJsonObject(schemas) ? Object.keys(schemas) : [])
+  const part = new DocumentPart(root, '', { findings, schemaNames })
   const document: OpenToolDocument = {
-    opentool: readFormatVersion(root, reading),
-    info: readInfo(root, reading),
-    ...readServer(root, reading),
-    functions: readFunctions(root, reading),
-    ...readNamedSchemas(root, reading),
-    ...extensionsOf(root, DOCUMENT),
+    opentool: readFormatVersion(part),
+    info: readInfo(part),
+    ...readServer(part),
+    functions: readFunctions(part),
+    ...readNamedSchemas(part),
+    ...part.extensions(DOCUMENT),
   }
   checkReferences(document, findings)
   return { ...document, functions: keepFirstOfEachName(document.functions, findings) }
@@ -109,97 +103,80 @@ function readJson(input: unknown, findings: FindingList, limits: DocumentLimits)
   let value = input
   if (typeof input === 'string' || input instanceof Uint8Array) {
     if (input.length > limits.characters) {
-      findings.error('', 'OTS-26', `The document is longer than ${limits.characters} characters.`)
+      findings.report('error', '', 'OTS-26', `The document is longer than ${limits.characters} characters.`)
       return undefined
     }
     const parsed = parseDocumentText(input)
     if (!parsed.ok) {
-      const { message, position } = parsed
-      findings.add({ path: '', rule: 'OTS-01', level: 'error', message, ...(position && { position }) })
+      findings.report('error', '', 'OTS-01', parsed.message, parsed.position)
       return undefined
     }
     value = parsed.value
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    findings.error('', 'OTS-01', `A document is an object, and this is ${describeValue(value)}.`)
+    findings.report('error', '', 'OTS-01', `A document is an object, and this is ${describeValue(value)}.`)
     return undefined
   }
   const copied = copyJson(value, { maxValues: limits.values })
   if (copied.ok) return isJsonObject(copied.value) ? copied.value : undefined
-  findings.error(copied.pointer, copied.tooLarge ? 'OTS-26' : 'OTS-01', copied.problem)
+  findings.report('error', copied.pointer, copied.tooLarge ? 'OTS-26' : 'OTS-01', copied.problem)
   return undefined
 }
 
 /** Any string loads, because official samples still use 1.0.0 (OTS-02). */
-function readFormatVersion(root: JsonObject, reading: Reading): string {
-  const version = requiredText(root, 'opentool', '', 'OTS-02', reading)
+function readFormatVersion(root: DocumentPart): string {
+  const version = root.requiredText('opentool', 'OTS-02')
   const [, major] = /^(\d+)\.\d+\.\d+$/.exec(version) ?? []
-  if (typeof root.opentool === 'string' && (major === undefined || Number(major) > 1)) {
-    reading.findings.warn(
-      '/opentool',
-      'OTS-02',
-      `The format version ${describeValue(version)} is not one this reader knows; 1.1.0 is the latest.`,
-    )
+  if (typeof root.get('opentool') === 'string' && (major === undefined || Number(major) > 1)) {
+    const message = `The format version ${describeValue(version)} is not one this reader knows; 1.1.0 is the latest.`
+    root.report('warning', 'OTS-02', message, 'opentool')
   }
   return version
 }
 
-function readInfo(root: JsonObject, reading: Reading): OpenToolInfo {
-  const info = memberOf(root, 'info')
-  if (!isJsonObject(info)) {
-    reading.findings.error('/info', 'OTS-03', `\`info\` is ${describeValue(info)}; write an object.`)
+function readInfo(root: DocumentPart): OpenToolInfo {
+  const members = root.get('info')
+  if (!isJsonObject(members)) {
+    root.refuse('info', 'OTS-03', 'an object')
     return { title: '', version: '' }
   }
+  const info = new DocumentPart(members, '/info', root.reading)
   return {
-    title: requiredText(info, 'title', '/info', 'OTS-03', reading),
-    ...descriptionOf(info, '/info', reading),
-    version: requiredText(info, 'version', '/info', 'OTS-03', reading),
-    ...extensionsOf(info, INFO),
+    title: info.requiredText('title', 'OTS-03'),
+    ...info.description(),
+    version: info.requiredText('version', 'OTS-03'),
+    ...info.extensions(INFO),
   }
 }
 
-function readServer(root: JsonObject, reading: Reading): { readonly server?: OpenToolServer } {
-  const server = memberOf(root, 'server')
-  if (server === undefined) return {}
-  if (!isJsonObject(server)) {
-    reading.findings.error('/server', 'OTS-04', `\`server\` is ${describeValue(server)}; write one object.`)
+function readServer(root: DocumentPart): { readonly server?: OpenToolServer } {
+  const members = root.get('server')
+  if (members === undefined) return {}
+  if (!isJsonObject(members)) {
+    root.refuse('server', 'OTS-04', 'one object')
     return {}
   }
-  const url = requiredText(server, 'url', '/server', 'OTS-04', reading)
-  if (typeof server.url === 'string' && !isHttpUrl(url)) {
-    reading.findings.warn('/server/url', 'OTS-04', `${describeValue(url)} is no absolute http or https URL.`)
+  const server = new DocumentPart(members, '/server', root.reading)
+  const url = server.requiredText('url', 'OTS-04')
+  if (typeof members.url === 'string' && !(/^https?:\/\//i.test(url) && URL.canParse(url))) {
+    server.report('warning', 'OTS-04', `${describeValue(url)} is no absolute http or https URL.`, 'url')
   }
-  return {
-    server: { url, ...descriptionOf(server, '/server', reading), ...extensionsOf(server, SERVER) },
-  }
+  return { server: { url, ...server.description(), ...server.extensions(SERVER) } }
 }
 
-function isHttpUrl(text: string): boolean {
-  return /^https?:\/\//i.test(text) && URL.canParse(text)
-}
-
-function readFunctions(root: JsonObject, reading: Reading): readonly OpenToolFunction[] {
-  const functions = memberOf(root, 'functions')
+function readFunctions(root: DocumentPart): readonly OpenToolFunction[] {
+  const functions = root.get('functions')
   if (Array.isArray(functions)) {
-    return functions.map((value, index) => readFunction(value, childPointer('/functions', index), reading))
+    return functions.map((value, index) => readFunction(value, `/functions/${index}`, root.reading))
   }
-  reading.findings.error(
-    '/functions',
-    'OTS-05',
-    `\`functions\` is ${describeValue(functions)}; write a list, empty for none.`,
-  )
+  root.refuse('functions', 'OTS-05', 'a list, empty for none')
   return []
 }
 
-function readNamedSchemas(root: JsonObject, reading: Reading): { readonly schemas?: OpenToolSchemas } {
-  const schemas = memberOf(root, 'schemas')
-  if (schemas === undefined) return {}
-  if (isJsonObject(schemas)) return { schemas: readSchemas(schemas, '/schemas', reading) }
-  reading.findings.error(
-    '/schemas',
-    'OTS-19',
-    `\`schemas\` is ${describeValue(schemas)}; write an object of schemas.`,
-  )
+function readNamedSchemas(root: DocumentPart): { readonly schemas?: OpenToolSchemas } {
+  const schemas = root.get('schemas')
+  if (isJsonObject(schemas)) return { schemas: readSchemas(schemas, '/schemas', root.reading) }
+  if (schemas !== undefined) root.refuse('schemas', 'OTS-19', 'an object of schemas')
   return {}
 }
 
@@ -211,11 +188,8 @@ function keepFirstOfEachName(
   const names = new Set<string>()
   return functions.filter(({ name }, index) => {
     if (name === '' || !names.has(name)) return names.add(name)
-    findings.tolerate(
-      `/functions/${index}/name`,
-      'OTS-06',
-      `There are two functions ${describeValue(name)}; only the first can be called.`,
-    )
+    const message = `There are two functions ${describeValue(name)}; only the first can be called.`
+    findings.report('repaired', `/functions/${index}/name`, 'OTS-06', message)
     return false
   })
 }
@@ -265,11 +239,19 @@ function describeCharacter(text: string, offset: number): string {
   return `an unexpected ${JSON.stringify(String.fromCodePoint(point))}`
 }
 
-/** The tokens that may follow at one position of a JSON text. */
-type Expected = 'value' | 'value or ]' | 'name' | 'name or }' | 'colon' | 'comma or end'
+/** What may follow at one position of a JSON text, and the characters that it may begin with. */
+const EXPECTED = {
+  value: /[^\]}:,]/,
+  'value or ]': /[^}:,]/,
+  name: /"/,
+  'name or }': /["}]/,
+  colon: /:/,
+  'comma or end': /[,\]}]/,
+}
 
 const SPACE = /[ \t\n\r]*/y
 const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.+-])/y
+const UNESCAPED = /[ !#-[\]-\uffff]*/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
 /**
@@ -277,69 +259,41 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
  * differently and often omit the position.
  */
 export function findSyntaxError(text: string): number {
-  const open: ('{' | '[')[] = []
-  let expected: Expected = 'value'
+  const open: string[] = []
+  let expected: keyof typeof EXPECTED = 'value'
   let at = skip(SPACE, text, 0)
-  while (at < text.length) {
+  for (; at < text.length; at = skip(SPACE, text, at)) {
     const character = text.charAt(at)
-    const next = step(character, expected, open)
-    if (next === undefined) return at
-    if (next === 'scalar') {
+    if (!EXPECTED[expected].test(character)) return at
+    if (character === '{' || character === '[') {
+      open.push(character)
+      expected = character === '{' ? 'name or }' : 'value or ]'
+    } else if (character === '}' || character === ']') {
+      if (open.pop() !== (character === '}' ? '{' : '[')) return at
+      expected = 'comma or end'
+    } else if (character === ',') {
+      if (open.length === 0) return at
+      expected = open.at(-1) === '{' ? 'name' : 'value'
+    } else if (character === ':') expected = 'value'
+    else {
       const end = character === '"' ? endOfString(text, at) : skip(SCALAR, text, at)
-      if (end === at) return at
-      if (end < 0) return -end
+      if (end === at || end < 0) return Math.abs(end)
       at = end
-      expected = afterScalar(expected)
-    } else {
-      at += 1
-      expected = next
+      expected = expected.startsWith('name') ? 'colon' : 'comma or end'
+      continue
     }
-    at = skip(SPACE, text, at)
+    at += 1
   }
   return text.length
 }
 
-function afterScalar(expected: Expected): Expected {
-  return expected.startsWith('name') ? 'colon' : 'comma or end'
-}
-
-/** The state after a punctuation mark; `scalar` if the character must start one; `undefined` if it is invalid. */
-function step(character: string, expected: Expected, open: ('{' | '[')[]): Expected | 'scalar' | undefined {
-  switch (character) {
-    case '{':
-    case '[':
-      if (expected !== 'value' && expected !== 'value or ]') return undefined
-      open.push(character)
-      return character === '{' ? 'name or }' : 'value or ]'
-    case '}':
-      if (expected !== 'name or }' && expected !== 'comma or end') return undefined
-      return open.pop() === '{' ? 'comma or end' : undefined
-    case ']':
-      if (expected !== 'value or ]' && expected !== 'comma or end') return undefined
-      return open.pop() === '[' ? 'comma or end' : undefined
-    case ':':
-      return expected === 'colon' ? 'value' : undefined
-    case ',':
-      if (expected !== 'comma or end' || open.length === 0) return undefined
-      return open.at(-1) === '{' ? 'name' : 'value'
-    default:
-      if (expected === 'colon' || expected === 'comma or end') return undefined
-      return character === '"' || expected.startsWith('value') ? 'scalar' : undefined
-  }
-}
-
 /** Offset after the closing quote; if negative, the negated offset of an invalid character. */
 function endOfString(text: string, start: number): number {
-  let at = start + 1
-  while (at < text.length) {
-    const code = text.charCodeAt(at)
-    if (code === 0x22) return at + 1
-    if (code < 0x20) return -at
-    const next = code === 0x5c ? skip(ESCAPE, text, at) : at + 1
-    if (next === at) return -at
-    at = next
+  let at = skip(UNESCAPED, text, start + 1)
+  for (let next = skip(ESCAPE, text, at); next > at; next = skip(ESCAPE, text, at)) {
+    at = skip(UNESCAPED, text, next)
   }
-  return -text.length
+  return text.charAt(at) === '"' ? at + 1 : -at
 }
 
 function skip(pattern: RegExp, text: string, at: number): number {

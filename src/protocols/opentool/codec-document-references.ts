@@ -1,10 +1,11 @@
-import { childPointer, setMember } from '#kernel/base/json'
+import { childPointer } from '#kernel/base/json'
 import {
   ADDED,
   type DocumentFinding,
   FindingList,
   isReference,
   MAX_SCHEMA_DEPTH,
+  mapMembers,
   type OpenToolDocument,
   OpenToolDocumentError,
   type OpenToolFunction,
@@ -51,9 +52,9 @@ class Inliner {
     const { parameters, return: returned, stream, ...rest } = written
     return {
       ...rest,
-      parameters: parameters.map((parameter) => ({ ...parameter, schema: this.#inline(parameter.schema) })),
-      ...(returned === undefined ? {} : { return: this.#inlineReturn(returned) }),
-      ...(stream === undefined ? {} : { stream: mapMembers(stream, (event) => this.#inlineReturn(event)) }),
+      parameters: parameters.map((parameter) => this.#inlineSchema(parameter)),
+      ...(returned === undefined ? {} : { return: this.#inlineSchema(returned) }),
+      ...(stream === undefined ? {} : { stream: mapMembers(stream, (event) => this.#inlineSchema(event)) }),
     }
   }
 
@@ -61,8 +62,8 @@ class Inliner {
     return mapMembers(schemas, (schema) => this.#inlineOnce(schema))
   }
 
-  #inlineReturn(returned: OpenToolReturn): OpenToolReturn {
-    return { ...returned, schema: this.#inline(returned.schema) }
+  #inlineSchema<Value extends OpenToolReturn>(value: Value): Value {
+    return { ...value, schema: this.#inline(value.schema) }
   }
 
   #inline(schema: OpenToolSchema): OpenToolValueSchema {
@@ -107,15 +108,6 @@ function danglingFinding({ $ref }: OpenToolReference): DocumentFinding {
   return { path: '', rule: 'OTS-21', level: 'error', message }
 }
 
-function mapMembers<From, To>(
-  members: Readonly<Record<string, From>>,
-  change: (member: From) => To,
-): Readonly<Record<string, To>> {
-  const changed: Record<string, To> = {}
-  for (const [name, member] of Object.entries(members)) setMember(changed, name, change(member))
-  return changed
-}
-
 interface Cost {
   /** Approximate length of its JSON text. */
   readonly characters: number
@@ -131,15 +123,10 @@ function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, Open
   for (const [name, schema] of Object.entries(schemas)) yield [childPointer('/schemas', name), schema]
   for (const [index, { parameters, return: returned, stream = {} }] of functions.entries()) {
     const path = `/functions/${index}`
-    for (const [at, { schema }] of parameters.entries()) {
-      yield [`${path}/parameters/${at}/schema`, schema]
-    }
-    const returns: [string, OpenToolReturn | undefined][] = Object.entries(stream).map(([name, event]) => [
-      childPointer(`${path}/stream`, name),
-      event,
-    ])
-    for (const [at, value] of [[`${path}/return`, returned] as const, ...returns]) {
-      if (value !== undefined) yield [`${at}/schema`, value.schema]
+    for (const [at, { schema }] of parameters.entries()) yield [`${path}/parameters/${at}/schema`, schema]
+    if (returned !== undefined) yield [`${path}/return/schema`, returned.schema]
+    for (const [name, { schema }] of Object.entries(stream)) {
+      yield [`${childPointer(`${path}/stream`, name)}/schema`, schema]
     }
   }
 }
@@ -159,15 +146,13 @@ export function checkReferences(document: OpenToolDocument, findings: FindingLis
   for (const [path, schema] of schemasOf(document)) {
     const { height } = survey.cost(schema, 1)
     if (height <= MAX_SCHEMA_DEPTH && !survey.tooDeep) continue
-    findings.error(
-      path,
-      'OTS-26',
-      `With its references written out the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`,
-    )
+    const message = `With its references written out the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`
+    findings.report('error', path, 'OTS-26', message)
     return
   }
   if (survey.addsTooMuch()) {
-    findings.error('', 'OTS-26', 'Written out, its references make the document many times larger.')
+    const message = 'Written out, its references make the document many times larger.'
+    findings.report('error', '', 'OTS-26', message)
   }
 }
 
@@ -218,11 +203,9 @@ class Survey {
   #reportCycle(reference: OpenToolReference, target: OpenToolSchema): void {
     if (this.#recursive.has(target)) return
     this.#recursive.add(target)
-    this.#findings.tolerate(
-      childPointer('/schemas', referenceName(reference.$ref) ?? ''),
-      'OTS-22',
-      'The schema refers to itself, so it cannot be written out.',
-    )
+    const path = childPointer('/schemas', referenceName(reference.$ref) ?? '')
+    const message = 'The schema refers to itself, so it cannot be written out.'
+    this.#findings.report('repaired', path, 'OTS-22', message)
   }
 
   #costOfValue(schema: OpenToolValueSchema, level: number): Cost {

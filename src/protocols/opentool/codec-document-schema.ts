@@ -5,15 +5,13 @@ import {
   type JsonArray,
   type JsonObject,
   type JsonValue,
-  setMember,
 } from '#kernel/base/json'
 import {
-  descriptionOf,
-  extensionsOf,
+  DocumentPart,
   FindingList,
   isFunctionName,
   isOpenToolType,
-  memberOf,
+  mapMembers,
   OPENTOOL_TYPES,
   type OpenToolFunction,
   type OpenToolParameter,
@@ -23,7 +21,6 @@ import {
   type OpenToolSchemas,
   type OpenToolType,
   type Reading,
-  requiredText,
 } from './codec-document.ts'
 
 /*
@@ -38,69 +35,61 @@ const RETURN = ['name', 'description', 'schema']
 
 /** Reads one member of `functions` (OTS-07…12). */
 export function readFunction(value: JsonValue, path: string, reading: Reading): OpenToolFunction {
-  if (!isJsonObject(value)) {
-    reading.findings.error(path, 'OTS-05', `A function is an object, and this is ${describeValue(value)}.`)
-    return { name: '', description: '', parameters: [] }
-  }
-  const returned = memberOf(value, 'return')
-  const stream = readStream(value, path, reading)
+  const part = readPart(value, path, reading, 'OTS-05', 'A function is an object')
+  if (part === undefined) return { name: '', description: '', parameters: [] }
+  const returned = part.get('return')
+  const stream = readStream(part)
   return {
-    name: readName(value, path, reading),
-    description: readDescription(value, path, reading),
-    parameters: readParameters(value, path, reading),
-    ...(returned === undefined
-      ? {}
-      : { return: readReturn(returned, childPointer(path, 'return'), reading) }),
+    name: readName(part),
+    description: readDescription(part),
+    parameters: readParameters(part),
+    ...(returned === undefined ? {} : { return: readReturn(returned, `${path}/return`, reading) }),
     ...(stream === undefined ? {} : { stream }),
-    ...extensionsOf(value, FUNCTION),
+    ...part.extensions(FUNCTION),
   }
 }
 
-function readName(value: JsonObject, path: string, reading: Reading): string {
-  const name = requiredText(value, 'name', path, 'OTS-07', reading)
-  if (typeof memberOf(value, 'name') === 'string' && !isFunctionName(name)) {
-    reading.findings.tolerate(
-      childPointer(path, 'name'),
-      'OTS-07',
-      `The name ${describeValue(name)} is not 1 to 64 characters of A-Z, a-z, 0-9, \`_\` and \`-\`.`,
-    )
+/** Reads an object; any other value is reported. */
+function readPart(
+  value: JsonValue,
+  path: string,
+  reading: Reading,
+  rule: string,
+  expected: string,
+): DocumentPart | undefined {
+  if (isJsonObject(value)) return new DocumentPart(value, path, reading)
+  reading.findings.report('error', path, rule, `${expected}, and this is ${describeValue(value)}.`)
+  return undefined
+}
+
+function readName(part: DocumentPart): string {
+  const name = part.requiredText('name', 'OTS-07')
+  if (typeof part.get('name') === 'string' && !isFunctionName(name)) {
+    const message = `The name ${describeValue(name)} is not 1 to 64 characters of A-Z, a-z, 0-9, \`_\` and \`-\`.`
+    part.report('repaired', 'OTS-07', message, 'name')
   }
   return name
 }
 
-function readDescription(value: JsonObject, path: string, reading: Reading): string {
-  if (memberOf(value, 'description') !== undefined) {
-    return requiredText(value, 'description', path, 'OTS-08', reading)
-  }
-  reading.findings.tolerate(
-    childPointer(path, 'description'),
-    'OTS-08',
-    'A function has no `description`; say what it does.',
-  )
+function readDescription(part: DocumentPart): string {
+  if (part.get('description') !== undefined) return part.requiredText('description', 'OTS-08')
+  part.report('repaired', 'OTS-08', 'A function has no `description`; say what it does.', 'description')
   return ''
 }
 
-function readParameters(value: JsonObject, path: string, reading: Reading): readonly OpenToolParameter[] {
-  const place = childPointer(path, 'parameters')
-  const parameters = memberOf(value, 'parameters')
-  if (Array.isArray(parameters)) return readEachParameter(parameters, place, reading)
-  const message = `\`parameters\` is ${describeValue(parameters)}; write a list, empty for none.`
-  if (parameters === undefined) reading.findings.tolerate(place, 'OTS-09', message)
-  else reading.findings.error(place, 'OTS-09', message)
-  return []
-}
-
-function readEachParameter(values: JsonArray, place: string, reading: Reading): readonly OpenToolParameter[] {
+function readParameters(part: DocumentPart): readonly OpenToolParameter[] {
+  const parameters = part.get('parameters')
+  if (!Array.isArray(parameters)) {
+    const level = parameters === undefined ? 'repaired' : 'error'
+    part.refuse('parameters', 'OTS-09', 'a list, empty for none', level)
+    return []
+  }
   const names = new Set<string>()
-  return values.map((value, index) => {
-    const path = childPointer(place, index)
-    const parameter = readParameter(value, path, reading)
+  return parameters.map((value, index) => {
+    const parameter = readParameter(value, `${part.path}/parameters/${index}`, part.reading)
     if (parameter.name !== '' && names.has(parameter.name)) {
-      reading.findings.error(
-        childPointer(path, 'name'),
-        'OTS-11',
-        `The parameter ${describeValue(parameter.name)} is there twice, and arguments are sent by name.`,
-      )
+      const message = `The parameter ${describeValue(parameter.name)} is there twice, and arguments are sent by name.`
+      part.report('error', 'OTS-11', message, 'parameters', index, 'name')
     }
     names.add(parameter.name)
     return parameter
@@ -108,76 +97,56 @@ function readEachParameter(values: JsonArray, place: string, reading: Reading): 
 }
 
 function readParameter(value: JsonValue, path: string, reading: Reading): OpenToolParameter {
-  if (!isJsonObject(value)) {
-    reading.findings.error(path, 'OTS-11', `A parameter is an object, and this is ${describeValue(value)}.`)
-    return { name: '', schema: { type: 'string' }, required: false }
-  }
-  const name = requiredText(value, 'name', path, 'OTS-11', reading)
-  if (memberOf(value, 'name') === '') {
-    reading.findings.error(childPointer(path, 'name'), 'OTS-11', 'The name of a parameter is empty.')
-  }
+  const part = readPart(value, path, reading, 'OTS-11', 'A parameter is an object')
+  if (part === undefined) return { name: '', schema: UNREADABLE, required: false }
+  const name = part.requiredText('name', 'OTS-11')
+  if (part.get('name') === '') part.report('error', 'OTS-11', 'The name of a parameter is empty.', 'name')
   return {
     name,
-    ...descriptionOf(value, path, reading),
-    schema: readSchemaMember(value, path, 'OTS-11', reading),
-    required: readIsRequired(value, path, reading),
-    ...extensionsOf(value, PARAMETER),
+    ...part.description(),
+    schema: readSchemaMember(part, 'OTS-11'),
+    required: readIsRequired(part),
+    ...part.extensions(PARAMETER),
   }
 }
 
-function readIsRequired(value: JsonObject, path: string, { findings }: Reading): boolean {
-  const required = memberOf(value, 'required')
+function readIsRequired(part: DocumentPart): boolean {
+  const required = part.get('required')
   if (typeof required === 'boolean') return required
-  const place = childPointer(path, 'required')
-  const message = `\`required\` of a parameter is ${describeValue(required)}; write true or false.`
-  if (required === undefined) findings.tolerate(place, 'OTS-11', message)
-  else findings.error(place, 'OTS-11', message)
+  part.refuse('required', 'OTS-11', 'true or false', required === undefined ? 'repaired' : 'error')
   return false
 }
 
 function readReturn(value: JsonValue, path: string, reading: Reading): OpenToolReturn {
-  if (!isJsonObject(value)) {
-    reading.findings.error(
-      path,
-      'OTS-12',
-      `A return is an object or null, and this is ${describeValue(value)}.`,
-    )
-    return { name: '', schema: { type: 'string' } }
-  }
+  const part = readPart(value, path, reading, 'OTS-12', 'A return is an object or null')
+  if (part === undefined) return { name: '', schema: UNREADABLE }
   return {
-    name: requiredText(value, 'name', path, 'OTS-12', reading),
-    ...descriptionOf(value, path, reading),
-    schema: readSchemaMember(value, path, 'OTS-12', reading),
-    ...extensionsOf(value, RETURN),
+    name: part.requiredText('name', 'OTS-12'),
+    ...part.description(),
+    schema: readSchemaMember(part, 'OTS-12'),
+    ...part.extensions(RETURN),
   }
 }
 
-function readSchemaMember(value: JsonObject, path: string, rule: string, reading: Reading): OpenToolSchema {
-  const place = childPointer(path, 'schema')
-  const schema = memberOf(value, 'schema')
-  if (schema !== undefined) return readSchema(schema, place, reading)
-  reading.findings.error(place, rule, '`schema` is missing; write at least its `type`.')
-  return { type: 'string' }
+function readSchemaMember(part: DocumentPart, rule: string): OpenToolSchema {
+  const schema = part.get('schema')
+  if (schema !== undefined) return readSchema(schema, `${part.path}/schema`, part.reading)
+  part.report('error', rule, '`schema` is missing; write at least its `type`.', 'schema')
+  return UNREADABLE
 }
 
 /** `stream` is a field of one SDK and not of the specification: never fatal, so an invalid one is dropped (OTS-23). */
-function readStream(
-  value: JsonObject,
-  path: string,
-  reading: Reading,
-): Readonly<Record<string, OpenToolReturn>> | undefined {
-  const stream = memberOf(value, 'stream')
+function readStream(part: DocumentPart): OpenToolFunction['stream'] {
+  const stream = part.get('stream')
   if (stream === undefined) return undefined
-  const place = childPointer(path, 'stream')
-  const findings = new FindingList(reading.findings.mode)
-  const events: Record<string, OpenToolReturn> = {}
   if (isJsonObject(stream)) {
-    for (const [name, event] of Object.entries(stream)) {
-      setMember(events, name, readReturn(event, childPointer(place, name), { ...reading, findings }))
-    }
+    const reading = { ...part.reading, findings: new FindingList(part.reading.findings.mode) }
+    const path = `${part.path}/stream`
+    const events = mapMembers(stream, (event, name) => readReturn(event, childPointer(path, name), reading))
+    if (!reading.findings.hasErrors) return events
   }
-  if (isJsonObject(stream) && !findings.hasErrors) return events
-  reading.findings.warn(place, 'OTS-23', '`stream` is not a map of event names to returns, and is ignored.')
+  const message = '`stream` is not a map of event names to returns, and is ignored.'
+  part.report('warning', 'OTS-23', message, 'stream')
   return undefined
 }
 
@@ -188,74 +157,52 @@ const UNREADABLE: OpenToolSchema = { type: 'string' }
 
 /** Reads a schema and its subschemas (OTS-13…17, OTS-20). */
 function readSchema(value: JsonValue, path: string, reading: Reading): OpenToolSchema {
-  if (!isJsonObject(value)) {
-    reading.findings.error(path, 'OTS-13', `A schema is an object, and this is ${describeValue(value)}.`)
-    return UNREADABLE
-  }
-  const reference = memberOf(value, '$ref')
-  if (reference !== undefined) return readReference(value, reference, path, reading)
-  const type = readType(value, path, reading)
-  const properties = readProperties(value, type, path, reading)
+  const part = readPart(value, path, reading, 'OTS-13', 'A schema is an object')
+  if (part === undefined) return UNREADABLE
+  const reference = part.get('$ref')
+  if (reference !== undefined) return readReference(part, reference)
+  const type = readType(part)
+  const properties = readProperties(part, type)
   return {
     type: type ?? 'string',
-    ...descriptionOf(value, path, reading),
+    ...part.description(),
     ...(properties === undefined ? {} : { properties }),
-    ...readItems(value, type, path, reading),
-    ...readEnum(value, type, path, reading),
-    ...readRequired(value, properties, path, reading),
-    ...extensionsOf(value, KNOWN),
+    ...readItems(part, type),
+    ...readEnum(part, type),
+    ...readRequired(part, properties),
+    ...part.extensions(KNOWN),
   }
 }
 
-/** Reads a map of names to schemas; any name is data, `__proto__` too (OTS-26). */
+/** Reads a map of names to schemas. */
 export function readSchemas(value: JsonObject, path: string, reading: Reading): OpenToolSchemas {
-  const schemas: Record<string, OpenToolSchema> = {}
-  for (const [name, schema] of Object.entries(value)) {
-    setMember(schemas, name, readSchema(schema, childPointer(path, name), reading))
-  }
-  return schemas
+  return mapMembers(value, (schema, name) => readSchema(schema, childPointer(path, name), reading))
 }
 
-function readType(schema: JsonObject, path: string, { findings }: Reading): OpenToolType | undefined {
-  const type = memberOf(schema, 'type')
+function readType(part: DocumentPart): OpenToolType | undefined {
+  const type = part.get('type')
   if (isOpenToolType(type)) return type
-  findings.error(
-    childPointer(path, 'type'),
-    'OTS-13',
-    `\`type\` is ${describeValue(type)}; write one of ${OPENTOOL_TYPES.join(', ')}.`,
-  )
+  part.refuse('type', 'OTS-13', `one of ${OPENTOOL_TYPES.join(', ')}`)
   return undefined
 }
 
 /** Keywords beside `$ref` that an author may expect to be enforced. */
 const CHECKING = ['type', 'properties', 'items', 'enum', 'required']
 
-function readReference(
-  schema: JsonObject,
-  reference: JsonValue,
-  path: string,
-  { findings, schemaNames }: Reading,
-): OpenToolReference {
-  const place = childPointer(path, '$ref')
+function readReference(part: DocumentPart, reference: JsonValue): OpenToolReference {
   const name = typeof reference === 'string' ? referenceName(reference) : undefined
   if (name === undefined) {
-    findings.error(
-      place,
-      'OTS-20',
-      `The reference ${describeValue(reference)} has not the form "#/schemas/NAME"; other documents are not fetched.`,
-    )
-  } else if (!schemaNames.has(name)) {
-    findings.error(place, 'OTS-21', `\`schemas\` has no ${describeValue(name)}.`)
+    const message = `The reference ${describeValue(reference)} has not the form "#/schemas/NAME"; other documents are not fetched.`
+    part.report('error', 'OTS-20', message, '$ref')
+  } else if (!part.reading.schemaNames.has(name)) {
+    part.report('error', 'OTS-21', `\`schemas\` has no ${describeValue(name)}.`, '$ref')
   }
   for (const keyword of CHECKING) {
-    if (memberOf(schema, keyword) === undefined) continue
-    findings.warn(
-      childPointer(path, keyword),
-      'OTS-21',
-      `\`${keyword}\` beside \`$ref\` is ignored: the schema it names holds alone.`,
-    )
+    if (part.get(keyword) === undefined) continue
+    const message = `\`${keyword}\` beside \`$ref\` is ignored: the schema it names holds alone.`
+    part.report('warning', 'OTS-21', message, keyword)
   }
-  return { ...schema, $ref: typeof reference === 'string' ? reference : '' }
+  return { ...part.members, $ref: typeof reference === 'string' ? reference : '' }
 }
 
 const REFERENCE = '#/schemas/'
@@ -266,82 +213,51 @@ export function referenceName(reference: string): string | undefined {
   return reference.slice(REFERENCE.length)
 }
 
-function readProperties(
-  schema: JsonObject,
-  type: OpenToolType | undefined,
-  path: string,
-  reading: Reading,
-): OpenToolSchemas | undefined {
-  const place = childPointer(path, 'properties')
-  const value = memberOf(schema, 'properties')
-  if (value === undefined) {
-    if (type !== 'object') return undefined
-    reading.findings.tolerate(
-      place,
-      'OTS-14',
-      'An object has no `properties`; write `"properties": {}` if any member is meant.',
-    )
-    return {}
+function readProperties(part: DocumentPart, type: OpenToolType | undefined): OpenToolSchemas | undefined {
+  const value = part.get('properties')
+  if (isJsonObject(value)) return readSchemas(value, `${part.path}/properties`, part.reading)
+  if (value !== undefined) part.refuse('properties', 'OTS-14', 'an object of schemas')
+  else if (type !== 'object') return undefined
+  else {
+    const message = 'An object has no `properties`; write `"properties": {}` if any member is meant.'
+    part.report('repaired', 'OTS-14', message, 'properties')
   }
-  if (isJsonObject(value)) return readSchemas(value, place, reading)
-  reading.findings.error(
-    place,
-    'OTS-14',
-    `\`properties\` is ${describeValue(value)}; write an object of schemas.`,
-  )
   return {}
 }
 
-function readItems(
-  schema: JsonObject,
-  type: OpenToolType | undefined,
-  path: string,
-  reading: Reading,
-): { readonly items?: OpenToolSchema } {
-  const place = childPointer(path, 'items')
-  const value = memberOf(schema, 'items')
-  if (value !== undefined) return { items: readSchema(value, place, reading) }
+function readItems(part: DocumentPart, type: OpenToolType | undefined): { readonly items?: OpenToolSchema } {
+  const value = part.get('items')
+  if (value !== undefined) return { items: readSchema(value, `${part.path}/items`, part.reading) }
   if (type === 'array') {
-    reading.findings.tolerate(place, 'OTS-15', 'An array has no `items`; write the schema of its items.')
+    part.report('repaired', 'OTS-15', 'An array has no `items`; write the schema of its items.', 'items')
   }
   return {}
 }
 
-function readEnum(
-  schema: JsonObject,
-  type: OpenToolType | undefined,
-  path: string,
-  { findings }: Reading,
-): { readonly enum?: JsonArray } {
-  const place = childPointer(path, 'enum')
-  const values = memberOf(schema, 'enum')
+function readEnum(part: DocumentPart, type: OpenToolType | undefined): { readonly enum?: JsonArray } {
+  const values = part.get('enum')
   if (values === undefined) return {}
   if (!Array.isArray(values)) {
-    findings.error(place, 'OTS-16', `\`enum\` is ${describeValue(values)}; write a list of values.`)
+    part.refuse('enum', 'OTS-16', 'a list of values')
     return {}
   }
   if (values.length === 0) {
-    findings.tolerate(place, 'OTS-16', 'An empty `enum` allows no value; list one or leave it out.')
+    part.report('repaired', 'OTS-16', 'An empty `enum` allows no value; list one or leave it out.', 'enum')
     return {}
   }
   if (type === 'array' || type === 'object') {
-    findings.warn(place, 'OTS-16', `\`enum\` beside "type": "${type}" is not understood by other readers.`)
+    const message = `\`enum\` beside "type": "${type}" is not understood by other readers.`
+    part.report('warning', 'OTS-16', message, 'enum')
   } else if (type !== undefined && type !== 'string') {
-    findings.warn(
-      place,
-      'OTS-16',
-      `OpenTool has \`enum\` for strings only; here it is beside "type": "${type}".`,
-    )
+    const message = `OpenTool has \`enum\` for strings only; here it is beside "type": "${type}".`
+    part.report('warning', 'OTS-16', message, 'enum')
   }
   for (const [index, value] of values.entries()) {
     if (value === null) {
-      findings.warn(childPointer(place, index), 'OTS-16', 'null in an `enum` is no value of any type.')
+      part.report('warning', 'OTS-16', 'null in an `enum` is no value of any type.', 'enum', index)
     } else if (type !== undefined && !hasType(value, type)) {
-      findings.error(
-        childPointer(place, index),
-        'OTS-16',
-        `${describeValue(value)} does not match "type": "${type}".`,
-      )
+      const message = `${describeValue(value)} does not match "type": "${type}".`
+      part.report('error', 'OTS-16', message, 'enum', index)
     }
   }
   return { enum: values }
@@ -356,36 +272,23 @@ export function hasType(value: JsonValue, type: OpenToolType): boolean {
 }
 
 function readRequired(
-  schema: JsonObject,
-  properties: OpenToolSchemas | undefined,
-  path: string,
-  { findings }: Reading,
+  part: DocumentPart,
+  properties: OpenToolSchemas = {},
 ): { readonly required?: readonly string[] } {
-  const place = childPointer(path, 'required')
-  const names = memberOf(schema, 'required')
+  const names = part.get('required')
   if (names === undefined) return {}
   if (!Array.isArray(names)) {
-    findings.error(
-      place,
-      'OTS-17',
-      `\`required\` of a schema is ${describeValue(names)}; write a list of property names.`,
-    )
+    part.refuse('required', 'OTS-17', 'a list of property names')
     return {}
   }
-  const required: string[] = []
-  for (const [index, name] of names.entries()) {
+  const required = names.filter((name, index): name is string => {
     if (typeof name !== 'string') {
-      findings.error(childPointer(place, index), 'OTS-17', `${describeValue(name)} is no property name.`)
-    } else {
-      required.push(name)
-      if (properties === undefined || !Object.hasOwn(properties, name)) {
-        findings.warn(
-          childPointer(place, index),
-          'OTS-17',
-          `${describeValue(name)} is required, but \`properties\` does not describe it.`,
-        )
-      }
+      part.report('error', 'OTS-17', `${describeValue(name)} is no property name.`, 'required', index)
+    } else if (!Object.hasOwn(properties, name)) {
+      const message = `${describeValue(name)} is required, but \`properties\` does not describe it.`
+      part.report('warning', 'OTS-17', message, 'required', index)
     }
-  }
+    return typeof name === 'string'
+  })
   return { required }
 }

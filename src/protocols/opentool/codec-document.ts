@@ -1,4 +1,4 @@
-import { childPointer, describeValue, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { childPointer, describeValue, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /*
  * The types of an OpenTool 1.1.0 document, its limits, and the findings that readers collect.
@@ -13,53 +13,61 @@ export interface Reading {
   readonly schemaNames: ReadonlySet<string>
 }
 
-/** Explicit null in an optional field equals absent (OTS-18). */
-export function memberOf(object: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined
-}
+/** One object of a document while it is read: its members, and the findings about them. */
+export class DocumentPart {
+  readonly members: JsonObject
+  readonly path: string
+  readonly reading: Reading
 
-export function requiredText(
-  object: JsonObject,
-  name: string,
-  path: string,
-  rule: string,
-  { findings }: Reading,
-): string {
-  const value = memberOf(object, name)
-  if (typeof value === 'string') return value
-  findings.error(childPointer(path, name), rule, `\`${name}\` is ${describeValue(value)}; write a string.`)
-  return ''
-}
-
-/** `description`, as an object to spread; must be a string if present (OTS-18). */
-export function descriptionOf(
-  object: JsonObject,
-  path: string,
-  { findings }: Reading,
-): { readonly description?: string } {
-  const value = memberOf(object, 'description')
-  if (value === undefined) return {}
-  if (typeof value === 'string') return { description: value }
-  findings.error(
-    childPointer(path, 'description'),
-    'OTS-18',
-    `\`description\` is ${describeValue(value)}; write a string or leave it out.`,
-  )
-  return {}
-}
-
-/** Unknown members are ignored, and kept for serialising (OTS-23). */
-export function extensionsOf(object: JsonObject, known: readonly string[]): OpenToolExtensions {
-  let kept: Record<string, JsonValue> | undefined
-  for (const name of Object.keys(object)) {
-    if (known.includes(name)) continue
-    kept ??= {}
-    setMember(kept, name, object[name] ?? null)
+  constructor(members: JsonObject, path: string, reading: Reading) {
+    this.members = members
+    this.path = path
+    this.reading = reading
   }
-  return kept ?? NONE
+
+  /** Explicit null in an optional field equals absent (OTS-18). */
+  get(name: string): JsonValue | undefined {
+    return Object.hasOwn(this.members, name) ? (this.members[name] ?? undefined) : undefined
+  }
+
+  /** Reports a finding about the member that the steps lead to. */
+  report(level: ReportLevel, rule: string, message: string, ...steps: (string | number)[]): void {
+    this.reading.findings.report(level, steps.reduce(childPointer, this.path), rule, message)
+  }
+
+  /** Reports a member with a wrong value; `expected` says what to write instead. */
+  refuse(name: string, rule: string, expected: string, level: ReportLevel = 'error'): void {
+    this.report(level, rule, `\`${name}\` is ${describeValue(this.get(name))}; write ${expected}.`, name)
+  }
+
+  requiredText(name: string, rule: string): string {
+    const value = this.get(name)
+    if (typeof value === 'string') return value
+    this.refuse(name, rule, 'a string')
+    return ''
+  }
+
+  /** `description`, as an object to spread; must be a string if present (OTS-18). */
+  description(): { readonly description?: string } {
+    const value = this.get('description')
+    if (typeof value === 'string') return { description: value }
+    if (value !== undefined) this.refuse('description', 'OTS-18', 'a string or leave it out')
+    return {}
+  }
+
+  /** Unknown members are ignored, and kept for serialising (OTS-23). */
+  extensions(known: readonly string[]): OpenToolExtensions {
+    return Object.fromEntries(Object.entries(this.members).filter(([name]) => !known.includes(name)))
+  }
 }
 
-const NONE: OpenToolExtensions = Object.freeze({})
+/** The object with every member changed; any name is data, `__proto__` too (OTS-26). */
+export function mapMembers<From, To>(
+  members: Readonly<Record<string, From>>,
+  change: (member: From, name: string) => To,
+): Readonly<Record<string, To>> {
+  return Object.fromEntries(Object.entries(members).map(([name, member]) => [name, change(member, name)]))
+}
 
 export interface DocumentFinding {
   /** JSON Pointer into the document; empty for the whole of it. */
@@ -88,6 +96,9 @@ export interface TextPosition {
  */
 export type DocumentMode = 'strict' | 'lenient'
 
+/** `repaired`: a rule that a lenient reader repairs with a default; an error for a strict one. */
+type ReportLevel = DocumentFinding['level'] | 'repaired'
+
 /** A longer list would cost more memory than the document (OTS-26). */
 const MAX_FINDINGS = 100_000
 
@@ -95,31 +106,27 @@ const MAX_FINDINGS = 100_000
 export class FindingList {
   readonly mode: DocumentMode
   readonly #found: DocumentFinding[] = []
-  #leftOut: 'none' | 'warnings' | 'errors' = 'none'
+  /** The worst level of the findings above the limit. */
+  #leftOut: DocumentFinding['level'] | undefined
   #errors = 0
 
   constructor(mode: DocumentMode) {
     this.mode = mode
   }
 
-  error(path: string, rule: string, message: string): void {
-    this.add({ path, rule, level: 'error', message })
-  }
-
-  warn(path: string, rule: string, message: string): void {
-    this.add({ path, rule, level: 'warning', message })
-  }
-
-  /** A rule that a lenient reader repairs with a default (L). */
-  tolerate(path: string, rule: string, message: string): void {
-    this.add({ path, rule, level: this.mode === 'strict' ? 'error' : 'warning', message })
-  }
-
-  add(finding: DocumentFinding): void {
-    if (finding.level === 'error') this.#errors += 1
-    if (this.#found.length < MAX_FINDINGS) this.#found.push(finding)
-    else if (finding.level === 'error') this.#leftOut = 'errors'
-    else if (this.#leftOut === 'none') this.#leftOut = 'warnings'
+  report(level: ReportLevel, path: string, rule: string, message: string, position?: TextPosition): void {
+    const isError = level === 'error' || (level === 'repaired' && this.mode === 'strict')
+    if (isError) this.#errors += 1
+    if (this.#found.length < MAX_FINDINGS) {
+      this.#found.push({
+        path,
+        rule,
+        level: isError ? 'error' : 'warning',
+        message,
+        ...(position && { position }),
+      })
+    } else if (isError) this.#leftOut = 'error'
+    else this.#leftOut ??= 'warning'
   }
 
   get hasErrors(): boolean {
@@ -127,14 +134,21 @@ export class FindingList {
   }
 
   all(): readonly DocumentFinding[] {
-    if (this.#leftOut === 'none') return this.#found
-    const level = this.#leftOut === 'errors' ? 'error' : 'warning'
+    const level = this.#leftOut
+    if (level === undefined) return this.#found
     const message = `There are more than ${MAX_FINDINGS} findings; the others are left out.`
     return [...this.#found, { path: '', rule: 'OTS-26', level, message }]
   }
 }
 
 const MAX_SHOWN = 20
+
+/** An error message: a heading, and the first lines of what it is about. */
+export function listProblems(heading: string, problems: readonly string[]): string {
+  const lines = problems.slice(0, MAX_SHOWN).map((problem) => `  ${problem}`)
+  const more = problems.length > MAX_SHOWN ? [`  and ${problems.length - MAX_SHOWN} more`] : []
+  return [heading, ...lines, ...more].join('\n')
+}
 
 /** Thrown by `load` and `dereference`; carries every finding, warnings included. */
 export class OpenToolDocumentError extends Error {
@@ -143,12 +157,13 @@ export class OpenToolDocumentError extends Error {
 
   constructor(findings: readonly DocumentFinding[]) {
     const errors = findings.filter(({ level }) => level === 'error')
-    const lines = errors
-      .slice(0, MAX_SHOWN)
-      .map(({ path, rule, message }) => `  ${path || '(document)'}: ${message} (${rule})`)
-    const more = errors.length > MAX_SHOWN ? [`  and ${errors.length - MAX_SHOWN} more`] : []
     const count = errors.length === 1 ? '1 error' : `${errors.length} errors`
-    super([`The OpenTool document has ${count}:`, ...lines, ...more].join('\n'))
+    super(
+      listProblems(
+        `The OpenTool document has ${count}:`,
+        errors.map(({ path, rule, message }) => `${path || '(document)'}: ${message} (${rule})`),
+      ),
+    )
     this.findings = findings
   }
 }
@@ -226,18 +241,15 @@ export interface OpenToolFunction extends OpenToolExtensions {
   readonly stream?: Readonly<Record<string, OpenToolReturn>>
 }
 
-export interface OpenToolParameter extends OpenToolExtensions {
-  readonly name: string
-  readonly description?: string
-  readonly schema: OpenToolSchema
-  readonly required: boolean
-}
-
 /** `schema` describes the value stored under `name` in the result, not the whole result. */
 export interface OpenToolReturn extends OpenToolExtensions {
   readonly name: string
   readonly description?: string
   readonly schema: OpenToolSchema
+}
+
+export interface OpenToolParameter extends OpenToolReturn {
+  readonly required: boolean
 }
 
 export type OpenToolSchemas = Readonly<Record<string, OpenToolSchema>>
