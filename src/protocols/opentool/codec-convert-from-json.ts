@@ -1,11 +1,5 @@
-import {
-  childPointer,
-  copyJson,
-  isJsonObject,
-  type JsonArray,
-  type JsonValue,
-  setMember,
-} from '#kernel/base/json'
+import { defined } from '#kernel/base/defined'
+import { childPointer, copyJson, isJsonObject, type JsonArray } from '#kernel/base/json'
 import { ShapeReader, wordsOf } from './codec-convert-read.ts'
 import {
   acceptsNull,
@@ -68,16 +62,15 @@ export function fromJsonSchema(schema: unknown, options: FromInputSchemaOptions 
     return close(lowering, options, { parameters: [parameter] })
   }
   const description = lowerRoot(shape, lowering)
-  const parameters = [...lowering.members(shape), ...undescribed(shape, lowering)].flatMap(
-    ({ name, lowered, required }) => {
-      if (name !== '') return [parameterOf(name, lowered, required)]
-      // A parameter must have a name (OTS-11).
-      const from = { pointer: '/properties/', keyword: 'properties' }
-      lowering.lose(from, required ? 'unrepresentable' : 'dropped')
-      return []
-    },
-  )
-  return close(lowering, options, { parameters, ...(description === undefined ? {} : { description }) })
+  const members = [...lowering.members(shape), ...undescribed(shape, lowering)]
+  const parameters = members.flatMap(({ name, lowered, required }) => {
+    if (name !== '') return [parameterOf(name, lowered, required)]
+    // A parameter must have a name (OTS-11).
+    const from = { pointer: '/properties/', keyword: 'properties' }
+    lowering.lose(from, required ? 'unrepresentable' : 'dropped')
+    return []
+  })
+  return close(lowering, options, defined({ parameters, description }))
 }
 
 export interface FromOutputSchemaOptions extends FromJsonSchemaOptions {
@@ -103,38 +96,30 @@ function open(schema: unknown, options: FromJsonSchemaOptions): { shape: Shape; 
     const loss: SchemaLoss = { pointer: copied.pointer, keyword: '', severity: 'unrepresentable' }
     throw new SchemaConversionError([loss], options.mode ?? 'strict')
   }
-  const root: JsonValue = copied.value
-  const reader = new ShapeReader(isJsonObject(root) ? root : {})
-  return { shape: reader.read(root, ''), lowering: new Lowering(options.anyFallback ?? 'object') }
+  const reader = new ShapeReader(isJsonObject(copied.value) ? copied.value : {})
+  return { shape: reader.read(copied.value, ''), lowering: new Lowering(options.anyFallback) }
 }
 
 /** The root must be an object; its description is about the input as a whole. */
 function lowerRoot(shape: Shape, lowering: Lowering): string | undefined {
   for (const loss of shape.losses) lowering.losses.push(loss)
+  const { types, never, nullable, alternatives, notes } = shape
   const from = { pointer: '', keyword: 'type' }
-  const types = shape.types ?? []
-  if (shape.never || (shape.types !== undefined && !types.includes('object'))) {
-    lowering.lose(from, 'unrepresentable')
-  } else if (shape.types === undefined) lowering.lose(from, 'approximated')
+  if (never || types?.includes('object') === false) lowering.lose(from, 'unrepresentable')
+  else if (types === undefined) lowering.lose(from, 'approximated')
   else if (types.length > 1) lowering.lose(shape.typesFrom, 'approximated')
-  if (shape.nullable !== undefined) lowering.lose(shape.nullable, 'approximated')
+  if (nullable !== undefined) lowering.lose(nullable, 'approximated')
   if (shape.enum !== undefined) lowering.lose(shape.enumFrom, 'dropped')
-  return composeDescription({
-    text: shape.description ?? shape.title?.text,
-    alternatives: shape.alternatives,
-    nullable: false,
-    notes: [...shape.notes],
-  })
+  const text = shape.description ?? shape.title?.text
+  return composeDescription({ text, alternatives, nullable: false, notes })
 }
 
 /** Required names without a schema become parameters of any value, because callers must send them. */
-function undescribed(shape: Shape, lowering: Lowering) {
-  return [...shape.required]
-    .filter((name) => !shape.properties.has(name))
-    .map((name) => {
-      lowering.lose({ pointer: '/required', keyword: 'required' }, 'approximated')
-      return { name, lowered: lowering.anything(), required: true }
-    })
+function undescribed({ required, properties }: Shape, lowering: Lowering): readonly LoweredMember[] {
+  const names = [...required].filter((name) => !properties.has(name))
+  if (names.length > 0) lowering.lose({ pointer: '/required', keyword: 'required' }, 'approximated')
+  const lowered = { schema: lowering.anything(), description: undefined, nullable: false }
+  return names.map((name) => ({ name, lowered, required: true }))
 }
 
 function parameterOf(name: string, lowered: Lowered, required: boolean): OpenToolParameter {
@@ -175,7 +160,7 @@ class Lowering {
   readonly losses: SchemaLoss[] = []
   readonly #anyFallback: AnyFallback
 
-  constructor(anyFallback: AnyFallback) {
+  constructor(anyFallback: AnyFallback = 'object') {
     this.#anyFallback = anyFallback
   }
 
@@ -186,20 +171,11 @@ class Lowering {
     const alternatives = [...shape.alternatives]
     const chosen = shape.enum === undefined ? undefined : this.#chooseEnum(shape, shape.enum, alternatives)
     const type = chosen?.type ?? this.#chooseType(shape, alternatives)
-    const description = composeDescription({
-      text: shape.description ?? this.#takeTitle(shape),
-      alternatives,
-      nullable,
-      notes: [...shape.notes],
-    })
-    const extensions = shape.extensions
-    if (type === undefined) return { schema: { ...this.#anything(), ...extensions }, description, nullable }
+    const text = shape.description ?? this.#takeTitle(shape)
+    const description = composeDescription({ text, alternatives, nullable, notes: shape.notes })
+    const schema = type === undefined ? this.anything() : { type, ...this.#membersOf(type, shape) }
     const enumeration = chosen?.values === undefined ? {} : { enum: chosen.values }
-    return {
-      schema: { type, ...this.#membersOf(type, shape), ...enumeration, ...extensions },
-      description,
-      nullable,
-    }
+    return { schema: { ...schema, ...enumeration, ...shape.extensions }, description, nullable }
   }
 
   /** `properties` and `required` of an object; also of the root, whose properties are parameters. */
@@ -208,14 +184,12 @@ class Lowering {
     for (const [name, property] of shape.properties) {
       const required = shape.required.has(name)
       if (property.never) {
-        this.lose(
-          { pointer: property.pointer, keyword: 'properties' },
-          required ? 'unrepresentable' : 'dropped',
-        )
-        continue
+        const from = { pointer: property.pointer, keyword: 'properties' }
+        this.lose(from, required ? 'unrepresentable' : 'dropped')
+      } else {
+        const lowered = this.lower(property)
+        members.push({ name, lowered, required: required && !lowered.nullable })
       }
-      const lowered = this.lower(property)
-      members.push({ name, lowered, required: required && !lowered.nullable })
     }
     return members
   }
@@ -224,8 +198,8 @@ class Lowering {
     this.losses.push({ ...from, severity })
   }
 
-  anything(): Lowered {
-    return { schema: this.#anything(), description: undefined, nullable: false }
+  anything(): OpenToolValueSchema {
+    return this.#anyFallback === 'string' ? { type: 'string' } : { type: 'object', properties: {} }
   }
 
   #takeLosses(shape: Shape): void {
@@ -250,7 +224,7 @@ class Lowering {
   }
 
   /** Keeps values of one scalar type; other scalars are listed in the description, structured values are left out. */
-  #chooseEnum(shape: Shape, written: JsonArray, alternatives: string[]): Chosen | undefined {
+  #chooseEnum(shape: Shape, written: JsonArray, alternatives: string[]): ChosenEnum | undefined {
     const values = written.filter((value) => value !== null && acceptsType(shape, value))
     const [first, ...more] = widestTypes(values.map(typeOfValue))
     if (first === undefined || first === 'null') {
@@ -261,11 +235,9 @@ class Lowering {
     if (more.length > 0) {
       this.lose(shape.enumFrom, 'approximated')
       alternatives.push(...values.slice(0, MAX_LISTED).map((value) => wordsOf(JSON.stringify(value))))
-      return { type: first, values: undefined }
-    }
-    if (first !== 'object' && first !== 'array') return { type: first, values }
-    this.lose(shape.enumFrom, 'dropped')
-    return { type: first, values: undefined }
+    } else if (first !== 'object' && first !== 'array') return { type: first, values }
+    else this.lose(shape.enumFrom, 'dropped')
+    return { type: first }
   }
 
   #chooseType(shape: Shape, alternatives: string[]): OpenToolType | undefined {
@@ -280,12 +252,11 @@ class Lowering {
   #membersOf(type: OpenToolType, shape: Shape): Partial<OpenToolValueSchema> {
     if (type === 'array') return { items: this.#itemsOf(shape) }
     if (type !== 'object') return {}
-    const properties: Record<string, OpenToolSchema> = {}
-    const optional = new Set<string>()
-    for (const { name, lowered, required } of this.members(shape)) {
-      setMember(properties, name, withDescription(lowered))
-      if (!required) optional.add(name)
-    }
+    const members = this.members(shape)
+    const properties = Object.fromEntries(
+      members.map(({ name, lowered }) => [name, withDescription(lowered)]),
+    )
+    const optional = new Set(members.filter((member) => !member.required).map(({ name }) => name))
     const required = [...shape.required].filter((name) => !optional.has(name))
     return { properties, ...(required.length === 0 ? {} : { required }) }
   }
@@ -293,19 +264,15 @@ class Lowering {
   #itemsOf(shape: Shape): OpenToolSchema {
     if (shape.items !== undefined) return withDescription(this.lower(shape.items))
     this.lose({ pointer: childPointer(shape.pointer, 'items'), keyword: 'items' }, 'approximated')
-    return this.#anything()
-  }
-
-  #anything(): OpenToolValueSchema {
-    return this.#anyFallback === 'string' ? { type: 'string' } : { type: 'object', properties: {} }
+    return this.anything()
   }
 }
 
 const MAX_LISTED = 20
 
-interface Chosen {
+interface ChosenEnum {
   readonly type: OpenToolType
-  readonly values: JsonArray | undefined
+  readonly values?: JsonArray
 }
 
 interface LoweredMember {
@@ -319,20 +286,20 @@ function withDescription({ schema, description }: Lowered): OpenToolValueSchema 
   return { type, ...(description === undefined ? {} : { description }), ...rest }
 }
 
-interface DescriptionParts {
-  readonly text: string | undefined
-  readonly alternatives: readonly string[]
-  readonly nullable: boolean
-  readonly notes: readonly string[]
-}
-
 /** Example: `Size of the page. One of: …. May be null. Constraints: minimum 1; maximum 9`. `undefined` if empty. */
-function composeDescription(parts: DescriptionParts): string | undefined {
-  const { text, alternatives, nullable, notes } = parts
+function composeDescription({
+  text,
+  alternatives,
+  nullable,
+  notes,
+}: Pick<Shape, 'alternatives' | 'notes'> & {
+  readonly text: string | undefined
+  readonly nullable: boolean
+}): string | undefined {
   const added = [
     ...(alternatives.length > 0 ? [`One of: ${alternatives.join(', ')}`] : []),
     ...(nullable ? ['May be null'] : []),
-    ...(notes.length > 0 ? [`Constraints: ${notes.join('; ')}`] : []),
+    ...(notes.size > 0 ? [`Constraints: ${[...notes].join('; ')}`] : []),
   ].join('. ')
   return added === '' ? text : joinSentences(text ?? '', added)
 }

@@ -1,5 +1,4 @@
 import {
-  canonicalJson,
   childPointer,
   isJsonObject,
   type JsonArray,
@@ -7,18 +6,25 @@ import {
   type JsonValue,
   setMember,
 } from '#kernel/base/json'
-import { createSchemaResolver, type SchemaResolver, visitSchemas } from '#schema/keywords'
+import {
+  ANCHORS,
+  createSchemaResolver,
+  DEFINITIONS,
+  type SchemaResolver,
+  visitSchemas,
+} from '#schema/keywords'
 import {
   applyUnion,
+  commonValues,
   createAnything,
-  createShape,
   distinctValues,
   inferType,
   intersect,
   type JsonType,
   joinShapes,
   labelOf,
-  type Shape,
+  type Origin,
+  Shape,
   typeOfValue,
 } from './codec-convert-shape.ts'
 import { isOpenToolType, type OpenToolType } from './codec-document.ts'
@@ -36,15 +42,11 @@ const MAX_CHARACTERS = 4_000_000
 /** Each schema takes up to two levels of JSON, so a document of this depth still loads. */
 const MAX_DEPTH = 100
 
-/** Keywords that combine schemas; read last, so that their siblings are known. */
-const COMBINING: ReadonlySet<string> = new Set([
-  '$ref',
-  '$dynamicRef',
-  '$recursiveRef',
-  'allOf',
-  'anyOf',
-  'oneOf',
-])
+/**
+ * Keywords that combine schemas. They are read after their siblings and in this order: a branch of a union
+ * without a type inherits the type of its siblings.
+ */
+const COMBINING: readonly string[] = ['$ref', '$dynamicRef', '$recursiveRef', 'allOf', 'anyOf', 'oneOf']
 
 export class ShapeReader {
   readonly #resolve: SchemaResolver
@@ -60,15 +62,15 @@ export class ShapeReader {
   }
 
   read(schema: JsonValue, pointer: string, depth = 0): Shape {
-    const shape = createShape(pointer)
+    const shape = new Shape(pointer)
     if (typeof schema === 'boolean') {
       shape.never = !schema
       return shape
     }
     this.#schemasLeft -= 1
-    if (!isJsonObject(schema)) fail(shape, pointer, 'type')
+    if (!isJsonObject(schema)) fail(shape, { pointer, keyword: 'type' })
     else if (depth > MAX_DEPTH || this.#schemasLeft < 0 || this.#charactersLeft < 0)
-      fail(shape, pointer, '$ref')
+      fail(shape, { pointer, keyword: '$ref' })
     else {
       this.#open.add(schema)
       this.#readKeywords(shape, schema, depth)
@@ -81,46 +83,39 @@ export class ShapeReader {
     const { pointer } = shape
     const read: ReadBelow = (inner, ...steps) =>
       this.read(inner, steps.reduce(childPointer, pointer), depth + 1)
-    const combining: Keyword[] = []
-    const alone = Object.keys(schema).length === 1
+    const originOf = (keyword: string): Origin => ({ pointer: childPointer(pointer, keyword), keyword })
     for (const [name, value] of Object.entries(schema)) {
-      const keyword = { name, value, pointer: childPointer(pointer, name), alone }
-      if (COMBINING.has(name)) combining.push(keyword)
-      else if (!ARRAY_KEYWORDS.has(name)) {
-        if (!isSchemaKeyword(name)) this.#charactersLeft -= lengthOf(value)
-        if (!ruleOf(name)(shape, keyword, read)) fail(shape, keyword.pointer, name)
+      if (COMBINING.includes(name) || ARRAY_KEYWORDS.has(name)) continue
+      // The schemas inside these are counted when they are read.
+      if (name !== 'properties' && !DEFINITIONS.has(name)) this.#charactersLeft -= lengthOf(value)
+      const from = originOf(name)
+      if (!ruleOf(name)(shape, value, from, read)) fail(shape, from)
+    }
+    if (!readArrayKeywords(shape, schema, read)) fail(shape, originOf('items'))
+    typesOfEnum(shape)
+    const alone = Object.keys(schema).length === 1
+    for (const name of COMBINING) {
+      const value = schema[name]
+      if (value === undefined) continue
+      const from = originOf(name)
+      if (name === '$ref') this.#follow(shape, value, from, depth, alone)
+      else if (!Array.isArray(value) || value.length === 0) fail(shape, from)
+      else {
+        const parts = value.map((part, index) => read(part, name, index))
+        if (name !== 'allOf') applyUnion(shape, parts, from)
+        else for (const part of parts) intersect(shape, part, from)
       }
     }
-    if (!readArrayKeywords(shape, schema, read)) fail(shape, childPointer(pointer, 'items'), 'items')
-    typesOfEnum(shape)
-    combining.sort((left, right) => rankOf(left) - rankOf(right))
-    for (const keyword of combining) this.#combine(shape, keyword, depth)
-  }
-
-  #combine(shape: Shape, keyword: Keyword, depth: number): void {
-    const { name, value, pointer } = keyword
-    const from = { pointer, keyword: name }
-    if (name === '$ref') this.#follow(shape, keyword, depth)
-    else if (!Array.isArray(value) || value.length === 0) fail(shape, pointer, name)
-    else {
-      const parts = this.#readEach(value, pointer, depth)
-      if (name !== 'allOf') applyUnion(shape, parts, from)
-      else for (const part of parts) intersect(shape, part, from)
-    }
-  }
-
-  #readEach(schemas: JsonArray, pointer: string, depth: number): readonly Shape[] {
-    return schemas.map((schema, index) => this.read(schema, childPointer(pointer, index), depth + 1))
   }
 
   /** Resolves only within the document; nothing is fetched. Siblings of `$ref` apply together with the target. */
-  #follow(shape: Shape, { name, value, pointer, alone }: Keyword, depth: number): void {
+  #follow(shape: Shape, value: JsonValue, from: Origin, depth: number, alone: boolean): void {
     const target = typeof value === 'string' ? this.#resolve(value) : undefined
-    if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, pointer, name)
+    if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, from)
     else if (isJsonObject(target) && this.#open.has(target)) cut(shape)
     else {
-      const place = isJsonObject(target) ? (this.#places.get(target) ?? pointer) : pointer
-      intersect(shape, this.read(target, place, depth + 1), { pointer, keyword: name })
+      const place = isJsonObject(target) ? (this.#places.get(target) ?? from.pointer) : from.pointer
+      intersect(shape, this.read(target, place, depth + 1), from)
       if (alone) shape.pointer = place
     }
   }
@@ -128,25 +123,16 @@ export class ShapeReader {
 
 /** Replaces a recursive schema with a free-form object. */
 function cut(shape: Shape): void {
-  const rest = createShape(shape.pointer)
+  const from = { pointer: shape.pointer, keyword: '$ref' }
+  const rest = new Shape(shape.pointer)
   rest.types = ['object']
-  rest.losses.push({ pointer: shape.pointer, keyword: '$ref', severity: 'approximated' })
-  intersect(shape, rest, { pointer: shape.pointer, keyword: '$ref' })
+  rest.lose(from, 'approximated')
+  intersect(shape, rest, from)
 }
 
-function fail(shape: Shape, pointer: string, keyword: string): void {
+function fail(shape: Shape, from: Origin): void {
   shape.reported = true
-  shape.losses.push({ pointer, keyword, severity: 'unrepresentable' })
-}
-
-/** Unions come last: a branch without a type inherits the type of its siblings. */
-function rankOf({ name }: Keyword): number {
-  return name === 'anyOf' || name === 'oneOf' ? 1 : 0
-}
-
-/** The schemas inside these are counted when they are read. */
-function isSchemaKeyword(name: string): boolean {
-  return name === 'properties' || name === '$defs' || name === 'definitions'
+  shape.lose(from, 'unrepresentable')
 }
 
 function lengthOf(value: JsonValue): number {
@@ -165,9 +151,9 @@ function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): b
   if (items !== undefined || prefixItems !== undefined) shape.hints.add('array')
   if (prefixItems !== undefined) {
     if (!Array.isArray(prefixItems)) return false
-    readTuple(shape, 'prefixItems', prefixItems, read, { keyword: 'items', schema: items })
+    readTuple(shape, read, ['prefixItems', prefixItems], ['items', items])
   } else if (Array.isArray(items)) {
-    readTuple(shape, 'items', items, read, { keyword: 'additionalItems', schema: additionalItems })
+    readTuple(shape, read, ['items', items], ['additionalItems', additionalItems])
   } else if (items !== undefined) {
     if (typeof items !== 'boolean' && !isJsonObject(items)) return false
     shape.items = items === false ? readNoItems(shape) : read(items, 'items')
@@ -179,64 +165,57 @@ function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): b
 function readNoItems(shape: Shape): Shape {
   const pointer = childPointer(shape.pointer, 'items')
   shape.notes.add('exactly 0 items')
-  shape.losses.push({ pointer, keyword: 'items', severity: 'dropped' })
+  shape.lose({ pointer, keyword: 'items' }, 'dropped')
   return createAnything(pointer)
 }
 
-interface Rest {
-  readonly keyword: string
-  readonly schema: JsonValue | undefined
-}
-
 /** Items of one type become an array of that type; items of different types an array of anything. */
-function readTuple(shape: Shape, keyword: string, tuple: JsonArray, read: ReadBelow, rest: Rest): void {
+function readTuple(
+  shape: Shape,
+  read: ReadBelow,
+  [keyword, tuple]: readonly [string, JsonArray],
+  [restKeyword, rest]: readonly [string, JsonValue | undefined],
+): void {
   const places = tuple.map((schema, index) => read(schema, keyword, index))
-  const closed = rest.schema === false
-  if (closed) shape.notes.add(`exactly ${tuple.length} items`)
-  if (rest.schema !== undefined && !closed) places.push(read(rest.schema, rest.keyword))
+  if (rest === false) shape.notes.add(`exactly ${tuple.length} items`)
+  else if (rest !== undefined) places.push(read(rest, restKeyword))
   const pointer = childPointer(shape.pointer, keyword)
-  shape.losses.push({ pointer, keyword, severity: 'approximated' })
+  shape.lose({ pointer, keyword }, 'approximated')
   for (const place of places) inferType(place)
   const joined = joinShapes(places, pointer)
   shape.items = joined?.types === undefined ? createAnything(pointer) : joined
-}
-
-interface Keyword {
-  readonly name: string
-  readonly value: JsonValue
-  readonly pointer: string
-  /** True if the schema has no other keyword. */
-  readonly alone: boolean
 }
 
 /** Reads a subschema of the keyword's schema. */
 type ReadBelow = (schema: JsonValue, ...steps: (string | number)[]) => Shape
 
 /** Adds a keyword's meaning to its schema's shape; returns `false` if the keyword is malformed. */
-type KeywordRule = (shape: Shape, keyword: Keyword, read: ReadBelow) => boolean
+type KeywordRule = (shape: Shape, value: JsonValue, from: Origin, read: ReadBelow) => boolean
 
 const exact: KeywordRule = () => true
 
-/** OpenTool cannot express the keyword: the result accepts more. */
-const drop: KeywordRule = (shape, { pointer, name }) => {
-  shape.losses.push({ pointer, keyword: name, severity: 'dropped' })
-  return true
+/** OpenTool cannot express the keyword: the result accepts more. `hints` are the types that it applies to. */
+function drop(...hints: OpenToolType[]): KeywordRule {
+  return (shape, _value, from) => {
+    for (const hint of hints) shape.hints.add(hint)
+    shape.lose(from, 'dropped')
+    return true
+  }
 }
 
 /** Moves a constraint into the description; `hints` are the types that it applies to. */
 function annotate(...hints: OpenToolType[]): KeywordRule {
-  return (shape, keyword) => {
-    const { name, value } = keyword
+  return (shape, value, from) => {
     // `uniqueItems: false` and similar have no effect.
-    if (value === false && name !== 'default') return true
-    return note(shape, `${name} ${wordsOf(value)}`, keyword, hints)
+    if (value === false && from.keyword !== 'default') return true
+    return note(shape, `${from.keyword} ${wordsOf(value)}`, from, hints)
   }
 }
 
-function note(shape: Shape, text: string, keyword: Keyword, hints: readonly OpenToolType[]): true {
+function note(shape: Shape, text: string, from: Origin, hints: readonly OpenToolType[]): true {
   shape.notes.add(text)
   for (const hint of hints) shape.hints.add(hint)
-  shape.losses.push({ pointer: keyword.pointer, keyword: keyword.name, severity: 'annotated' })
+  shape.lose(from, 'annotated')
   return true
 }
 
@@ -248,15 +227,7 @@ export function wordsOf(value: JsonValue): string {
   return text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text
 }
 
-/** Drops the keyword, and infers from it that the schema is about objects or arrays. */
-function dropFor(hint: OpenToolType): KeywordRule {
-  return (shape, keyword, read) => {
-    shape.hints.add(hint)
-    return drop(shape, keyword, read)
-  }
-}
-
-const readTypes: KeywordRule = (shape, { name, value, pointer }) => {
+const readTypes: KeywordRule = (shape, value, from) => {
   const types: JsonType[] = []
   for (const type of Array.isArray(value) ? value : [value]) {
     if (type !== 'null' && !isOpenToolType(type)) return false
@@ -264,28 +235,27 @@ const readTypes: KeywordRule = (shape, { name, value, pointer }) => {
   }
   if (types.length === 0) return false
   shape.types = types
-  shape.typesFrom = { pointer, keyword: name }
+  shape.typesFrom = from
   return true
 }
 
 /** `const` is an `enum` of one value; together they intersect. */
-const readEnum: KeywordRule = (shape, { name, value, pointer }) => {
-  const values = name === 'const' ? [value] : value
+const readEnum: KeywordRule = (shape, value, from) => {
+  const values = from.keyword === 'const' ? [value] : value
   if (!Array.isArray(values)) return false
-  const before = shape.enum === undefined ? undefined : new Set(shape.enum.map(canonicalJson))
-  const shared = before === undefined ? values : values.filter((each) => before.has(canonicalJson(each)))
+  const shared = shape.enum === undefined ? values : commonValues(values, shape.enum)
   if (shared.length === 0) return false
   shape.enum = distinctValues(shared)
-  shape.enumFrom = { pointer, keyword: name }
+  shape.enumFrom = from
   return true
 }
 
-const readNullable: KeywordRule = (shape, { name, value, pointer }) => {
-  if (value === true) shape.nullable = { pointer, keyword: name }
+const readNullable: KeywordRule = (shape, value, from) => {
+  if (value === true) shape.nullable = from
   return true
 }
 
-const readProperties: KeywordRule = (shape, { value }, read) => {
+const readProperties: KeywordRule = (shape, value, _from, read) => {
   if (!isJsonObject(value)) return false
   shape.hints.add('object')
   for (const [name, property] of Object.entries(value)) {
@@ -294,7 +264,7 @@ const readProperties: KeywordRule = (shape, { value }, read) => {
   return true
 }
 
-const readRequired: KeywordRule = (shape, { value }) => {
+const readRequired: KeywordRule = (shape, value) => {
   if (!Array.isArray(value)) return false
   if (value.length > 0) shape.hints.add('object')
   for (const name of value) {
@@ -305,106 +275,70 @@ const readRequired: KeywordRule = (shape, { value }) => {
 }
 
 /** A closed object cannot be expressed; a typed map becomes a free-form object with a note. */
-const readAdditional: KeywordRule = (shape, keyword, read) => {
-  const { value } = keyword
+const readAdditional: KeywordRule = (shape, value, from, read) => {
   shape.hints.add('object')
   if (value === true || (isJsonObject(value) && Object.keys(value).length === 0)) return true
-  if (value === false) return drop(shape, keyword, read)
+  if (value === false) return drop()(shape, value, from, read)
   const label = labelOf(read(value, 'additionalProperties'))
-  return note(shape, `map of string to ${label}`, keyword, ['object'])
+  return note(shape, `map of string to ${label}`, from, [])
 }
 
-const readPatterns: KeywordRule = (shape, keyword, read) => {
-  const { value } = keyword
+const readPatterns: KeywordRule = (shape, value, from, read) => {
   if (!isJsonObject(value)) return false
   for (const [pattern, schema] of Object.entries(value)) {
     const label = labelOf(read(schema, 'patternProperties', pattern))
-    note(shape, `map of string matching ${wordsOf(pattern)} to ${label}`, keyword, ['object'])
+    note(shape, `map of string matching ${wordsOf(pattern)} to ${label}`, from, ['object'])
   }
   return true
 }
 
-const readDescription: KeywordRule = (shape, { value }) => {
+const readDescription: KeywordRule = (shape, value) => {
   if (typeof value !== 'string') return false
   shape.description = value
   return true
 }
 
-const readTitle: KeywordRule = (shape, { name, value, pointer }) => {
+const readTitle: KeywordRule = (shape, value, from) => {
   if (typeof value !== 'string') return false
-  shape.title = { text: value, from: { pointer, keyword: name } }
+  shape.title = { text: value, from }
   return true
 }
 
 /** OTS-81 and OTS-82, keyword by keyword; `$ref`, `allOf`, `anyOf`, `oneOf` and array keywords are handled by `ShapeReader`. */
-const RULES: ReadonlyMap<string, KeywordRule> = new Map(
-  Object.entries({
-    type: readTypes,
-    enum: readEnum,
-    const: readEnum,
-    nullable: readNullable,
-    properties: readProperties,
-    required: readRequired,
-    additionalProperties: readAdditional,
-    patternProperties: readPatterns,
-    description: readDescription,
-    title: readTitle,
-    propertyNames: annotate('object'),
-    minProperties: annotate('object'),
-    maxProperties: annotate('object'),
-    minItems: annotate('array'),
-    maxItems: annotate('array'),
-    uniqueItems: annotate('array'),
-    minLength: annotate('string'),
-    maxLength: annotate('string'),
-    pattern: annotate('string'),
-    format: annotate('string'),
-    contentEncoding: annotate('string'),
-    contentMediaType: annotate('string'),
-    contentSchema: annotate('string'),
-    minimum: annotate('number'),
-    maximum: annotate('number'),
-    exclusiveMinimum: annotate('number'),
-    exclusiveMaximum: annotate('number'),
-    multipleOf: annotate('number'),
-    default: annotate(),
-    examples: annotate(),
-    example: annotate(),
-    deprecated: annotate(),
-    readOnly: annotate(),
-    writeOnly: annotate(),
-    unevaluatedProperties: dropFor('object'),
-    dependentRequired: dropFor('object'),
-    dependentSchemas: dropFor('object'),
-    dependencies: dropFor('object'),
-    unevaluatedItems: dropFor('array'),
-    contains: dropFor('array'),
-    minContains: dropFor('array'),
-    maxContains: dropFor('array'),
-    not: drop,
-    if: drop,
-    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-    then: drop,
-    else: drop,
-    $schema: exact,
-    $id: exact,
-    $comment: exact,
-    $defs: exact,
-    definitions: exact,
-    $anchor: exact,
-    $dynamicAnchor: exact,
-    $vocabulary: exact,
-  } satisfies Record<string, KeywordRule>),
-)
+const RULES: ReadonlyMap<string, KeywordRule> = new Map([
+  ['type', readTypes],
+  ['enum', readEnum],
+  ['const', readEnum],
+  ['nullable', readNullable],
+  ['properties', readProperties],
+  ['required', readRequired],
+  ['additionalProperties', readAdditional],
+  ['patternProperties', readPatterns],
+  ['description', readDescription],
+  ['title', readTitle],
+  ...rows(annotate('object'), 'propertyNames', 'minProperties', 'maxProperties'),
+  ...rows(annotate('array'), 'minItems', 'maxItems', 'uniqueItems'),
+  ...rows(annotate('string'), 'minLength', 'maxLength', 'pattern', 'format'),
+  ...rows(annotate('string'), 'contentEncoding', 'contentMediaType', 'contentSchema'),
+  ...rows(annotate('number'), 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'),
+  ...rows(annotate(), 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly'),
+  ...rows(drop('object'), 'unevaluatedProperties', 'dependentRequired', 'dependentSchemas', 'dependencies'),
+  ...rows(drop('array'), 'unevaluatedItems', 'contains', 'minContains', 'maxContains'),
+  ...rows(exact, '$schema', '$id', '$comment', '$vocabulary', ...DEFINITIONS, ...ANCHORS),
+])
 
-/** The rule of a keyword: `x-*` is kept, unknown keywords are dropped as annotations. */
-function ruleOf(name: string): KeywordRule {
-  if (name.startsWith('x-')) return keepExtension
-  return RULES.get(name) ?? drop
+/** Entries of keywords that share a rule. */
+function rows(rule: KeywordRule, ...keywords: string[]): readonly (readonly [string, KeywordRule])[] {
+  return keywords.map((keyword) => [keyword, rule])
 }
 
-const keepExtension: KeywordRule = (shape, { name, value }) => {
-  setMember(shape.extensions, name, value)
+/** The rule of a keyword: `x-*` is kept; `not`, `if` and unknown keywords are dropped. */
+function ruleOf(name: string): KeywordRule {
+  return name.startsWith('x-') ? keepExtension : (RULES.get(name) ?? drop())
+}
+
+const keepExtension: KeywordRule = (shape, value, { keyword }) => {
+  setMember(shape.extensions, keyword, value)
   return true
 }
 

@@ -1,5 +1,5 @@
 import { canonicalJson, type JsonArray, type JsonValue, setMember } from '#kernel/base/json'
-import type { OpenToolType } from './codec-document.ts'
+import { listProblems, OPENTOOL_TYPES, type OpenToolType } from './codec-document.ts'
 import { hasType } from './codec-document-schema.ts'
 
 /*
@@ -16,13 +16,13 @@ export function applyUnion(base: Shape, branches: readonly Shape[], from: Origin
   if (constants && from.keyword === 'oneOf') keepUniqueValues(possible)
   const values = possible.filter((branch) => !isNull(branch) && branch.enum?.length !== 0)
   if (values.length === 0 && !possible.some(acceptsNull)) {
-    base.losses.push({ ...from, severity: 'unrepresentable' })
+    base.lose(from, 'unrepresentable')
     return
   }
   const joined = joinShapes(values, base.pointer)
   const narrowed = joined ?? firstOf(values, from)
   if (joined !== undefined && values.length > 1 && !constants && losesSomething(values, joined, from)) {
-    joined.losses.push({ ...from, severity: 'dropped' })
+    joined.lose(from, 'dropped')
   }
   if (possible.some(acceptsNull)) acceptNull(narrowed, from)
   intersect(base, narrowed, from)
@@ -69,7 +69,7 @@ export function inferType(shape: Shape): void {
   const hint = INFERRED.find((type) => shape.hints.has(type))
   if (shape.types !== undefined || hint === undefined) return
   shape.types = [hint]
-  shape.losses.push({ pointer: shape.pointer, keyword: 'type', severity: 'approximated' })
+  shape.lose({ pointer: shape.pointer, keyword: 'type' }, 'approximated')
 }
 
 function isNull({ types }: Shape): boolean {
@@ -78,10 +78,10 @@ function isNull({ types }: Shape): boolean {
 
 /** For incompatible branches: the first one is used, and the description names the others. */
 function firstOf(values: readonly Shape[], from: Origin): Shape {
-  const [first = createShape(from.pointer)] = values
-  const labels = new Set(values.map((value) => labelOf({ ...value, types: withoutNull(value) })))
+  const [first = new Shape(from.pointer)] = values
+  const labels = new Set(values.map((value) => labelOf(value, withoutNull(value))))
   if (labels.size > 1) first.alternatives = [...labels]
-  first.losses.push({ ...from, severity: 'approximated' })
+  first.lose(from, 'approximated')
   return first
 }
 
@@ -98,7 +98,7 @@ export function joinShapes(shapes: readonly Shape[], pointer: string): Shape | u
   const possible = shapes.filter(({ never }) => !never)
   const [first, ...others] = possible
   if (first !== undefined && others.length === 0) return first
-  const joined = createShape(pointer)
+  const joined = new Shape(pointer)
   joined.never = first === undefined && shapes.length > 0
   for (const { losses } of possible) {
     for (const loss of losses) {
@@ -117,19 +117,15 @@ export function joinShapes(shapes: readonly Shape[], pointer: string): Shape | u
   }
   if (kind === 'object') return joinObjects(joined, possible)
   if (kind === 'array') return joinArrays(joined, possible)
-  return joinScalars(joined, possible)
+  if (possible.every((shape) => shape.enum !== undefined)) {
+    joined.enum = distinctValues(possible.flatMap((shape) => shape.enum ?? []))
+    joined.enumFrom = first?.enumFrom ?? joined.enumFrom
+  }
+  return joined
 }
 
 function withoutNull({ types }: Shape): readonly JsonType[] | undefined {
   return types?.filter((type) => type !== 'null')
-}
-
-function joinScalars(joined: Shape, shapes: readonly Shape[]): Shape {
-  if (shapes.every((shape) => shape.enum !== undefined)) {
-    joined.enum = distinctValues(shapes.flatMap((shape) => shape.enum ?? []))
-    joined.enumFrom = shapes[0]?.enumFrom ?? joined.enumFrom
-  }
-  return joined
 }
 
 function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
@@ -141,87 +137,66 @@ function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined 
 
 /** Union of the members, intersection of the required ones; a name with incompatible types makes the branches incompatible. */
 function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
-  const members = new Map<string, Shape[]>()
-  const asked = new Map<string, number>()
-  for (const { properties, required } of shapes) {
-    for (const [name, property] of properties) {
-      const known = members.get(name)
-      if (known === undefined) members.set(name, [property])
-      else known.push(property)
-    }
-    for (const name of required) asked.set(name, (asked.get(name) ?? 0) + 1)
-  }
-  for (const [name, properties] of members) {
-    const member = joinShapes(properties, joined.pointer)
+  const members = shapes.flatMap(({ properties }) => [...properties])
+  for (const [name, sameName] of Map.groupBy(members, ([name]) => name)) {
+    const member = joinShapes(
+      sameName.map(([, property]) => property),
+      joined.pointer,
+    )
     if (member === undefined) return undefined
     joined.properties.set(name, member)
   }
-  for (const [name, times] of asked) if (times === shapes.length) joined.required.add(name)
+  for (const name of shapes[0]?.required ?? []) {
+    if (shapes.every(({ required }) => required.has(name))) joined.required.add(name)
+  }
   return joined
 }
 
 export type JsonType = OpenToolType | 'null'
 
 /** The content of one JSON Schema, sorted by what OpenTool can express. */
-export interface Shape {
+export class Shape {
   /** JSON Pointer of the schema; for a bare reference, of its target. */
   pointer: string
   /** True for the schema `false`, which accepts no value. */
-  never: boolean
+  never = false
   /** In the order written; `undefined` until a keyword declares types. */
   types: readonly JsonType[] | undefined
   typesFrom: Origin
   /** Types that other keywords imply. */
-  readonly hints: Set<OpenToolType>
+  readonly hints = new Set<OpenToolType>()
   enum: JsonArray | undefined
   enumFrom: Origin
   /** OpenAPI's `nullable: true`. */
   nullable: Origin | undefined
-  readonly properties: Map<string, Shape>
-  readonly required: Set<string>
+  readonly properties = new Map<string, Shape>()
+  readonly required = new Set<string>()
   items: Shape | undefined
   description: string | undefined
   title: { readonly text: string; readonly from: Origin } | undefined
-  readonly extensions: Record<string, JsonValue>
-  readonly notes: Set<string>
-  alternatives: readonly string[]
-  readonly losses: SchemaLoss[]
+  readonly extensions: Record<string, JsonValue> = {}
+  readonly notes = new Set<string>()
+  alternatives: readonly string[] = []
+  readonly losses: SchemaLoss[] = []
   /** True if the losses already say that any value is accepted. */
-  reported: boolean
-}
+  reported = false
 
-export interface Origin {
-  readonly pointer: string
-  readonly keyword: string
-}
+  constructor(pointer: string) {
+    this.pointer = pointer
+    this.typesFrom = { pointer, keyword: 'type' }
+    this.enumFrom = this.typesFrom
+  }
 
-export function createShape(pointer: string): Shape {
-  const itself = { pointer, keyword: 'type' }
-  return {
-    pointer,
-    never: false,
-    types: undefined,
-    typesFrom: itself,
-    hints: new Set(),
-    enum: undefined,
-    enumFrom: itself,
-    nullable: undefined,
-    properties: new Map(),
-    required: new Set(),
-    items: undefined,
-    description: undefined,
-    title: undefined,
-    extensions: {},
-    notes: new Set(),
-    alternatives: [],
-    losses: [],
-    reported: false,
+  lose(from: Origin, severity: LossSeverity): void {
+    this.losses.push({ ...from, severity })
   }
 }
 
 /** A shape of any value, whose loss is already reported. */
 export function createAnything(pointer: string): Shape {
-  return { ...createShape(pointer), reported: true }
+  const shape = new Shape(pointer)
+  shape.reported = true
+  return shape
 }
 
 /** Narrows `target` to the values that both accept (allOf, `$ref` beside siblings); contradictions are reported at `from`. */
@@ -259,7 +234,7 @@ function intersectTypes(target: Shape, source: Shape, from: Origin): void {
     return
   }
   const types = commonTypes(target.types, source.types)
-  if (types.length === 0) target.losses.push({ ...from, severity: 'unrepresentable' })
+  if (types.length === 0) target.lose(from, 'unrepresentable')
   else target.types = types
 }
 
@@ -280,34 +255,24 @@ function intersectEnum(target: Shape, source: Shape, from: Origin): void {
     target.enumFrom = source.enumFrom
     return
   }
-  const kept = new Set(source.enum.map(canonicalJson))
-  const values = target.enum.filter((value) => kept.has(canonicalJson(value)))
-  if (values.length === 0) target.losses.push({ ...from, severity: 'unrepresentable' })
+  const values = commonValues(target.enum, source.enum)
+  if (values.length === 0) target.lose(from, 'unrepresentable')
   else target.enum = values
 }
 
-export function distinctValues(values: Iterable<JsonValue>): JsonArray {
-  const seen = new Map<string, JsonValue>()
-  for (const value of values) {
-    const text = canonicalJson(value)
-    if (!seen.has(text)) seen.set(text, value)
-  }
-  return [...seen.values()]
+/** In the order of `left`. */
+export function commonValues(left: JsonArray, right: JsonArray): JsonArray {
+  const kept = new Set(right.map(canonicalJson))
+  return left.filter((value) => kept.has(canonicalJson(value)))
+}
+
+export function distinctValues(values: JsonArray): JsonArray {
+  return [...Map.groupBy(values, canonicalJson).values()].map(([first = null]) => first)
 }
 
 export function typeOfValue(value: JsonValue): JsonType {
   if (value === null) return 'null'
-  if (Array.isArray(value)) return 'array'
-  switch (typeof value) {
-    case 'boolean':
-      return 'boolean'
-    case 'string':
-      return 'string'
-    case 'number':
-      return Number.isInteger(value) ? 'integer' : 'number'
-    default:
-      return 'object'
-  }
+  return OPENTOOL_TYPES.find((type) => hasType(value, type)) ?? 'object'
 }
 
 /** Removes `integer` beside `number`. */
@@ -318,19 +283,16 @@ export function widestTypes(types: readonly JsonType[]): readonly JsonType[] {
 
 /** True if a value of an `enum` has one of the types. */
 export function acceptsType({ types }: Shape, value: JsonValue): boolean {
-  return (
-    types === undefined || types.some((type) => (type === 'null' ? value === null : hasType(value, type)))
-  )
+  return types?.some((type) => (type === 'null' ? value === null : hasType(value, type))) ?? true
 }
 
 /** True if null is declared; a shape of any value does not count. */
-export function acceptsNull(shape: Shape): boolean {
-  if (shape.types === undefined || !shape.types.includes('null')) return false
-  return shape.enum === undefined || shape.enum.includes(null)
+export function acceptsNull({ types, enum: values }: Shape): boolean {
+  return types?.includes('null') === true && values?.includes(null) !== false
 }
 
 /** A short label: `string`, `string|integer`, `any`. */
-export function labelOf({ types, hints, never }: Shape): string {
+export function labelOf({ hints, never, types: declared }: Shape, types = declared): string {
   if (never) return 'nothing'
   return (types ?? [...hints].slice(0, 1)).join('|') || 'any'
 }
@@ -349,10 +311,11 @@ export interface SchemaLoss {
   readonly severity: LossSeverity
 }
 
+/** The keyword that something was read from. */
+export type Origin = Omit<SchemaLoss, 'severity'>
+
 /** `strict` refuses a conversion that changes the meaning, `lossy` converts as far as possible. */
 export type ConversionMode = 'strict' | 'lossy'
-
-const MAX_SHOWN = 20
 
 /** The schema cannot be converted in this mode; carries every loss, minor ones included. */
 export class SchemaConversionError extends Error {
@@ -362,11 +325,14 @@ export class SchemaConversionError extends Error {
 
   constructor(losses: readonly SchemaLoss[], mode: ConversionMode) {
     const fatal = losses.filter(({ severity }) => isFatal(severity, mode))
-    const lines = fatal
-      .slice(0, MAX_SHOWN)
-      .map(({ pointer, keyword, severity }) => `  ${pointer || '(schema)'}: \`${keyword}\` is ${severity}`)
-    const more = fatal.length > MAX_SHOWN ? [`  and ${fatal.length - MAX_SHOWN} more`] : []
-    super(['The JSON Schema cannot be expressed in OpenTool:', ...lines, ...more].join('\n'))
+    super(
+      listProblems(
+        'The JSON Schema cannot be expressed in OpenTool:',
+        fatal.map(
+          ({ pointer, keyword, severity }) => `${pointer || '(schema)'}: \`${keyword}\` is ${severity}`,
+        ),
+      ),
+    )
     this.losses = losses
   }
 }
@@ -377,7 +343,6 @@ export function isFatal(severity: LossSeverity, mode: ConversionMode): boolean {
 
 /** Removes duplicates: a definition that is used twice is lost in one place. */
 export function distinctLosses(losses: readonly SchemaLoss[]): readonly SchemaLoss[] {
-  const seen = new Map<string, SchemaLoss>()
-  for (const loss of losses) seen.set(`${loss.severity} ${loss.keyword} ${loss.pointer}`, loss)
-  return [...seen.values()]
+  const keyOf = ({ severity, keyword, pointer }: SchemaLoss) => `${severity} ${keyword} ${pointer}`
+  return [...new Map(losses.map((loss) => [keyOf(loss), loss])).values()]
 }

@@ -10,6 +10,7 @@ import {
 } from '#kernel/base/json'
 import {
   isReference,
+  mapMembers,
   OpenToolDocumentError,
   type OpenToolFunction,
   type OpenToolReference,
@@ -49,10 +50,12 @@ export interface FunctionCall {
   readonly arguments: JsonObject
 }
 
-export function toOpenAiTool(written: OpenToolFunction, options: ToJsonSchemaOptions = {}): OpenAiTool {
+export function toOpenAiTool(written: OpenToolFunction, options?: ToJsonSchemaOptions): OpenAiTool {
   const { name, description } = written
-  const parameters = toJsonSchema(written, options).input
-  return { type: 'function', function: { name, description, parameters } }
+  return {
+    type: 'function',
+    function: { name, description, parameters: toJsonSchema(written, options).input },
+  }
 }
 
 /** Models send an empty text when there are no arguments. Throws a `ToolError` that a model can act on. */
@@ -81,7 +84,8 @@ export interface FunctionJsonSchemas {
 /** Keeps a schema's own description where its parameter has another, so that converting back is exact. */
 export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
 
-type Described = Pick<OpenToolReturn, 'name' | 'description' | 'schema'>
+/** Definitions that references have named so far, by name. */
+type UsedSchemas = Map<string, OpenToolSchema>
 
 /** JSON Schema 2020-12 of a function's arguments and result; lossless. */
 export function toJsonSchema(
@@ -113,24 +117,22 @@ function widen(schema: JsonValue): JsonValue {
   const { type, properties, items, description } = schema
   const isFree = type === 'object' && (!isJsonObject(properties) || Object.keys(properties).length === 0)
   if (isFree) return description === undefined ? {} : { description }
-  const members: Record<string, JsonValue> = {}
-  if (isJsonObject(properties))
-    for (const [name, each] of Object.entries(properties)) setMember(members, name, widen(each))
   return {
     ...schema,
-    ...(isJsonObject(properties) ? { properties: members } : {}),
+    ...(isJsonObject(properties) ? { properties: mapMembers(properties, widen) } : {}),
     ...(items === undefined ? {} : { items: widen(items) }),
   }
 }
 
 function objectSchema(
-  members: readonly Described[],
+  members: readonly OpenToolReturn[],
   required: readonly string[],
   schemas: OpenToolSchemas,
 ): JsonObject {
-  const used = new Map<string, OpenToolSchema>()
-  const properties: Record<string, JsonValue> = {}
-  for (const member of members) setMember(properties, member.name, propertySchema(member, schemas, used))
+  const used: UsedSchemas = new Map()
+  const properties = Object.fromEntries(
+    members.map((member) => [member.name, propertySchema(member, schemas, used)]),
+  )
   const definitions: Record<string, JsonValue> = {}
   // The map grows while definitions refer to others.
   for (const [name, schema] of used) setMember(definitions, name, valueSchema(schema, schemas, used))
@@ -144,9 +146,9 @@ function objectSchema(
 
 /** The parameter's description wins; the schema's own, if it differs, is kept for converting back. */
 function propertySchema(
-  { description, schema }: Described,
+  { description, schema }: OpenToolReturn,
   schemas: OpenToolSchemas,
-  used: Map<string, OpenToolSchema>,
+  used: UsedSchemas,
 ): JsonObject {
   const json = valueSchema(schema, schemas, used)
   if (description === undefined || description === json.description) return json
@@ -155,21 +157,13 @@ function propertySchema(
   return { ...json, description, ...own }
 }
 
-function valueSchema(
-  schema: OpenToolSchema,
-  schemas: OpenToolSchemas,
-  used: Map<string, OpenToolSchema>,
-): JsonObject {
+function valueSchema(schema: OpenToolSchema, schemas: OpenToolSchemas, used: UsedSchemas): JsonObject {
   if (isReference(schema)) return { $ref: definitionOf(schema, schemas, used) }
   const { type, description, properties, items, enum: values, required } = schema
   const json: Record<string, JsonValue> = { type }
   if (description !== undefined) json.description = description
   if (properties !== undefined) {
-    const members: Record<string, JsonValue> = {}
-    for (const [name, property] of Object.entries(properties)) {
-      setMember(members, name, valueSchema(property, schemas, used))
-    }
-    json.properties = members
+    json.properties = mapMembers(properties, (property) => valueSchema(property, schemas, used))
   }
   if (items !== undefined) json.items = valueSchema(items, schemas, used)
   if (values !== undefined) json.enum = values
@@ -180,11 +174,7 @@ function valueSchema(
 }
 
 /** Escapes a name as a JSON Pointer step and as part of a URI. */
-function definitionOf(
-  reference: OpenToolReference,
-  schemas: OpenToolSchemas,
-  used: Map<string, OpenToolSchema>,
-): string {
+function definitionOf(reference: OpenToolReference, schemas: OpenToolSchemas, used: UsedSchemas): string {
   const name = referenceName(reference.$ref)
   const target = targetOf(schemas, reference)
   if (name === undefined || target === undefined) {

@@ -1,10 +1,12 @@
+import { defined } from '#kernel/base/defined'
 import { shortHash } from '#kernel/base/hash'
 import { compareVersions } from '#kernel/base/ids'
-import type { JsonObject } from '#kernel/base/json'
 import { factsOf, needsOf, writeFacts } from '#kernel/tool/facts'
 import type { Tool } from '#kernel/tool/tool'
 import {
   type AnyFallback,
+  type ConvertedInput,
+  type ConvertedOutput,
   fromJsonSchema,
   joinSentences,
   returnFromJsonSchema,
@@ -17,7 +19,6 @@ import {
   type OpenToolDocument,
   type OpenToolFunction,
   type OpenToolInfo,
-  type OpenToolReturn,
   type OpenToolServer,
 } from './codec-document.ts'
 
@@ -76,12 +77,7 @@ export function documentOf(
   }
   const { server } = options
   return {
-    document: {
-      opentool: OPENTOOL_VERSION,
-      info,
-      ...(server === undefined ? {} : { server }),
-      functions,
-    },
+    document: defined({ opentool: OPENTOOL_VERSION, info, server, functions }),
     toolOf,
     nameOf: new Map([...toolOf].map(([name, { id }]) => [id, name])),
     losses,
@@ -95,14 +91,11 @@ export function returnNameOf({ outputSchema }: Pick<Tool, 'outputSchema'>): stri
 }
 
 function newestOfEach(tools: readonly Tool[]): readonly Tool[] {
-  const newest = new Map<string, Tool>()
-  for (const tool of tools) {
-    const known = newest.get(tool.parts.base)
-    if (known === undefined || compareVersions(known.parts.version, tool.parts.version) < 0) {
-      newest.set(tool.parts.base, tool)
-    }
-  }
-  return [...newest.values()]
+  return [...Map.groupBy(tools, ({ parts }) => parts.base).values()].map((versions) =>
+    versions.reduce((best, tool) =>
+      compareVersions(best.parts.version, tool.parts.version) < 0 ? tool : best,
+    ),
+  )
 }
 
 function functionOf(
@@ -111,17 +104,32 @@ function functionOf(
   losses: ToolLoss[],
   options: DocumentOfOptions,
 ): OpenToolFunction | undefined {
-  const collect = (side: ToolLoss['side'], found: readonly SchemaLoss[]) => {
-    for (const loss of found) losses.push({ toolId: tool.id, side, ...loss })
+  const attempt = <Result extends { readonly losses: readonly SchemaLoss[] }>(
+    side: ToolLoss['side'],
+    convert: (tool: Tool, options: DocumentOfOptions) => Result,
+  ): Result | undefined => {
+    let found: readonly SchemaLoss[] = []
+    try {
+      const result = convert(tool, options)
+      found = result.losses
+      return result
+    } catch (error) {
+      // A tool that cannot be described does not affect the others (OTS-83).
+      if (!(error instanceof SchemaConversionError)) throw error
+      found = error.losses
+      return undefined
+    } finally {
+      for (const loss of found) losses.push({ toolId: tool.id, side, ...loss })
+    }
   }
-  const input = attempt('input', () => inputOf(tool, options), collect)
-  const output = attempt('output', () => outputOf(tool, options), collect)
+  const input = attempt('input', inputOf)
+  const output = attempt('output', outputOf)
   if (input === undefined || output === undefined) return undefined
   return {
     name,
     description: [tool.description, input.description ?? '', ...warningsOf(tool)].reduce(joinSentences),
     parameters: input.parameters,
-    ...output.described,
+    ...(output.return === undefined ? {} : { return: output.return }),
     [FACTS_EXTENSION]: writeFacts(tool),
   }
 }
@@ -143,42 +151,22 @@ function warningsOf(tool: Tool): readonly string[] {
   ]
 }
 
-/** A tool that cannot be described does not affect the others (OTS-83). */
-function attempt<Result extends { readonly losses: readonly SchemaLoss[] }>(
-  side: ToolLoss['side'],
-  convert: () => Result,
-  collect: (side: ToolLoss['side'], found: readonly SchemaLoss[]) => void,
-): Result | undefined {
-  try {
-    const result = convert()
-    collect(side, result.losses)
-    return result
-  } catch (error) {
-    if (!(error instanceof SchemaConversionError)) throw error
-    collect(side, error.losses)
-    return undefined
-  }
-}
-
 /** The tool's own description replaces title and description of its input. */
-function inputOf({ inputSchema }: Tool, { anyFallback = 'object' }: DocumentOfOptions) {
+function inputOf({ inputSchema }: Tool, { anyFallback = 'object' }: DocumentOfOptions): ConvertedInput {
   const { title, description, ...schema } = inputSchema
   if (Object.keys(schema).length === 0) return { parameters: [], losses: [] }
   return fromJsonSchema(schema, { mode: 'lossy', anyFallback })
 }
 
-interface DescribedOutput {
-  readonly described: { readonly return?: OpenToolReturn }
-  readonly losses: readonly SchemaLoss[]
-}
-
-function outputOf(tool: Tool, { anyFallback = 'object' }: DocumentOfOptions): DescribedOutput {
-  if (tool.outputSchema === null) return { described: {}, losses: [] }
+function outputOf(
+  tool: Tool,
+  { anyFallback = 'object' }: DocumentOfOptions,
+): Partial<ConvertedOutput> & Pick<ConvertedOutput, 'losses'> {
+  if (tool.outputSchema === null) return { losses: [] }
   const name = returnNameOf(tool)
   const { title, ...rest } = tool.outputSchema
-  const schema: JsonObject = title === name ? rest : tool.outputSchema
-  const converted = returnFromJsonSchema(schema, { mode: 'lossy', anyFallback, name })
-  return { described: { return: converted.return }, losses: converted.losses }
+  const schema = title === name ? rest : tool.outputSchema
+  return returnFromJsonSchema(schema, { mode: 'lossy', anyFallback, name })
 }
 
 /** A desired name; `key` distinguishes entries that want one name. */

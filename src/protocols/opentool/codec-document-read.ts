@@ -128,7 +128,7 @@ function readFormatVersion(root: DocumentPart): string {
   const version = root.requiredText('opentool', 'OTS-02')
   const [, major] = /^(\d+)\.\d+\.\d+$/.exec(version) ?? []
   if (typeof root.get('opentool') === 'string' && (major === undefined || Number(major) > 1)) {
-    const message = `The format version ${describeValue(version)} is not one this reader knows; 1.1.0 is the latest.`
+    const message = `The format version ${describeValue(version)} is unknown to this reader; 1.1.0 is the latest.`
     root.report('warning', 'OTS-02', message, 'opentool')
   }
   return version
@@ -159,7 +159,7 @@ function readServer(root: DocumentPart): { readonly server?: OpenToolServer } {
   const server = new DocumentPart(members, '/server', root.reading)
   const url = server.requiredText('url', 'OTS-04')
   if (typeof members.url === 'string' && !(/^https?:\/\//i.test(url) && URL.canParse(url))) {
-    server.report('warning', 'OTS-04', `${describeValue(url)} is no absolute http or https URL.`, 'url')
+    server.report('warning', 'OTS-04', `${describeValue(url)} is not an absolute http or https URL.`, 'url')
   }
   return { server: { url, ...server.description(), ...server.extensions(SERVER) } }
 }

@@ -88,7 +88,7 @@ function readParameters(part: DocumentPart): readonly OpenToolParameter[] {
   return parameters.map((value, index) => {
     const parameter = readParameter(value, `${part.path}/parameters/${index}`, part.reading)
     if (parameter.name !== '' && names.has(parameter.name)) {
-      const message = `The parameter ${describeValue(parameter.name)} is there twice, and arguments are sent by name.`
+      const message = `The parameter ${describeValue(parameter.name)} appears twice, and arguments are sent by name.`
       part.report('error', 'OTS-11', message, 'parameters', index, 'name')
     }
     names.add(parameter.name)
@@ -192,14 +192,14 @@ const CHECKING = ['type', 'properties', 'items', 'enum', 'required']
 function readReference(part: DocumentPart, reference: JsonValue): OpenToolReference {
   const name = typeof reference === 'string' ? referenceName(reference) : undefined
   if (name === undefined) {
-    const message = `The reference ${describeValue(reference)} has not the form "#/schemas/NAME"; other documents are not fetched.`
+    const message = `The reference ${describeValue(reference)} does not have the form "#/schemas/NAME"; other documents are not fetched.`
     part.report('error', 'OTS-20', message, '$ref')
   } else if (!part.reading.schemaNames.has(name)) {
     part.report('error', 'OTS-21', `\`schemas\` has no ${describeValue(name)}.`, '$ref')
   }
   for (const keyword of CHECKING) {
     if (part.get(keyword) === undefined) continue
-    const message = `\`${keyword}\` beside \`$ref\` is ignored: the schema it names holds alone.`
+    const message = `\`${keyword}\` beside \`$ref\` is ignored: only the referenced schema applies.`
     part.report('warning', 'OTS-21', message, keyword)
   }
   return { ...part.members, $ref: typeof reference === 'string' ? reference : '' }
@@ -254,7 +254,7 @@ function readEnum(part: DocumentPart, type: OpenToolType | undefined): { readonl
   }
   for (const [index, value] of values.entries()) {
     if (value === null) {
-      part.report('warning', 'OTS-16', 'null in an `enum` is no value of any type.', 'enum', index)
+      part.report('warning', 'OTS-16', 'null in an `enum` matches no type.', 'enum', index)
     } else if (type !== undefined && !hasType(value, type)) {
       const message = `${describeValue(value)} does not match "type": "${type}".`
       part.report('error', 'OTS-16', message, 'enum', index)
@@ -283,7 +283,7 @@ function readRequired(
   }
   const required = names.filter((name, index): name is string => {
     if (typeof name !== 'string') {
-      part.report('error', 'OTS-17', `${describeValue(name)} is no property name.`, 'required', index)
+      part.report('error', 'OTS-17', `${describeValue(name)} is not a property name.`, 'required', index)
     } else if (!Object.hasOwn(properties, name)) {
       const message = `${describeValue(name)} is required, but \`properties\` does not describe it.`
       part.report('warning', 'OTS-17', message, 'required', index)

@@ -1,11 +1,13 @@
+import { defined } from '#kernel/base/defined'
 import { DefinitionError, type Finding } from '#kernel/base/errors'
 import { isSemanticVersion } from '#kernel/base/ids'
-import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { type DefinedTool, markTool } from '#kernel/tool/define'
 import type { PolicyDefinition, ToolContext, ToolRequirements } from '#kernel/tool/tool'
+import { propertiesOf } from '#schema/keywords'
 import { toJsonSchema, valueSchemaOf } from './codec-convert-to-json.ts'
-import type { OpenToolDocument, OpenToolFunction } from './codec-document.ts'
+import { mapMembers, type OpenToolDocument, type OpenToolFunction } from './codec-document.ts'
 import { load } from './codec-document-read.ts'
 import { dereference } from './codec-document-references.ts'
 
@@ -49,60 +51,55 @@ export function fromOpenTool(
 ): readonly DefinedTool[] {
   const read = dereference(load(document, { mode: 'lenient' }))
   const { toolkit = toolkitOf(read), version = versionOf(read) } = options
-  const findings = [...missingHandlers(read, handlers), ...strayHandlers(read, handlers)]
+  const findings = checkHandlers(read, handlers)
   if (findings.length > 0) throw new DefinitionError(findings)
   return read.functions.map((described) => {
-    const handler = handlers[described.name]
-    const { run, policy = options.policy, requirements } = asDefinition(handler)
+    const { name } = described
+    const handler = handlers[name] ?? (() => undefined)
+    const {
+      run,
+      policy = options.policy,
+      requirements,
+    }: OpenToolHandlerDefinition = typeof handler === 'object' ? handler : { run: handler }
     return markTool({
-      id: `${toolkit}.${described.name.replaceAll('-', '_')}@${version}`,
-      name: described.name,
-      description: described.description === '' ? described.name : described.description,
+      id: `${toolkit}.${name.replaceAll('-', '_')}@${version}`,
+      name,
+      description: described.description === '' ? name : described.description,
       input: inputOf(described),
       output: outputOf(described),
       run,
-      ...(policy === undefined ? {} : { policy }),
-      ...(requirements === undefined ? {} : { requirements }),
+      ...defined({ policy, requirements }),
     })
   })
 }
 
-function asDefinition(handler: OpenToolHandlers[string] | undefined): OpenToolHandlerDefinition {
-  if (typeof handler === 'object') return handler
-  return { run: handler ?? (() => undefined) }
-}
-
-/** Handlers are found by name, so only own members count. */
-function missingHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandlers): readonly Finding[] {
-  return functions
-    .filter(({ name }) => !Object.hasOwn(handlers, name))
-    .map(({ name }) => ({
+/** Functions without a handler, and handlers without a function; only own members of `handlers` count. */
+function checkHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandlers): readonly Finding[] {
+  const described = functions.map(({ name }) => name)
+  const missing = described.filter((name) => !Object.hasOwn(handlers, name))
+  const extra = Object.keys(handlers).filter((name) => !described.includes(name))
+  return [
+    ...missing.map((name) => ({
       toolId: name,
       where: 'handlers',
       problem: 'The document describes this function, but it has no handler.',
       fix: `Write ${JSON.stringify(name)}: (input, context) => … into the handlers.`,
-    }))
-}
-
-function strayHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandlers): readonly Finding[] {
-  const names = functions.map(({ name }) => name)
-  return Object.keys(handlers)
-    .filter((name) => !names.includes(name))
-    .map((name) => ({
+    })),
+    ...extra.map((name) => ({
       toolId: name,
       where: 'handlers',
       problem: 'The document has no such function.',
-      fix: `Remove the handler, or describe the function in the document.${didYouMean(name, names)}`,
-    }))
+      fix: `Remove the handler, or describe the function in the document.${didYouMean(name, described)}`,
+    })),
+  ]
 }
 
 /** Our parameters need a description, which OpenTool makes optional; the name is the fallback. */
 function inputOf(described: OpenToolFunction): JsonObject {
   const { input } = toJsonSchema(described)
-  const properties: Record<string, JsonValue> = {}
-  for (const [name, schema] of Object.entries(isJsonObject(input.properties) ? input.properties : {})) {
-    setMember(properties, name, isJsonObject(schema) ? { description: name, ...schema } : schema)
-  }
+  const properties = mapMembers(propertiesOf(input), (schema, name) =>
+    isJsonObject(schema) ? { description: name, ...schema } : schema,
+  )
   return { ...input, properties }
 }
 
@@ -113,9 +110,8 @@ function outputOf(described: OpenToolFunction): JsonObject | null {
 }
 
 function toolkitOf({ info }: OpenToolDocument): string {
-  const words = info.title.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
-  const joined = words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
-  return joined === '' ? 'OpenTool' : joined
+  const words = info.title.split(/[^A-Za-z0-9]+/)
+  return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('') || 'OpenTool'
 }
 
 function versionOf({ info }: OpenToolDocument): string {
