@@ -6,38 +6,33 @@
  */
 
 /** Bounds the progress text that waits for a reader slower than the tool. */
-const MAX_EVENT_CHARACTERS = 64 * 1_024
-
-interface Frame {
-  readonly text: string
-  readonly isNews: boolean
-}
+const MAX_PROGRESS_CHARACTERS = 64 * 1_024
 
 /** Drops the oldest progress frames when the reader is slow; keeps all other frames. */
 export class FrameQueue {
-  readonly #frames: Frame[] = []
-  readonly #minNews: number
-  #news = 0
-  #newsCharacters = 0
+  readonly #frames: { readonly text: string; readonly isProgress: boolean }[] = []
+  readonly #minProgress: number
+  #progressFrames = 0
+  #progressCharacters = 0
   #isEnded = false
   #wake: (() => void) | undefined
 
-  /** `minNews` progress frames are kept, however long they are. */
-  constructor(minNews: 0 | 1) {
-    this.#minNews = minNews
+  /** `minProgress` progress frames are kept, however long they are. */
+  constructor(minProgress: 0 | 1) {
+    this.#minProgress = minProgress
   }
 
   get isEnded(): boolean {
     return this.#isEnded
   }
 
-  add(text: string, isNews: boolean): void {
+  add(text: string, isProgress: boolean): void {
     if (this.#isEnded) return
-    this.#frames.push({ text, isNews })
-    if (isNews) this.#count(text, 1)
-    while (this.#newsCharacters > MAX_EVENT_CHARACTERS && this.#news > this.#minNews) {
+    this.#frames.push({ text, isProgress })
+    if (isProgress) this.#count(text, 1)
+    while (this.#progressCharacters > MAX_PROGRESS_CHARACTERS && this.#progressFrames > this.#minProgress) {
       const [dropped] = this.#frames.splice(
-        this.#frames.findIndex((frame) => frame.isNews),
+        this.#frames.findIndex((frame) => frame.isProgress),
         1,
       )
       this.#count(dropped?.text ?? '', -1)
@@ -52,21 +47,19 @@ export class FrameQueue {
   }
 
   /** The next frame; `late` when none came within `maxMs`, `undefined` after the last one. */
-  async next(maxMs: number): Promise<string | 'late' | undefined>
-  async next(): Promise<string | undefined>
   async next(maxMs?: number): Promise<string | undefined> {
     if (this.#frames.length === 0 && !this.#isEnded && !(await this.#arrival(maxMs))) return 'late'
     const frame = this.#frames.shift()
-    if (frame?.isNews === true) this.#count(frame.text, -1)
+    if (frame?.isProgress === true) this.#count(frame.text, -1)
     return frame?.text
   }
 
   #arrival(maxMs: number | undefined): Promise<boolean> {
     return new Promise((resolve) => {
-      const settle = (hasCome: boolean): void => {
+      const settle = (hasArrived: boolean): void => {
         clearTimeout(timer)
         this.#wake = undefined
-        resolve(hasCome)
+        resolve(hasArrived)
       }
       const timer = maxMs === undefined ? undefined : setTimeout(settle, maxMs, false)
       this.#wake = () => settle(true)
@@ -74,7 +67,7 @@ export class FrameQueue {
   }
 
   #count(text: string, frames: 1 | -1): void {
-    this.#news += frames
-    this.#newsCharacters += frames * text.length
+    this.#progressFrames += frames
+    this.#progressCharacters += frames * text.length
   }
 }

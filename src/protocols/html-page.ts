@@ -126,15 +126,10 @@ export function factsHtml(facts: readonly (readonly [string, string | Html])[]):
   return html`<dl>${facts.map(([name, fact]) => html`<div><dt>${name}</dt><dd>${fact}</dd></div>`)}</dl>`
 }
 
-interface PageParts {
-  /** Window title, and the page's heading. */
-  readonly title: string
-  readonly content: Html
-}
-
+/** A page; `title` is its heading and the title of the window. */
 export function pageReply(
   status: number,
-  { title, content }: PageParts,
+  { title, content }: { readonly title: string; readonly content: Html },
   headers: Readonly<Record<string, string>> = {},
 ): HttpReply {
   const page = html`<!doctype html>

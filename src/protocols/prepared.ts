@@ -17,12 +17,11 @@ import type { HttpReply, HttpRequest } from './http-exchange.ts'
  * scopes share a catalog, so memory grows with the sets of scopes and not with the principals.
  */
 export class PreparedViews {
-  readonly #byCatalog = new WeakMap<Catalog, BoundedMap<string, PreparedBytes>>()
-  readonly #maxViews: number
+  readonly #viewsOf: (catalog: Catalog) => BoundedMap<string, PreparedBytes>
 
   /** Callers choose the view, so the number kept per catalog is bounded. */
   constructor(maxViews: number) {
-    this.#maxViews = maxViews
+    this.#viewsOf = oncePer(() => new BoundedMap({ entries: maxViews }))
   }
 
   get(catalog: Catalog, view: string, encode: () => string): PreparedBytes {
@@ -32,13 +31,20 @@ export class PreparedViews {
     views.set(view, prepared)
     return prepared
   }
+}
 
-  #viewsOf(catalog: Catalog): BoundedMap<string, PreparedBytes> {
-    const known = this.#byCatalog.get(catalog)
-    if (known !== undefined) return known
-    const views = new BoundedMap<string, PreparedBytes>({ entries: this.#maxViews })
-    this.#byCatalog.set(catalog, views)
-    return views
+/** Computes a value once per object, and keeps it as long as the object exists. */
+export function oncePer<Key extends object, Value extends NonNullable<unknown>>(
+  compute: (key: Key) => Value,
+): (key: Key) => Value {
+  const known = new WeakMap<Key, Value>()
+  return (key) => {
+    let value = known.get(key)
+    if (value === undefined) {
+      value = compute(key)
+      known.set(key, value)
+    }
+    return value
   }
 }
 
@@ -140,12 +146,9 @@ function acceptsGzip(acceptEncoding: string | undefined): boolean {
   if (acceptEncoding === undefined) return false
   return acceptEncoding.split(',').some((choice) => {
     const [coding = '', ...parameters] = choice.split(';')
-    return coding.trim().toLowerCase() === 'gzip' && !parameters.some(isZeroWeight)
+    const isRefused = parameters.some((parameter) => /^\s*q=0(?:\.0*)?\s*$/i.test(parameter))
+    return coding.trim().toLowerCase() === 'gzip' && !isRefused
   })
-}
-
-function isZeroWeight(parameter: string): boolean {
-  return /^\s*q=0(?:\.0*)?\s*$/i.test(parameter)
 }
 
 /** Weak comparison, as RFC 9110 asks for `If-None-Match`. */

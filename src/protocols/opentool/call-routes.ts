@@ -20,6 +20,7 @@ import {
 import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { oncePer } from '#protocols/prepared'
 import { createSchemaValidator } from '#schema/validator'
 import {
   type BadRequest,
@@ -78,18 +79,17 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
       [CALL_ID_HEADER]: callIdToHeader(key),
       ...(read.call.runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(read.call.runId) }),
     },
-    body: (ended) => frames(read, { waiting, answer, ended }),
+    body: (ended) => frames(read, waiting, answer, ended),
   }
 }
 
-interface Streamed {
-  readonly waiting: FrameQueue
-  readonly answer: Promise<CallReply>
-  readonly ended: AbortSignal
-}
-
 /** OTS-52: start, progress, the value, done; or an error as the last event. */
-async function* frames(call: FunctionCall, { waiting, answer, ended }: Streamed): AsyncGenerator<string> {
+async function* frames(
+  call: FunctionCall,
+  waiting: FrameQueue,
+  answer: Promise<CallReply>,
+  ended: AbortSignal,
+): AsyncGenerator<string> {
   const { method } = call.request
   ended.addEventListener('abort', () => waiting.end(), { once: true })
   yield encodeEvent('start', JSON.stringify({ start: method }))
@@ -97,12 +97,8 @@ async function* frames(call: FunctionCall, { waiting, answer, ended }: Streamed)
   if (ended.aborted) return
   const reply = await answer
   const json = encodeReply(call, reply)
-  if (!reply.outcome.ok) {
-    yield encodeEvent('error', json)
-    return
-  }
-  yield encodeEvent('data', json)
-  yield encodeEvent('done', JSON.stringify({ done: method }))
+  yield encodeEvent(reply.outcome.ok ? 'data' : 'error', json)
+  if (reply.outcome.ok) yield encodeEvent('done', JSON.stringify({ done: method }))
 }
 
 /** `POST /call`: one function, one answer, HTTP 200 whatever the function did (OTS-33 to OTS-43). */
@@ -206,7 +202,6 @@ export interface OpenToolOptions {
 
 /** A tool as a function: its newest version, under its name for models. */
 interface ServedFunction {
-  readonly tool: Tool
   readonly ref: ToolRef
   /** Start of the JSON text of its answers. */
   readonly opening: string
@@ -214,7 +209,12 @@ interface ServedFunction {
 
 /** The functions of each principal by name, built once per catalog. */
 export class FunctionTables {
-  readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedFunction>>()
+  readonly #tableOf = oncePer((catalog: Catalog): ReadonlyMap<string, ServedFunction> => {
+    const tools = catalog.latest()
+    // Assigns names as the document does, so that both agree (OTS-84).
+    const { nameOf } = assignNames(tools.map(({ parts, name }) => ({ key: parts.base, name })))
+    return new Map(tools.map((tool) => [nameOf.get(tool.parts.base) ?? tool.name, toFunction(tool)]))
+  })
 
   /** Finds a function by its name in the document, or by any other of its names. */
   find(catalog: Catalog, name: string): ServedFunction | undefined {
@@ -227,28 +227,12 @@ export class FunctionTables {
     if (ref === undefined || tool === undefined) return undefined
     return { ...toFunction(tool), ref: { base: tool.parts.base, version: ref.version } }
   }
-
-  #tableOf(catalog: Catalog): ReadonlyMap<string, ServedFunction> {
-    const known = this.#byCatalog.get(catalog)
-    if (known !== undefined) return known
-    const tools = catalog.latest()
-    // Assigns names as the document does, so that both agree (OTS-84).
-    const { nameOf } = assignNames(tools.map(({ parts, name }) => ({ key: parts.base, name })))
-    const table = new Map(tools.map((tool) => [nameOf.get(tool.parts.base) ?? tool.name, toFunction(tool)]))
-    this.#byCatalog.set(catalog, table)
-    return table
-  }
 }
 
 function toFunction(tool: Tool): ServedFunction {
-  return {
-    tool,
-    ref: { base: tool.parts.base, version: LATEST },
-    opening: openAnswer(returnNameOf(tool)),
-  }
+  const ref = { base: tool.parts.base, version: LATEST }
+  return { ref, opening: openAnswer(returnNameOf(tool)) }
 }
-
-const acceptance = new WeakMap<JsonObject, boolean>()
 
 /**
  * OTS-43: null for an optional parameter means absent, unless the parameter's own schema accepts null.
@@ -274,10 +258,9 @@ function dropNullArguments(tool: Tool, params: JsonValue): JsonValue {
 }
 
 function acceptsNull(schema: JsonValue | undefined): boolean {
-  if (!isJsonObject(schema)) return schema !== false
-  const known = acceptance.get(schema)
-  if (known !== undefined) return known
-  const accepts = createSchemaValidator(schema, { untrusted: true })(null).length === 0
-  acceptance.set(schema, accepts)
-  return accepts
+  return isJsonObject(schema) ? schemaAcceptsNull(schema) : schema !== false
 }
+
+const schemaAcceptsNull = oncePer(
+  (schema: JsonObject) => createSchemaValidator(schema, { untrusted: true })(null).length === 0,
+)

@@ -59,37 +59,31 @@ const NO_PARAMS: JsonObject = Object.freeze({})
 
 /** Reads the envelope (OTS-33 to OTS-36). */
 export function decodeRequest(body: JsonValue | undefined): DecodedRequest {
-  if (body === undefined)
-    return bad(null, JSON_RPC_CODES.unreadable, 'The body is empty; send a JSON-RPC request.')
+  if (body === undefined) {
+    return bad(null, 'The body is empty; send a JSON-RPC request.', JSON_RPC_CODES.unreadable)
+  }
   if (!isJsonObject(body)) {
-    return bad(
-      null,
-      JSON_RPC_CODES.badRequest,
-      'The body must be one JSON-RPC request object; batches are not supported.',
-    )
+    return bad(null, 'The body must be one JSON-RPC request object; batches are not supported.')
   }
   const { jsonrpc, method, params } = body
   const id = isJsonRpcId(body.id) ? body.id : null
   // The official TypeScript client sends "2.0.0" (OTS-34).
-  if (jsonrpc !== '2.0' && jsonrpc !== '2.0.0')
-    return bad(id, JSON_RPC_CODES.badRequest, '"jsonrpc" must be "2.0".')
+  if (jsonrpc !== '2.0' && jsonrpc !== '2.0.0') return bad(id, '"jsonrpc" must be "2.0".')
   if (typeof method !== 'string' || method === '') {
-    return bad(id, JSON_RPC_CODES.badRequest, '"method" must be the name of a function.')
+    return bad(id, '"method" must be the name of a function.')
   }
-  if (id === null) {
-    return bad(
-      id,
-      JSON_RPC_CODES.badRequest,
-      '"id" must be a string or a number; there are no notifications.',
-    )
-  }
+  if (id === null) return bad(id, '"id" must be a string or a number; there are no notifications.')
   if (params === undefined || params === null) return { ok: true, request: { id, method, params: NO_PARAMS } }
   if (!isJsonObject(params)) {
-    return bad(id, JSON_RPC_CODES.badParams, '"params" must be an object of arguments by name.')
+    return bad(id, '"params" must be an object of arguments by name.', JSON_RPC_CODES.badParams)
   }
   return { ok: true, request: { id, method, params } }
 }
 
-function bad(id: JsonRpcId | null, code: number, message: string): DecodedRequest {
+function bad(
+  id: JsonRpcId | null,
+  message: string,
+  code: number = JSON_RPC_CODES.badRequest,
+): DecodedRequest {
   return { ok: false, bad: { id, code, message } }
 }

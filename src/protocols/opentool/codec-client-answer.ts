@@ -81,8 +81,7 @@ export function readEnvelope(envelope: JsonObject, id: string, status: number): 
 
 /** `error` of an envelope, or the bare `{code, message}` that one SDK sends in streams (OTS-52). */
 export function callException(error: JsonObject, fallbackCode: number): ReadException {
-  const inner = unwrapMessage(error.message) ?? error
-  const { code, message } = inner
+  const { code, message } = unwrapMessage(error.message) ?? error
   return {
     name: 'OpenToolServerCallException',
     code: typeof code === 'number' ? code : fallbackCode,
@@ -93,13 +92,9 @@ export function callException(error: JsonObject, fallbackCode: number): ReadExce
 
 /** Two SDKs nest a tool's exception as JSON text in the message (OTS-65). */
 function unwrapMessage(message: JsonValue | undefined): JsonObject | undefined {
-  const inner = typeof message === 'string' ? parseObject(message) : undefined
-  return typeof inner?.code === 'number' && typeof inner.message === 'string' ? inner : undefined
-}
-
-function parseObject(text: string): JsonObject | undefined {
-  const value = text.startsWith('{') ? parseJson(text) : undefined
-  return isJsonObject(value) ? value : undefined
+  const inner = typeof message === 'string' && message.startsWith('{') ? parseJson(message) : undefined
+  if (!isJsonObject(inner)) return undefined
+  return typeof inner.code === 'number' && typeof inner.message === 'string' ? inner : undefined
 }
 
 function failed(exception: ReadException): ReadAnswer {

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import {
   describeIssue,
   type ErrorCode,
@@ -50,20 +51,17 @@ type Asked = Omit<HttpRequest, 'body' | 'principal'>
 /** Refusals of routes without an envelope, and of unknown paths below `/opentool`. */
 export const refusePlainly: HttpRoute['refuse'] = (request, error, status) =>
   refuseBeforeRoute(request, error, status) ??
-  errorReply(error.code === 'internal' ? 500 : status, error.message, codeHeader(error))
+  errorReply(error.code === 'internal' ? 500 : status, error.message, { [ERROR_CODE_HEADER]: error.code })
 
 /** Refusals of `/call` before a call exists (OTS-41, OTS-42). */
 export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
   const early = refuseBeforeRoute(request, error, status)
   if (early !== undefined) return early
-  const isHttpLevel = status === 400 || status === 413
-  const code =
-    isHttpLevel && error.code === 'request_invalid'
-      ? requestCode(request, status)
-      : OPENTOOL_CODES[error.code]
+  const isHttpLevel = error.code === 'request_invalid' && (status === 400 || status === 413)
+  const code = isHttpLevel ? requestCode(request, status) : OPENTOOL_CODES[error.code]
   const body = encodeError(null, { code, message: error.message })
   // SDK clients would report any other status as "server not running" (OTS-39).
-  return jsonReply(isHttpLevel && error.code === 'request_invalid' ? status : 200, body, {
+  return jsonReply(isHttpLevel ? status : 200, body, {
     ...unreadCallHeaders(request.headers, error.code),
     ...retryHeader(error),
   })
@@ -98,10 +96,6 @@ function requestCode(request: Asked, status: number): number {
 
 function isJsonType({ headers }: Asked): boolean {
   return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
-}
-
-function codeHeader({ code }: ToolError): Readonly<Record<string, string>> {
-  return { [ERROR_CODE_HEADER]: code }
 }
 
 /** When a call that did not run may be retried. SDK clients show the message; others may read this header. */
@@ -165,32 +159,27 @@ function messageOf({ code, message, details = {} }: CallError, method: string): 
 }
 
 function listIssues(issues: readonly InputIssue[]): string {
-  const said = issues
+  const texts = issues
     .slice(0, MAX_ISSUES)
-    .map((issue) =>
-      issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`,
-    )
-  return issues.length > said.length
-    ? `${said.join('; ')} (and ${issues.length - said.length} more)`
-    : said.join('; ')
+    .map((issue) => [issue.parameter ?? [], describeIssue(issue)].flat().join(': '))
+  const more = issues.length - texts.length
+  return `${texts.join('; ')}${more > 0 ? ` (and ${more} more)` : ''}`
 }
 
 function toData(error: CallError, callId: string): WireErrorData {
-  const { retryAfterMs, additionalPromptContent } = error
+  const { retryAfterMs } = error
   const { issues = [], missing } = error.details ?? {}
-  const parameterErrors = toParameterErrors(issues)
-  const challenges = missing === undefined ? undefined : toChallenges(missing)
-  return {
+  return defined({
     code: error.code,
     call_id: callId,
-    ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
-    ...(challenges === undefined ? {} : { challenges }),
-    ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
-    ...(error.canRetry ? { can_retry: true } : {}),
-    ...(retryAfterMs === undefined ? {} : { retry_after_ms: Math.max(0, Math.ceil(retryAfterMs)) }),
-    ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
-    ...(error.effect === undefined ? {} : { effect: error.effect }),
-  }
+    missing_requirements: missing && toMissing(missing),
+    challenges: missing && toChallenges(missing),
+    parameter_errors: toParameterErrors(issues),
+    can_retry: error.canRetry || undefined,
+    retry_after_ms: retryAfterMs === undefined ? undefined : Math.max(0, Math.ceil(retryAfterMs)),
+    additional_prompt_content: error.additionalPromptContent,
+    effect: error.effect,
+  })
 }
 
 type OpentoolCode = 400 | 405 | 500

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { defined } from '#kernel/base/defined'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
 import type { OpenToolServing } from './call-routes.ts'
@@ -39,7 +40,7 @@ export const opentool = {
       import('./codec-document-read.ts'),
     ])
     const { title, version = serverVersion, description, stringIdsAreKeys, streaming } = settings
-    const info = { title, ...(description === undefined ? {} : { description }), version }
+    const info = defined({ title, description, version })
     const document = (catalog: Catalog): string => {
       const made = documentOf(catalog.latest(), info, { server: { url: `${publicUrl()}${BASE_PATH}` } })
       const skipped = made.skipped.map(({ id }) => id)
@@ -49,7 +50,10 @@ export const opentool = {
     }
     return {
       routes: opentoolRoutes(gateway, {
-        ...{ version, document, stringIdsAreKeys, streaming },
+        version,
+        document,
+        stringIdsAreKeys,
+        streaming,
         ...serving,
         // Only where callers need a credential (OTS-53).
         stop: isClosed ? serving?.stop : undefined,

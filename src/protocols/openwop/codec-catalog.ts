@@ -1,8 +1,9 @@
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { factsOf } from '#kernel/tool/facts'
 import type { SourceKind, Tool } from '#kernel/tool/tool'
-import { propertiesOf, SUBSCHEMAS } from '#schema/keywords'
+import { mapSubschemas, propertiesOf } from '#schema/keywords'
 import {
   isSourceKind,
   SOURCE_KINDS,
@@ -80,16 +81,14 @@ const MAX_DESCRIPTION_LENGTH = 256
  * dropped (OWP-25).
  */
 export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
-  const { title } = tool
-  const inputSchema = compactSchema(tool.inputSchema)
-  return {
+  return defined({
     toolId: tool.catalogId,
     source: tool.source,
     safetyTier: tool.policy.safetyTier,
-    ...(title === undefined ? {} : { title }),
+    title: tool.title,
     description: shorten(tool.description),
-    ...(inputSchema === undefined ? {} : { inputSchema }),
-  }
+    inputSchema: compactSchema(tool.inputSchema),
+  })
 }
 
 /** Cuts between words if possible, never inside a character. */
@@ -165,26 +164,13 @@ function reduceOwn(schema: JsonObject): JsonObject {
     Object.entries(schema)
       // Without the patterns, `additionalProperties` would refuse members that they allow.
       .filter(([keyword]) => !LEFT_OUT.has(keyword) && !(isPatterned && keyword === 'additionalProperties'))
-      .map(([keyword, value]) => [keyword, reduceKeyword(keyword, value)]),
+      .map(([keyword, value]) => [keyword, mapSubschemas(keyword, value, reduce)]),
   )
-}
-
-function reduceKeyword(keyword: string, value: JsonValue): JsonValue {
-  const holds = SUBSCHEMAS.get(keyword)
-  if (holds === 'one') return reduce(value)
-  if (holds === 'list') return listOf(value).map(reduce)
-  if (holds !== 'map' || !isJsonObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, reduce(member)]))
 }
 
 function listOf(value: JsonValue | undefined): readonly JsonValue[] {
   return Array.isArray(value) ? value : []
 }
-
-/**
- * Keywords of arrays. `intersectSchemas` and `uniteSchemas` take schemas without references and with no
- * applicators but those of objects and arrays.
- */
 
 const ARRAY_KEYWORDS = [
   'items',
@@ -212,14 +198,14 @@ const KEYWORDS_OF = {
     'maxProperties',
     'dependentRequired',
   ],
-} as const
-
-const KINDS = ['null', 'boolean', 'string', 'number', 'array', 'object'] as const
-type Kind = (typeof KINDS)[number]
+} as const satisfies Readonly<Record<string, readonly string[]>>
 
 const ANNOTATIONS = ['title', 'description', 'default'] as const
 
-/** A schema that accepts every value that both accept. */
+/**
+ * A schema that accepts every value that both accept. This and `uniteSchemas` take schemas without references
+ * and with no applicators but those of objects and arrays.
+ */
 function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
   if (!isJsonObject(left)) return left === false ? false : right
   if (!isJsonObject(right)) return right === false ? false : left
@@ -263,15 +249,17 @@ function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
     return { ...annotations, ...type, enum: distinct(values.flat()) }
   }
   if (!isTyped) return annotations
-  const said = KINDS.flatMap((kind) => Object.entries(uniteKind(kind, branches)))
-  return { ...annotations, ...type, ...Object.fromEntries(said) }
+  const constraints = Object.entries(KEYWORDS_OF).flatMap(([kind, keywords]) =>
+    Object.entries(uniteKind(kind, keywords, branches)),
+  )
+  return { ...annotations, ...type, ...Object.fromEntries(constraints) }
 }
 
 /** The constraints that all branches which allow this type agree on. */
-function uniteKind(kind: Kind, branches: readonly JsonObject[]): JsonObject {
+function uniteKind(kind: string, keywords: readonly string[], branches: readonly JsonObject[]): JsonObject {
   const concerned = branches
     .filter((branch) => typesOf(branch).some((name) => kindOf(name) === kind))
-    .map((branch) => pick(branch, KEYWORDS_OF[kind]))
+    .map((branch) => pick(branch, keywords))
   if (distinct(concerned).length <= 1) return concerned[0] ?? {}
   return kind === 'object' ? uniteObjects(concerned) : {}
 }
@@ -346,32 +334,20 @@ function distinct<Value extends JsonValue>(values: readonly Value[]): readonly V
  * requirements cannot leak (OWP-24), and takes tier, replay and egress from our policy alone (OWP-33).
  */
 export function toDescriptor(tool: Tool): WireToolDescriptor {
-  const { title, outputSchema } = tool
-  const {
-    catalogId,
-    source,
-    scopes,
-    credential,
-    egress,
-    approval,
-    replay,
-    safetyTier,
-    costHint,
-    latencyHint,
-  } = factsOf(tool)
-  return {
+  const { catalogId, scopes, credential, replay, ...facts } = factsOf(tool)
+  return defined({
     toolId: catalogId,
-    source,
-    ...(title === undefined ? {} : { title }),
+    source: facts.source,
+    title: tool.title,
     description: tool.description,
     inputSchema: tool.inputSchema,
-    ...(outputSchema === null ? {} : { outputSchema }),
+    outputSchema: tool.outputSchema ?? undefined,
     auth: { scopes, credentialRef: credential },
-    ...(egress === undefined ? {} : { egress }),
-    approval,
+    egress: facts.egress,
+    approval: facts.approval,
     replayPolicy: replay,
-    safetyTier,
-    ...(costHint === undefined ? {} : { costHint }),
-    ...(latencyHint === undefined ? {} : { latencyHint }),
-  }
+    safetyTier: facts.safetyTier,
+    costHint: facts.costHint,
+    latencyHint: facts.latencyHint,
+  })
 }

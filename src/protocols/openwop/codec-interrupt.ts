@@ -49,19 +49,9 @@ export function encodeInterrupt(asked: Asked, at: { readonly runId: string; read
 
 /** The interrupt for an approver, with the whole input except declared credentials. */
 export function encodeInterruptFor(view: ApprovalView): JsonObject {
-  const { id, record, attempt, runId, requiredScope, quorum, toolId, argsHash, safetyTier } = view
-  const { input, hiddenValues, createdAtMs, expiresAtMs } = view
+  const { id, runId, toolId, argsHash, safetyTier, input, hiddenValues, createdAtMs, expiresAtMs } = view
   const timeoutMs = Math.max(0, expiresAtMs - createdAtMs)
-  const asked = {
-    record,
-    attempt,
-    approval: id,
-    call: view,
-    requiredScope,
-    quorum,
-    tier: safetyTier,
-    timeoutMs,
-  }
+  const asked = { ...view, approval: id, call: view, tier: safetyTier, timeoutMs }
   const shown = encodeInterrupt(asked, { runId, atMs: createdAtMs })
   return {
     ...shown,

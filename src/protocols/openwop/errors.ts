@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { type ErrorCode, type LimitScope, mayRepeat, type ToolError } from '#kernel/base/errors'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
@@ -131,11 +132,7 @@ interface ShownError extends Pick<WireError, 'error' | 'message'> {
 
 /** The flat envelope has only these three keys; everything else is inside `details`. */
 function encodeError({ error, message, retryAfterMs, scope, correlationId }: ShownError): string {
-  const details = {
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(scope === undefined ? {} : { scope }),
-    ...(correlationId === undefined ? {} : { correlationId }),
-  }
+  const details = defined({ retryAfterMs, scope, correlationId })
   const body: WireError = { error, message, ...(Object.keys(details).length === 0 ? {} : { details }) }
   return JSON.stringify(body)
 }

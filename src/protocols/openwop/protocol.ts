@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { DEFAULT_VENDOR } from '#kernel/base/ids'
-import type { JsonObject } from '#kernel/base/json'
 import { NO_ROLES, type RoleTable } from '#kernel/base/principal'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
 import { hasToolRates, type LimitSettings } from '#stages/limits/settings'
@@ -43,9 +42,7 @@ export const openwop = {
   async serve(settings, { gateway, store, serverVersion, onUnknownTool }) {
     const { openwopRoutes } = await import('./routes.ts')
     const capabilities = openwopCapabilities(settings)
-    return {
-      routes: openwopRoutes(gateway, { serverVersion, capabilities, store, onUnknownTool }),
-    }
+    return { routes: openwopRoutes(gateway, { serverVersion, capabilities, store, onUnknownTool }) }
   },
 } satisfies Protocol<AdvertisedSettings>
 
@@ -53,7 +50,7 @@ export const openwop = {
 function openwopCapabilities({
   openwop: { catalog, compactView, sessions },
   egress,
-  auth,
+  auth: { roles = NO_ROLES },
   limits,
 }: AdvertisedSettings): OpenwopCapabilities {
   return {
@@ -61,30 +58,18 @@ function openwopCapabilities({
     compactView,
     sessionLifecycle: sessions,
     families: {
-      httpClient: httpClientFamily(egress),
-      ...authorizationFamily(auth),
-      ...toolHooksFamily(limits),
+      // The limits of `ctx.fetch` (OWP-80, OWP-82).
+      httpClient: {
+        supported: true,
+        ssrfGuard: true,
+        maxResponseBodyBytes: egress.maxResponseBytes,
+        requestTimeoutMs: egress.timeoutMs,
+        safeFetch: { supported: true },
+      },
+      // Only if the config has roles (OWP/C4). The document is public, so it names no role and no scope.
+      ...(roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }),
+      // Only where tools have rate limits of their own (OWP-05, OWP-56).
+      ...(hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}),
     },
   }
-}
-
-/** OWP-80, OWP-82: the limits of `ctx.fetch`. */
-function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['egress']): JsonObject {
-  return {
-    supported: true,
-    ssrfGuard: true,
-    maxResponseBodyBytes: maxResponseBytes,
-    requestTimeoutMs: timeoutMs,
-    safeFetch: { supported: true },
-  }
-}
-
-/** Present only if the config has roles (OWP/C4). The document is public, so it names no role and no scope. */
-function authorizationFamily({ roles = NO_ROLES }: AdvertisedSettings['auth']) {
-  return roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }
-}
-
-/** Advertised only where tools have rate limits of their own (OWP-05, OWP-56). */
-function toolHooksFamily(limits: LimitSettings) {
-  return hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}
 }

@@ -1,5 +1,5 @@
 import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
-import { fault, type ToolError } from '#kernel/base/errors'
+import { fault } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
 import type { Gateway } from '#kernel/call/gateway'
@@ -8,6 +8,7 @@ import type { Tool } from '#kernel/tool/tool'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import {
   nextPageLink,
+  oncePer,
   PreparedBytes,
   PreparedViews,
   readListPage,
@@ -53,7 +54,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   const { toolCatalog, compactView, sessionLifecycle } = settings.capabilities
   const routes = [
     discoveryRoute(gateway, settings),
-    { ...openApiRoute(settings), owns: API_ROOT },
+    { ...documentRoute(OPENAPI_PATH, openwopOpenApi(settings)), owns: API_ROOT },
     indexRoute(toolCatalog),
     ...schemaRoutes(),
     ...runRoutes(gateway),
@@ -123,23 +124,16 @@ interface CatalogOperation {
   }
 }
 
-function openApiRoute(settings: OpenwopSettings): HttpRoute {
-  const prepared = new PreparedBytes(JSON.stringify(openwopOpenApi(settings)))
-  return openGet(OPENAPI_PATH, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
-}
-
 /** `GET /v1`: an index, for people and programs that start at the address that `GET /` names. */
 function indexRoute(toolCatalog: boolean): HttpRoute {
-  const index = new PreparedBytes(
-    JSON.stringify({
-      protocolVersion: PROTOCOL_VERSION,
-      discovery: DISCOVERY_PATH,
-      openapi: OPENAPI_PATH,
-      schemas: SCHEMAS_PATH,
-      ...(toolCatalog ? { tools: TOOLS_PATH } : {}),
-    }),
-  )
-  return openGet(API_ROOT, (request) => replyPrepared(request, index, PUBLIC_HEADERS))
+  const index = {
+    protocolVersion: PROTOCOL_VERSION,
+    discovery: DISCOVERY_PATH,
+    openapi: OPENAPI_PATH,
+    schemas: SCHEMAS_PATH,
+    ...(toolCatalog ? { tools: TOOLS_PATH } : {}),
+  }
+  return documentRoute(API_ROOT, index)
 }
 
 /** Schema documents, by their file names in the specification. */
@@ -155,7 +149,7 @@ const SCHEMA_FILES = {
 } as const satisfies Record<string, keyof typeof openApi.components.schemas>
 
 /** Builds each as a stand-alone JSON Schema from the OpenAPI document. */
-function schemaDocuments(): ReadonlyMap<string, string> {
+function schemaDocuments(): ReadonlyMap<string, PreparedBytes> {
   const { schemas } = openApi.components
   return new Map(
     Object.entries(SCHEMA_FILES).map(([file, name]) => {
@@ -169,18 +163,17 @@ function schemaDocuments(): ReadonlyMap<string, string> {
         ...schemas[name],
         ...(parts.length === 0 ? {} : { $defs: Object.fromEntries(parts) }),
       })
-      return [file, schema.replaceAll('#/components/schemas/', '#/$defs/')]
+      return [file, new PreparedBytes(schema.replaceAll('#/components/schemas/', '#/$defs/'))]
     }),
   )
 }
 
 /** `GET /v1/schemas` lists them, `GET /v1/schemas/{name}` returns one. */
 function schemaRoutes(): readonly HttpRoute[] {
-  const documents = new Map([...schemaDocuments()].map(([file, schema]) => [file, new PreparedBytes(schema)]))
+  const documents = schemaDocuments()
   const names = [...documents.keys()].map((file) => `${SCHEMAS_PATH}/${file}`)
-  const list = new PreparedBytes(JSON.stringify({ schemas: names }))
   return [
-    openGet(SCHEMAS_PATH, (request) => replyPrepared(request, list, PUBLIC_HEADERS)),
+    documentRoute(SCHEMAS_PATH, { schemas: names }),
     openGet(SCHEMA_PATH, (request) => {
       const document = documents.get(request.params.name ?? '')
       if (document !== undefined) return replyPrepared(request, document, PUBLIC_HEADERS)
@@ -213,6 +206,10 @@ function discoveryDocument(
   { serverVersion, capabilities }: OpenwopSettings,
 ): WireDiscovery {
   const { toolCatalog, compactView, sessionLifecycle, families } = capabilities
+  const tools = catalog.latest()
+  const present = new Set(tools.map(({ source }) => source))
+  // Sessions are advertised only if a tool has them (OWP/C3).
+  const hasSessions = sessionLifecycle && tools.some(({ session }) => session !== undefined)
   return {
     protocolVersion: PROTOCOL_VERSION,
     // No envelopes are exchanged here, so there are none to version or count (OWP-02).
@@ -224,24 +221,14 @@ function discoveryDocument(
       ? {
           toolCatalog: {
             supported: true,
-            sources: sourcesOf(catalog),
-            ...(sessionLifecycle && hasState(catalog) ? { sessionLifecycle: true } : {}),
+            sources: SOURCE_KINDS.filter(isSourceKind).filter((source) => present.has(source)),
+            ...(hasSessions ? { sessionLifecycle: true } : {}),
             ...(compactView ? { compactView: true } : {}),
           },
         }
       : {}),
     ...families,
   }
-}
-
-/** OWP/C3: sessions are advertised only if a tool has them. */
-function hasState(catalog: Catalog): boolean {
-  return catalog.latest().some(({ session }) => session !== undefined)
-}
-
-function sourcesOf(catalog: Catalog) {
-  const present = new Set<string>(catalog.latest().map((tool) => tool.source))
-  return SOURCE_KINDS.filter(isSourceKind).filter((source) => present.has(source))
 }
 
 /** Served capabilities; the discovery document lists these and no others (OWP-05). */
@@ -273,19 +260,16 @@ interface OpenwopSettings {
 
 export function openwopSettings({
   serverVersion,
-  capabilities = {},
-  clock,
+  capabilities: { toolCatalog = true, compactView = true, sessionLifecycle = true, families = {} } = {},
+  clock = SYSTEM_CLOCK,
 }: OpenwopOptions): OpenwopSettings {
-  return {
-    serverVersion,
-    clock: clock ?? SYSTEM_CLOCK,
-    capabilities: {
-      toolCatalog: capabilities.toolCatalog ?? true,
-      compactView: capabilities.compactView ?? true,
-      sessionLifecycle: capabilities.sessionLifecycle ?? true,
-      families: capabilities.families ?? {},
-    },
-  }
+  return { serverVersion, clock, capabilities: { toolCatalog, compactView, sessionLifecycle, families } }
+}
+
+/** A public document that does not change while the server runs. */
+function documentRoute(path: string, document: object): HttpRoute {
+  const prepared = new PreparedBytes(JSON.stringify(document))
+  return openGet(path, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
 }
 
 /** A route that needs no credential and reads no body. */
@@ -324,47 +308,29 @@ function catalogRoutes(
     return replyPrepared(request, prepared, { ...HEADERS, ...nextPageLink(request, nextCursor) })
   }
 
-  const standard = new PreparedTools(encodeStandard)
-  const compact = new PreparedTools(encodeCompact)
+  const standard = oncePer((tool: Tool) => new PreparedBytes(encodeStandard(tool)))
+  const compact = oncePer((tool: Tool) => new PreparedBytes(encodeCompact(tool)))
   const byId = ({ principal, params, query, headers }: HttpRequest): Promise<HttpReply> => {
     const { toolId = '' } = params
     const tool = gateway.catalogFor(principal).find(toolId)
     if (tool === undefined) {
       onUnknownTool?.(principal, toolId)
-      throw noSuchTool()
+      // One error for unknown and withheld ids; it names no id (OWP-14, OWP-22).
+      throw fault(
+        'tool_not_found',
+        'There is no such tool, or you may not see it; GET /v1/tools lists yours.',
+      )
     }
-    return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard).get(tool), HEADERS)
+    return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard)(tool), HEADERS)
   }
-  return [guarded(TOOLS_PATH, list), guarded(TOOL_PATH, byId)]
+  const guarded = { method: 'GET', access: 'authenticated', body: 'never', refuse } as const
+  return [
+    { ...guarded, path: TOOLS_PATH, handle: list },
+    { ...guarded, path: TOOL_PATH, handle: byId },
+  ]
 }
 
 /** Ordered by code unit of the id, so that an unchanged catalog has unchanged bytes (OWP-17). */
 function byCatalogId(left: Tool, right: Tool): number {
   return left.catalogId < right.catalogId ? -1 : 1
-}
-
-/** One error for unknown and withheld ids; it names no id (OWP-14, OWP-22). */
-function noSuchTool(): ToolError {
-  return fault('tool_not_found', 'There is no such tool, or you may not see it; GET /v1/tools lists yours.')
-}
-
-function guarded(path: string, handle: HttpRoute['handle']): HttpRoute {
-  return { method: 'GET', path, access: 'authenticated', body: 'never', handle, refuse }
-}
-
-class PreparedTools {
-  readonly #byTool = new WeakMap<Tool, PreparedBytes>()
-  readonly #encode: (tool: Tool) => string
-
-  constructor(encode: (tool: Tool) => string) {
-    this.#encode = encode
-  }
-
-  get(tool: Tool): PreparedBytes {
-    const known = this.#byTool.get(tool)
-    if (known !== undefined) return known
-    const prepared = new PreparedBytes(this.#encode(tool))
-    this.#byTool.set(tool, prepared)
-    return prepared
-  }
 }

@@ -121,22 +121,18 @@ function invalidResume(message: string): HttpReply {
 /** Opens and closes sessions, which keep a tool's state across calls; calls name theirs in `Collet-Session` (rule 30). */
 export function sessionRoutes(gateway: Gateway): readonly HttpRoute[] {
   const shared = { access: 'authenticated', refuse } as const
-  const open = (request: HttpRequest): Promise<HttpReply> => openSession(request, gateway)
-  const close = (request: HttpRequest): Promise<HttpReply> => closeSession(request, gateway)
+  const open = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
+    const { sessionId, runId } = await gateway.openSession(principal, decodeSessionRequest(body))
+    return jsonReply(201, { sessionId, runId })
+  }
+  const close = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
+    if (await gateway.closeSession(principal, params.sessionId ?? '')) return noContent()
+    throw sessionEnded()
+  }
   return [
     { ...shared, method: 'POST', path: SESSIONS_PATH, body: 'json', handle: open },
     { ...shared, method: 'DELETE', path: SESSION_PATH, body: 'never', handle: close },
   ]
-}
-
-async function openSession({ principal, body }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
-  const { sessionId, runId } = await gateway.openSession(principal, decodeSessionRequest(body))
-  return jsonReply(201, { sessionId, runId })
-}
-
-async function closeSession({ principal, params }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
-  if (await gateway.closeSession(principal, params.sessionId ?? '')) return noContent()
-  throw sessionEnded()
 }
 
 /** Interval of keep-alive comments on an idle stream (OWP-98: at least every 30 s). */
@@ -172,13 +168,6 @@ async function streamEvents(
   }
 }
 
-interface Following {
-  readonly runId: string
-  readonly after: number
-  readonly ended: AbortSignal
-  readonly leave: Release
-}
-
 /**
  * Events as they occur, until the run ends or the reader disconnects. On shutdown the stream just ends.
  * Thousands of readers may wait here, so each holds little memory: no signal besides that of the stream.
@@ -186,7 +175,17 @@ interface Following {
 async function* frames(
   gateway: Gateway,
   principal: Principal,
-  { runId, after, ended, leave }: Following,
+  {
+    runId,
+    after,
+    ended,
+    leave,
+  }: {
+    readonly runId: string
+    readonly after: number
+    readonly ended: AbortSignal
+    readonly leave: Release
+  },
 ): AsyncGenerator<string> {
   try {
     yield ': events of a run\n\n'
