@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ServerWire } from './codec-client.ts'
 
@@ -29,18 +30,15 @@ export function readCallReply(
   if (reply === undefined) return { kind: 'unreadable' }
   const inner = 'value' in reply || 'error' in reply || !isJsonObject(reply.output) ? reply : reply.output
   const meta = readMeta(reply)
+  const error = isJsonObject(inner.error) ? inner.error : undefined
   const authorization = inner.requires_authorization ?? utsChallenge(inner.value, wire)
   if (typeof authorization === 'object' && authorization !== null) {
     const missing = { authorization: readChallenges(authorization) }
-    const error = isJsonObject(inner.error) ? inner.error : {}
-    return { kind: 'failure', failure: { ...readToolError(error, missing), ...meta } }
+    return { kind: 'failure', failure: { ...readToolError(error ?? {}, missing), ...meta } }
   }
   if (reply.success === true) return { kind: 'value', value: inner.value ?? inner.artifact ?? null, ...meta }
-  if (reply.success === false || isJsonObject(inner.error)) {
-    const error = isJsonObject(inner.error) ? inner.error : {}
-    return { kind: 'failure', failure: { ...readToolError(error, undefined), ...meta } }
-  }
-  return { kind: 'unreadable' }
+  if (reply.success !== false && error === undefined) return { kind: 'unreadable' }
+  return { kind: 'failure', failure: { ...readToolError(error ?? {}), ...meta } }
 }
 
 /**
@@ -158,7 +156,7 @@ export function readRefusal(
 }
 
 /** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it win (OTC/C-27). */
-export function readToolError(error: JsonObject, outside: RemoteMissing | undefined): WireFailure {
+export function readToolError(error: JsonObject, outside?: RemoteMissing): WireFailure {
   const missing = outside ?? readMissing(error.missing_requirements, error.challenges)
   const kind = missing === undefined ? 'tool' : classOfMissing(missing)
   return {
@@ -184,25 +182,18 @@ function readChallenges(value: JsonValue | undefined, about?: JsonValue): readon
     if (!isJsonObject(entry)) return []
     const url = webAddress(entry.url ?? entry.authorization_url ?? entry.auth_url)
     if (url === undefined) return []
-    const id = entry.id ?? entry.authorization_id ?? entry.auth_id
-    const checkUrl = webAddress(entry.check_url)
-    return [
-      {
-        ...(typeof id === 'string' ? { id } : {}),
-        url,
-        ...(checkUrl === undefined ? {} : { checkUrl }),
-        ...subjectOf(id, about),
-      },
-    ]
+    const named = entry.id ?? entry.authorization_id ?? entry.auth_id
+    const id = typeof named === 'string' ? named : undefined
+    return [{ ...defined({ id, url, checkUrl: webAddress(entry.check_url) }), ...subjectOf(id, about) }]
   })
 }
 
 /** Looks up the subject of a challenge in the map beside the challenges. */
 function subjectOf(
-  id: JsonValue | undefined,
+  id: string | undefined,
   about: JsonValue | undefined,
 ): Pick<RemoteChallenge, 'provider' | 'scopes'> {
-  if (typeof id !== 'string' || !isJsonObject(about) || !Object.hasOwn(about, id)) return {}
+  if (id === undefined || !isJsonObject(about) || !Object.hasOwn(about, id)) return {}
   const subject = about[id]
   if (!isJsonObject(subject) || typeof subject.provider !== 'string') return {}
   const scopes = Array.isArray(subject.scopes) ? subject.scopes : []
@@ -283,10 +274,8 @@ function sentence(value: JsonValue | undefined): string | undefined {
 
 function secretIds(value: JsonValue): readonly string[] {
   const entries: readonly JsonValue[] = Array.isArray(value) ? value : []
-  return entries.flatMap((entry) => {
-    const id = isJsonObject(entry) ? entry.id : entry
-    return typeof id === 'string' ? [id] : []
-  })
+  const ids = entries.map((entry) => (isJsonObject(entry) ? entry.id : entry))
+  return ids.filter((id) => typeof id === 'string')
 }
 
 function isPresent(value: JsonValue | undefined): value is JsonValue {

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { readFacts, type ToolFacts } from '#kernel/tool/facts'
 import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
@@ -40,7 +41,7 @@ export interface RemoteAuthorization {
   readonly definition: JsonObject
 }
 
-/** Reads any form of `GET /tools`; `undefined` when the body is no tool list (OTC/C-07, OTC/C-08). */
+/** Reads any form of `GET /tools`; `undefined` when the body is not a tool list (OTC/C-07, OTC/C-08). */
 export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined {
   const entries = listEntries(body)
   const factsById = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
@@ -56,22 +57,20 @@ export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined
 /** Renames the snake_case members of this wire. */
 function readWireFacts(facts: JsonValue | undefined): ToolFacts | undefined {
   if (!isJsonObject(facts)) return undefined
-  const { catalog_id, safety_tier, replay_policy, cost_hint, latency_hint, ...same } = facts
-  const renamed = {
-    catalogId: catalog_id,
-    safetyTier: safety_tier,
-    replay: replay_policy,
-    costHint: cost_hint,
-    latencyHint: latency_hint,
-  }
-  return readFacts({ ...same, ...renamed })
+  return readFacts({
+    ...facts,
+    catalogId: facts.catalog_id,
+    safetyTier: facts.safety_tier,
+    replay: facts.replay_policy,
+    costHint: facts.cost_hint,
+    latencyHint: facts.latency_hint,
+  })
 }
 
 function listEntries(body: JsonValue): readonly JsonValue[] | undefined {
   if (isArray(body)) return body
   if (!isJsonObject(body)) return undefined
-  if (isArray(body.items)) return body.items
-  return isArray(body.tools) ? body.tools : undefined
+  return [body.items, body.tools].find(isArray)
 }
 
 /** A definition in any dialect; only one without `id` and `name` is unusable (OTC/C-10 to OTC/C-14). */
@@ -165,11 +164,11 @@ function readRequirements(declared: JsonValue | undefined): RemoteRequirements {
 
 function entriesWithId(declared: JsonValue | undefined): readonly (readonly [string, JsonObject])[] {
   const entries = isArray(declared) ? declared : [declared ?? null]
-  return entries.flatMap((entry) => {
-    if (!isJsonObject(entry)) return []
-    const id = text(entry.id)
-    return id === undefined ? [] : [[id, entry] as const]
-  })
+  return entries.flatMap((entry) =>
+    isJsonObject(entry) && typeof entry.id === 'string' && entry.id !== ''
+      ? [[entry.id, entry] as const]
+      : [],
+  )
 }
 
 function text(value: JsonValue | undefined): string | undefined {
@@ -222,8 +221,7 @@ function contextMembers(context: WireContext): JsonObject {
       ? {}
       : { authorization: authorization.map(({ id, token }) => ({ id, token })) }),
     ...(secrets.length === 0 ? {} : { secrets: secrets.map(({ id, value }) => ({ id, value })) }),
-    ...(userId === undefined ? {} : { user_id: userId }),
-    ...(userInfo === undefined ? {} : { user_info: userInfo }),
+    ...defined({ user_id: userId, user_info: userInfo }),
   }
 }
 

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { factsOf, notableFacts } from '#kernel/tool/facts'
@@ -69,7 +70,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
       '"$schema" in the body and "schema" in the query differ; send one of them.',
     )
   }
-  return inBody === undefined ? inQuery : inBody
+  return inBody ?? inQuery
 }
 
 function schemaInQuery(query: URLSearchParams): string | undefined {
@@ -119,12 +120,9 @@ function encodeFacts(tools: readonly Tool[]): string {
 function toWireFacts(tool: Tool): WireToolFacts {
   const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = notableFacts(tool)
   return {
-    catalog_id: catalogId,
-    safety_tier: safetyTier,
-    ...(replay === undefined ? {} : { replay_policy: replay }),
+    ...defined({ catalog_id: catalogId, safety_tier: safetyTier, replay_policy: replay }),
     ...same,
-    ...(costHint === undefined ? {} : { cost_hint: costHint }),
-    ...(latencyHint === undefined ? {} : { latency_hint: latencyHint }),
+    ...defined({ cost_hint: costHint, latency_hint: latencyHint }),
   }
 }
 

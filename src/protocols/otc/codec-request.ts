@@ -45,14 +45,18 @@ type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'tracepar
 
 /** Decodes one HTTP request into a call; throws a fault. Checks version, envelope and members, in this order (OTC/T-12). */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
-  const body = withoutNulls(bodyObject(request.body))
+  if (!isJsonObject(request.body)) throw invalid('A call needs a JSON object as its body.')
+  const body = withoutNulls(request.body)
   const { schemaId, family } = decodeVersion(
     body.$schema,
     request.headers[OXP_VERSION_HEADER],
     options.defaultSchema,
   )
   const { dialect, call } = decodeEnvelope(path, body, family)
-  if (options.strictRequests) refuseUnknownMembers(dialect, body, call)
+  if (options.strictRequests) {
+    if (body !== call) refuseUnlisted(WRAPPER, body)
+    refuseUnlisted(MEMBERS[dialect], call)
+  }
   const tool = readTool(path, dialect, call)
   const context = decodeContext(call.context)
   const named = readTraceId(dialect, call)
@@ -103,8 +107,7 @@ export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): 
 
 function singleCallId(left: string | undefined, right: string | undefined): string | undefined {
   if (left !== undefined && right !== undefined && left !== right) {
-    throw fault(
-      'request_invalid',
+    throw invalid(
       'The request names two different call ids; "call_id", "execution_id" and the Idempotency-Key header must be equal.',
     )
   }
@@ -116,18 +119,15 @@ function readTool(path: CallPath, dialect: Dialect, call: JsonObject): ToolRef {
   if (dialect !== 'proto') {
     const { tool_id: id } = call
     if (typeof id === 'string') return decodeToolRef(id, allowLatest)
-    throw fault('request_invalid', '"tool_id" must be a string such as "Calculator.Add@1.0.0".')
+    throw invalid('"tool_id" must be a string such as "Calculator.Add@1.0.0".')
   }
   const tool = isJsonObject(call.tool) ? withoutNulls(call.tool) : {}
   const { name, toolkit, version } = tool
   if (!isPlainName(name) || !isPlainName(toolkit)) {
-    throw fault(
-      'request_invalid',
-      '"tool" must have a "name" and a "toolkit" of letters, digits and underscores.',
-    )
+    throw invalid('"tool" must have a "name" and a "toolkit" of letters, digits and underscores.')
   }
   if (version !== undefined && typeof version !== 'string') {
-    throw fault('request_invalid', '"tool.version" must be a string such as "1.0.0".')
+    throw invalid('"tool.version" must be a string such as "1.0.0".')
   }
   return decodeToolRef(
     version === undefined ? `${toolkit}.${name}` : `${toolkit}.${name}@${version}`,
@@ -146,8 +146,7 @@ function isPlainName(text: JsonValue | undefined): text is string {
 function readInput({ input, inputs }: JsonObject): JsonValue | undefined {
   if (input === undefined) return inputs
   if (inputs === undefined || canonicalJson(input) === canonicalJson(inputs)) return input
-  throw fault(
-    'request_invalid',
+  throw invalid(
     '"input" and "inputs" are two names of one member, but their values differ. Send only "input".',
   )
 }
@@ -162,7 +161,7 @@ function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
 function readUtsUser(call: JsonObject, inContext: string | undefined): string | undefined {
   const topLevel = readString(call, 'user_id')
   if (topLevel !== undefined && inContext !== undefined && topLevel !== inContext) {
-    throw fault('request_invalid', '"user_id" and "context.user_id" differ; send one of them.')
+    throw invalid('"user_id" and "context.user_id" differ; send one of them.')
   }
   return inContext ?? (topLevel === '' ? undefined : topLevel)
 }
@@ -170,7 +169,7 @@ function readUtsUser(call: JsonObject, inContext: string | undefined): string | 
 function readString(call: JsonObject, member: string): string | undefined {
   const text = call[member]
   if (text === undefined || (typeof text === 'string' && !text.includes('\0'))) return text
-  throw fault('request_invalid', `"${member}" must be a string without NUL; leave it out when there is none.`)
+  throw invalid(`"${member}" must be a string without NUL; leave it out when there is none.`)
 }
 
 /** The version a request asks for, in the spelling the answer repeats (OTC/C-16). */
@@ -200,7 +199,7 @@ export function decodeVersion(
       : { schemaId: OXP_SCHEMA_ID, family: 'oxp' }
   const family = typeof schema === 'string' ? schemaFamily(schema) : undefined
   if (typeof schema !== 'string' || (family === undefined && !URL.canParse(schema))) {
-    throw fault('request_invalid', '"$schema" must be a URI; leave it out to use the newest version.')
+    throw invalid('"$schema" must be a URI; leave it out to use the newest version.')
   }
   if (family === undefined) {
     throw fault('version_unsupported', 'This server does not support the requested protocol version.', {
@@ -228,16 +227,10 @@ const MEMBERS = {
  * The published request schemas forbid unknown members, although the text of the specification allows them.
  * Strict mode follows the schemas.
  */
-function refuseUnknownMembers(dialect: Dialect, body: JsonObject, call: JsonObject): void {
-  if (body !== call) refuseUnlisted(WRAPPER, body)
-  refuseUnlisted(MEMBERS[dialect], call)
-}
-
 function refuseUnlisted(known: ReadonlySet<string>, object: JsonObject): void {
   const unknown = Object.keys(object).find((member) => !known.has(member))
   if (unknown === undefined) return
-  throw fault(
-    'request_invalid',
+  throw invalid(
     `Unknown member ${JSON.stringify(unknown)}; this server accepts only ${[...known].join(', ')} here.`,
   )
 }
@@ -255,46 +248,47 @@ function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
   if (known !== undefined) return known
   const ref = parseToolName(text)
   if (ref !== undefined) {
-    if (text.length <= MAX_REMEMBERED_LENGTH) remember(text, ref)
+    if (text.length <= MAX_REMEMBERED_LENGTH) {
+      if (remembered.size >= MAX_REMEMBERED) remembered.clear()
+      remembered.set(text, ref)
+    }
     return ref
   }
   if (allowLatest && text.endsWith(LATEST_SUFFIX)) {
     const base = parseToolName(text.slice(0, -LATEST_SUFFIX.length))
     if (base?.version === LATEST) return base
   }
-  throw fault(
-    'request_invalid',
+  throw invalid(
     `${quote(text)} is not the name of a tool. Write its id, Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0, or another name it is listed under.`,
   )
-}
-
-function remember(text: string, ref: ToolRef): void {
-  if (remembered.size >= MAX_REMEMBERED) remembered.clear()
-  remembered.set(text, ref)
 }
 
 function quote(text: string): string {
   return JSON.stringify(text.length <= 80 ? text : `${text.slice(0, 80).toWellFormed()}…`)
 }
 
-/** The detected dialect of a request, and the object that holds its members. */
-interface Envelope {
-  readonly dialect: Dialect
-  readonly call: JsonObject
-}
-
-/** Implements the table in §3.1 of docs/internals/specs/otc.md; the first match wins. */
-function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaFamily | undefined): Envelope {
+/**
+ * The dialect of a request, and the object that holds its members. Implements the table in §3.1 of
+ * docs/internals/specs/otc.md; the first match wins.
+ */
+function decodeEnvelope(
+  path: CallPath,
+  body: JsonObject,
+  family: SchemaFamily | undefined,
+): { readonly dialect: Dialect; readonly call: JsonObject } {
   if (isExecutePath(path) && isJsonObject(body.tool)) return { dialect: 'proto', call: body }
   const { request } = body
   if (request === undefined) {
-    if (body.tool_id === undefined || isExecutePath(path)) throw noCall(path)
+    if (body.tool_id === undefined || isExecutePath(path)) {
+      const alternative = isExecutePath(path) ? 'a "tool" object' : '"tool_id" at the top level'
+      throw invalid(`The body needs a "request" object, or ${alternative}.`)
+    }
     return { dialect: path === '/uts/tools/call' ? 'uts' : 'oxp-header', call: body }
   }
   if (body.tool_id !== undefined) {
-    throw fault('request_invalid', 'The body has both "request" and "tool_id"; send one of them.')
+    throw invalid('The body has both "request" and "tool_id"; send one of them.')
   }
-  if (!isJsonObject(request)) throw fault('request_invalid', '"request" must be an object.')
+  if (!isJsonObject(request)) throw invalid('"request" must be an object.')
   return { dialect: wrappedDialect(path, family), call: withoutNulls(request) }
 }
 
@@ -308,16 +302,6 @@ function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Diale
 /** The two paths of the drafts of March 2025. Only they accept `@latest`. */
 function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
-}
-
-function bodyObject(body: JsonValue | undefined): JsonObject {
-  if (isJsonObject(body)) return body
-  throw fault('request_invalid', 'A call needs a JSON object as its body.')
-}
-
-function noCall(path: CallPath) {
-  const alternative = isExecutePath(path) ? 'a "tool" object' : '"tool_id" at the top level'
-  return fault('request_invalid', `The body needs a "request" object, or ${alternative}.`)
 }
 
 interface DecodedContext {
@@ -391,7 +375,8 @@ function readLoneToken(authorization: JsonValue | undefined): Secret | undefined
 
 function readTokens(authorization: JsonValue | undefined): ReadonlyMap<string, Secret> {
   if (authorization === undefined) return NO_SECRETS
-  const tokens = readItems(isJsonObject(authorization) ? [authorization] : authorization, AUTHORIZATION)
+  const items = isJsonObject(authorization) ? [authorization] : authorization
+  const tokens = readItems(items, 'context.authorization', 'token')
   // An empty token counts as missing, so that the caller gets the challenge (OTC-73).
   return new Map(
     [...tokens].filter(([, token]) => token !== '').map(([id, token]) => [id, new Secret(token)]),
@@ -403,47 +388,33 @@ function readSecrets(secrets: JsonValue | undefined): ReadonlyMap<string, Secret
   const items = isJsonObject(secrets)
     ? Object.entries(secrets).map(([id, value]) => ({ id, value }))
     : secrets
-  return new Map([...readItems(items, SECRETS)].map(([id, value]) => [id, new Secret(value)]))
+  const values = readItems(items, 'context.secrets', 'value')
+  return new Map([...values].map(([id, value]) => [id, new Secret(value)]))
 }
-
-interface ItemKind {
-  readonly where: string
-  readonly member: 'token' | 'value'
-}
-
-const AUTHORIZATION: ItemKind = { where: 'context.authorization', member: 'token' }
-const SECRETS: ItemKind = { where: 'context.secrets', member: 'value' }
 
 /** Items need two strings (OTC-54, OTC-55); one id with two values is refused (OTC/T-21). */
-function readItems(items: JsonValue, kind: ItemKind): ReadonlyMap<string, string> {
+function readItems(items: JsonValue, where: string, member: 'token' | 'value'): ReadonlyMap<string, string> {
   if (!Array.isArray(items)) {
     throw invalid(
-      `"${kind.where}" must be an array of { "id", "${kind.member}" } objects; leave it out when there is none.`,
+      `"${where}" must be an array of { "id", "${member}" } objects; leave it out when there is none.`,
     )
   }
   const found = new Map<string, string>()
   for (const item of items) {
-    const [id, text] = readItem(item, kind)
+    const { id, [member]: text }: JsonObject = isJsonObject(item) ? item : NO_MEMBERS
+    if (typeof id !== 'string' || typeof text !== 'string') {
+      throw invalid(`Each item of "${where}" must be an object with the strings "id" and "${member}".`)
+    }
     const earlier = found.get(id)
     if (earlier !== undefined && earlier !== text) {
-      throw invalid(`"${kind.where}" names ${JSON.stringify(id)} twice with different values; send it once.`)
+      throw invalid(`"${where}" names ${JSON.stringify(id)} twice with different values; send it once.`)
     }
     found.set(id, text)
   }
   return found
 }
 
-function readItem(item: JsonValue, kind: ItemKind): readonly [string, string] {
-  if (!isJsonObject(item)) throw malformed(kind)
-  const id: JsonObject[string] | undefined = item.id
-  const text = item[kind.member]
-  if (typeof id !== 'string' || typeof text !== 'string') throw malformed(kind)
-  return [id, text]
-}
-
-function malformed({ where, member }: ItemKind): ToolError {
-  return invalid(`Each item of "${where}" must be an object with the strings "id" and "${member}".`)
-}
+const NO_MEMBERS: JsonObject = {}
 
 function invalid(message: string): ToolError {
   return fault('request_invalid', message)

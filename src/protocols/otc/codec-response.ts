@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { type ErrorCode, mayRepeat, ToolError } from '#kernel/base/errors'
 import { newCallId } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
@@ -16,7 +17,6 @@ import {
   ARCADE_SCHEMA_ID,
   type CallPath,
   claimedFamily,
-  DEFAULT_SCHEMA_ID,
   type Dialect,
   OXP_SCHEMA_ID,
   OXP_VERSION_HEADER,
@@ -120,7 +120,9 @@ const BODIES = {
 
 export function encodeResult(form: ResultForm, reply: CallReply, options: EncodeOptions): string {
   const { outcome } = reply
-  const ending = outcomeEnding(outcome, options)
+  const ending = outcome.ok
+    ? `"value":${outcome.valueJson}`
+    : `"error":${encodeToolError(outcome.error, options)}`
   // RFC values are objects, numbers, strings and booleans, so null is no output there (OTC/C-19).
   const hasOutput = !outcome.ok || outcome.valueJson !== 'null'
   return BODIES[form.dialect]({
@@ -148,10 +150,6 @@ function members(text: ResultText): string {
   return `"call_id":${text.id},${text.duration}"success":${text.success},${text.ending}`
 }
 
-function outcomeEnding(outcome: Outcome, options: EncodeOptions): string {
-  return outcome.ok ? `"value":${outcome.valueJson}` : `"error":${encodeToolError(outcome.error, options)}`
-}
-
 /** The part of `ToolError` and of a recorded `CallError` that this wire shows. */
 type ShownError = Pick<ToolError, 'code' | 'message' | 'canRetry'> &
   Partial<Pick<ToolError, 'developerMessage' | 'retryAfterMs' | 'additionalPromptContent' | 'details'>>
@@ -164,18 +162,16 @@ export interface EncodeOptions {
 /** Body of a refusal; its members are equal in every dialect (OTC §3.1). */
 export function encodeRefusal(form: AnswerForm, error: ShownError, options: EncodeOptions): string {
   const { issues, missing } = error.details ?? {}
-  const parameterErrors = issues === undefined ? undefined : toParameterErrors(issues)
-  const challenges = missing === undefined ? undefined : toChallenges(missing)
-  const body: WireErrorBody = {
-    ...(form.schemaId === undefined ? {} : { $schema: form.schemaId }),
+  const body: WireErrorBody = defined({
+    $schema: form.schemaId,
     message: error.message,
-    ...developerMessage(error, options),
-    ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
-    ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
-    ...(challenges === undefined ? {} : { challenges }),
-    ...(error.code === 'version_unsupported' ? { supported: supportedVersions(form) } : {}),
-    ...(error.code === 'approval_required' && form.callId !== undefined ? { call_id: form.callId } : {}),
-  }
+    developer_message: developerMessage(error, options),
+    parameter_errors: issues && toParameterErrors(issues),
+    missing_requirements: missing && toMissing(missing),
+    challenges: missing && toChallenges(missing),
+    supported: error.code === 'version_unsupported' ? supportedVersions(form) : undefined,
+    call_id: error.code === 'approval_required' ? form.callId : undefined,
+  })
   return JSON.stringify(body)
 }
 
@@ -186,14 +182,14 @@ function supportedVersions({ schemaId }: AnswerForm): readonly string[] {
 
 /** The `error` of a 200: `can_retry` only when it is true, because absent means false (OTC-93). */
 export function encodeToolError(error: ShownError, options: EncodeOptions): string {
-  const { additionalPromptContent, retryAfterMs } = error
-  const shown: WireToolError = {
+  const { retryAfterMs } = error
+  const shown: WireToolError = defined({
     message: error.message,
-    ...developerMessage(error, options),
-    ...(error.canRetry ? { can_retry: true } : {}),
-    ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
-    ...(retryAfterMs === undefined ? {} : { retry_after_ms: toWholeMs(retryAfterMs) }),
-  }
+    developer_message: developerMessage(error, options),
+    can_retry: error.canRetry || undefined,
+    additional_prompt_content: error.additionalPromptContent,
+    retry_after_ms: retryAfterMs === undefined ? undefined : toWholeMs(retryAfterMs),
+  })
   return JSON.stringify(shown)
 }
 
@@ -202,9 +198,8 @@ function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(0, Math.ceil(ms)) : 0
 }
 
-function developerMessage(error: ShownError, options: EncodeOptions): { developer_message?: string } {
-  if (options.hideDeveloperMessages || error.developerMessage === undefined) return {}
-  return { developer_message: error.developerMessage }
+function developerMessage(error: ShownError, options: EncodeOptions): string | undefined {
+  return options.hideDeveloperMessages ? undefined : error.developerMessage
 }
 
 const DEFAULT_RETRY_AFTER_MS = 1_000
@@ -265,14 +260,11 @@ interface AnswerForm {
 
 interface Answering {
   /** `$schema` where the request names no version (OTC/C-16). */
-  readonly defaultSchema?: string
+  readonly defaultSchema: string
 }
 
 /** Form of an answer to a request whose body was not read: only the header can show the dialect. */
-export function unreadForm(
-  headers: HttpRequest['headers'],
-  { defaultSchema = DEFAULT_SCHEMA_ID }: Answering,
-): AnswerForm {
+export function unreadForm(headers: HttpRequest['headers'], { defaultSchema }: Answering): AnswerForm {
   const schemaId = headers[OXP_VERSION_HEADER] === undefined ? defaultSchema : undefined
   return { schemaId, callId: undefined }
 }
@@ -291,12 +283,13 @@ export function refusedForm(
   const { body, headers } = request
   if (!isJsonObject(body)) return unreadCallForm(headers, answering)
   const callId = knownCallId(body, headers) ?? newCallId()
-  return { schemaId: refusedSchemaId(path, { body, headers }, answering), callId }
+  return { schemaId: refusedSchemaId(path, body, headers, answering), callId }
 }
 
 function refusedSchemaId(
   path: CallPath,
-  { body, headers }: { readonly body: JsonObject; readonly headers: HttpRequest['headers'] },
+  body: JsonObject,
+  headers: HttpRequest['headers'],
   answering: Answering,
 ): string | undefined {
   const { $schema: schema, request } = withoutNulls(body)
@@ -314,7 +307,7 @@ export function schemaIdFor(
   if (typeof named !== 'string') return unreadForm(headers, answering).schemaId
   if (schemaFamily(named) !== undefined) return named
   const family = claimedFamily(named)
-  return family === undefined ? (answering.defaultSchema ?? DEFAULT_SCHEMA_ID) : SERVED_SCHEMA_IDS[family]
+  return family === undefined ? answering.defaultSchema : SERVED_SCHEMA_IDS[family]
 }
 
 function knownCallId(body: JsonObject, headers: HttpRequest['headers']): string | undefined {

@@ -3,7 +3,7 @@ import { fault } from '#kernel/base/errors'
 import type { Gateway } from '#kernel/call/gateway'
 import type { ChallengeRecord } from '#kernel/call/stages'
 import { factsHtml, type Html, html, pageReply } from '#protocols/html-page'
-import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { type ConsentObstacle, explainObstacle } from '#stages/credentials/consent-obstacles'
 import { providerLines } from '#stages/credentials/provider-lines'
 import { jsonReply, refusalReply, unreadForm } from './codec-response.ts'
@@ -20,7 +20,9 @@ export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readon
   return [
     openGet('/challenges/:id', settings, async (request) => {
       const challenge = await gateway.findChallenge(request.params.id ?? '')
-      if (challenge === undefined) return unknownPage('Unknown request', NO_CHALLENGE)
+      if (challenge === undefined) {
+        return pageReply(404, { title: 'Unknown request', content: html`<p>${NO_CHALLENGE}</p>` }, HEADERS)
+      }
       const status = statusOf(challenge, settings)
       const { consents } = settings
       const obstacle = consents === undefined ? 'no_provider' : consents.obstacle(challenge)
@@ -31,8 +33,7 @@ export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readon
     openGet('/challenges/:id/status', settings, async ({ params, headers }) => {
       const challenge = await gateway.findChallenge(params.id ?? '')
       if (challenge !== undefined) return statusReply(statusOf(challenge, settings))
-      const error = fault('request_invalid', NO_CHALLENGE)
-      return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
+      return notFoundReply(headers, settings, NO_CHALLENGE)
     }),
   ]
 }
@@ -49,11 +50,11 @@ function statusOf(challenge: ChallengeRecord, settings: OtcSettings): WireChalle
 }
 
 const NO_CHALLENGE = 'There is no such authorization request, or it is no longer kept.'
-const NO_APPROVAL = 'There is no such approval, or it is no longer kept.'
 const HEADERS = { [OXP_VERSION_HEADER]: PROTOCOL_VERSION }
 
-function unknownPage(title: string, text: string): HttpReply {
-  return pageReply(404, { title, content: html`<p>${text}</p>` }, HEADERS)
+function notFoundReply(headers: HttpRequest['headers'], settings: OtcSettings, message: string): HttpReply {
+  const error = fault('request_invalid', message)
+  return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
 }
 
 const STATUS_TEXT = {
@@ -107,8 +108,7 @@ export function approvalStatusRoute(gateway: Pick<Gateway, 'approvals'>, setting
       const { isStale, state } = gateway.approvals.view(approval)
       return statusReply(isStale ? 'failed' : STATUSES[state])
     }
-    const error = fault('request_invalid', NO_APPROVAL)
-    return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
+    return notFoundReply(headers, settings, 'There is no such approval, or it is no longer kept.')
   })
 }
 

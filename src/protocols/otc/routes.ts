@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { fault, ToolError } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
 import type { CallReply, CallRequest, CallView } from '#kernel/call/call'
@@ -22,7 +23,6 @@ import {
 import { decodeListRequest, encodeList, type ListForm, namedSchema } from './codec-list.ts'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
 import {
-  type EncodeOptions,
   encodePlainResult,
   encodeResult,
   jsonReply,
@@ -82,7 +82,7 @@ function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute
     path,
     access: 'authenticated',
     body: 'json',
-    handle: (request) => handleList(request, formOf, { gateway, settings, lists }),
+    handle: (request) => handleList(request, formOf, gateway, settings, lists),
     refuse: refuseWith(settings),
   })
   return [
@@ -93,16 +93,12 @@ function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute
   ]
 }
 
-interface ListParts {
-  readonly gateway: Gateway
-  readonly settings: OtcSettings
-  readonly lists: PreparedViews
-}
-
 async function handleList(
   request: HttpRequest,
   formOf: (request: HttpRequest) => ListForm,
-  { gateway, settings, lists }: ListParts,
+  gateway: Gateway,
+  settings: OtcSettings,
+  lists: PreparedViews,
 ): Promise<HttpReply> {
   const catalog = gateway.catalogFor(request.principal)
   const toolkits = gateway.toolkits()
@@ -143,25 +139,20 @@ function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRou
   return [
     {
       ...openGet('/health', settings, ({ headers }) =>
-        healthReply(gateway, { schemaId: unreadForm(headers, settings).schemaId, healthy: 'ok' }),
+        healthReply(gateway, unreadForm(headers, settings).schemaId, 'ok'),
       ),
       // Paths without a route get the standard's error body (OTC-17).
       owns: '',
     },
-    openGet('/uts/health', settings, () => healthReply(gateway, { schemaId: undefined, healthy: 'OK' })),
+    openGet('/uts/health', settings, () => healthReply(gateway, undefined, 'OK')),
     openGet('/uts/info', settings, () =>
       jsonReply(200, JSON.stringify({ version: settings.serverVersion }), NO_STORE),
     ),
   ]
 }
 
-interface HealthForm {
-  readonly schemaId: string | undefined
-  readonly healthy: 'ok' | 'OK'
-}
-
 /** 200 while calls are accepted, else 503 with the reason for monitoring (OTC-02, OTC-03). */
-function healthReply(gateway: Gateway, { schemaId, healthy }: HealthForm) {
+function healthReply(gateway: Gateway, schemaId: string | undefined, healthy: 'ok' | 'OK'): HttpReply {
   const schema = schemaId === undefined ? {} : { $schema: schemaId }
   const reason = gateway.unavailableReason()
   if (reason === undefined) return jsonReply(200, JSON.stringify({ ...schema, status: healthy }), NO_STORE)
@@ -198,18 +189,15 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
     access: 'authenticated',
     body: 'never',
     handle: async ({ principal, headers, query }) => {
-      const { schemaId } = unreadForm(headers, settings)
-      const cursor = query.get('cursor')
-      const page = await gateway.listCalls(principal, {
-        limit: readLimit(query.get('limit')),
-        ...(cursor === null ? {} : { cursor }),
-      })
+      const limit = readLimit(query.get('limit'))
+      const cursor = query.get('cursor') ?? undefined
+      const page = await gateway.listCalls(principal, defined({ limit, cursor }))
       const body = {
-        ...(schemaId === undefined ? {} : { $schema: schemaId }),
+        $schema: unreadForm(headers, settings).schemaId,
         calls: page.calls.map(membersOf),
-        ...(page.cursor === undefined ? {} : { next_cursor: page.cursor }),
+        next_cursor: page.cursor,
       }
-      return jsonReply(200, JSON.stringify(body), { 'cache-control': 'no-store' })
+      return jsonReply(200, JSON.stringify(body), NO_STORE)
     },
     refuse: refuseWith(settings),
   }
@@ -231,20 +219,14 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
 
 function viewReply(status: number, request: HttpRequest, view: CallView, settings: OtcSettings): HttpReply {
   const { schemaId } = unreadForm(request.headers, settings)
-  return jsonReply(status, encodeView(schemaId, view, settings), {
-    [CALL_ID_HEADER]: callIdToHeader(view.callId),
-    'cache-control': 'no-store',
-    ...(view.outcome === undefined ? undefined : trustHeader(view.untrusted)),
+  const headers = { [CALL_ID_HEADER]: callIdToHeader(view.callId), ...NO_STORE }
+  const shown = JSON.stringify({ $schema: schemaId, ...membersOf(view) })
+  if (view.outcome === undefined) return jsonReply(status, shown, headers)
+  const result = encodePlainResult(view.callId, view.outcome, settings)
+  return jsonReply(status, `${shown.slice(0, -1)},"result":${result}}`, {
+    ...headers,
+    ...trustHeader(view.untrusted),
   })
-}
-
-function encodeView(schemaId: string | undefined, view: CallView, options: EncodeOptions): string {
-  const shown = JSON.stringify({
-    ...(schemaId === undefined ? {} : { $schema: schemaId }),
-    ...membersOf(view),
-  })
-  if (view.outcome === undefined) return shown
-  return `${shown.slice(0, -1)},"result":${encodePlainResult(view.callId, view.outcome, options)}}`
 }
 
 const DEFAULT_LIMIT = 50
@@ -257,21 +239,23 @@ function readLimit(text: string | null): number {
   throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_LIMIT}.`)
 }
 
+/** Members as JSON carries them; those that are `undefined` are left out. */
 function membersOf(view: CallView): object {
+  const { finishedAtMs } = view
   return {
     call_id: view.callId,
     record: view.record,
     run_id: view.runId,
-    ...(view.traceId === '' ? {} : { trace_id: view.traceId }),
-    ...(view.protocol === undefined ? {} : { protocol: view.protocol }),
-    ...(view.userId === undefined ? {} : { user_id: view.userId }),
+    trace_id: view.traceId || undefined,
+    protocol: view.protocol,
+    user_id: view.userId,
     tool_id: view.tool,
     state: view.state,
     attempt: view.attempt,
     created_at: new Date(view.createdAtMs).toISOString(),
-    ...(view.finishedAtMs === undefined ? {} : { finished_at: new Date(view.finishedAtMs).toISOString() }),
+    finished_at: finishedAtMs === undefined ? undefined : new Date(finishedAtMs).toISOString(),
     expired: view.expired,
-    ...(view.state === 'running' && view.progress !== undefined ? { progress: view.progress } : {}),
+    progress: view.state === 'running' ? view.progress : undefined,
   }
 }
 
@@ -317,16 +301,12 @@ async function handleCall(
       ...(runId === undefined ? {} : { headers: { [RUN_HEADER]: callIdToHeader(runId) } }),
     })
   }
-  const finishedAtMs =
-    decoded.dialect === 'proto' ? await endOf(reply, request.principal, gateway, settings) : 0
+  const { dialect, schemaId } = decoded
+  const finishedAtMs = dialect === 'proto' ? await endOf(reply, request.principal, gateway, settings) : 0
   return {
     status: 200,
     headers: callReplyHeaders(reply, RESULT_HEADERS),
-    body: encodeResult(
-      { dialect: decoded.dialect, schemaId: decoded.schemaId, finishedAtMs },
-      reply,
-      settings,
-    ),
+    body: encodeResult({ dialect, schemaId, finishedAtMs }, reply, settings),
   }
 }
 
