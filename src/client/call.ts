@@ -127,10 +127,8 @@ async function isSettledByUser(failure: CallFailure, run: CallRun): Promise<bool
   if (!settings.pollChallenges) return false
   const rules = { settings, signal, ownHeaders: target.headers }
   if (!(await awaitChallenges(failure.challenges, rules))) return false
-  run.context = await resolveContext(
-    { ...target, userId: run.context?.userId, userInfo: run.context?.userInfo, signal },
-    settings,
-  )
+  const { userId, userInfo } = run.context ?? {}
+  run.context = await resolveContext({ ...target, userId, userInfo, signal }, settings)
   return true
 }
 
@@ -170,10 +168,8 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   const { target, signal, progress, callId, input, context } = run
   const { settings } = run.session
   const { traceId, timeoutMs } = run.options
-  const body = buildCallBody(target.wire, path, {
-    ...{ toolId: target.toolId, callId, input },
-    ...defined({ traceId, context }),
-  })
+  const call = defined({ toolId: target.toolId, callId, input, traceId, context })
+  const body = buildCallBody(target.wire, path, call)
   const sending = {
     method: 'POST' as const,
     url: settings.server.base + path,
@@ -209,22 +205,14 @@ export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | Call
   switch (reading.kind) {
     case 'value': {
       const { value, callId = run.callId, durationMs } = reading
-      return {
-        ...factsOf(run),
-        callId,
-        value,
-        ...(durationMs === undefined ? {} : { durationMs }),
-        ...runOf(answer.headers),
-      }
+      return { ...factsOf(run), ...defined({ callId, value, durationMs }), ...runOf(answer.headers) }
     }
     case 'failure':
       return failureOf(reading.failure, answer, run)
     case 'unreadable': {
-      const message = `The server answered ${answer.status} with something that is no call response.`
-      return new CallFailure('transport', `${message} ${doubtOf(run)}`, {
-        ...factsOf(run),
-        status: answer.status,
-      })
+      const { status } = answer
+      const message = `The server answered ${status} with something that is not a call response. ${doubtOf(run)}`
+      return new CallFailure('transport', message, { ...factsOf(run), status })
     }
   }
 }
@@ -233,15 +221,14 @@ function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFai
   const { refused, afterMs } = retryAdvice(answer, true, run.session.settings.now())
   const retryAfterMs = wire.retryAfterMs ?? afterMs
   const message = wire.class === 'transport' ? `${wire.message} ${doubtOf(run)}` : wire.message
-  const code = answer.headers.get(ERROR_CODE_HEADER)
+  const code = answer.headers.get(ERROR_CODE_HEADER) ?? undefined
   return new CallFailure(wire.class, message, {
     ...factsOf(run),
     ...wire,
-    ...(code === null ? {} : { code }),
     ...runOf(answer.headers),
+    ...defined({ code, retryAfterMs }),
     callId: wire.callId ?? run.callId,
     canRetry: wire.canRetry || (wire.class === 'server' && refused),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     status: answer.status,
   })
 }

@@ -1,7 +1,8 @@
 import { defined } from '#kernel/base/defined'
+import { toBase64Url } from '#protocols/call-wire'
 import { type ApiKeyHeader, apiKeyHeaderOf, type ClientDialect } from '#protocols/otc/codec-client'
 import { CallFailure, configFailure } from './failure.ts'
-import type { ServerUrl } from './options.ts'
+import type { ClientOptions, ServerUrl } from './options.ts'
 
 /**
  * Credentials of a client: an API key, a JWT, or a secret to sign JWTs with, as request headers. Every request asks
@@ -10,11 +11,6 @@ import type { ServerUrl } from './options.ts'
  */
 
 export type JwtOption = string | (() => string | Promise<string>) | JwtSigning
-
-interface CredentialOptions {
-  readonly apiKey?: string | undefined
-  readonly jwt?: JwtOption | undefined
-}
 
 /** Returns the headers that identify the caller; a JWT is preferred to a static key (OTC-113). */
 export interface Credentials {
@@ -32,11 +28,10 @@ export interface Credentials {
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
 export function readCredentials(
-  options: CredentialOptions,
+  { apiKey, jwt }: Pick<ClientOptions, 'apiKey' | 'jwt'>,
   server: ServerUrl,
   now: () => number,
 ): Credentials {
-  const { apiKey, jwt } = options
   if (apiKey === undefined && jwt === undefined) {
     return { usesApiKey: false, headers: async () => ({}), bearer: async () => ({}) }
   }
@@ -142,14 +137,9 @@ async function mint(signing: JwtSigning, issuedAt: number, expiresAt: number): P
   const algorithm = { name: 'HMAC', hash: 'SHA-256' }
   const key = await crypto.subtle.importKey('raw', encoder.encode(signing.secret), algorithm, false, ['sign'])
   const signature = await crypto.subtle.sign('HMAC', key, encoder.encode(signed))
-  return `${signed}.${base64Url(new Uint8Array(signature))}`
+  return `${signed}.${toBase64Url(new Uint8Array(signature))}`
 }
 
 function encodePart(value: object): string {
-  return base64Url(new TextEncoder().encode(JSON.stringify(value)))
-}
-
-function base64Url(bytes: Uint8Array): string {
-  const text = Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')
-  return btoa(text).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+  return toBase64Url(new TextEncoder().encode(JSON.stringify(value)))
 }

@@ -30,13 +30,13 @@ export async function* readEvents(
 export class IdleTimeout {
   readonly #ending = new AbortController()
   readonly #callers: readonly AbortSignal[]
-  readonly #patienceMs: number
+  readonly #maxIdleMs: number
   readonly signal: AbortSignal
   #timer: ReturnType<typeof setTimeout> | undefined
   #isLate = false
 
-  constructor(patienceMs: number, callers: readonly (AbortSignal | undefined)[]) {
-    this.#patienceMs = patienceMs
+  constructor(maxIdleMs: number, callers: readonly (AbortSignal | undefined)[]) {
+    this.#maxIdleMs = maxIdleMs
     this.#callers = callers.filter((caller) => caller !== undefined)
     this.signal = AbortSignal.any([this.#ending.signal, ...this.#callers])
     this.refresh()
@@ -47,7 +47,7 @@ export class IdleTimeout {
     this.#timer = setTimeout(() => {
       this.#isLate = true
       this.#ending.abort()
-    }, this.#patienceMs)
+    }, this.#maxIdleMs)
   }
 
   end(): void {
@@ -59,7 +59,7 @@ export class IdleTimeout {
   reasonFor(error: unknown): NoAnswer | undefined {
     const caller = this.#callers.find(({ aborted }) => aborted)
     if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)
-    if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#patienceMs} ms`)
+    if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#maxIdleMs} ms`)
     if (error instanceof EventTooLong) return new NoAnswer('too_large', `broke off: ${error.message}`)
     return error instanceof TypeError
       ? new NoAnswer('network', 'could not be reached, or the connection broke', error)

@@ -1,7 +1,8 @@
-import { type ErrorCode, fault, isToolError, type ToolError } from '#kernel/base/errors'
-import type { FailureClass, RemoteMissing } from '#protocols/otc/codec-client-reply'
+import { defined } from '#kernel/base/defined'
+import { fault, isToolError, type ToolError } from '#kernel/base/errors'
+import type { FailureClass } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './failure.ts'
-import type { Fetch } from './http.ts'
+import { type Fetch, withHeader } from './http.ts'
 
 /**
  * A call that a server forwards to another server, for sources of type OTC and OpenTool. It observes the requests of
@@ -21,7 +22,7 @@ export class ForwardedCall {
   #isLost = false
 
   constructor(send: Fetch, upstream: string, traceparent?: string) {
-    this.#send = traceparent === undefined ? send : traced(send, traceparent)
+    this.#send = traceparent === undefined ? send : withHeader(send, 'traceparent', traceparent)
     this.#upstream = upstream
   }
 
@@ -34,14 +35,12 @@ export class ForwardedCall {
       if (status === 408 || (status >= 500 && status !== 503)) this.#isLost = true
       return response
     } catch (error) {
-      const isUnsent = isToolError(error) && (error.canRetry || error.code === 'egress_denied')
+      // A refusal by our own egress rules would repeat.
+      if (isEgressDenied(error)) throw new CallFailure('config', error.message, { cause: error })
+      const isUnsent = isToolError(error) && error.canRetry
       if (!isUnsent) {
         this.#isUntouched = false
         this.#isLost = true
-      }
-      // A refusal by our own egress rules would repeat.
-      if (isToolError(error) && error.code === 'egress_denied') {
-        throw new CallFailure('config', error.message, { cause: error })
       }
       throw error
     }
@@ -51,14 +50,15 @@ export class ForwardedCall {
   toToolError(error: unknown): ToolError {
     if (isToolError(error)) return error
     if (!(error instanceof CallFailure)) throw error
-    if (isToolError(error.cause) && error.cause.code === 'egress_denied') return error.cause
-    const { class: kind, developerMessage, additionalPromptContent, retryAfterMs } = error
-    const { code, text } = WORDS[kind]
-    return fault(code, text(error, this.#upstream), {
+    if (isEgressDenied(error.cause)) return error.cause
+    const { class: kind, retryAfterMs, status } = error
+    const facts = [`${kind} from ${this.#upstream}`, status === undefined ? [] : `status ${status}`].flat()
+    const code = kind === 'tool' || kind === 'validation' ? 'tool_failed' : 'upstream_failed'
+    const additionalPromptContent = kind === 'tool' ? error.additionalPromptContent : undefined
+    return fault(code, MESSAGES[kind](error, this.#upstream), {
       canRetry: this.#canRetry(error),
-      developerMessage: this.#forDeveloper(error, developerMessage),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-      ...(kind === 'tool' && additionalPromptContent !== undefined ? { additionalPromptContent } : {}),
+      developerMessage: `${facts.join(', ')}: ${error.developerMessage ?? error.message}`,
+      ...defined({ retryAfterMs, additionalPromptContent }),
       cause: error,
     })
   }
@@ -82,52 +82,36 @@ export class ForwardedCall {
         return !this.#isLost
     }
   }
-
-  #forDeveloper({ class: kind, status, message }: CallFailure, said: string | undefined): string {
-    const facts = [`${kind} from ${this.#upstream}`, status === undefined ? [] : `status ${status}`].flat()
-    return `${facts.join(', ')}: ${said ?? message}`
-  }
 }
 
-interface Words {
-  readonly code: ErrorCode
-  text(failure: CallFailure, upstream: string): string
+function isEgressDenied(error: unknown): error is ToolError {
+  return isToolError(error) && error.code === 'egress_denied'
 }
 
-const WORDS = {
-  tool: { code: 'tool_failed', text: ({ message }) => message },
-  validation: { code: 'tool_failed', text: ({ modelText }) => modelText },
-  server: { code: 'upstream_failed', text: ({ message }) => message },
-  unauthenticated: {
-    code: 'upstream_failed',
-    text: (_, upstream) => `${upstream} does not accept the credentials of this server; ask its operator.`,
-  },
-  authorization_required: { code: 'upstream_failed', text: withMissing },
-  approval_required: { code: 'upstream_failed', text: withMissing },
-  requirements: { code: 'upstream_failed', text: withMissing },
-  config: {
-    code: 'upstream_failed',
-    text: (_, upstream) => `This server cannot pass the call on to ${upstream}; ask its operator.`,
-  },
-  transport: {
-    code: 'upstream_failed',
-    text: (_, upstream) => `${upstream} gave no usable answer; whether the call ran there is not known.`,
-  },
-} satisfies Record<FailureClass, Words>
+/** The text for the caller of this server, which cannot see the other server. */
+const MESSAGES = {
+  tool: ({ message }) => message,
+  validation: ({ modelText }) => modelText,
+  server: ({ message }) => message,
+  unauthenticated: (_, upstream) =>
+    `${upstream} does not accept the credentials of this server; ask its operator.`,
+  authorization_required: withMissing,
+  approval_required: withMissing,
+  requirements: withMissing,
+  config: (_, upstream) => `This server cannot pass the call on to ${upstream}; ask its operator.`,
+  transport: (_, upstream) => `${upstream} gave no usable answer; whether the call ran there is not known.`,
+} satisfies Record<FailureClass, (failure: CallFailure, upstream: string) => string>
 
 /** What the other server requires, in its own words and with the pages to open. */
 function withMissing({ message, challenges, missing }: CallFailure, upstream: string): string {
   const places = challenges.map(({ url }) => url).filter((url) => !message.includes(url))
   const visit = places.length === 0 ? [] : [`Open ${places.join(' and ')}, then call again.`]
-  return [`${upstream} did not run the call: ${message}`, ...visit, ...lacking(missing)].join(' ')
-}
-
-function lacking(missing: RemoteMissing | undefined): readonly string[] {
-  const things = [
+  const lacking = [
     ...(missing?.secrets ?? []).map((id) => `the secret ${id}`),
     ...(missing?.userId === true ? ['a user id'] : []),
   ]
-  return things.length === 0 ? [] : [`It lacks ${things.join(' and ')}.`]
+  const lacks = lacking.length === 0 ? [] : [`It lacks ${lacking.join(' and ')}.`]
+  return [`${upstream} did not run the call: ${message}`, ...visit, ...lacks].join(' ')
 }
 
 /** Whether a forwarded call failed because the other server cannot be reached or accepts nothing. */
@@ -136,13 +120,4 @@ export function isOutage(error: unknown): boolean {
   return (
     failure instanceof CallFailure && (failure.class === 'transport' || failure.class === 'unauthenticated')
   )
-}
-
-/** Adds the trace of the call to every request. */
-function traced(send: Fetch, traceparent: string): Fetch {
-  return (url, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('traceparent', traceparent)
-    return send(url, { ...init, headers })
-  }
 }

@@ -13,9 +13,8 @@ export function unchangedFetch(send: Fetch): Fetch {
   return async (url, init) => {
     if (init.method !== 'GET') return await send(url, init)
     const last = known.get(url)
-    const headers = new Headers(init.headers)
-    if (last !== undefined) headers.set('if-none-match', last.etag)
-    const response = await send(url, { ...init, headers })
+    const sendNow = last === undefined ? send : withHeader(send, 'if-none-match', last.etag)
+    const response = await sendNow(url, init)
     if (response.status === 304 && last !== undefined) {
       return new Response(last.text, { status: 200, headers: last.headers })
     }
@@ -32,6 +31,15 @@ export function unchangedFetch(send: Fetch): Fetch {
 
 /** The part of `fetch` that the client uses. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+/** Adds a header to every request. */
+export function withHeader(send: Fetch, name: string, value: string): Fetch {
+  return (url, init) => {
+    const headers = new Headers(init.headers)
+    headers.set(name, value)
+    return send(url, { ...init, headers })
+  }
+}
 
 export interface HttpSending {
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -76,9 +84,9 @@ export class NoAnswer extends Error {
 export async function exchange(sending: HttpSending, limits: HttpLimits): Promise<HttpAnswer> {
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(), limits.timeoutMs)
-  const signals = limits.signal === undefined ? [deadline.signal] : [deadline.signal, limits.signal]
+  const signal = joinSignals(deadline.signal, limits.signal)
   try {
-    return await untilAborted(AbortSignal.any(signals), (ended) => sendAndRead(sending, limits, ended))
+    return await untilAborted(signal, (ended) => sendAndRead(sending, limits, ended))
   } catch (error) {
     if (error instanceof CallFailure || error instanceof NoAnswer) throw error
     if (limits.signal?.aborted)
@@ -165,6 +173,21 @@ export async function untilAborted<T>(
   } finally {
     signal?.removeEventListener('abort', leave)
     ending.abort(signal?.reason)
+  }
+}
+
+/** Waits for work that several callers share; a caller who aborts does not disturb the others. */
+export async function awaitShared<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  doing: string,
+): Promise<T> {
+  try {
+    return await untilAborted(signal, () => work)
+  } catch (cause) {
+    if (cause instanceof CallFailure || !signal?.aborted) throw cause
+    const message = `${doing} was aborted by its caller; nothing was called.`
+    throw new CallFailure('transport', message, { cause })
   }
 }
 

@@ -1,8 +1,10 @@
+import { defined } from '#kernel/base/defined'
 import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   CALL_ID_HEADER,
   callScopeHeaders,
+  decodeHeaderId,
   encodeRequirements,
   IDEMPOTENCY_KEY_HEADER,
   runOf,
@@ -127,14 +129,15 @@ export async function postCall(
   }
   const { status, body, headers } = answer
   const read = readAnswer(status, body, call.id)
-  const callId = decoded(headers.get(CALL_ID_HEADER)) ?? options.idempotencyKey
+  const sentId = headers.get(CALL_ID_HEADER)
+  const callId = sentId === null ? options.idempotencyKey : decodeHeaderId(sentId)
   if (read.ok) return { result: read.result, callId, ...runOf(headers) }
   throw failureOf(read.exception, { ...factsOf(call, callId), ...runOf(headers), status })
 }
 
 /** The facts that every failure of a call includes. */
 export function factsOf({ name }: FunctionCall, callId: string | undefined): CallFailureOptions {
-  return { toolId: name, ...(callId === undefined ? {} : { callId }) }
+  return defined({ toolId: name, callId })
 }
 
 /** The request of `/call` and `/streamCall` (OTS-62). */
@@ -174,15 +177,6 @@ function callHeaders(
   }
 }
 
-function decoded(callId: string | null): string | undefined {
-  if (callId === null) return undefined
-  try {
-    return decodeURIComponent(callId)
-  } catch {
-    return callId
-  }
-}
-
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
 
@@ -192,12 +186,12 @@ const DOUBT = 'Whether the call ran is not known; check before you repeat it.'
 export function failureOf(read: ReadException, facts: CallFailureOptions): CallFailure {
   const wire = toWireFailure(read, facts.status ?? 0)
   const message = wire.class === 'transport' ? `${wire.message} ${DOUBT}` : wire.message
-  const code = codeOf(read)
+  const cause = new OpenToolException(read)
   return new CallFailure(wire.class, message, {
     ...facts,
     ...wire,
-    ...(code === undefined ? {} : { code }),
-    cause: new OpenToolException(read),
+    ...defined({ code: codeOf(read) }),
+    cause,
   })
 }
 
@@ -238,7 +232,7 @@ function toWireFailure(read: ReadException, status: number): WireFailure {
   const code = codeOf(read)
   if (isJsonObject(data) && code !== undefined) {
     const said = { ...data, message }
-    if (FAILURES.has(code)) return readToolError(said, undefined)
+    if (FAILURES.has(code)) return readToolError(said)
     if (REFUSALS.has(code)) return refusalOf(code, readRefusal(code === 'input_invalid' ? 422 : 400, said))
   }
   return { class: classOf(read, status), message, canRetry: false }

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { readFacts, readNeeds } from '#kernel/tool/facts'
@@ -17,11 +18,13 @@ import {
 } from '#protocols/opentool/codec-document'
 import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
+import { DEFAULT_PORT } from '#protocols/opentool/wire'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
+import { propertiesOf } from '#schema/keywords'
 import { type CallOptions, type CallResult, checkCallId, copyJson } from './call.ts'
 import { EVENT_STREAM, IdleTimeout, readEvents } from './event-stream.ts'
 import { CallFailure, configFailure } from './failure.ts'
-import { readText, untilAborted } from './http.ts'
+import { awaitShared, readText } from './http.ts'
 import {
   bodyOf,
   callSending,
@@ -86,8 +89,8 @@ export class OpenToolSession {
   }
 
   /** `callId` travels as the idempotency key; the call itself is sent once. */
-  async call(tool: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
-    const asked = typeof tool === 'string' ? tool : tool.id
+  async call(called: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
+    const asked = typeof called === 'string' ? called : called.id
     if (typeof asked !== 'string' || asked === '') throw configFailure('Name the function to call.')
     const callId = checkCallId(options.callId ?? this.#settings.randomId())
     if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
@@ -97,22 +100,18 @@ export class OpenToolSession {
     // Only the newest version is described, so the requirements of another one are unknown.
     const { described } = findNamed(functions, asked) ?? {}
     const name = methodFor(asked, described?.name ?? asked)
-    const brought = await resolveContext(
-      {
-        tool: described === undefined ? undefined : toRemoteTool(described),
-        ...{ toolId: name, userId: options.userId, signal: options.signal },
-      },
-      this.#settings,
-    )
-    const called = await postCall(
+    const { userId, signal } = options
+    const tool = described && toRemoteTool(described)
+    const brought = await resolveContext({ tool, toolId: name, userId, signal }, this.#settings)
+    const { result, runId, ...answer } = await postCall(
       this.#settings,
       { id: callId, name, arguments: given },
       { ...options, ...headersOf(brought), idempotencyKey: callId },
     )
     return {
-      value: valueIn(called.result, described),
-      callId: called.callId ?? callId,
-      ...(called.runId === undefined ? {} : { runId: called.runId }),
+      value: valueIn(result, described),
+      callId: answer.callId ?? callId,
+      ...defined({ runId }),
       toolId: name,
       retries: 0,
     }
@@ -131,18 +130,7 @@ export class OpenToolSession {
     loading.catch(() => {
       if (this.#functions === loading) this.#functions = undefined
     })
-    try {
-      return await untilAborted(signal, () => loading)
-    } catch (error) {
-      if (error instanceof CallFailure || !signal?.aborted) throw error
-      throw new CallFailure(
-        'transport',
-        'Reading the functions was aborted by its caller; nothing was called.',
-        {
-          cause: error,
-        },
-      )
-    }
+    return await awaitShared(loading, signal, 'Reading the functions')
   }
 
   async #read(): Promise<Functions> {
@@ -151,16 +139,14 @@ export class OpenToolSession {
   }
 }
 
-interface Named {
-  readonly described: OpenToolFunction
-  /** A version other than the newest was requested, and only the newest is described. */
-  readonly isOther: boolean
-}
-
 /**
  * Finds a function by another of its names, which servers of this package list; other names are left to the server.
+ * `isOther` if a version other than the newest was requested, because only the newest is described.
  */
-function findNamed(functions: Functions, asked: string): Named | undefined {
+function findNamed(
+  functions: Functions,
+  asked: string,
+): { readonly described: OpenToolFunction; readonly isOther: boolean } | undefined {
   const exact = functions.get(asked)
   if (exact !== undefined) return { described: exact, isOther: false }
   const ref = parseToolName(asked)
@@ -204,12 +190,9 @@ function valueIn(result: JsonObject, described: OpenToolFunction | undefined): J
 function toRemoteTool(described: OpenToolFunction): RemoteTool {
   const { name, description, return: returned, [FACTS_EXTENSION]: extension } = described
   const { input, output } = toJsonSchema(described)
-  const values = isJsonObject(output?.properties) ? output.properties : {}
-  const value = returned === undefined ? undefined : values[returned.name]
-  const facts = isJsonObject(extension) ? readFacts(extension) : undefined
-  const { authorization, secrets, userId } = readNeeds(
-    isJsonObject(extension) ? extension.requirements : undefined,
-  )
+  const value = returned && output ? propertiesOf(output)[returned.name] : undefined
+  const members = isJsonObject(extension) ? extension : undefined
+  const { authorization, secrets, userId } = readNeeds(members?.requirements)
   return {
     id: name,
     name,
@@ -225,7 +208,7 @@ function toRemoteTool(described: OpenToolFunction): RemoteTool {
       secrets: secrets.map((id) => ({ id })),
       userId: userId !== false,
     },
-    ...(facts === undefined ? {} : { facts }),
+    ...defined({ facts: members && readFacts(members) }),
   }
 }
 
@@ -289,8 +272,6 @@ export class OpenToolClient {
     return streamCall(this.#settings, call, options)
   }
 }
-
-const DEFAULT_PORT = 9_627
 
 /**
  * Creates a client of one OpenTool server. Sends nothing yet; throws `CallFailure` of class `config` on bad options.

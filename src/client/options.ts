@@ -9,7 +9,7 @@ import {
 import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
 import { type Credentials, type JwtOption, readCredentials } from './credentials.ts'
 import { configFailure } from './failure.ts'
-import { type Fetch, type HttpLimits, type Sleep, sleep } from './http.ts'
+import { type Fetch, type HttpLimits, type Sleep, sleep, withHeader } from './http.ts'
 
 /**
  * Options of the client: their types, defaults and checks. `connect` reads them once into `ClientSettings`.
@@ -119,12 +119,7 @@ function readFetch({
   toolset,
   fetch: send = (address, init) => globalThis.fetch(address, init),
 }: ClientOptions): Fetch {
-  if (toolset === undefined) return send
-  return (address, init) => {
-    const headers = new Headers(init.headers)
-    headers.set(TOOLSET_HEADER, toolset)
-    return send(address, { ...init, headers })
-  }
+  return toolset === undefined ? send : withHeader(send, TOOLSET_HEADER, toolset)
 }
 
 /** A dialect implies OTC; a path that ends in `/opentool` implies OpenTool (OTS-30). */

@@ -2,7 +2,7 @@ import { defined } from '#kernel/base/defined'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
-import { CallFailure } from './failure.ts'
+import { CallFailure, configFailure } from './failure.ts'
 import { exchange, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { pause } from './retries.ts'
@@ -32,11 +32,8 @@ export async function resolveContext(
   const secrets = await resolveSecrets(needs, settings)
   const carriesCredentials = authorization.length > 0 || secrets.length > 0
   if (carriesCredentials && !settings.server.mayCarryCredentials) {
-    throw new CallFailure(
-      'config',
-      `Tokens and secrets are not sent to ${settings.server.origin} over plain http; use its https address.`,
-      { toolId: needs.toolId },
-    )
+    const message = `Tokens and secrets are not sent to ${settings.server.origin} over plain http; use its https address.`
+    throw configFailure(message, { toolId: needs.toolId })
   }
   const { userInfo } = needs
   if (!carriesCredentials && userId === undefined && userInfo === undefined) return undefined
@@ -53,11 +50,11 @@ async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Pro
 async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
   const { tool } = needs
   const tokens: { readonly id: string; readonly token: string }[] = []
-  for (const requirement of tool?.requirements.authorization ?? []) {
+  if (tool === undefined) return tokens
+  for (const requirement of tool.requirements.authorization) {
     const { id } = requirement
-    const token = await ask(`the authorization \`${id}\``, needs, () =>
-      tool === undefined ? undefined : settings.requirements.authorization?.(id, requirement, tool),
-    )
+    const resolve = () => settings.requirements.authorization?.(id, requirement, tool)
+    const token = await ask(`the authorization \`${id}\``, needs, resolve)
     if (token === undefined) refuseIfAsked(needs, settings, `a token for \`${id}\``, { authorization: [] })
     else tokens.push({ id, token })
   }
@@ -67,10 +64,10 @@ async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
 async function resolveSecrets(needs: ContextNeeds, settings: ClientSettings) {
   const { tool } = needs
   const secrets: { readonly id: string; readonly value: string }[] = []
-  for (const { id } of tool?.requirements.secrets ?? []) {
-    const value = await ask(`the secret \`${id}\``, needs, () =>
-      tool === undefined ? undefined : settings.requirements.secrets?.(id, tool),
-    )
+  if (tool === undefined) return secrets
+  for (const { id } of tool.requirements.secrets) {
+    const resolve = () => settings.requirements.secrets?.(id, tool)
+    const value = await ask(`the secret \`${id}\``, needs, resolve)
     if (value === undefined) refuseIfAsked(needs, settings, `the secret \`${id}\``, { secrets: [id] })
     else secrets.push({ id, value })
   }
@@ -87,12 +84,10 @@ async function ask(
     const answer = await untilAborted(needs.signal, async () => resolve())
     return typeof answer === 'string' && answer !== '' ? answer : undefined
   } catch (cause) {
-    const why = needs.signal?.aborted ? 'The call was aborted while waiting for' : 'The resolver failed for'
-    throw new CallFailure(
-      needs.signal?.aborted ? 'transport' : 'requirements',
-      `${why} ${what}; nothing was sent.`,
-      { toolId: needs.toolId, cause },
-    )
+    const { signal, toolId } = needs
+    const why = signal?.aborted ? 'The call was aborted while waiting for' : 'The resolver failed for'
+    const kind = signal?.aborted ? 'transport' : 'requirements'
+    throw new CallFailure(kind, `${why} ${what}; nothing was sent.`, { toolId, cause })
   }
 }
 
@@ -150,14 +145,13 @@ async function pollOnce(
   { settings, signal, ownHeaders }: PollRules,
 ): Promise<'pending' | 'completed' | 'failed'> {
   const sameOrigin = new URL(url).origin === settings.server.origin
-  const sending = {
-    method: 'GET' as const,
-    url,
-    headers: async () => (sameOrigin ? await ownHeaders() : {}),
-  }
+  const headers = async () => (sameOrigin ? await ownHeaders() : {})
   const timeoutMs = Math.min(settings.timeoutMs, POLL_TIMEOUT_MS)
   try {
-    const { status, body } = await exchange(sending, { ...settings, signal, timeoutMs })
+    const { status, body } = await exchange(
+      { method: 'GET', url, headers },
+      { ...settings, signal, timeoutMs },
+    )
     if (status === 404 || status === 410) return 'failed'
     const state = status === 200 && isJsonObject(body) ? body.status : undefined
     return state === 'completed' || state === 'failed' ? state : 'pending'

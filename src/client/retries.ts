@@ -28,7 +28,10 @@ export async function sendWithRetries(sending: HttpSending, rules: SendingRules)
   const limits = { ...settings, signal, timeoutMs: rules.timeoutMs ?? settings.timeoutMs }
   for (;;) {
     const result = await exchange(sending, limits).catch(keepNoAnswer)
-    const advice = result instanceof NoAnswer ? adviceOn(result, rules) : adviceOnAnswer(result, rules)
+    const advice: Partial<RetryAdvice> =
+      result instanceof NoAnswer
+        ? { resend: rules.dedupes && (result.reason === 'network' || result.reason === 'timeout') }
+        : retryAdvice(result, rules.dedupes, settings.now())
     if (!advice.resend || progress.resent >= settings.maxRetries) {
       if (result instanceof NoAnswer) throw result
       return result
@@ -91,14 +94,6 @@ const NEXT_STEP = {
 function keepNoAnswer(error: unknown): NoAnswer {
   if (error instanceof NoAnswer) return error
   throw error
-}
-
-function adviceOn({ reason }: NoAnswer, { dedupes }: SendingRules): RetryAdvice {
-  return { resend: dedupes && (reason === 'network' || reason === 'timeout'), refused: false }
-}
-
-function adviceOnAnswer(answer: HttpAnswer, { dedupes, settings }: SendingRules): RetryAdvice {
-  return retryAdvice(answer, dedupes, settings.now())
 }
 
 /** Longer waits between attempts are returned to the caller as a failure (OTC/T-06). */

@@ -8,7 +8,7 @@ import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
 import { readCallReply, readRefusal } from '#protocols/otc/codec-client-reply'
 import type { CallOptions, CallResult } from './call.ts'
 import { EVENT_STREAM, IdleTimeout, readEvents } from './event-stream.ts'
-import { CallFailure, type CallFailureOptions } from './failure.ts'
+import { CallFailure } from './failure.ts'
 import { type HttpAnswer, joinSignals, NoAnswer, readText } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { backoffMs, noAnswerFailure, pause, sendOrFail } from './retries.ts'
@@ -132,23 +132,19 @@ interface Asked {
 
 /** Requests to further resources of servers of this package. Each one is safe to repeat. */
 export class ServerResources {
-  readonly #settings: ClientSettings
+  readonly settings: ClientSettings
 
   constructor(settings: ClientSettings) {
-    this.#settings = settings
-  }
-
-  get settings(): ClientSettings {
-    return this.#settings
+    this.settings = settings
   }
 
   /** An address may include one protocol's path; these resources are beside it. */
   urlOf(path: string): string {
-    return this.#settings.server.base.replace(/\/opentool$/, '') + path
+    return this.settings.server.base.replace(/\/opentool$/, '') + path
   }
 
   async headers(): Promise<Readonly<Record<string, string>>> {
-    return await this.#settings.credentials.headers(undefined)
+    return await this.settings.credentials.headers(undefined)
   }
 
   /** Returns the answer, whatever its status. */
@@ -157,20 +153,17 @@ export class ServerResources {
     path: string,
     { signal, body }: Asked & { readonly body?: JsonObject } = {},
   ): Promise<HttpAnswer> {
-    const settings = this.#settings
-    const url = this.urlOf(path)
+    const { settings } = this
     // The idempotency key makes a repeated POST safe.
     const key = body === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: settings.randomId() }
     const sending = {
       method,
-      url,
+      url: this.urlOf(path),
       headers: async () => ({ ...(await this.headers()), ...key }),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }
-    return await sendOrFail(sending, {
-      settings,
-      ...{ signal: joinSignals(settings.signal, signal), dedupes: true, progress: { resent: 0 } },
-    })
+    const ended = joinSignals(settings.signal, signal)
+    return await sendOrFail(sending, { settings, signal: ended, dedupes: true, progress: { resent: 0 } })
   }
 
   /** Returns the body of a successful answer; throws on any other. */
@@ -371,13 +364,11 @@ function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined
   const code = headers.get(ERROR_CODE_HEADER) ?? said
   const after = Number(headers.get('retry-after') ?? Number.NaN)
-  const options: CallFailureOptions = {
+  return new CallFailure(refusal.class, refusal.message, {
     ...refusal,
-    status,
-    ...(code === undefined ? {} : { code }),
+    ...defined({ status, code }),
     ...(Number.isFinite(after) ? { retryAfterMs: after * 1_000, canRetry: true } : {}),
-  }
-  return new CallFailure(refusal.class, refusal.message, options)
+  })
 }
 
 function unreadable(asked: string, wanted: string): CallFailure {

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
 import {
   API_KEY_HEADERS,
@@ -12,7 +13,7 @@ import {
 } from '#protocols/otc/codec-client'
 import { readRefusal } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './failure.ts'
-import { type HttpAnswer, untilAborted } from './http.ts'
+import { awaitShared, type HttpAnswer } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { sendOrFail } from './retries.ts'
 
@@ -63,14 +64,7 @@ export class ToolDirectory {
     this.#loading = loading
     // All waiters may have left by the time it fails.
     loading.catch(() => undefined)
-    try {
-      return await untilAborted(signal, () => loading)
-    } catch (error) {
-      if (error instanceof CallFailure || !signal?.aborted) throw error
-      throw new CallFailure('transport', 'Listing the tools was aborted by its caller; nothing was called.', {
-        cause: error,
-      })
-    }
+    return await awaitShared(loading, signal, 'Listing the tools')
   }
 
   /** Finds a tool by any of its names; on the wire it has its full id (OTC/C-15). */
@@ -93,27 +87,16 @@ export class ToolDirectory {
   async #read(): Promise<Listing> {
     const { dialect, now } = this.#settings
     const { answer, keyHeader } = await this.#ask()
-    this.#isRefused = REFUSALS.has(answer.status)
-    if (answer.status < 200 || answer.status > 299) throw refusedList(answer)
-    const tools = answer.body === undefined ? undefined : readToolList(answer.body)
-    if (tools === undefined || answer.body === undefined) {
-      throw new CallFailure(
-        'transport',
-        'The server answered GET /tools with something that is no tool list.',
-        {
-          status: answer.status,
-        },
-      )
+    const { status, headers, body = null } = answer
+    this.#isRefused = REFUSALS.has(status)
+    if (status < 200 || status > 299) throw refusedList(answer)
+    const tools = readToolList(body)
+    if (tools === undefined) {
+      const message = 'The server answered GET /tools with something that is not a tool list.'
+      throw new CallFailure('transport', message, { status })
     }
-    return {
-      tools,
-      wire:
-        dialect === undefined
-          ? detectWire(answer.body, answer.headers.get(VERSION_HEADER))
-          : pinnedWire(dialect),
-      ...(keyHeader === undefined ? {} : { keyHeader }),
-      listedAtMs: now(),
-    }
+    const wire = dialect === undefined ? detectWire(body, headers.get(VERSION_HEADER)) : pinnedWire(dialect)
+    return { tools, wire, ...defined({ keyHeader }), listedAtMs: now() }
   }
 
   /** Servers of other dialects read API keys from other headers, so a 401 is retried with those (OTC/C-25). */
@@ -139,9 +122,8 @@ export class ToolDirectory {
         ...(await credentials.headers(dialect, keyHeader)),
       }),
     }
-    return await sendOrFail(sending, {
-      ...{ settings: this.#settings, signal, dedupes: true, progress: { resent: 0 } },
-    })
+    const rules = { settings: this.#settings, signal, dedupes: true, progress: { resent: 0 } }
+    return await sendOrFail(sending, rules)
   }
 }
 

@@ -68,7 +68,9 @@ function pairsHeader(
   name: string,
   given: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {
-  const pairs = Object.entries(given).map(([id, text]) => `${encodeURIComponent(id)}=${toBase64Url(text)}`)
+  const pairs = Object.entries(given).map(
+    ([id, text]) => `${encodeURIComponent(id)}=${toBase64Url(new TextEncoder().encode(text))}`,
+  )
   return pairs.length === 0 ? {} : { [name]: pairs.join(', ') }
 }
 
@@ -115,8 +117,7 @@ function percentDecoded(text: string): string | undefined {
   }
 }
 
-function toBase64Url(text: string): string {
-  const bytes = new TextEncoder().encode(text)
+export function toBase64Url(bytes: Uint8Array): string {
   const binary = Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')
   return btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
 }
@@ -228,7 +229,7 @@ export function readCallScope(
   const sessionId = headers[SESSION_HEADER]
   if (runId === undefined && sessionId === undefined) return undefined
   return {
-    ...(runId === undefined ? {} : { runId: checkRunId(asSent(headerText(runId))) }),
+    ...(runId === undefined ? {} : { runId: checkRunId(decodeHeaderId(headerText(runId))) }),
     ...(sessionId === undefined ? {} : { sessionId }),
   }
 }
@@ -268,11 +269,11 @@ const UNTRUSTED = 'untrusted'
 /** Reads the run of a reply, for clients. */
 export function runOf(headers: Pick<Headers, 'get'>): { readonly runId?: string } {
   const run = headers.get(RUN_HEADER)
-  return run === null ? {} : { runId: asSent(run) }
+  return run === null ? {} : { runId: decodeHeaderId(run) }
 }
 
-/** Decodes percent-encoding: clients send back a run id as a reply's header carried it. */
-function asSent(text: string): string {
+/** Decodes the id of a call or run in a header; clients send a run id back as a reply's header carried it. */
+export function decodeHeaderId(text: string): string {
   return percentDecoded(text) ?? text
 }
 

@@ -85,7 +85,7 @@ describe('list and get', () => {
   it.each([
     [404, 'server', 'pin `dialect`'],
     [500, 'transport', 'status 500'],
-    [200, 'transport', 'no tool list'],
+    [200, 'transport', 'not a tool list'],
   ])('a %i without a list is a %s failure', async (status, kind, message) => {
     await using server = await startFakeToolServer((_request, response) => sendJson(response, status, {}))
     await expect(connect(server.url, { maxRetries: 0 }).list()).rejects.toMatchObject({
