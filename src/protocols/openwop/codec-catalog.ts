@@ -58,19 +58,10 @@ export function encodeList(
   tools: readonly Tool[],
   nextCursor?: string,
 ): string {
-  const encode = view === 'compact' ? encodeCompact : encodeStandard
-  const array = `[${tools.map(encode).join(',')}]`
+  const array = JSON.stringify(tools.map(view === 'compact' ? toCompactDescriptor : toDescriptor))
   if (view === 'standard') return array
   const next = nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(nextCursor)}`
   return `{"tools":${array}${next}}`
-}
-
-export function encodeStandard(tool: Tool): string {
-  return JSON.stringify(toDescriptor(tool))
-}
-
-export function encodeCompact(tool: Tool): string {
-  return JSON.stringify(toCompactDescriptor(tool))
 }
 
 /** RFC 0112's limit for a model-facing summary. */
@@ -141,12 +132,8 @@ export function compactSchema(schema: JsonObject): JsonObject | undefined {
   const { type: _always, properties = {}, ...others } = reduced
   const isEmpty = isJsonObject(properties) && Object.keys(properties).length === 0
   // `{ type, properties: {} }` would read as "takes no parameters".
-  if (isEmpty && hasForbidden(schema)) return undefined
+  if (isEmpty && FORBIDDEN.some((keyword) => Object.hasOwn(schema, keyword))) return undefined
   return { type: 'object', properties, ...others }
-}
-
-function hasForbidden(schema: JsonObject): boolean {
-  return FORBIDDEN.some((keyword) => Object.hasOwn(schema, keyword))
 }
 
 function reduce(schema: JsonValue): JsonValue {
@@ -243,7 +230,7 @@ function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
   const annotations = annotationsOf(branches)
   const types = branches.map(typesOf)
   const isTyped = types.every((names) => names.length > 0)
-  const type = isTyped ? { type: single(simplify(types.flat())) } : {}
+  const type = isTyped ? { type: unitedType(types.flat()) } : {}
   const values = branches.map(valuesOf)
   if (values.every((known) => known !== undefined)) {
     return { ...annotations, ...type, enum: distinct(values.flat()) }
@@ -258,7 +245,7 @@ function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
 /** The constraints that all branches which allow this type agree on. */
 function uniteKind(kind: string, keywords: readonly string[], branches: readonly JsonObject[]): JsonObject {
   const concerned = branches
-    .filter((branch) => typesOf(branch).some((name) => kindOf(name) === kind))
+    .filter((branch) => typesOf(branch).some((name) => (name === 'integer' ? 'number' : name) === kind))
     .map((branch) => pick(branch, keywords))
   if (distinct(concerned).length <= 1) return concerned[0] ?? {}
   return kind === 'object' ? uniteObjects(concerned) : {}
@@ -297,20 +284,12 @@ function typesOf({ type }: JsonObject): readonly string[] {
   return [type].flat().filter((name) => typeof name === 'string')
 }
 
-function kindOf(type: string): string {
-  return type === 'integer' ? 'number' : type
-}
-
-/** Each type once, and no `integer` beside `number`. */
-function simplify(types: readonly string[]): readonly string[] {
+/** `type` of all of them: each once, and no `integer` beside `number`. */
+function unitedType(types: readonly string[]): JsonValue {
   const names = new Set(types)
   if (names.has('number')) names.delete('integer')
-  return [...names]
-}
-
-function single(names: readonly string[]): JsonValue {
-  const [only] = names
-  return names.length === 1 && only !== undefined ? only : names
+  const [only, ...others] = names
+  return only === undefined || others.length > 0 ? [...names] : only
 }
 
 /** Title and description of the only branch that has any: a text about one alternative does not describe the others. */

@@ -2,10 +2,10 @@ import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import { checkRunId } from '#kernel/base/ids'
 import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { SessionRequest } from '#kernel/call/stages'
-import type { ApprovalDecided, InterruptResolved, RunEvent, ToolReturned } from '#kernel/run/events'
+import type { ApprovalDecided, InterruptResolved, RunEvent } from '#kernel/run/events'
 import type { RunPage } from '#kernel/run/runs'
 import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'
-import type { WireRunEvent } from './wire.ts'
+import { RUN_EVENT_TYPES, type WireRunEvent } from './wire.ts'
 
 /*
  * Decodes session and event requests, and encodes a run's events for openwop.
@@ -73,30 +73,12 @@ export function decodeTimeout(text: string | null): number {
 /** Calls come from no agent that this server knows (OWP-50). */
 const AGENT_ID = 'core.system'
 
-const TYPES = {
-  called: 'agent.toolCalled',
-  returned: 'agent.toolReturned',
-  'session.opened': 'tool.session.opened',
-  'session.closed': 'tool.session.closed',
-  'interrupt.requested': 'interrupt.requested',
-  'node.suspended': 'node.suspended',
-  'approval.granted': 'approval.granted',
-  'approval.rejected': 'approval.rejected',
-  'approval.overridden': 'approval.overridden',
-  'interrupt.resolved': 'interrupt.resolved',
-  'consent.requested': 'interrupt.requested',
-  'consent.suspended': 'node.suspended',
-  'consent.resolved': 'interrupt.resolved',
-  'connector.authorized': 'connector.authorized',
-  'connector.auth_expired': 'connector.auth_expired',
-} as const satisfies Record<RunEvent['type'], WireRunEvent['type']>
-
 /** Encodes the events of a page: ids and outcomes, no text of a caller or of a tool (OWP-43, OWP-52). */
 export function encodeRunEvents(page: RunPage, runId: string): readonly WireRunEvent[] {
   return page.events.map((event) => ({
     eventId: `evt_${page.key}_${event.sequence}`,
     runId,
-    type: TYPES[event.type],
+    type: RUN_EVENT_TYPES[event.type],
     sequence: event.sequence,
     timestamp: new Date(event.atMs).toISOString(),
     ...('record' in event ? { nodeId: event.record } : {}),
@@ -106,28 +88,66 @@ export function encodeRunEvents(page: RunPage, runId: string): readonly WireRunE
 
 function payloadOf(event: RunEvent, { principal }: RunPage, runId: string): JsonObject {
   switch (event.type) {
+    case 'called': {
+      const { argsHash, transport, traceId } = event.call
+      const trace = traceId === '' ? {} : { traceId }
+      return { ...namesOf(event), argsHash, principal, transport, ...sessionOf(event), ...trace }
+    }
+    case 'returned':
+      return { ...namesOf(event), ...endOf(event), ...sessionOf(event) }
+    case 'session.opened':
+      return { sessionId: event.sessionId, toolId: event.toolId }
+    case 'session.closed':
+      return { sessionId: event.sessionId, toolId: event.toolId, outcome: event.outcome }
     case 'interrupt.requested':
       return encodeInterrupt(event, { runId, atMs: event.atMs })
     case 'node.suspended': {
       const { record, attempt, approval } = event
-      const key = interruptKey(runId, record, attempt)
-      return { nodeId: record, interruptId: `int_${approval}`, kind: 'approval', key }
+      return { nodeId: record, ...interruptNames(approval), key: interruptKey(runId, record, attempt) }
     }
     case 'approval.granted':
     case 'approval.rejected':
     case 'approval.overridden':
       return decisionOf(event)
     case 'interrupt.resolved':
-      return resolutionOf(event, runId, event.atMs)
+      return resolutionOf(event, event.approval, runId)
     case 'consent.requested':
-    case 'consent.suspended':
-    case 'consent.resolved':
-    case 'connector.authorized':
-    case 'connector.auth_expired':
       return encodeConsent(event, runId)
-    default:
-      return callOrSession(event, principal)
+    case 'consent.suspended': {
+      const { record, challenge } = event
+      return { nodeId: record, ...interruptNames(challenge), key: consentKey(runId, record, challenge) }
+    }
+    case 'consent.resolved':
+      return resolutionOf(event, event.challenge, runId)
+    case 'connector.authorized':
+      return { provider: event.provider, credentialRef: event.credentialRef, scopes: [...event.scopes] }
+    case 'connector.auth_expired':
+      return { provider: event.provider }
   }
+}
+
+function namesOf({ call: { toolId, callId } }: EventOf<'called' | 'returned'>) {
+  return { agentId: AGENT_ID, toolName: toolId, callId }
+}
+
+function sessionOf({ sessionId }: EventOf<'called' | 'returned'>) {
+  return sessionId === undefined ? {} : { sessionId }
+}
+
+/** Error codes that openwop reports as a limit (OWP/C10). */
+const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
+
+/** OWP-53 and OWP-54: the outcome as a code, never as the tool's text. */
+function endOf({ code, durationMs }: EventOf<'returned'>): JsonObject {
+  const took = durationMs === undefined ? {} : { durationMs }
+  if (code === undefined) return { status: 'ok', ...took }
+  return { status: statusOf(code), ...took, error: { code, message: `The call ended with ${code}.` } }
+}
+
+/** Status by error code (OWP-51, OWP-56, OWP-73). */
+function statusOf(code: ErrorCode): 'error' | 'forbidden' | 'rate_limited' {
+  if (LIMITED.has(code)) return 'rate_limited'
+  return code === 'approval_rejected' || code === 'not_authorized' ? 'forbidden' : 'error'
 }
 
 /** Payload of a decision (OWP-70). */
@@ -141,17 +161,20 @@ function decisionOf({ approval, by, reason, granted, required }: ApprovalDecided
 }
 
 /** OWP-71, OWP-72: an interrupt that no approver resolved counts as rejected. */
-function resolutionOf(event: InterruptResolved, runId: string, atMs: number): JsonObject {
-  const { record, approval, action, by, reason } = event
+function resolutionOf(
+  event: EventOf<'interrupt.resolved' | 'consent.resolved'>,
+  id: string,
+  runId: string,
+): JsonObject {
+  const { record, action, reason, atMs } = event
   const at = new Date(atMs).toISOString()
-  const decidedBy = by === undefined ? {} : { decidedBy: by }
+  const by = 'by' in event ? event.by : undefined
   const word = action === 'accept' ? 'accept' : 'reject'
   return {
     runId,
     nodeId: record,
-    interruptId: `int_${approval}`,
-    kind: 'approval',
-    resumeValue: { action: word, ...decidedBy, decidedAt: at },
+    ...interruptNames(id),
+    resumeValue: { action: word, ...(by === undefined ? {} : { decidedBy: by }), decidedAt: at },
     outcome: OUTCOMES[action],
     ...(reason === undefined ? {} : { reason }),
     resolvedAt: at,
@@ -165,90 +188,26 @@ const OUTCOMES = {
   cancel: 'cancelled',
 } as const satisfies Record<InterruptResolved['action'], string>
 
-type CallOrSession = Extract<
-  RunEvent,
-  { readonly type: 'called' | 'returned' | 'session.opened' | 'session.closed' }
->
-
-function callOrSession(event: CallOrSession, principal: string): JsonObject {
-  if (event.type === 'session.opened') return { sessionId: event.sessionId, toolId: event.toolId }
-  if (event.type === 'session.closed') {
-    return { sessionId: event.sessionId, toolId: event.toolId, outcome: event.outcome }
-  }
-  const { callId, toolId, argsHash, transport, traceId } = event.call
-  const names = { agentId: AGENT_ID, toolName: toolId, callId }
-  const session = event.sessionId === undefined ? {} : { sessionId: event.sessionId }
-  if (event.type === 'called') {
-    return { ...names, argsHash, principal, transport, ...session, ...(traceId === '' ? {} : { traceId }) }
-  }
-  return { ...names, ...endOf(event), ...session }
+function interruptNames(id: string) {
+  return { interruptId: `int_${id}`, kind: 'approval' } as const
 }
 
-/** Error codes that openwop reports as a limit (OWP/C10). */
-const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
-
-/** OWP-53 and OWP-54: the outcome as a code, never as the tool's text. */
-function endOf({ code, durationMs }: ToolReturned): JsonObject {
-  const took = durationMs === undefined ? {} : { durationMs }
-  if (code === undefined) return { status: 'ok', ...took }
-  return { status: statusOf(code), ...took, error: { code, message: `The call ended with ${code}.` } }
+/** Deterministic, so that one challenge never prompts twice (OWP-65). */
+function consentKey(runId: string, record: string, challenge: string): string {
+  return `${runId}:${record}:${challenge}`
 }
 
-/** Status by error code (OWP-51, OWP-56, OWP-73). */
-function statusOf(code: ErrorCode): 'error' | 'forbidden' | 'rate_limited' {
-  if (LIMITED.has(code)) return 'rate_limited'
-  return code === 'approval_rejected' || code === 'not_authorized' ? 'forbidden' : 'error'
-}
-
-type ConsentEvent = Extract<
-  RunEvent,
-  {
-    readonly type:
-      | 'consent.requested'
-      | 'consent.suspended'
-      | 'consent.resolved'
-      | 'connector.authorized'
-      | 'connector.auth_expired'
-  }
->
-
-/** Encoded as an interrupt, but one that only a user at the provider resolves (OWP-45, OWP §7.3). */
-function encodeConsent(event: ConsentEvent, runId: string): JsonObject {
-  switch (event.type) {
-    case 'connector.authorized':
-      return { provider: event.provider, credentialRef: event.credentialRef, scopes: [...event.scopes] }
-    case 'connector.auth_expired':
-      return { provider: event.provider }
-    case 'consent.requested':
-      return encodeQuestion(event, runId)
-    case 'consent.suspended': {
-      const { interruptId, kind, key } = namesOf(event, runId)
-      return { nodeId: event.record, interruptId, kind, key }
-    }
-    case 'consent.resolved':
-      return encodeEnd(event, runId)
-  }
-}
-
-function namesOf(
-  { record, challenge }: { readonly record: string; readonly challenge: string },
-  runId: string,
-) {
-  // Deterministic, so that one challenge never prompts twice (OWP-65).
-  const key = `${runId}:${record}:${challenge}`
-  return { interruptId: `int_${challenge}`, kind: 'approval', key } as const
-}
-
-/** The URL is our own page, so no parameter of the authorization request is exposed (OWP-78). */
-function encodeQuestion(
-  event: Extract<ConsentEvent, { readonly type: 'consent.requested' }>,
-  runId: string,
-): JsonObject {
+/**
+ * A consent as an interrupt that only a user at the provider resolves (OWP-45, OWP §7.3). The URL is our own
+ * page, so no parameter of the authorization request is exposed (OWP-78).
+ */
+function encodeConsent(event: EventOf<'consent.requested'>, runId: string): JsonObject {
   const { record, challenge, call, provider, scopes, url, timeoutMs, atMs } = event
   return {
     runId,
     nodeId: record,
-    ...namesOf(event, runId),
+    ...interruptNames(challenge),
+    key: consentKey(runId, record, challenge),
     timeoutMs,
     requestedAt: new Date(atMs).toISOString(),
     data: {
@@ -264,21 +223,4 @@ function encodeQuestion(
   }
 }
 
-function encodeEnd(
-  event: Extract<ConsentEvent, { readonly type: 'consent.resolved' }>,
-  runId: string,
-): JsonObject {
-  const { record, action, reason, atMs } = event
-  const at = new Date(atMs).toISOString()
-  const { interruptId, kind } = namesOf(event, runId)
-  return {
-    runId,
-    nodeId: record,
-    interruptId,
-    kind,
-    resumeValue: { action, decidedAt: at },
-    outcome: action === 'accept' ? 'granted' : 'rejected',
-    ...(reason === undefined ? {} : { reason }),
-    resolvedAt: at,
-  }
-}
+type EventOf<Type extends RunEvent['type']> = Extract<RunEvent, { readonly type: Type }>

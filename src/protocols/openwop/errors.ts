@@ -1,5 +1,5 @@
 import { defined } from '#kernel/base/defined'
-import { type ErrorCode, type LimitScope, mayRepeat, type ToolError } from '#kernel/base/errors'
+import { type ErrorCode, mayRepeat, type ToolError } from '#kernel/base/errors'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
@@ -10,10 +10,14 @@ import type { WireError } from './wire.ts'
  */
 
 /** Never cached: the body is current and private to the caller. */
-export function jsonReply(status: number, body: object): HttpReply {
+export function jsonReply(
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
   return {
     status,
-    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
     body: JSON.stringify(body),
   }
 }
@@ -34,22 +38,23 @@ export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
     (status === 429 || status === 503) && mayRepeat(error)
       ? toWholeMs(error.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS)
       : undefined
-  return {
-    status,
-    headers: {
-      'content-type': 'application/json',
-      'cache-control': 'no-store',
-      ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
-      ...(retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }),
-    },
-    body: encodeError({
-      error: name,
-      message: error.message,
-      retryAfterMs,
-      scope: error.details.scope,
-      correlationId: status >= 500 ? traceId : undefined,
-    }),
+  const details = defined({
+    // Beside `Retry-After`, which carries whole seconds (OWP-96).
+    retryAfterMs,
+    // The limit that refused (OWP/C6).
+    scope: error.details.scope,
+    // An id that a caller can quote to the operator, on 5xx only (OWP-95).
+    correlationId: status >= 500 ? traceId : undefined,
+  })
+  const body: WireError = {
+    error: name,
+    message: error.message,
+    ...(Object.keys(details).length === 0 ? {} : { details }),
   }
+  return jsonReply(status, body, {
+    ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+    ...(retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }),
+  })
 }
 
 function answerOf(error: ToolError, suggested: number): { status: number; error: string } {
@@ -120,19 +125,3 @@ const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
   [405, 'method_not_allowed'],
   [413, 'payload_too_large'],
 ])
-
-interface ShownError extends Pick<WireError, 'error' | 'message'> {
-  /** Beside `Retry-After`, which carries whole seconds (OWP-96). */
-  readonly retryAfterMs?: number | undefined
-  /** The limit that refused (OWP/C6). */
-  readonly scope?: LimitScope | undefined
-  /** An id that a caller can quote to the operator, on 5xx only (OWP-95). */
-  readonly correlationId?: string | undefined
-}
-
-/** The flat envelope has only these three keys; everything else is inside `details`. */
-function encodeError({ error, message, retryAfterMs, scope, correlationId }: ShownError): string {
-  const details = defined({ retryAfterMs, scope, correlationId })
-  const body: WireError = { error, message, ...(Object.keys(details).length === 0 ? {} : { details }) }
-  return JSON.stringify(body)
-}

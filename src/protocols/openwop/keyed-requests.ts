@@ -171,9 +171,6 @@ function mismatch(): ToolError {
 }
 
 function inFlight(): HttpReply {
-  const reply = jsonReply(409, {
-    error: 'idempotency_in_flight',
-    message: 'The same request is being answered. Repeat it shortly to get its answer.',
-  })
-  return { ...reply, headers: { ...reply.headers, 'retry-after': '1' } }
+  const message = 'The same request is being answered. Repeat it shortly to get its answer.'
+  return jsonReply(409, { error: 'idempotency_in_flight', message }, { 'retry-after': '1' })
 }

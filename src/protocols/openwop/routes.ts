@@ -19,11 +19,11 @@ import type { ProtocolServices } from '#protocols/protocol'
 import {
   type DecodeOptions,
   decodeListForm,
-  encodeCompact,
   encodeList,
-  encodeStandard,
   isCompact,
   MAX_FORMS,
+  toCompactDescriptor,
+  toDescriptor,
 } from './codec-catalog.ts'
 import { refuse } from './errors.ts'
 import { type KeyedRequestParts, KeyedRequests } from './keyed-requests.ts'
@@ -113,16 +113,7 @@ function withoutCompactView(operation: CatalogOperation) {
   }
 }
 
-interface CatalogOperation {
-  readonly parameters: readonly { readonly name?: string }[]
-  readonly responses: {
-    readonly 200: {
-      readonly content: {
-        readonly 'application/json': { readonly schema: { readonly anyOf: readonly object[] } }
-      }
-    }
-  }
-}
+type CatalogOperation = (typeof openApi.paths)['/v1/tools' | '/v1/tools/{toolId}']['get']
 
 /** `GET /v1`: an index, for people and programs that start at the address that `GET /` names. */
 function indexRoute(toolCatalog: boolean): HttpRoute {
@@ -308,8 +299,8 @@ function catalogRoutes(
     return replyPrepared(request, prepared, { ...HEADERS, ...nextPageLink(request, nextCursor) })
   }
 
-  const standard = oncePer((tool: Tool) => new PreparedBytes(encodeStandard(tool)))
-  const compact = oncePer((tool: Tool) => new PreparedBytes(encodeCompact(tool)))
+  const standard = oncePer((tool: Tool) => new PreparedBytes(JSON.stringify(toDescriptor(tool))))
+  const compact = oncePer((tool: Tool) => new PreparedBytes(JSON.stringify(toCompactDescriptor(tool))))
   const byId = ({ principal, params, query, headers }: HttpRequest): Promise<HttpReply> => {
     const { toolId = '' } = params
     const tool = gateway.catalogFor(principal).find(toolId)

@@ -104,18 +104,14 @@ function resolved({ subject, record, state, decisions, quorum }: ApprovalRecord)
 function refusal(result: DecisionResult): HttpReply {
   const { status, error, message } = INTERRUPT_ANSWERS[result.kind]
   const details = result.kind === 'forbidden' ? { details: { scopeRequired: result.scope } } : {}
-  const reply = jsonReply(status, { error, message, ...details })
-  if (status !== 401) return reply
-  return { ...reply, headers: { ...reply.headers, 'www-authenticate': 'Bearer' } }
+  const headers = status === 401 ? { 'www-authenticate': 'Bearer' } : undefined
+  return jsonReply(status, { error, message, ...details }, headers)
 }
 
 /** OWP/C7: every interrupt here is an approval gate. */
 function invalidResume(message: string): HttpReply {
-  return jsonReply(400, {
-    error: 'INVALID_RESUME_VALUE',
-    message,
-    details: { code: 'validation_error' },
-  })
+  const details = { code: 'validation_error' }
+  return jsonReply(400, { error: 'INVALID_RESUME_VALUE', message, details })
 }
 
 /** Opens and closes sessions, which keep a tool's state across calls; calls name theirs in `Collet-Session` (rule 30). */

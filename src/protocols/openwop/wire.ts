@@ -1,4 +1,5 @@
 import type { JsonObject } from '#kernel/base/json'
+import type { RunEvent } from '#kernel/run/events'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 
 /*
@@ -60,32 +61,36 @@ export interface WireToolDescriptor {
 }
 
 /** RFC 0112, closed (OWP-25). */
-export interface WireCompactToolDescriptor {
-  readonly toolId: string
-  readonly source: SourceKind
-  readonly safetyTier: SafetyTier
-  readonly title?: string
-  readonly description: string
-  readonly inputSchema?: JsonObject
-}
+export type WireCompactToolDescriptor = Pick<
+  WireToolDescriptor,
+  'toolId' | 'source' | 'safetyTier' | 'title' | 'description'
+> &
+  Partial<Pick<WireToolDescriptor, 'inputSchema'>>
+
+/** The wire's type of each event of a run (OWP §6.3). */
+export const RUN_EVENT_TYPES = {
+  called: 'agent.toolCalled',
+  returned: 'agent.toolReturned',
+  'session.opened': 'tool.session.opened',
+  'session.closed': 'tool.session.closed',
+  'interrupt.requested': 'interrupt.requested',
+  'node.suspended': 'node.suspended',
+  'approval.granted': 'approval.granted',
+  'approval.rejected': 'approval.rejected',
+  'approval.overridden': 'approval.overridden',
+  'interrupt.resolved': 'interrupt.resolved',
+  'consent.requested': 'interrupt.requested',
+  'consent.suspended': 'node.suspended',
+  'consent.resolved': 'interrupt.resolved',
+  'connector.authorized': 'connector.authorized',
+  'connector.auth_expired': 'connector.auth_expired',
+} as const satisfies Record<RunEvent['type'], string>
 
 /** One event of a run, closed (OWP §6.3). */
 export interface WireRunEvent {
   readonly eventId: string
   readonly runId: string
-  readonly type:
-    | 'agent.toolCalled'
-    | 'agent.toolReturned'
-    | 'tool.session.opened'
-    | 'tool.session.closed'
-    | 'interrupt.requested'
-    | 'node.suspended'
-    | 'approval.granted'
-    | 'approval.rejected'
-    | 'approval.overridden'
-    | 'interrupt.resolved'
-    | 'connector.authorized'
-    | 'connector.auth_expired'
+  readonly type: (typeof RUN_EVENT_TYPES)[keyof typeof RUN_EVENT_TYPES]
   readonly sequence: number
   readonly timestamp: string
   readonly nodeId?: string
