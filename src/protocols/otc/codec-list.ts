@@ -11,7 +11,6 @@ import {
   OXP_VERSION_HEADER,
   type SchemaFamily,
   schemaFamily,
-  type WireToolFacts,
 } from './wire.ts'
 
 /*
@@ -117,7 +116,8 @@ function encodeFacts(tools: readonly Tool[]): string {
   return `,"${FACTS_MEMBER}":{${entries.join(',')}}`
 }
 
-function toWireFacts(tool: Tool): WireToolFacts {
+/** Defaults of absent members: host code, non-deterministic, no approval, no scopes, no credential. */
+function toWireFacts(tool: Tool): object {
   const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = notableFacts(tool)
   return {
     ...defined({ catalog_id: catalogId, safety_tier: safetyTier, replay_policy: replay }),

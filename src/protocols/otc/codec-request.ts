@@ -34,7 +34,7 @@ export interface DecodedCall {
   readonly loneToken: Secret | undefined
 }
 
-interface DecodeOptions {
+export interface DecodeOptions {
   /** Refuses members that no published shape has (OTC/T-23). */
   readonly strictRequests: boolean
   /** `$schema` of answers to requests that name no version (OTC/C-16). */

@@ -12,7 +12,7 @@ import {
   toParameterErrors,
 } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { readCallKey, withoutNulls } from './codec-request.ts'
+import { type DecodeOptions, readCallKey, withoutNulls } from './codec-request.ts'
 import {
   ARCADE_SCHEMA_ID,
   type CallPath,
@@ -258,10 +258,7 @@ interface AnswerForm {
   readonly callId: string | undefined
 }
 
-interface Answering {
-  /** `$schema` where the request names no version (OTC/C-16). */
-  readonly defaultSchema: string
-}
+type Answering = Pick<DecodeOptions, 'defaultSchema'>
 
 /** Form of an answer to a request whose body was not read: only the header can show the dialect. */
 export function unreadForm(headers: HttpRequest['headers'], { defaultSchema }: Answering): AnswerForm {

@@ -16,6 +16,7 @@ import {
   nextPageLink,
   PreparedBytes,
   PreparedViews,
+  readLimit,
   readListPage,
   replyPrepared,
   takePage,
@@ -46,8 +47,6 @@ import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from 
  * Invariant: every path that runs a tool uses one handler, and every response validates against
  * `openapi.json`.
  */
-
-export type { OtcOptions } from './settings.ts'
 
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {
   const settings = otcSettings(options)
@@ -160,6 +159,8 @@ function healthReply(gateway: Gateway, schemaId: string | undefined, healthy: 'o
   return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
 }
 
+const NO_CALL = 'You have no call with this id; it may have been made with another credential.'
+
 /** A principal's own calls: list, show, cancel (rule 10). */
 function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const route = (
@@ -173,14 +174,7 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
     body: 'never',
     handle: async (request) =>
       (await answer(request, request.params.id ?? '')) ??
-      refusalReply(
-        unreadForm(request.headers, settings),
-        fault(
-          'call_not_found',
-          'You have no call with this id; it may have been made with another credential.',
-        ),
-        settings,
-      ),
+      refusalReply(unreadForm(request.headers, settings), fault('call_not_found', NO_CALL), settings),
     refuse: refuseWith(settings),
   })
   const list: HttpRoute = {
@@ -189,7 +183,7 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
     access: 'authenticated',
     body: 'never',
     handle: async ({ principal, headers, query }) => {
-      const limit = readLimit(query.get('limit'))
+      const limit = readLimit(query, DEFAULT_LIMIT, MAX_LIMIT)
       const cursor = query.get('cursor') ?? undefined
       const page = await gateway.listCalls(principal, defined({ limit, cursor }))
       const body = {
@@ -231,13 +225,6 @@ function viewReply(status: number, request: HttpRequest, view: CallView, setting
 
 const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
-
-function readLimit(text: string | null): number {
-  if (text === null) return DEFAULT_LIMIT
-  const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
-  if (limit >= 1 && limit <= MAX_LIMIT) return limit
-  throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_LIMIT}.`)
-}
 
 /** Members as JSON carries them; those that are `undefined` are left out. */
 function membersOf(view: CallView): object {

@@ -1,26 +1,21 @@
 import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import type { HttpRoute } from '#protocols/http-exchange'
 import type { Consents } from '#protocols/protocol'
-import { refuseWith } from './codec-response.ts'
+import type { DecodeOptions } from './codec-request.ts'
+import { type EncodeOptions, refuseWith } from './codec-response.ts'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
 /*
  * Options of the OTC protocol with their defaults, and the helper for routes without a credential.
  * Used by the routes and pages of this folder.
- * Every other module of the folder reads `OtcSettings`, in which nothing is undefined by omission.
+ * The routes read `OtcSettings`, in which every default is filled in.
  */
 
-export interface OtcSettings {
+export interface OtcSettings extends DecodeOptions, EncodeOptions {
   /** Shown at `/uts/info` and in the OpenAPI document. */
   readonly serverVersion: string
-  /** Keeps `developer_message` off the wire (OTC/T-20). */
-  readonly hideDeveloperMessages: boolean
-  /** Refuses request members that no published shape has (OTC/T-23). */
-  readonly strictRequests: boolean
   /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
   readonly omitListKey: 'tools' | 'items' | undefined
-  /** `$schema` of answers to requests that name no version (OTC/C-16). Default `otc://1.0`. */
-  readonly defaultSchema: string
   readonly clock: Clock
   readonly consents: Consents | undefined
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { callIdToHeader, isSupportedVersion, schemaFamily } from './wire.ts'
+import { callIdToHeader } from '#protocols/call-wire'
+import { isSupportedVersion, schemaFamily } from './wire.ts'
 
 const ARCADE = 'https://github.com/ArcadeAI/OpenToolCalling'
 const OTC = 'https://github.com/OpenToolCalling/Specification'

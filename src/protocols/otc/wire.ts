@@ -1,4 +1,3 @@
-import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
 /*
@@ -6,12 +5,6 @@ import type { WireChallenges, WireMissing } from '#protocols/call-wire'
  * Shared by the server codecs, the client codecs and the client package, so it imports no server code.
  * Members keep their wire spelling here and nowhere else.
  */
-
-export {
-  CALL_ID_HEADER,
-  callIdToHeader,
-  ERROR_CODE_HEADER,
-} from '#protocols/call-wire'
 
 /** The only protocol version of this code; a newer minor is unsupported too (OTC/T-08). */
 export const PROTOCOL_VERSION = '1.0'
@@ -41,18 +34,17 @@ const GITHUB_ID =
   /^https:\/\/github\.com\/(ArcadeAI\/OpenToolCalling|OpenToolCalling\/Specification|OpenExecProtocol\/Specification)\/(?:tree|blob|raw)\/[A-Za-z0-9._-]{1,64}\/spec(?:ification)?\/http\/1\.0\/openapi\.json$/
 const GITHUB_REPOSITORY = /^https:\/\/github\.com\/([\w.-]{1,64}\/[\w.-]{1,64})\//
 
-const GITHUB_FAMILIES: Readonly<Record<string, SchemaFamily>> = {
-  'ArcadeAI/OpenToolCalling': 'arcade',
-  'OpenToolCalling/Specification': 'otc',
-  'OpenExecProtocol/Specification': 'oxp',
-}
+const GITHUB_FAMILIES: ReadonlyMap<string | undefined, SchemaFamily> = new Map([
+  ['ArcadeAI/OpenToolCalling', 'arcade'],
+  ['OpenToolCalling/Specification', 'otc'],
+  ['OpenExecProtocol/Specification', 'oxp'],
+])
 
 /** The family of a `$schema` id of version 1.0; `undefined` for every other text (OTC/C-16, OTC-18). */
 export function schemaFamily(schemaId: string): SchemaFamily | undefined {
   if (schemaId === OXP_SCHEMA_ID) return 'oxp'
   if (schemaId === OTC_SCHEMA_ID) return 'otc'
-  const repository = GITHUB_ID.exec(schemaId)?.[1]
-  return repository === undefined ? undefined : GITHUB_FAMILIES[repository]
+  return GITHUB_FAMILIES.get(GITHUB_ID.exec(schemaId)?.[1])
 }
 
 /** The served `$schema` id of each family, for requests that ask for an unserved version of it. */
@@ -66,10 +58,7 @@ export const SERVED_SCHEMA_IDS = {
 export function claimedFamily(schemaId: string): SchemaFamily | undefined {
   if (schemaId.startsWith('otc:')) return 'otc'
   if (schemaId.startsWith('urn:oxp:')) return 'oxp'
-  const repository = GITHUB_REPOSITORY.exec(schemaId)?.[1]
-  return repository !== undefined && Object.hasOwn(GITHUB_FAMILIES, repository)
-    ? GITHUB_FAMILIES[repository]
-    : undefined
+  return GITHUB_FAMILIES.get(GITHUB_REPOSITORY.exec(schemaId)?.[1])
 }
 
 /** `1.0` is the only sample of a header that must be a semantic version, so both spellings are accepted (OTC-22). */
@@ -79,20 +68,6 @@ export function isSupportedVersion(version: string): boolean {
 
 /** Member of a list object with facts beyond the definitions, by tool id. */
 export const FACTS_MEMBER = 'tool_facts'
-
-/** Our extension. Defaults of absent members: host code, non-deterministic, no approval, no scopes, no credential. */
-export interface WireToolFacts {
-  readonly catalog_id: string
-  readonly safety_tier: SafetyTier
-  readonly replay_policy?: ReplayPolicy
-  readonly source?: SourceKind
-  readonly approval?: Approval
-  readonly egress?: Egress
-  readonly scopes?: readonly string[]
-  readonly credential?: boolean
-  readonly cost_hint?: Hint
-  readonly latency_hint?: Hint
-}
 
 /** A failure of the tool itself, inside a 200 (OTC-84). */
 export interface WireToolError {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CALL_ID_HEADER, ERROR_CODE_HEADER } from '#protocols/otc/wire'
+import { CALL_ID_HEADER, ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { corsHeaders } from './exchange.ts'
 
 describe('corsHeaders', () => {
