@@ -1,7 +1,7 @@
 import { defined } from '#kernel/base/defined'
 import { checkCallKey, LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import { callScopeHeaders, runOf } from '#protocols/call-wire'
+import { callScopeHeaders, ERROR_CODE_HEADER, runOf } from '#protocols/call-wire'
 import {
   type ApiKeyHeader,
   buildCallBody,
@@ -13,7 +13,6 @@ import {
   type WireContext,
 } from '#protocols/otc/codec-client'
 import { isRouteMiss, readCallReply, type WireFailure } from '#protocols/otc/codec-client-reply'
-import { ERROR_CODE_HEADER } from '#protocols/otc/wire'
 import { CallFailure, configFailure } from './failure.ts'
 import { type HttpAnswer, joinSignals, NoAnswer, untilAborted } from './http.ts'
 import { type ClientSettings, readTimeoutMs } from './options.ts'

@@ -24,6 +24,7 @@ import {
   readToolError,
   type WireFailure,
 } from '#protocols/otc/codec-client-reply'
+import type { CallOptions } from './call.ts'
 import { CallFailure, type CallFailureOptions, configFailure } from './failure.ts'
 import {
   exchange,
@@ -42,19 +43,11 @@ import { noAnswerFailure, sendWithRetries } from './retries.ts'
  * as its cause (OTS-64).
  */
 
-export interface OpenToolCallOptions {
-  /** Stops waiting. The server may still finish the call. */
-  readonly signal?: AbortSignal | undefined
-  readonly timeoutMs?: number | undefined
+export interface OpenToolCallOptions
+  extends Pick<CallOptions, 'signal' | 'timeoutMs' | 'runId' | 'sessionId' | 'userId'> {
   /** Servers of this package run a call with a known key once; others ignore it. */
   readonly idempotencyKey?: string | undefined
-  /** The run to belong to, on servers of this package. */
-  readonly runId?: string | undefined
-  /** The session whose state to use. */
-  readonly sessionId?: string | undefined
-  /** The user the call is made for. This and the next two are read by servers of this package. */
-  readonly userId?: string | undefined
-  /** By authorization requirement id. */
+  /** By authorization requirement id. Only servers of this package read tokens, secrets and the user id. */
   readonly tokens?: Readonly<Record<string, string>> | undefined
   /** By secret id. */
   readonly secrets?: Readonly<Record<string, string>> | undefined

@@ -59,15 +59,19 @@ interface ListPage {
 
 /** Reads `limit` and `cursor`; `undefined` when the request names neither and gets the whole list. */
 export function readListPage(query: URLSearchParams): ListPage | undefined {
-  const limit = query.get('limit')
   const cursor = query.get('cursor')
-  if (limit === null && cursor === null) return undefined
-  if (limit !== null && !(/^[0-9]{1,4}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= MAX_PAGE))
-    throw fault('request_invalid', `"limit" is a whole number from 1 to ${MAX_PAGE}.`)
-  return {
-    limit: limit === null ? DEFAULT_PAGE : Number(limit),
-    after: cursor === null ? undefined : Buffer.from(cursor, 'base64url').toString(),
-  }
+  if (!query.has('limit') && cursor === null) return undefined
+  const after = cursor === null ? undefined : Buffer.from(cursor, 'base64url').toString()
+  return { limit: readLimit(query, DEFAULT_PAGE, MAX_PAGE), after }
+}
+
+/** Reads the `limit` of a list; `usual` if the request names none. */
+export function readLimit(query: URLSearchParams, usual: number, max: number): number {
+  const text = query.get('limit')
+  if (text === null) return usual
+  const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
+  if (limit >= 1 && limit <= max) return limit
+  throw fault('request_invalid', `"limit" is a whole number from 1 to ${max}.`)
 }
 
 /** One page of a list, and the cursor of the next page. Throws when the list no longer has the tool that the cursor names. */

@@ -122,7 +122,6 @@ const JSON_HEADERS = { 'content-type': JSON_TYPE }
 
 interface CallParts {
   readonly gateway: Gateway
-  readonly tables: FunctionTables
   readonly options: OpenToolOptions
 }
 
@@ -138,14 +137,11 @@ const NO_TOOL = '/'
 const UNNAMED = openAnswer('result')
 
 /** Decodes a body into a call for the gateway, or into the reply that refuses it. */
-function readFunctionCall(
-  request: HttpRequest,
-  { gateway, tables, options }: CallParts,
-): FunctionCall | HttpReply {
+function readFunctionCall(request: HttpRequest, { gateway, options }: CallParts): FunctionCall | HttpReply {
   const decoded = decodeRequest(request.body)
   if (!decoded.ok) return badRequestReply(request, decoded.bad)
   const asked = decoded.request
-  const served = tables.find(gateway.catalogFor(request.principal), asked.method)
+  const served = findFunction(gateway.catalogFor(request.principal), asked.method)
   try {
     const call: CallRequest = {
       tool: served?.ref ?? parseToolName(asked.method) ?? { base: NO_TOOL + asked.method, version: LATEST },
@@ -207,26 +203,22 @@ interface ServedFunction {
   readonly opening: string
 }
 
-/** The functions of each principal by name, built once per catalog. */
-export class FunctionTables {
-  readonly #tableOf = oncePer((catalog: Catalog): ReadonlyMap<string, ServedFunction> => {
-    const tools = catalog.latest()
-    // Assigns names as the document does, so that both agree (OTS-84).
-    const { nameOf } = assignNames(tools.map(({ parts, name }) => ({ key: parts.base, name })))
-    return new Map(tools.map((tool) => [nameOf.get(tool.parts.base) ?? tool.name, toFunction(tool)]))
-  })
+/** The functions of a catalog by their names in the document. */
+const functionsOf = oncePer((catalog: Catalog): ReadonlyMap<string, ServedFunction> => {
+  const tools = catalog.latest()
+  // Assigns names as the document does, so that both agree (OTS-84).
+  const { nameOf } = assignNames(tools.map(({ parts, name }) => ({ key: parts.base, name })))
+  return new Map(tools.map((tool) => [nameOf.get(tool.parts.base) ?? tool.name, toFunction(tool)]))
+})
 
-  /** Finds a function by its name in the document, or by any other of its names. */
-  find(catalog: Catalog, name: string): ServedFunction | undefined {
-    return this.#tableOf(catalog).get(name) ?? this.#byOtherName(catalog, name)
-  }
-
-  #byOtherName(catalog: Catalog, name: string): ServedFunction | undefined {
-    const ref = parseToolName(name)
-    const tool = ref === undefined ? undefined : catalog.resolve(ref)
-    if (ref === undefined || tool === undefined) return undefined
-    return { ...toFunction(tool), ref: { base: tool.parts.base, version: ref.version } }
-  }
+/** Finds a function by its name in the document, or by any other of its names. */
+function findFunction(catalog: Catalog, name: string): ServedFunction | undefined {
+  const known = functionsOf(catalog).get(name)
+  if (known !== undefined) return known
+  const ref = parseToolName(name)
+  const tool = ref === undefined ? undefined : catalog.resolve(ref)
+  if (ref === undefined || tool === undefined) return undefined
+  return { ...toFunction(tool), ref: { base: tool.parts.base, version: ref.version } }
 }
 
 function toFunction(tool: Tool): ServedFunction {

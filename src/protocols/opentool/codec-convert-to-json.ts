@@ -173,7 +173,7 @@ function valueSchema(schema: OpenToolSchema, schemas: OpenToolSchemas, used: Use
   return json
 }
 
-/** Escapes a name as a JSON Pointer step and as part of a URI. */
+/** The `$ref` to a definition; its name is escaped as a JSON Pointer step and as part of a URI. */
 function definitionOf(reference: OpenToolReference, schemas: OpenToolSchemas, used: UsedSchemas): string {
   const name = referenceName(reference.$ref)
   const target = targetOf(schemas, reference)

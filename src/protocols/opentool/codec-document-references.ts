@@ -1,7 +1,6 @@
 import { childPointer } from '#kernel/base/json'
 import {
   ADDED,
-  type DocumentFinding,
   FindingList,
   isReference,
   MAX_SCHEMA_DEPTH,
@@ -83,8 +82,15 @@ class Inliner {
 
   #follow(reference: OpenToolReference): OpenToolValueSchema {
     const target = targetOf(this.#schemas, reference)
-    if (target === undefined) throw new OpenToolDocumentError([danglingFinding(reference)])
-    return this.#named.get(target) === 'open' ? cutSchema(reference) : this.#inlineOnce(target)
+    const { $ref } = reference
+    if (target === undefined) {
+      // Only a document that this reader did not read can still have such a reference.
+      const message = `\`schemas\` has nothing for the reference ${JSON.stringify($ref)}.`
+      throw new OpenToolDocumentError([{ path: '', rule: 'OTS-21', level: 'error', message }])
+    }
+    if (this.#named.get(target) !== 'open') return this.#inlineOnce(target)
+    const description = `A recursive ${referenceName($ref)}, not written out any further.`
+    return { type: 'object', description, properties: {} }
   }
 
   #inlineOnce(named: OpenToolSchema): OpenToolValueSchema {
@@ -95,17 +101,6 @@ class Inliner {
     this.#named.set(named, inlined)
     return inlined
   }
-}
-
-function cutSchema({ $ref }: OpenToolReference): OpenToolValueSchema {
-  const description = `A recursive ${referenceName($ref)}, not written out any further.`
-  return { type: 'object', description, properties: {} }
-}
-
-/** Only a document that this reader did not read can still have one. */
-function danglingFinding({ $ref }: OpenToolReference): DocumentFinding {
-  const message = `\`schemas\` has nothing for the reference ${JSON.stringify($ref)}.`
-  return { path: '', rule: 'OTS-21', level: 'error', message }
 }
 
 interface Cost {

@@ -9,8 +9,8 @@ import { load, type ReadOptions } from './codec-document-read.ts'
  * Every exported symbol is listed by name.
  */
 
-export type { AnyFallback } from './codec-convert-from-json.ts'
 export {
+  type AnyFallback,
   type ConvertedInput,
   type ConvertedOutput,
   type FromInputSchemaOptions,
@@ -46,25 +46,23 @@ export {
   type ToolsDocument,
   type WantedName,
 } from './codec-convert-tools.ts'
-export type {
-  DocumentLimits,
-  OpenToolDocument,
-  OpenToolExtensions,
-  OpenToolFunction,
-  OpenToolInfo,
-  OpenToolParameter,
-  OpenToolReference,
-  OpenToolReturn,
-  OpenToolSchema,
-  OpenToolSchemas,
-  OpenToolServer,
-  OpenToolType,
-  OpenToolValueSchema,
-} from './codec-document.ts'
 export {
   type DocumentFinding,
+  type DocumentLimits,
   type DocumentMode,
+  type OpenToolDocument,
   OpenToolDocumentError,
+  type OpenToolExtensions,
+  type OpenToolFunction,
+  type OpenToolInfo,
+  type OpenToolParameter,
+  type OpenToolReference,
+  type OpenToolReturn,
+  type OpenToolSchema,
+  type OpenToolSchemas,
+  type OpenToolServer,
+  type OpenToolType,
+  type OpenToolValueSchema,
   serverBaseUrl,
   type TextPosition,
 } from './codec-document.ts'

@@ -2,7 +2,7 @@ import type { Gateway } from '#kernel/call/gateway'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { matchesEtag, PreparedBytes } from '#protocols/prepared'
-import { callRoute, FunctionTables, type OpenToolOptions, streamRoute } from './call-routes.ts'
+import { callRoute, type OpenToolOptions, streamRoute } from './call-routes.ts'
 import { OPENTOOL_VERSION } from './codec-document.ts'
 import { jsonReply, refusePlainly } from './errors.ts'
 import { BASE_PATH, CALL_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire.ts'
@@ -15,7 +15,7 @@ import { BASE_PATH, CALL_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire
  */
 
 export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): readonly HttpRoute[] {
-  const parts = { gateway, tables: new FunctionTables(), options }
+  const parts = { gateway, options }
   const { version, stop } = options
   const index = { opentool: OPENTOOL_VERSION, version: VERSION_PATH, load: LOAD_PATH, call: CALL_PATH }
   return [
