@@ -272,7 +272,7 @@ export interface CallRun {
   readonly progress: { resent: number }
   context: WireContext | undefined
   callId: string
-  /** Calls resent because the tool said `can_retry`. */
+  /** Calls resent because the tool's error has `can_retry`. */
   toolRetries: number
   askedUser: boolean
 }
@@ -302,7 +302,7 @@ export interface CallSession {
   readonly route: { path: CallPath | undefined }
 }
 
-/** The tool that is called, and the dialect. */
+/** The tool to call, and how to reach it. */
 interface CallTarget {
   readonly toolId: string
   /** `undefined` if the tool is not listed; the server then decides. */

@@ -56,7 +56,7 @@ export interface HttpLimits {
   readonly timeoutMs: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
-  /** Replaces `JSON.parse` for callers that must not block on a large answer; `undefined` if the text is no JSON. */
+  /** Replaces `JSON.parse` for callers that must not block on a large answer; `undefined` if the text is not JSON. */
   readonly readJson?: ((text: string) => Promise<JsonValue | undefined>) | undefined
 }
 

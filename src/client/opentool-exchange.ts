@@ -175,7 +175,7 @@ const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
 
 const DOUBT = 'Whether the call ran is not known; check before you repeat it.'
 
-/** The failure for an answer that is no result. */
+/** The failure for an answer without a result. */
 export function failureOf(read: ReadException, facts: CallFailureOptions): CallFailure {
   const wire = toWireFailure(read, facts.status ?? 0)
   const message = wire.class === 'transport' ? `${wire.message} ${DOUBT}` : wire.message
@@ -224,9 +224,9 @@ function toWireFailure(read: ReadException, status: number): WireFailure {
   const { message, data } = read
   const code = codeOf(read)
   if (isJsonObject(data) && code !== undefined) {
-    const said = { ...data, message }
-    if (FAILURES.has(code)) return readToolError(said)
-    if (REFUSALS.has(code)) return refusalOf(code, readRefusal(code === 'input_invalid' ? 422 : 400, said))
+    const body = { ...data, message }
+    if (FAILURES.has(code)) return readToolError(body)
+    if (REFUSALS.has(code)) return refusalOf(code, readRefusal(code === 'input_invalid' ? 422 : 400, body))
   }
   return { class: classOf(read, status), message, canRetry: false }
 }

@@ -361,8 +361,8 @@ function isSuccess({ status }: HttpAnswer): boolean {
 /** A refusal in either protocol: openwop's error name stands in for a code. */
 function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
-  const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined
-  const code = headers.get(ERROR_CODE_HEADER) ?? said
+  const name = isJsonObject(body) ? textOf(body.error) : undefined
+  const code = headers.get(ERROR_CODE_HEADER) ?? name
   const after = Number(headers.get('retry-after') ?? Number.NaN)
   return new CallFailure(refusal.class, refusal.message, {
     ...refusal,

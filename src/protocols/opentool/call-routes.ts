@@ -127,7 +127,7 @@ interface CallParts {
 
 interface FunctionCall {
   readonly request: FunctionRequest
-  /** `undefined` for a name that is no function of this principal. */
+  /** `undefined` if this principal has no function of this name. */
   readonly served: ServedFunction | undefined
   readonly call: CallRequest
 }

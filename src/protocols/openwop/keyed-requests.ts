@@ -98,7 +98,7 @@ export class KeyedRequests {
     } catch (error) {
       // The request did not start, whether or not the key was recorded.
       if (storeFault(error) === undefined) throw error
-      throw fault('not_ready', 'The server cannot note the key of the request. Repeat it shortly.', {
+      throw fault('not_ready', 'The server cannot record the key of the request. Repeat it shortly.', {
         cause: error,
       })
     }

@@ -20,7 +20,7 @@ const SETTINGS = {
   /** Middle of the catalog ids of tools of tier `exec`: `x-host-<vendor>-<toolkit>-<tool>`. Default `local`. */
   vendor: z
     .string()
-    .regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'expected small letters, digits and "-", such as "acme".' })
+    .regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'expected lowercase letters, digits and "-", such as "acme".' })
     .default(DEFAULT_VENDOR),
   /** Serve and advertise sessions of stateful tools, `/v1/sessions`; needs the catalog. Default true. */
   sessions: z.boolean().default(true),

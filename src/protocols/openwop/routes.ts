@@ -168,7 +168,7 @@ function schemaRoutes(): readonly HttpRoute[] {
     openGet(SCHEMA_PATH, (request) => {
       const document = documents.get(request.params.name ?? '')
       if (document !== undefined) return replyPrepared(request, document, PUBLIC_HEADERS)
-      const message = `There is no such schema. There are: ${names.join(', ')}.`
+      const message = `There is no such schema. Available: ${names.join(', ')}.`
       return refuse(request, fault('request_invalid', message), 404)
     }),
   ]

@@ -122,7 +122,7 @@ function withRequired(schema: JsonObject, listed: JsonValue | undefined): JsonOb
   return required.length === 0 ? schema : { ...schema, required }
 }
 
-/** `null` and `{"type":"null"}` are no output; unknown forms promise nothing (OTC/C-12). */
+/** `null` and `{"type":"null"}` mean no output; unknown forms promise nothing (OTC/C-12). */
 function outputSchema(declared: JsonValue | undefined): JsonObject | 'none' | 'any' {
   if (declared === null) return 'none'
   if (!isJsonObject(declared) || Object.keys(declared).length === 0) return 'any'

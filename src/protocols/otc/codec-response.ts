@@ -123,7 +123,7 @@ export function encodeResult(form: ResultForm, reply: CallReply, options: Encode
   const ending = outcome.ok
     ? `"value":${outcome.valueJson}`
     : `"error":${encodeToolError(outcome.error, options)}`
-  // RFC values are objects, numbers, strings and booleans, so null is no output there (OTC/C-19).
+  // RFC values are objects, numbers, strings and booleans, so null means no output there (OTC/C-19).
   const hasOutput = !outcome.ok || outcome.valueJson !== 'null'
   return BODIES[form.dialect]({
     schema: form.schemaId === undefined ? undefined : JSON.stringify(form.schemaId),
