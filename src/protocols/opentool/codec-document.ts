@@ -57,9 +57,13 @@ export class DocumentPart {
 
   /** Unknown members are ignored, and kept for serialising (OTS-23). */
   extensions(known: readonly string[]): OpenToolExtensions {
-    return Object.fromEntries(Object.entries(this.members).filter(([name]) => !known.includes(name)))
+    const others = Object.keys(this.members).filter((name) => !known.includes(name))
+    if (others.length === 0) return NO_EXTENSIONS
+    return Object.fromEntries(others.map((name) => [name, this.members[name] ?? null]))
   }
 }
+
+const NO_EXTENSIONS: OpenToolExtensions = Object.freeze({})
 
 /** The object with every member changed; any name is data, `__proto__` too (OTS-26). */
 export function mapMembers<From, To>(
