@@ -22,7 +22,7 @@ import {
   type ServerAddress,
   unreachable,
 } from './server-address.ts'
-import { chosenStore, STORE_OPTIONS, withStore } from './store-access.ts'
+import { chosenStore, STORE_OPTIONS, type StoreArguments, withStore } from './store-access.ts'
 
 /**
  * The client of the admin API that operator commands share. It sends a request to a running server, or runs the same
@@ -78,13 +78,7 @@ export class AdminClient {
     sending: AdminSending = {},
   ): Promise<AnswerOf<Declared>> {
     const request = requestFor(operation, sending)
-    const { onStore } = this.#options
-    if (this.#asksServer || onStore === undefined)
-      return readAnswer<Declared>(operation, await this.#askServer(request))
-    this.#noteChanges([request])
-    return await this.#onStore(onStore, async (routes) =>
-      readAnswer<Declared>(operation, await callInProcess(routes, request)),
-    )
+    return await this.#withAsk([request], async (ask) => readAnswer<Declared>(operation, await ask(request)))
   }
 
   /** Sends many requests on a store that is opened once. A refused request does not stop the others. */
@@ -93,18 +87,11 @@ export class AdminClient {
     sendings: readonly AdminSending[],
     onEach: (answer: AnswerOf<Declared> | CommandFailure, index: number) => void,
   ): Promise<void> {
-    const { onStore } = this.#options
     const requests = sendings.map((sending) => requestFor(operation, sending))
-    const askAll = async (ask: (request: AdminRequest) => Promise<JsonValue>): Promise<void> => {
+    await this.#withAsk(requests, async (ask) => {
       for (const [index, request] of requests.entries())
         onEach(await orRefusal(async () => readAnswer<Declared>(operation, await ask(request))), index)
-    }
-    if (this.#asksServer || onStore === undefined) {
-      await askAll((request) => this.#askServer(request))
-      return
-    }
-    this.#noteChanges(requests)
-    await this.#onStore(onStore, (routes) => askAll((request) => callInProcess(routes, request)))
+    })
   }
 
   /** Passes each event of a server's stream to `onEvent`, until `ended` is aborted or the stream ends. */
@@ -114,73 +101,75 @@ export class AdminClient {
     ended: AbortSignal,
     onEvent: (event: StreamEvent) => void,
   ): Promise<void> {
-    const { onStore } = this.#options
     const request = requestFor(operation, sending)
-    if (this.#asksServer || onStore === undefined) {
+    const routesOn = this.#routesOnStore
+    if (routesOn === undefined) {
       const server = await findServer(this.#args, this.#context)
       const { credential } = await this.#credentialFor(server)
-      const sent = { ...request, server, credential }
-      for await (const event of requestEvents(sent, this.#context.services, ended)) onEvent(event)
+      const asked = requestEvents({ ...request, server, credential }, this.#context.services, ended)
+      for await (const event of asked) onEvent(event)
       return
     }
-    await this.#onStore(onStore, async (routes) => {
+    await this.#onStore(routesOn, async (routes) => {
       const parser = new EventParser(MAX_EVENT_LENGTH)
       for await (const piece of await streamInProcess(routes, request, ended))
         for (const event of parser.read(piece)) onEvent(event)
     })
   }
 
-  get #asksServer(): boolean {
-    return this.#options.asksServer ?? isServerNamed(this.#args)
+  /** Absent if a server is to be asked. */
+  get #routesOnStore(): AdminClientOptions['onStore'] {
+    return (this.#options.asksServer ?? isServerNamed(this.#args)) ? undefined : this.#options.onStore
   }
 
-  #noteChanges(requests: readonly AdminRequest[]): void {
+  /** Runs work that sends these requests, with the function that sends one. */
+  async #withAsk<T>(
+    requests: readonly AdminRequest[],
+    work: (ask: (request: AdminRequest) => Promise<JsonValue>) => Promise<T>,
+  ): Promise<T> {
+    const routesOn = this.#routesOnStore
+    if (routesOn === undefined) return await work((request) => this.#askServer(request))
     if (requests.some(changes)) this.#noteActing(`${operatorName(this.#context)}, directly on the store`)
+    return await this.#onStore(routesOn, (routes) => work((request) => callInProcess(routes, request)))
   }
 
   async #onStore<T>(
-    onStore: NonNullable<AdminClientOptions['onStore']>,
+    routesOn: NonNullable<AdminClientOptions['onStore']>,
     work: (routes: readonly ServerRoute[]) => Promise<T>,
   ): Promise<T> {
     const { clock } = this.#context
-    try {
-      return await withStore(this.#args, this.#context, async (store) => {
-        const denials: Denial[] = []
-        const noteDenial: OpenedStore['noteDenial'] = (who, facts) => {
-          const principal = opaquePrincipal(store, who)
-          denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
-        }
-        const access = createLocalAccess(operatorName(this.#context))
-        try {
-          return await work(await onStore({ store, access, noteDenial }))
-        } finally {
-          if (denials.length > 0) await store.audit.recordDenials(denials)
-        }
-      })
-    } catch (error) {
-      if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
-      throw error
-    }
+    return await withStore(this.#args, this.#context, async (store) => {
+      const denials: Denial[] = []
+      const noteDenial: OpenedStore['noteDenial'] = (who, facts) => {
+        const principal = opaquePrincipal(store, who)
+        denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
+      }
+      const access = createLocalAccess(operatorName(this.#context))
+      try {
+        return await work(await routesOn({ store, access, noteDenial }))
+      } finally {
+        if (denials.length > 0) await store.audit.recordDenials(denials)
+      }
+    })
   }
 
   /** Sends a request to the server, and prints on stderr under which identity a change was made. */
   async #askServer(request: AdminRequest): Promise<JsonObject> {
-    const { path, method, body } = request
-    const { services } = this.#context
     const server = await findServer(this.#args, this.#context)
     const { credential, from } = await this.#credentialFor(server)
     const onActing = (principal: string): void => {
       if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
     }
-    const sent = { method, ...(body === undefined ? {} : { body }), server, path, credential, onActing }
-    return await requestJson(sent, services)
+    return await requestJson({ ...request, server, credential, onActing }, this.#context.services)
   }
 
   async #credentialFor(server: ServerAddress): Promise<OperatorCredential> {
     if (this.#options.onlyStartToken !== true)
       return await operatorCredential(server, this.#args, this.#context)
     const { url, from } = server
-    const token = await readStartToken(url, this.#args, this.#context)
+    const isOwn = (this.#args.text('url') ?? this.#context.environment.url) === undefined
+    const read = isOwn ? readStartToken : ownStartToken
+    const token = await read(url, this.#args, this.#context)
     if (token !== undefined) return { credential: token, from: 'start token' }
     throw new CommandFailure(
       EXIT.usage,
@@ -212,7 +201,9 @@ export function requestFor(
   )
   const search = members.length === 0 ? '' : `?${new URLSearchParams(members)}`
   return {
-    ...{ method, path: `${path.replace(/:\w+/, encodeURIComponent(id))}${search}`, ...kind },
+    method,
+    path: `${path.replace(/:\w+/, encodeURIComponent(id))}${search}`,
+    ...kind,
     ...(method === 'POST' ? { body: body ?? {} } : {}),
   }
 }
@@ -280,10 +271,9 @@ async function operatorCredential(
   const variable = context.environment.apiKey?.reveal()
   if (variable !== undefined) return { credential: variable, from: 'COLLET_API_KEY' }
   const { url } = server
-  const isHere = isLoopback(new URL(url).hostname)
-  const token = isHere ? await readStartToken(url, args, context) : undefined
+  const token = await ownStartToken(url, args, context)
   if (token !== undefined) return { credential: token, from: 'start token' }
-  if (isHere) await checkAnswers(server, context)
+  if (isLoopback(new URL(url).hostname)) await checkAnswers(server, context)
   throw new CommandFailure(
     EXIT.usage,
     `${url} (${server.from}) needs a credential: --key or COLLET_API_KEY; on its own machine its start token, which is found with its --config or --store.`,
@@ -302,26 +292,33 @@ async function checkAnswers(server: ServerAddress, { services }: CommandContext)
 
 const PROBE_TIMEOUT_MS = 2_000
 
-/** The start token of the server at an address, if the data folder of this store or config has one. */
-export async function readStartToken(
+/** The start token of a server on this machine; `undefined` for an address of another machine. */
+export async function ownStartToken(
   url: string,
-  args: Arguments<'store' | 'config'>,
+  args: StoreArguments,
+  context: CommandContext,
+): Promise<string | undefined> {
+  return isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
+}
+
+/** The start token of the server at an address, if the data folder of this store or config has one. */
+async function readStartToken(
+  url: string,
+  args: StoreArguments,
   context: CommandContext,
 ): Promise<string | undefined> {
   try {
     const { dataFolder } = await chosenStore(args, context)
-    const pages = () => readFile(pagesTokenFileIn(dataFolder, url), 'utf8')
     const token = await readFile(startTokenFileIn(dataFolder, url), 'utf8').catch((error: unknown) => {
-      if (isAbsentFile(error)) return pages()
+      if (isAbsentFile(error)) return readFile(pagesTokenFileIn(dataFolder, url), 'utf8')
       throw error
     })
     return token.trim() || undefined
   } catch (error) {
-    const isAbsent = isAbsentFile(error)
     // There is no config here. A config with errors is reported, because they keep the token from being found.
     const isElsewhere = error instanceof ConfigError && error.problems.every(({ file }) => file === undefined)
     const isUnnamed = args.text('store') === undefined && args.text('config') === undefined
-    if (isAbsent || (isElsewhere && isUnnamed)) return undefined
+    if (isAbsentFile(error) || (isElsewhere && isUnnamed)) return undefined
     throw error
   }
 }

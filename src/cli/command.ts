@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { defined } from '#kernel/base/defined'
 import { didYouMean } from '#kernel/base/nearest-name'
 import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'
@@ -20,21 +21,20 @@ export class CommandFailure extends Error {
   }
 }
 
-interface ParsedArguments {
-  readonly args: Arguments
-  readonly help: boolean
-  readonly json: boolean
-}
-
 /** Parses the words after a command's name against its arguments and options. */
-export function parseArguments(command: Command, argv: readonly string[]): ParsedArguments {
+export function parseArguments(command: Command, argv: readonly string[]) {
   const specs = new Map<string, OptionSpec>(Object.entries({ ...command.options, ...COMMON_OPTIONS }))
   const { tokens } = parseArgs({
     args: withValues(argv, specs).map(hideDash),
     strict: false,
     allowPositionals: true,
     tokens: true,
-    options: Object.fromEntries([...specs].map(([name, spec]) => [name, parserOption(spec)])),
+    options: Object.fromEntries(
+      [...specs].map(([name, { value, short }]) => [
+        name,
+        defined({ type: value === undefined ? ('boolean' as const) : ('string' as const), short }),
+      ]),
+    ),
   })
   const values = new Map<string, string[]>()
   const flags = new Set<string>()
@@ -104,11 +104,6 @@ function showDash(argument: string): string {
   return argument.startsWith(MARK) ? argument.slice(MARK.length) : argument
 }
 
-function parserOption(spec: OptionSpec) {
-  const type = spec.value === undefined ? ('boolean' as const) : ('string' as const)
-  return { type, ...(spec.short === undefined ? {} : { short: spec.short }) }
-}
-
 function suggestOption(name: string, known: Iterable<string>): string {
   return didYouMean(
     `--${name}`,
@@ -117,7 +112,7 @@ function suggestOption(name: string, known: Iterable<string>): string {
 }
 
 function checkPositionals(
-  { name, positionals }: Command,
+  { name, positionals = [] }: Command,
   given: readonly string[],
   options: Iterable<string>,
 ): void {
@@ -152,17 +147,16 @@ export interface Command<Name extends string = string> {
   readonly summary: string
   /** Further lines for the command's own help. */
   readonly details?: readonly string[]
-  readonly positionals: readonly PositionalSpec[]
+  readonly positionals?: readonly PositionalSpec[]
   readonly options: OptionSpecs<Name>
   readonly examples: readonly string[]
   /** For a command whose arguments and help follow the guidelines of another project. */
-  readonly rawArgs?: RawCommand
-  run(args: Arguments<Name>, context: CommandContext): Promise<ExitCode>
-}
-
-interface RawCommand {
-  readonly help: string
-  run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
+  readonly rawArgs?: {
+    readonly help: string
+    run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
+  }
+  /** Returns nothing if all went well. */
+  run(args: Arguments<Name>, context: CommandContext): Promise<ExitCode | undefined>
 }
 
 /** Returns the command unchanged; the type parameter makes `run` read declared options only. */
@@ -247,45 +241,64 @@ export class Arguments<Name extends string = string> {
     )
   }
 
-  integer(name: Name, range: { readonly min: number; readonly max: number }): number | undefined {
-    const text = this.text(name)
-    if (text === undefined) return undefined
-    const number = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-    if (number >= range.min && number <= range.max) return number
-    throw new UsageError(`--${name} expects a whole number from ${range.min} to ${range.max}, got "${text}".`)
+  integer(name: Name, { min, max }: { readonly min: number; readonly max: number }): number | undefined {
+    return this.#read(name, `a whole number from ${min} to ${max}`, (text) => {
+      const number = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+      return number >= min && number <= max ? number : undefined
+    })
   }
 
   /** A time (`2026-01-31`, `2026-01-31T10:00:00Z`) or an age (`90s`, `30m`, `12h`, `7d`). */
   moment(name: Name, nowMs: number): Date | undefined {
-    const text = this.text(name)
-    if (text === undefined) return undefined
-    const [, amount = '', unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
-    const atMs = unit === '' ? timeOf(text) : nowMs - Number(amount) * (UNIT_MS.get(unit) ?? 0)
-    if (Number.isFinite(atMs)) return new Date(atMs)
-    throw new UsageError(
-      `--${name} expects a time like 2026-01-31 or 2026-01-31T10:00:00Z, or how long ago, like 30m, 12h or 7d; got "${text}".`,
+    const expected = 'a time like 2026-01-31 or 2026-01-31T10:00:00Z, or how long ago, like 30m, 12h or 7d'
+    return this.#read(name, expected, (text) => validDate(ISO_TIME.test(text) ? text : nowMs - spanOf(text)))
+  }
+
+  /** The end of a term: a span from now (`90d`), or a time with its zone. */
+  end(name: Name, nowMs: number): string | undefined {
+    const expected = 'a span of time such as 12h or 90d, or a time with its zone such as 2027-01-31T00:00:00Z'
+    return this.#read(name, expected, (text) =>
+      validDate(ZONED_TIME.test(text) ? text : nowMs + boundedSpan(text))?.toISOString(),
     )
   }
 
+  /** A span of time: `30m`, `12h`, `90d`. */
+  spanMs(name: Name): number | undefined {
+    return this.#read(name, 'a span of time such as 30m, 12h or 90d', boundedSpan)
+  }
+
   oneOf<const Choice extends string>(name: Name, choices: readonly Choice[]): Choice | undefined {
+    return this.#read(name, `one of ${choices.join(', ')}`, (text) => choices.find((known) => known === text))
+  }
+
+  #read<Value>(name: Name, expected: string, read: (text: string) => Value | undefined): Value | undefined {
     const text = this.text(name)
-    if (text === undefined) return undefined
-    const choice = choices.find((known) => known === text)
-    if (choice !== undefined) return choice
-    throw new UsageError(`--${name} expects one of ${choices.join(', ')}; got "${text}".`)
+    const value = text === undefined ? undefined : read(text)
+    if (text === undefined || (value !== undefined && !Number.isNaN(value))) return value
+    throw new UsageError(`--${name} expects ${expected}; got "${text}".`)
   }
 }
 
-const UNIT_MS: ReadonlyMap<string, number> = new Map([
-  ['s', 1_000],
-  ['m', 60_000],
-  ['h', 3_600_000],
-  ['d', 86_400_000],
-])
+/** Only ISO 8601; `Date` alone accepts more. */
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:?\d{2})?)?$/
+const ZONED_TIME = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/
+const UNIT_MS = new Map(Object.entries({ s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }))
+const MAX_SPAN_MS = 10 * 366 * 86_400_000
 
-/** Accepts ISO 8601 only; `Date` alone accepts more. */
-function timeOf(text: string): number {
-  return /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:?\d{2})?)?$/.test(text) ? Date.parse(text) : Number.NaN
+/** Milliseconds; `NaN` if the text is no span of time. */
+function spanOf(text: string): number {
+  const [, amount = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  return Number(amount) * (UNIT_MS.get(unit) ?? Number.NaN)
+}
+
+function boundedSpan(text: string): number {
+  const span = spanOf(text)
+  return span <= MAX_SPAN_MS ? span : Number.NaN
+}
+
+function validDate(time: string | number): Date | undefined {
+  const date = new Date(time)
+  return Number.isNaN(date.getTime()) ? undefined : date
 }
 
 /** An invalid command line. Ends with exit code 2 and a pointer to `--help`. */

@@ -1,39 +1,11 @@
 import { readStart } from '#kernel/base/bytes'
 import { type CommandContext, UsageError } from './command.ts'
-import type { CliIo } from './io.ts'
 
 /**
- * Input from the person or the pipe: spans of time in options, questions on a terminal, secrets that are typed
- * hidden, and stdin as text. Commands use it instead of `process.stdin`. Invariant: without a terminal no question is
- * asked, and the answer counts as no.
+ * Input from the person or the pipe: questions on a terminal, secrets that are typed hidden, and stdin as text.
+ * Commands use it instead of `process.stdin`. Invariant: without a terminal no question is asked, and the answer
+ * counts as no.
  */
-
-const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
-const MAX_SPAN_MS = 10 * 366 * UNITS_MS.d
-
-/** A span of time: `30m`, `12h`, `90d`. */
-export function readSpanMs(option: string, text: string): number {
-  const span = spanMs(text)
-  if (span !== undefined) return span
-  throw new UsageError(`--${option} expects a span of time such as 30m, 12h or 90d, got "${text}".`)
-}
-
-function spanMs(text: string): number | undefined {
-  const [, digits = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
-  const size = Object.entries(UNITS_MS).find(([name]) => name === unit)?.[1]
-  const span = Number(digits) * (size ?? Number.NaN)
-  return span <= MAX_SPAN_MS ? span : undefined
-}
-
-/** An end time: a span from now, or a time with its zone. */
-export function readEnd(option: string, text: string, nowMs: number): string {
-  const isMoment = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text)
-  const atMs = isMoment ? Date.parse(text) : nowMs + (spanMs(text) ?? Number.NaN)
-  if (!Number.isNaN(atMs)) return new Date(atMs).toISOString()
-  throw new UsageError(
-    `--${option} expects a span of time such as 12h or 90d, or a time with its zone such as 2027-01-31T00:00:00Z; got "${text}".`,
-  )
-}
 
 /**
  * Asks on a terminal. Only "yes" is a yes; with `default: 'yes'` an empty line is one too. Without a terminal, or if
@@ -108,7 +80,7 @@ async function readTyped(stdin: Stdin, ask: () => void): Promise<string> {
 
 const MAX_INPUT_BYTES = 64 * 1024 * 1024
 
-export async function readAll(stdin: CliIo['stdin']): Promise<string> {
+export async function readAll(stdin: Stdin): Promise<string> {
   const { bytes, isWhole } = await readStart(stdin, MAX_INPUT_BYTES)
   if (!isWhole) throw new UsageError('The input on stdin is too large.')
   return bytes.toString('utf8')

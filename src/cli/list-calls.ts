@@ -77,7 +77,6 @@ export const calls = defineCommand<ListOption>({
   name: 'calls',
   summary: 'Lists calls, newest first, with how long their tools ran; or prints them as they change.',
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
-  positionals: [],
   options: {
     ...FILTER_OPTIONS,
     state: {
@@ -110,7 +109,6 @@ export const calls = defineCommand<ListOption>({
     if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
     const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
     printRows(found, { columns: COLUMNS, empty: 'No call matches.' }, context)
-    return EXIT.ok
   },
 })
 

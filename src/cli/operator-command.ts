@@ -1,16 +1,7 @@
 import type { AnswerOf, Operation } from '#admin-api/operation'
-import { defined } from '#kernel/base/defined'
 import { cleanJson } from '#kernel/base/json'
 import type { AdminClient, AdminSending } from './admin-client.ts'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  EXIT,
-  type ExitCode,
-  type OptionSpecs,
-  type PositionalSpec,
-} from './command.ts'
+import type { Arguments, Command, CommandContext, ExitCode, OptionSpecs, PositionalSpec } from './command.ts'
 import { type IdNoun, resolveId } from './id-prefix.ts'
 import { type Output, renderTable } from './output.ts'
 
@@ -21,11 +12,12 @@ import { type Output, renderTable } from './output.ts'
  * `--json` prints the answer in the spelling of the admin API.
  */
 
-/** A cell; `null` is shown as `-`. */
-type Cell = string | number | null
+/** Cells of a row, by the heading of their column; `null` is shown as `-`. */
+export type Columns<Row> = Readonly<
+  Record<string, (row: Row, context: CommandContext) => string | number | null>
+>
 
-/** Cells of a row, by the heading of their column. */
-export type Columns<Row> = Readonly<Record<string, (row: Row, context: CommandContext) => Cell>>
+type ArgumentsOf<Options extends OptionSpecs> = Arguments<keyof Options & string>
 
 interface OperatorTable<Options extends OptionSpecs, Declared extends Operation>
   extends Pick<Command, 'name' | 'summary' | 'details' | 'examples'> {
@@ -33,22 +25,18 @@ interface OperatorTable<Options extends OptionSpecs, Declared extends Operation>
   readonly positionals?: readonly (PositionalSpec & { readonly id?: IdNoun })[]
   readonly options: Options
   readonly operation: Declared
-  client(args: Arguments<keyof Options & string>, context: CommandContext): AdminClient | Promise<AdminClient>
+  client(args: ArgumentsOf<Options>, context: CommandContext): AdminClient | Promise<AdminClient>
   /** What is sent besides the parameter of the path. */
-  sent?(
-    args: Arguments<keyof Options & string>,
-    context: CommandContext,
-  ): AdminSending | Promise<AdminSending>
+  sent?(args: ArgumentsOf<Options>, context: CommandContext): AdminSending | Promise<AdminSending>
   /** Shown on a terminal while the answer is awaited. */
   readonly waiting?: string
   /** Notes on stderr after the data, also with `--json`. */
   note?(answer: AnswerOf<Declared>, printing: Printing<Options>): void
-  /** Default: 0. */
   exit?(answer: AnswerOf<Declared>): ExitCode
 }
 
 interface Printing<Options extends OptionSpecs> {
-  readonly args: Arguments<keyof Options & string>
+  readonly args: ArgumentsOf<Options>
   readonly context: CommandContext
   readonly output: Output
 }
@@ -56,7 +44,7 @@ interface Printing<Options extends OptionSpecs> {
 interface ActTable<Options extends OptionSpecs, Declared extends Operation>
   extends OperatorTable<Options, Declared> {
   /** The part of the answer that `--json` prints. Default: all of it. */
-  json?(answer: AnswerOf<Declared>, args: Arguments<keyof Options & string>): object
+  json?(answer: AnswerOf<Declared>, args: ArgumentsOf<Options>): object
   /** Lines for people; without `--json` only. */
   print(answer: AnswerOf<Declared>, printing: Printing<Options>): void
 }
@@ -73,13 +61,11 @@ export function operatorCommand<const Options extends OptionSpecs, Declared exte
 }
 
 interface ListTable<Options extends OptionSpecs, Declared extends Operation, Row extends object>
-  extends OperatorTable<Options, Declared> {
-  rows(answer: AnswerOf<Declared>, args: Arguments<keyof Options & string>): readonly Row[]
-  readonly columns: Columns<Row>
+  extends OperatorTable<Options, Declared>,
+    Omit<RowsTable<Row>, 'empty'> {
+  rows(answer: AnswerOf<Declared>): readonly Row[]
   /** Printed instead of an empty table. */
-  readonly empty: string | ((args: Arguments<keyof Options & string>) => string)
-  /** Cuts the last column at the width of the terminal. */
-  readonly isCut?: true
+  readonly empty: string | ((args: ArgumentsOf<Options>) => string)
 }
 
 /** A command that lists things: `--json` prints the rows. */
@@ -88,17 +74,17 @@ export function listCommand<
   Declared extends Operation,
   Row extends object,
 >(table: ListTable<Options, Declared, Row>): Command<keyof Options & string> {
-  const { rows, columns, empty, isCut } = table
-  return toCommand(table, (answer, printing) => {
-    const { args, context } = printing
-    const none = typeof empty === 'string' ? empty : empty(args)
-    printRows(rows(answer, args), { columns, empty: none, ...defined({ isCut }) }, context)
+  return toCommand(table, (answer, { args, context }) => {
+    const empty = typeof table.empty === 'string' ? table.empty : table.empty(args)
+    printRows(table.rows(answer), { ...table, empty }, context)
   })
 }
 
-interface RowsTable<Row> extends Pick<ListTable<OptionSpecs, Operation, object>, 'isCut'> {
+interface RowsTable<Row> {
   readonly columns: Columns<Row>
   readonly empty: string
+  /** Cuts the last column at the width of the terminal. */
+  readonly isCut?: true
 }
 
 export function printRows<Row extends object>(
@@ -119,9 +105,9 @@ function toCommand<Options extends OptionSpecs, Declared extends Operation>(
   table: OperatorTable<Options, Declared>,
   print: (answer: AnswerOf<Declared>, printing: Printing<Options>) => void,
 ): Command<keyof Options & string> {
-  const { name, summary, details = [], positionals = [], options, examples, operation, waiting } = table
+  const { positionals = [], operation, waiting } = table
   return {
-    ...{ name, summary, details, positionals, options, examples },
+    ...table,
     async run(args, context) {
       const { output } = context
       const sending = (await table.sent?.(args, context)) ?? {}
@@ -134,7 +120,7 @@ function toCommand<Options extends OptionSpecs, Declared extends Operation>(
       const printing = { args, context, output }
       print(answer, printing)
       table.note?.(answer, printing)
-      return table.exit?.(answer) ?? EXIT.ok
+      return table.exit?.(answer)
     },
   }
 }

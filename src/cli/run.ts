@@ -1,5 +1,5 @@
 import { ConfigError } from '#config/load'
-import { StoreError } from '#kernel/base/errors'
+import { isToolError, StoreError } from '#kernel/base/errors'
 import { cleanText } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { StartRefused } from '#server/safety'
@@ -84,22 +84,21 @@ const COMMAND_IN_TEXT = new RegExp(
   'g',
 )
 
-/** Rewrites each command in a text as the user types it here. */
-function asTyped(text: string, { command }: Pick<CliIo, 'command'>): string {
-  return text.replaceAll(COMMAND_IN_TEXT, () => `${command} `)
-}
-
 /** Runs one command line, without the name of the program. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCode> {
   const { stdout, stderr, environment } = io
   const output = new Output({
-    ...{ stdout, stderr, noColor: environment.noColor },
-    phrase: (line) => asTyped(line, io),
+    stdout,
+    stderr,
+    noColor: environment.noColor,
+    // Each command in a text is written as the user types it here.
+    phrase: (text) => text.replaceAll(COMMAND_IN_TEXT, () => `${io.command} `),
   })
-  const words = currentWords(argv)
+  const [first = '', ...others] = argv
+  const words = first === '--version' || first === '-v' ? ['version', ...others] : argv
   const family = await loadFamily(words[0])
   const command = findCommand(family, words)
-  if (command === undefined) return await overview(words, family, io, output)
+  if (command === undefined) return await overview(words, family, output)
   const rest = words.slice(command.name.split(' ').length)
   const stray = strayWord(command, rest, family)
   if (stray !== undefined) return refuse(stray, output)
@@ -107,19 +106,13 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
     if (command.rawArgs !== undefined) return await command.rawArgs.run(rest, { ...io, output, json: false })
     const { args, help, json } = parseArguments(command, rest)
     if (help) {
-      output.data(asTyped(renderCommandHelp(command), io))
+      output.sentence(renderCommandHelp(command))
       return EXIT.ok
     }
-    return await command.run(args, { ...io, output, json })
+    return (await command.run(args, { ...io, output, json })) ?? EXIT.ok
   } catch (error) {
     return report(error, command, io, output)
   }
-}
-
-function currentWords(argv: readonly string[]): readonly string[] {
-  const [first = '', ...rest] = argv
-  if (first === '--version' || first === '-v') return ['version', ...rest]
-  return argv
 }
 
 export async function loadCommands(): Promise<readonly Command[]> {
@@ -143,21 +136,20 @@ function findCommand(family: readonly Command[], words: readonly string[]): Comm
 async function overview(
   [first, ...rest]: readonly string[],
   family: readonly Command[],
-  io: CliIo,
   output: Output,
 ): Promise<ExitCode> {
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
     const named = await loadFamily(rest[0])
     const command = findCommand(named, rest)
-    const help =
+    output.sentence(
       command === undefined
         ? renderOverview(named.length === 0 ? await loadCommands() : named)
-        : renderCommandHelp(command)
-    output.data(asTyped(help, io))
+        : renderCommandHelp(command),
+    )
     return first === undefined ? EXIT.usage : EXIT.ok
   }
   if (family.length > 0 && (rest[0] === '--help' || rest[0] === '-h')) {
-    output.data(asTyped(renderOverview(family), io))
+    output.sentence(renderOverview(family))
     return EXIT.ok
   }
   return refuse(await unknownCommand(first, rest, family), output)
@@ -171,7 +163,7 @@ function refuse(message: string, output: Output): ExitCode {
 
 /** Detects a mistyped subcommand (`calls setle …`) of a command that takes no arguments itself. */
 function strayWord(
-  { name, positionals, rawArgs }: Command,
+  { name, positionals = [], rawArgs }: Command,
   [word]: readonly string[],
   family: readonly Command[],
 ): string | undefined {
@@ -222,11 +214,11 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
     }
     return EXIT.usage
   }
-  if (error instanceof CommandFailure) {
+  if (error instanceof CommandFailure || isToolError(error)) {
     const [first = '', ...rest] = error.message.split('\n')
     output.error(cleanText(first))
     for (const line of rest) output.note(cleanText(line))
-    return error.exit
+    return isToolError(error) ? EXIT.usage : error.exit
   }
   if (error instanceof StoreError) {
     output.error(`Store: ${cleanText(error.message)}`)
@@ -242,7 +234,11 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
     if (advice !== undefined) output.note(`  ${advice}${storeHint(command, advice)}.`)
     return EXIT.server
   }
-  output.error(unexpected(error))
+  output.error(
+    error instanceof Error
+      ? `Unexpected failure, please report it.\n${error.stack ?? error.message}`
+      : `Unexpected failure: ${cleanText(String(error))}`,
+  )
   return EXIT.server
 }
 
@@ -251,37 +247,28 @@ function storeHint({ options }: Command, advice: string): string {
   return 'store' in options && advice.endsWith('another path') ? ` (--store ${KEPT_STORE_FORMS})` : ''
 }
 
-function unexpected(error: unknown): string {
-  if (!(error instanceof Error)) return `Unexpected failure: ${cleanText(String(error))}`
-  return `Unexpected failure, please report it.\n${error.stack ?? error.message}`
-}
-
 const EXIT_CODES =
   'Exit codes: 0 ok, 1 the tool or check failed, 2 usage or configuration, 3 server, store or transport.'
 
 /** The text of `collet COMMAND --help`. */
 export function renderCommandHelp(command: Command): string {
-  if (command.rawArgs !== undefined) return command.rawArgs.help
-  const options = Object.entries({ ...command.options, ...COMMON_OPTIONS })
-  const sections = [
+  const { rawArgs, summary, details = [], positionals = [], examples } = command
+  if (rawArgs !== undefined) return rawArgs.help
+  const words = positionals.map(({ name, help }) => [name, help])
+  const options = Object.entries<OptionSpec>({ ...command.options, ...COMMON_OPTIONS }).map(
+    ([name, { short, help, required, ...spec }]) => [
+      `${short === undefined ? '' : `-${short}, `}${optionText(name, spec)}`,
+      `${required === true ? 'Required. ' : ''}${help}`,
+    ],
+  )
+  return [
     `Usage: ${usageOf(command)}`,
-    [command.summary, ...(command.details ?? [])].join('\n'),
-    ...(command.positionals.length === 0
-      ? []
-      : [
-          section(
-            'Arguments',
-            command.positionals.map(({ name, help }) => [name, help]),
-          ),
-        ]),
-    section(
-      'Options',
-      options.map(([name, spec]) => [optionText(name, spec), helpText(spec)]),
-    ),
-    ['Examples:', ...command.examples.map((example) => `  ${example}`)].join('\n'),
+    [summary, ...details].join('\n'),
+    ...(words.length === 0 ? [] : [section('Arguments', words)]),
+    section('Options', options),
+    ['Examples:', ...examples.map((example) => `  ${example}`)].join('\n'),
     EXIT_CODES,
-  ]
-  return sections.join('\n\n')
+  ].join('\n\n')
 }
 
 /** The text of `collet --help`, or of `collet keys --help` for the commands of one word. */
@@ -301,26 +288,21 @@ export function renderOverview(commands: readonly Command[]): string {
   ].join('\n\n')
 }
 
-function usageOf({ name, positionals, options }: Command): string {
+function usageOf({ name, positionals = [], options }: Command): string {
   const words = positionals.map(({ name: word, optional, many }) => {
     const text = many === true ? `${word}…` : word
     return optional === true ? `[${text}]` : text
   })
   const flags = Object.entries<OptionSpec>(options).map(([option, { value, many, required }]) => {
-    const bare = value === undefined ? `--${option}` : `--${option} ${value}`
+    const bare = optionText(option, { value })
     const text = required === true ? bare : `[${bare}]`
     return many === true ? `${text}…` : text
   })
   return ['collet', name, ...words, ...flags, '[--json]'].join(' ')
 }
 
-function helpText({ help, required }: OptionSpec): string {
-  return required === true ? `Required. ${help}` : help
-}
-
-function optionText(name: string, { value, short }: OptionSpec): string {
-  const long = value === undefined ? `--${name}` : `--${name} ${value}`
-  return short === undefined ? long : `-${short}, ${long}`
+function optionText(name: string, { value }: { readonly value?: string | undefined }): string {
+  return value === undefined ? `--${name}` : `--${name} ${value}`
 }
 
 function section(title: string, rows: readonly (readonly string[])[]): string {

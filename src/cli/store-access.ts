@@ -37,10 +37,9 @@ export const STORE_OPTIONS = {
   config: CONFIG_OPTION,
 } as const satisfies OptionSpecs
 
-export async function chosenStore(
-  args: Arguments<'store' | 'config'>,
-  context: CommandContext,
-): Promise<StoreLocation> {
+export type StoreArguments = Arguments<keyof typeof STORE_OPTIONS>
+
+export async function chosenStore(args: StoreArguments, context: CommandContext): Promise<StoreLocation> {
   const named = args.text('store')
   if (named !== undefined) return locateStore(named, context.workingFolder, '--store')
   const { config, folder } = await loadProjectConfig(args.text('config'), context)
@@ -48,10 +47,7 @@ export async function chosenStore(
 }
 
 /** The location of the store and how to open it; refuses a store in memory, which only its server can see. */
-export async function storeAccess(
-  args: Arguments<'store' | 'config'>,
-  context: CommandContext,
-): Promise<StoreAccess> {
+export async function storeAccess(args: StoreArguments, context: CommandContext): Promise<StoreAccess> {
   const { store, kind, file, dataFolder } = await chosenStore(args, context)
   if (kind === 'memory') {
     throw problem(
@@ -68,10 +64,7 @@ export async function storeAccess(
  * For a command that may be the first in a folder: creates the database, and a config if there is neither. Returns
  * the created files, relative to the working folder.
  */
-export async function ensureStore(
-  args: Arguments<'store' | 'config'>,
-  context: CommandContext,
-): Promise<readonly string[]> {
+export async function ensureStore(args: StoreArguments, context: CommandContext): Promise<readonly string[]> {
   const { workingFolder, environment, services } = context
   const made: string[] = []
   if (lacksConfig(args, context)) {
@@ -92,20 +85,14 @@ export async function ensureStore(
 }
 
 /** Whether the store exists. */
-export async function hasStore(
-  args: Arguments<'store' | 'config'>,
-  context: CommandContext,
-): Promise<boolean> {
+export async function hasStore(args: StoreArguments, context: CommandContext): Promise<boolean> {
   if (lacksConfig(args, context)) return false
   const { file } = await chosenStore(args, context)
   return file === undefined || existsSync(file)
 }
 
 /** Whether no store and no config is named, and the working folder has no config. */
-export function lacksConfig(
-  args: Arguments<'store' | 'config'>,
-  { workingFolder, environment }: CommandContext,
-): boolean {
+export function lacksConfig(args: StoreArguments, { workingFolder, environment }: CommandContext): boolean {
   const named = args.text('store') ?? args.text('config') ?? environment.configFile
   return named === undefined && !hasConfig(workingFolder)
 }
@@ -117,7 +104,7 @@ const EMPTY_CONFIG = `${JSON.stringify({ $schema: './node_modules/collet/dist/co
 
 /** Opens the chosen store for one piece of work, and always closes it. */
 export async function withStore<T>(
-  args: Arguments<'store' | 'config'>,
+  args: StoreArguments,
   context: CommandContext,
   work: (store: Store) => Promise<T>,
 ): Promise<T> {
@@ -130,7 +117,7 @@ export async function withStore<T>(
 }
 
 /** Whether `--store` was given without `--config`, so that tools, providers and sources are unknown. */
-export function isStoreAlone(args: Arguments<'store' | 'config'>): boolean {
+export function isStoreAlone(args: StoreArguments): boolean {
   return args.text('store') !== undefined && args.text('config') === undefined
 }
 

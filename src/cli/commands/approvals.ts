@@ -8,9 +8,9 @@ import {
 } from '#admin-api/approvals'
 import { SIGN_IN_BROWSER } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
-import { type Arguments, type Command, type CommandContext, UsageError } from '#cli/command'
+import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { listCommand, operatorCommand } from '#cli/operator-command'
-import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
+import { isStoreAlone, loadProjectConfig, type StoreArguments } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
@@ -43,7 +43,6 @@ const approvalsList = listCommand({
   name: 'approvals list',
   summary: 'Lists calls that wait for approval, and decisions that were made.',
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
-  positionals: [],
   options: {
     state: {
       value: 'S',
@@ -265,7 +264,7 @@ function approvalClient(args: Arguments<AdminOption>, context: CommandContext): 
 
 /** The tools of the config; a store without a config, or a config with errors, gives none. */
 async function toolsHere(
-  args: Arguments<'store' | 'config'>,
+  args: StoreArguments,
   context: CommandContext,
 ): Promise<(id: string) => AskedTool | undefined> {
   if (isStoreAlone(args)) return () => undefined
@@ -274,7 +273,7 @@ async function toolsHere(
   return (id) => byId.get(id)
 }
 
-export const COMMANDS: readonly Command[] = [
+export const COMMANDS = [
   approvalsList,
   approvalsShow,
   approvalsApprove,

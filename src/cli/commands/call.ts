@@ -1,6 +1,5 @@
 import {
   type Arguments,
-  type Command,
   type CommandContext,
   defineCommand,
   EXIT,
@@ -252,4 +251,4 @@ async function readInput(text: string | undefined, { stdin }: CommandContext): P
   )
 }
 
-export const COMMANDS: readonly Command[] = [call]
+export const COMMANDS = [call]

@@ -6,14 +6,7 @@ import {
   type TimelineEntry,
 } from '#admin-api/calls'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
+import { type Arguments, type CommandContext, defineCommand, UsageError } from '#cli/command'
 import { calls, callsClient, durationText } from '#cli/list-calls'
 import { operatorCommand } from '#cli/operator-command'
 import { renderTable, snakeNames } from '#cli/output'
@@ -275,8 +268,7 @@ const callsCancel = defineCommand<keyof typeof SERVER_OPTIONS>({
     if (json) output.json(view)
     else
       output.data(`${callId} is ${typeof view.state === 'string' ? cleanText(view.state) : 'asked to stop'}.`)
-    return EXIT.ok
   },
 })
 
-export const COMMANDS: readonly Command[] = [calls, callsShow, callsSettle, callsCancel]
+export const COMMANDS = [calls, callsShow, callsSettle, callsCancel]

@@ -3,7 +3,6 @@ import { readFile, realpath } from 'node:fs/promises'
 import { join, relative, resolve } from 'node:path'
 import {
   type Arguments,
-  type Command,
   type CommandContext,
   defineCommand,
   EXIT,
@@ -118,7 +117,6 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
         around: found.filter((each) => !removed.includes(each)).map(shownBypass),
         removed: removed.map(shownBypass),
       })
-    return EXIT.ok
   },
 })
 
@@ -300,4 +298,4 @@ function shownBypass({ file, name, source, clear }: Bypass): JsonObject {
   return { file, name, source: source ?? null, clear: [...clear] }
 }
 
-export const COMMANDS: readonly Command[] = [connect]
+export const COMMANDS = [connect]

@@ -1,15 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  type ExitCode,
-  PORTS,
-} from '#cli/command'
+import { type Arguments, type CommandContext, defineCommand, EXIT, type ExitCode, PORTS } from '#cli/command'
 import { counted } from '#cli/output'
 import { keepRestarting, watchFolder } from '#cli/serving/watch'
 import { CONFIG_OPTION, loadProject } from '#cli/store-access'
@@ -41,7 +33,6 @@ const dev = defineCommand<DevOption>({
     'Secrets that tools declare are taken from .env beside the config, for your own calls; they are not stored.',
     'A file that cannot be loaded is reported with its problems; the old tools are served until it can.',
   ],
-  positionals: [],
   options: {
     config: CONFIG_OPTION,
     port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
@@ -177,4 +168,4 @@ class LastStart {
   }
 }
 
-export const COMMANDS: readonly Command[] = [dev]
+export const COMMANDS = [dev]

@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { type Check, type CheckedStore, checkNames, fail, ok, warn } from '#cli/check-names'
 import { readStoreContents } from '#cli/check-store'
-import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/store'
 import { checkBypasses } from '#cli/import/bypasses'
 import { counted, type Output } from '#cli/output'
@@ -52,7 +52,6 @@ const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 const version = defineCommand<never>({
   name: 'version',
   summary: 'Prints the versions of Collet and Node.',
-  positionals: [],
   options: {},
   examples: ['collet version', 'collet --version'],
   async run(_, { output, json }) {
@@ -61,7 +60,6 @@ const version = defineCommand<never>({
       .parse(JSON.parse(await readFile(PACKAGE_FILE, 'utf8')))
     if (json) output.json({ collet, node: process.versions.node })
     else output.data(`collet ${collet} (Node ${process.versions.node})`)
-    return EXIT.ok
   },
 })
 
@@ -74,7 +72,6 @@ const doctor = defineCommand<'config' | 'store'>({
     'It also lists the entries of MCP clients on this machine that reach servers of this Collet directly, without approvals.',
     'Exit code 2 means that something must be fixed before the server can be trusted.',
   ],
-  positionals: [],
   options: {
     config: CONFIG_OPTION,
     store: { value: 'URL', help: 'Check this store instead of the one of the config.' },
@@ -445,4 +442,4 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-export const COMMANDS: readonly Command[] = [doctor, version]
+export const COMMANDS = [doctor, version]

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import {
   type Arguments,
-  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -404,4 +403,4 @@ function checkedUrl(text: string, url: URL): string {
   return text
 }
 
-export const COMMANDS: readonly Command[] = [importSource]
+export const COMMANDS = [importSource]

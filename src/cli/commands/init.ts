@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { isCheckout } from '#cli/package-build'
 import { isRecord } from '#kernel/base/json'
 import { VERSION } from '#server/version'
@@ -205,4 +205,4 @@ function packageName(folder: string): string {
   return name === '' || name === 'collet' ? 'my-tools' : name
 }
 
-export const COMMANDS: readonly Command[] = [init]
+export const COMMANDS = [init]

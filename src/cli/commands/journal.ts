@@ -2,7 +2,6 @@ import { READ_AUDIT, type Refusal } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
-  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -31,7 +30,6 @@ const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
   details: [
     'Exit code 1 means that the journal, or a row of approvals, keys or pins, is not intact; the first bad group and every bad row are printed.',
   ],
-  positionals: [],
   options: {
     head: {
       value: 'H',
@@ -98,7 +96,6 @@ const journalHeads = defineCommand<'store' | 'config'>({
   name: 'journal heads',
   summary: 'Prints the head of each chain, to be kept elsewhere for journal verify --head.',
   details: ['The journal is checked first: the heads of a damaged one would be worthless.'],
-  positionals: [],
   options: STORE_OPTIONS,
   examples: ['collet journal heads > heads.txt'],
   async run(args, context) {
@@ -109,7 +106,6 @@ const journalHeads = defineCommand<'store' | 'config'>({
       throw new CommandFailure(EXIT.toolFailed, 'The journal is not intact. See: collet journal verify')
     if (json) output.json(heads)
     else for (const head of heads) output.data(headText(head))
-    return EXIT.ok
   },
 })
 
@@ -119,7 +115,6 @@ const POLL_MS = 250
 const journal = defineCommand<'follow' | 'store' | 'config'>({
   name: 'journal',
   summary: 'Prints the journal, oldest event first: one event per line, without inputs and outputs.',
-  positionals: [],
   options: {
     follow: { help: 'Keep printing new events, until Ctrl-C.' },
     ...STORE_OPTIONS,
@@ -127,7 +122,6 @@ const journal = defineCommand<'follow' | 'store' | 'config'>({
   examples: ['collet journal', 'collet journal --follow --json | grep call.ambiguous'],
   async run(args, context) {
     await withStore(args, context, (store) => print(store, args.flag('follow'), context))
-    return EXIT.ok
   },
 })
 
@@ -229,7 +223,6 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
     'Requests without a valid credential are listed under the caller "unknown", with the kind of the credential only.',
     'Repeated refusals of one caller within a minute are counted in one line.',
   ],
-  positionals: [],
   options: {
     principal: { value: 'P', help: 'Only of this one: key:alice, jwt:<issuer>#<sub> or prn_….' },
     since: {
@@ -251,7 +244,6 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
     )
     const found = await output.during('Reading the audit log', reading)
     printRows(found, { columns: COLUMNS, empty: 'No request was refused.' }, context)
-    return EXIT.ok
   },
 })
 
@@ -290,4 +282,4 @@ async function configuredOwners(
   return auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
 }
 
-export const COMMANDS: readonly Command[] = [journal, journalVerify, journalHeads, audit]
+export const COMMANDS = [journal, journalVerify, journalHeads, audit]

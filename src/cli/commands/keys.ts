@@ -21,7 +21,6 @@ import {
   type ExitCode,
   UsageError,
 } from '#cli/command'
-import { readEnd, readSpanMs } from '#cli/input'
 import { listCommand, operatorCommand } from '#cli/operator-command'
 import { counted, type Output } from '#cli/output'
 import { ensureStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
@@ -108,7 +107,6 @@ const keysCreate = defineCommand({
     if (context.json) context.output.json(issued)
     else printKey(issued, context.output)
     for (const warning of issued.warnings) context.output.warn(cleanText(warning))
-    return EXIT.ok
   },
 })
 
@@ -202,8 +200,8 @@ const keysRotate = operatorCommand({
   client: keyClient,
   operation: ROTATE_KEY,
   sent(args, context) {
-    const oldEnds = args.text('old-ends')
-    const seconds = oldEnds === undefined ? undefined : readSpanMs('old-ends', oldEnds) / 1_000
+    const oldEndsMs = args.spanMs('old-ends')
+    const seconds = oldEndsMs === undefined ? undefined : oldEndsMs / 1_000
     return { body: { ...keyTerms(args, context), ...defined({ old_ends_in_seconds: seconds }) } }
   },
   print: (issued, { output }) => printKey(issued, output),
@@ -214,11 +212,10 @@ const keysRotate = operatorCommand({
 
 /** Options shared by the two commands that create a key. */
 function keyTerms(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: CommandContext): JsonObject {
-  const expires = args.text('expires')
   return defined({
     tenant: args.text('tenant'),
     label: args.text('label'),
-    expires_at: expires === undefined ? undefined : readEnd('expires', expires, clock.nowMs()),
+    expires_at: args.end('expires', clock.nowMs()),
   })
 }
 
@@ -239,7 +236,6 @@ const keysList = listCommand({
   name: 'keys list',
   summary: 'Lists the API keys in the store, newest first: everything about them except the keys themselves.',
   details: ['The time of last use is updated about once a minute.'],
-  positionals: [],
   options: KEY_OPTIONS,
   examples: ['collet keys list', 'collet keys list --json'],
   client: keyClient,
@@ -299,7 +295,6 @@ const keysRevoke: Command<AdminOption | 'principal' | 'tenant'> = {
     const ended = await keyClient(args, context).ask(END_PRINCIPAL, { id: principal, query })
     if (context.json) context.output.json(ended)
     else context.output.data(`${principal} is ended, and all its keys are revoked.`)
-    return EXIT.ok
   },
 }
 
@@ -354,7 +349,6 @@ const KEY_BYTES = 32
 const keysGenerate = defineCommand<never>({
   name: 'keys generate',
   summary: 'Prints a new random key of 32 bytes, for auth.apiKeys, auth.jwt.secret or COLLET_KEY.',
-  positionals: [],
   options: {},
   examples: ['collet keys generate', 'export COLLET_KEY="$(collet keys generate)"'],
   async run(_, { output, json }) {
@@ -362,8 +356,7 @@ const keysGenerate = defineCommand<never>({
     const key = randomBytes(KEY_BYTES).toString('base64')
     if (json) output.json({ key })
     else output.data(key)
-    return EXIT.ok
   },
 })
 
-export const COMMANDS: readonly Command[] = [keysCreate, keysRotate, keysList, keysRevoke, keysGenerate]
+export const COMMANDS = [keysCreate, keysRotate, keysList, keysRevoke, keysGenerate]

@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import {
-  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -37,7 +36,6 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
   name: 'opentool export',
   summary: 'Prints an OpenTool document of the tools of a config, newest version of each.',
   details: ['What OpenTool cannot express exactly is noted on stderr, tool by tool.'],
-  positionals: [],
   options: {
     config: CONFIG_OPTION,
     title: { value: 'T', help: 'Title of the document. Default: as the config says, or Collet.' },
@@ -260,7 +258,6 @@ function withKeys(settings: Settings, keys: readonly string[]): Settings {
 const opentoolStart = defineCommand<never>({
   name: 'opentool',
   summary: 'Starts an OpenTool server (opentool start), following the OpenTool command-line guidelines.',
-  positionals: [],
   options: {},
   examples: [],
   rawArgs: { help: START_HELP, run: runOpenToolCommand },
@@ -309,4 +306,4 @@ async function read(file: string): Promise<Uint8Array> {
   }
 }
 
-export const COMMANDS: readonly Command[] = [opentoolStart, opentoolValidate, opentoolExport]
+export const COMMANDS = [opentoolStart, opentoolValidate, opentoolExport]

@@ -8,7 +8,7 @@ import {
   SHOW_PIN,
 } from '#admin-api/pins'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type Arguments, type Command, type CommandContext, EXIT, UsageError } from '#cli/command'
+import { type Arguments, type Command, type CommandContext, UsageError } from '#cli/command'
 import { listCommand, operatorCommand } from '#cli/operator-command'
 import type { Output } from '#cli/output'
 import { defined } from '#kernel/base/defined'
@@ -36,7 +36,6 @@ const pinsList = listCommand({
     'served: callable as accepted. suspended: listed as accepted, but calls are refused until you decide.',
     'held: not shown to agents until you accept it. removed: you accepted that it is gone.',
   ],
-  positionals: [],
   options: {
     source: { value: 'KEY', help: 'Only tools of this source.' },
     all: { help: 'Also list tools for which nothing waits.' },
@@ -145,7 +144,6 @@ const pinsAccept: Command<'hash' | 'all' | 'source' | 'suspicious' | AdminOption
     if (json) output.json({ accepted })
     else if (accepted.length === 0) output.note('Nothing to accept: collet pins list shows changes.')
     else output.data(`Accepted ${accepted.length}: ${accepted.join(', ')}`)
-    return EXIT.ok
   },
 }
 
@@ -192,4 +190,4 @@ function pinClient(args: Arguments<AdminOption>, context: CommandContext): Admin
   })
 }
 
-export const COMMANDS: readonly Command[] = [pinsList, pinsDiff, pinsAccept, pinsReject]
+export const COMMANDS = [pinsList, pinsDiff, pinsAccept, pinsReject]

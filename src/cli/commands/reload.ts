@@ -1,6 +1,6 @@
 import { RELOAD_CONFIG } from '#admin-api/server'
 import { AdminClient, adminOptions } from '#cli/admin-client'
-import { type Command, type CommandContext, EXIT } from '#cli/command'
+import { type CommandContext, EXIT } from '#cli/command'
 import { operatorCommand } from '#cli/operator-command'
 import type { Output } from '#cli/output'
 import { isStoreAlone, problemText } from '#cli/store-access'
@@ -24,7 +24,6 @@ const reload = operatorCommand({
     'each with its own file. With --store alone all of them are asked through the store; their logs show the result.',
     'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is used; other changes are listed.',
   ],
-  positionals: [],
   options: {
     ...adminOptions('admin:reload'),
     url: { value: 'U', help: 'Server to ask. Default: COLLET_URL, or the address of the config.' },
@@ -81,4 +80,4 @@ export function configSource(
   }
 }
 
-export const COMMANDS: readonly Command[] = [reload]
+export const COMMANDS = [reload]

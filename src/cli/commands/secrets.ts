@@ -6,14 +6,7 @@ import {
   type StoredCredential,
 } from '#admin-api/secrets'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed, operatorName } from '#cli/admin-client'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
+import { type Arguments, type CommandContext, defineCommand, UsageError } from '#cli/command'
 import { readHidden } from '#cli/input'
 import { type Columns, listCommand, operatorCommand } from '#cli/operator-command'
 import { counted } from '#cli/output'
@@ -98,7 +91,6 @@ const secretsList = listCommand({
   name: 'secrets list',
   summary: 'Lists the vault, newest entry first, without values.',
   details: ['A user is shown as a digest of the user id: the same user always has the same digest.'],
-  positionals: [],
   options: SECRETS_OPTIONS,
   examples: ['collet secrets list', 'collet secrets list --json'],
   client: (args, context) => secretsClient(args, context),
@@ -171,7 +163,6 @@ const vaultRotate = defineCommand<'store' | 'config'>({
     'It works while a server uses the store. The data keys stay under COLLET_KEY; collet store rekey changes that one, and does this too.',
     'Consents in progress in a browser have to be started again.',
   ],
-  positionals: [],
   options: STORE_OPTIONS,
   examples: ['collet vault rotate'],
   async run(args, context) {
@@ -186,7 +177,6 @@ const vaultRotate = defineCommand<'store' | 'config'>({
       output.data(
         `Re-encrypted ${counted(rotated.entries, 'credential')} of ${counted(rotated.tenants, 'tenant')}.`,
       )
-    return EXIT.ok
   },
 })
 
@@ -217,10 +207,4 @@ async function openCallerFor(
   return await openCallerIn(config, keys)
 }
 
-export const COMMANDS: readonly Command[] = [
-  secretsSet,
-  secretsList,
-  secretsConnect,
-  secretsRemove,
-  vaultRotate,
-]
+export const COMMANDS = [secretsSet, secretsList, secretsConnect, secretsRemove, vaultRotate]

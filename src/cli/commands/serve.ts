@@ -3,7 +3,6 @@ import { rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import {
   type Arguments,
-  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -51,7 +50,6 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
     'It ends when stdin closes. Once there are keys, in the config or in the store, COLLET_API_KEY says who is calling.',
     'When a call first needs approval, it serves the page of the approval on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
   ],
-  positionals: [],
   options: {
     config: CONFIG_OPTION,
     store: SERVED_STORE_OPTION,
@@ -123,7 +121,6 @@ const serve = defineCommand<ServeOption>({
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
     'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; other changes are listed.',
   ],
-  positionals: [],
   options: SERVE_OPTIONS,
   examples: [
     'collet serve',
@@ -407,4 +404,4 @@ function listenForStop({ onStop, exit }: CommandContext): StopWatch {
   return { requested: promise, request: () => resolve('person'), end }
 }
 
-export const COMMANDS: readonly Command[] = [serve, mcp]
+export const COMMANDS = [serve, mcp]

@@ -6,14 +6,7 @@ import {
   REMOVE_SOURCE,
 } from '#admin-api/sources'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
+import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
 import { resolvePrefix } from '#cli/id-prefix'
 import { SourceRegistry } from '#cli/import/registry'
 import { type Columns, listCommand, operatorCommand, printRows } from '#cli/operator-command'
@@ -49,7 +42,6 @@ const sources = listCommand({
     'TOOLS counts what agents see; WAITING counts changed definitions that no operator has decided about yet',
     '("collet pins list"). A source that is down keeps its tools, but calls to them fail until it answers again.',
   ],
-  positionals: [],
   options: SOURCE_OPTIONS,
   examples: ['collet sources', 'collet sources --json'],
   client,
@@ -195,7 +187,6 @@ const sourcesSet = defineCommand({
       for (const warning of warnings) context.output.warn(cleanText(warning))
       context.output.done(`${key} is changed.`)
     }
-    return EXIT.ok
   },
 })
 
@@ -285,4 +276,4 @@ const sourcesRemove = operatorCommand({
     output.note(`${key} is removed; servers on the same store notice within a second.`),
 })
 
-export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesCheck, sourcesSet, sourcesRemove]
+export const COMMANDS = [sources, sourcesRefresh, sourcesCheck, sourcesSet, sourcesRemove]

@@ -4,7 +4,6 @@ import { operatorName } from '#cli/admin-client'
 import { type CheckedStore, readIfPossible } from '#cli/check-names'
 import {
   type Arguments,
-  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -52,7 +51,6 @@ const backup = defineCommand<'store' | 'config'>({
     }
     output.data(file)
     output.note(`Back up the key (${key}) as well, in another place: without it the copy cannot be read.`)
-    return EXIT.ok
   },
 })
 
@@ -63,7 +61,6 @@ const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
     'A server also does this when it starts, unless it is started with --no-migrate. Several may migrate at once: one does the work',
     'and the others wait. The steps run in one transaction and cannot be undone: make a backup first.',
   ],
-  positionals: [],
   options: {
     'dry-run': { help: 'Only print what would be done.' },
     ...STORE_OPTIONS,
@@ -81,7 +78,6 @@ const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
     if (json) output.json({ store, from, to, changed: !isDry && from !== to })
     else if (from === to) output.data(`${store} is up to date: schema ${to}`)
     else output.data(`${store}: schema ${from} → ${to}${isDry ? ' (not done: --dry-run)' : ''}`)
-    return EXIT.ok
   },
 })
 
@@ -141,7 +137,6 @@ const storeCopy = defineCommand<never>({
           : `Copy the key as well, unless it is there: ${keyFile} to ${keyFileIn(target.dataFolder)}`,
       )
     }
-    return EXIT.ok
   },
 })
 
@@ -156,7 +151,6 @@ const storeRekey = defineCommand<'status' | 'store' | 'config'>({
     '(With a key file: put the new key on a line before the current one.) When this command is done, remove the old key and restart them once more.',
     'It may be interrupted at any time; run it again to continue. Approval links that were sent before stop working, and consents in progress must start again.',
   ],
-  positionals: [],
   options: {
     status: { help: 'Only show which key the store is under, and how far a change has come.' },
     ...STORE_OPTIONS,
@@ -279,4 +273,4 @@ function writersText(writers: readonly LaggingWriter[]): string {
   return each.join(', ')
 }
 
-export const COMMANDS: readonly Command[] = [backup, migrate, storeCopy, storeRekey]
+export const COMMANDS = [backup, migrate, storeCopy, storeRekey]

@@ -1,13 +1,6 @@
 import { LIST_TOOLSETS, type Toolset } from '#admin-api/tools'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
-import {
-  type Arguments,
-  type Command,
-  type CommandContext,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
+import { type Arguments, type CommandContext, defineCommand, UsageError } from '#cli/command'
 import { type Columns, printRows } from '#cli/operator-command'
 import { renderTable } from '#cli/output'
 import { hasStore, isStoreAlone, loadProject } from '#cli/store-access'
@@ -115,7 +108,6 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
       ))
         output.data(line)
     if (asker.unread.length > 0) output.note(notListed(asker.unread))
-    return EXIT.ok
   },
 })
 
@@ -244,7 +236,6 @@ const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
     const tool = await new ToolAsker(args, context).show(name, args.text('version'))
     if (json) output.json(tool)
     else for (const line of toolLines(tool)) output.sentence(cleanText(line))
-    return EXIT.ok
   },
 })
 
@@ -267,13 +258,11 @@ const toolsets = defineCommand<AdminOption>({
     'Without --url it looks at the config and the store: tools of sources count as they were last accepted.',
     'KEYS and ROLES are limited to the toolset; all other callers may use it as far as their scopes allow. --json lists the tools too.',
   ],
-  positionals: [],
   options: adminOptions('admin:keys'),
   examples: ['collet toolsets', 'collet toolsets --json', 'collet tools --toolset crm'],
   async run(args, context) {
     const found = await askToolsets(args, context)
     printRows(found, { columns: TOOLSET_COLUMNS, empty: NO_TOOLSETS, isCut: true }, context)
-    return EXIT.ok
   },
 })
 
@@ -325,4 +314,4 @@ function listed(names: readonly string[]): string {
   return [...names.slice(0, MAX_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
 }
 
-export const COMMANDS: readonly Command[] = [tools, show, toolsets]
+export const COMMANDS = [tools, show, toolsets]

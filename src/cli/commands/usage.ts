@@ -1,6 +1,6 @@
 import { type Budget, READ_BUDGETS, READ_USAGE, type Usage } from '#admin-api/usage'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type Arguments, type Command, type CommandContext, UsageError } from '#cli/command'
+import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { type Columns, operatorCommand, printRows } from '#cli/operator-command'
 import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
@@ -24,7 +24,6 @@ const usage = operatorCommand({
     'REJECTED counts requests that were turned down before a call was recorded: unknown tool, invalid input, used-up budget and so on. "collet calls --state rejected" shows the reasons.',
     'It counts recorded calls. Calls of pure and read tools are kept for calls.retentionHours, 24 by default; for a week set 168. Reads the store directly; with --url it asks the server.',
   ],
-  positionals: [],
   options: {
     by: { value: 'WHAT', help: 'tenant, principal, tool, or several with commas. Default: tenant.' },
     since: {
@@ -118,7 +117,6 @@ const budgets = operatorCommand({
     'Lists the budgets that have been used in their current window. USED includes what servers have reserved for future calls, so it is slightly more than was spent.',
     'With --store alone no configuration is known, and so no limits.',
   ],
-  positionals: [],
   options: { tenant: { value: 'T', help: 'Only this tenant.' }, ...adminOptions('admin:calls') },
   examples: ['collet budgets', 'collet budgets --tenant team1 --json'],
   client: usageClient,
@@ -169,4 +167,4 @@ function usageClient(args: Arguments<AdminOption>, context: CommandContext): Adm
   })
 }
 
-export const COMMANDS: readonly Command[] = [usage, budgets]
+export const COMMANDS = [usage, budgets]

@@ -3,10 +3,17 @@ import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { type Check, type CheckedStore, readIfPossible, warn } from '#cli/check-names'
-import type { Arguments, CommandContext } from '#cli/command'
+import type { CommandContext } from '#cli/command'
 import { confirm } from '#cli/input'
 import { DEFAULT_URL } from '#cli/server-address'
-import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from '#cli/store-access'
+import {
+  hasStore,
+  isStoreAlone,
+  lacksConfig,
+  loadProjectConfig,
+  type StoreArguments,
+  withStore,
+} from '#cli/store-access'
 import type { ParsedConfig } from '#config/schema'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/import/bypass'
@@ -28,7 +35,7 @@ interface Looking {
 /** The entries of these clients that bypass the Collet of this folder. */
 export async function lookForBypasses(
   { clients, files = [] }: Looking,
-  args: Arguments<'store' | 'config'>,
+  args: StoreArguments,
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
   const config =

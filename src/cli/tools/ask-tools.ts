@@ -5,8 +5,8 @@ import {
   type AdminSending,
   isServerNamed,
   operatorName,
+  ownStartToken,
   readAnswer,
-  readStartToken,
   requestFor,
 } from '#cli/admin-client'
 import { type Arguments, type CommandContext, CommandFailure, EXIT } from '#cli/command'
@@ -19,7 +19,14 @@ import {
   SERVER_OPTIONS,
   type ServerAddress,
 } from '#cli/server-address'
-import { chosenStore, hasStore, lacksConfig, loadProject, withStore } from '#cli/store-access'
+import {
+  chosenStore,
+  hasStore,
+  lacksConfig,
+  loadProject,
+  type StoreArguments,
+  withStore,
+} from '#cli/store-access'
 import type { RemoteTool } from '#client/index'
 import { toSettings } from '#config/to-settings'
 import { isToolError } from '#kernel/base/errors'
@@ -31,7 +38,7 @@ import { callInProcess } from '#server/admin/in-process-client'
 import { createToolRoutes } from '#server/admin/tools'
 import { createUsageRoutes } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
-import { isLoopback, obstacleIn, openCallerIn } from '#server/safety'
+import { obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
 import type { Store } from '#store/collet-store'
 
@@ -89,12 +96,8 @@ export class ToolAsker {
   /** Number of calls of each tool since a time. */
   async calls(since: Date): Promise<ReadonlyMap<string, number>> {
     const { usage } = await this.#ask(READ_USAGE, { query: { since: since.toISOString() } })
-    const calls = new Map<string, number>()
-    for (const { tool, calls: more } of usage) {
-      const [base = ''] = tool.split('@', 1)
-      calls.set(base, (calls.get(base) ?? 0) + more)
-    }
-    return calls
+    const byTool = Map.groupBy(usage, ({ tool }) => tool.split('@', 1)[0] ?? '')
+    return new Map([...byTool].map(([tool, rows]) => [tool, rows.reduce((sum, row) => sum + row.calls, 0)]))
   }
 
   async #ask<Declared extends Operation>(
@@ -107,7 +110,7 @@ export class ToolAsker {
     const server = await this.#server
     if (server === undefined) return readAnswer(operation, await this.#askHere(path))
     const credential =
-      callerKey(this.#args, this.#context) ?? (await ownStartToken(server, this.#args, this.#context))
+      callerKey(this.#args, this.#context) ?? (await ownStartToken(server.url, this.#args, this.#context))
     const asked = requestJson({ method: 'GET', server, path, credential, onActing }, services)
     return readAnswer(operation, await output.during(`Asking ${server.url}`, asked))
   }
@@ -135,7 +138,10 @@ export class ToolAsker {
       const openCaller = await openCallerIn(settings, store?.keys)
       const registry = new LiveRegistry(known.tools, settings.toolkits, undefined, settings.toolsets)
       const routes = createToolRoutes(access, {
-        ...{ registry, clock, store, pins: known.pins },
+        registry,
+        clock,
+        store,
+        pins: known.pins,
         approvals: () => settings.approvals,
         budgets: () => settings.budgets,
         egressAllow: () => settings.egress.allow,
@@ -143,29 +149,19 @@ export class ToolAsker {
         openCaller: () => openCaller,
         scopeHolders: () => findScopeHolders(settings.auth, store?.keys, clock.nowMs()),
       })
-      const usage = { store, clock, costOf: () => undefined, budgets: () => settings.budgets }
+      const usage = { clock, costOf: () => undefined, budgets: () => settings.budgets }
       const counted = store === undefined ? [] : createUsageRoutes(access, { ...usage, store })
       return await callInProcess([...routes, ...counted], { method: 'GET', path })
     }
-    try {
-      if (!(await this.#hasReadableStore())) return await askOn(undefined)
-      const read = withStore(args, context, askOn)
-      return await read.catch((error: unknown) => {
-        if (isToolError(error)) throw error
-        const why = error instanceof Error ? error.message : String(error)
-        output.warn(`Tools of sources are not listed, because the store cannot be read: ${cleanText(why)}`)
-        return askOn(undefined)
-      })
-    } catch (error) {
-      if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
-      throw error
-    }
-  }
-
-  /** A store in memory is visible to its own process only. */
-  async #hasReadableStore(): Promise<boolean> {
-    if (!(await hasStore(this.#args, this.#context))) return false
-    return (await chosenStore(this.#args, this.#context)).kind !== 'memory'
+    // A store in memory is visible to its own process only.
+    const isReadable = (await hasStore(args, context)) && (await chosenStore(args, context)).kind !== 'memory'
+    if (!isReadable) return await askOn(undefined)
+    return await withStore(args, context, askOn).catch((error: unknown) => {
+      if (isToolError(error)) throw error
+      const why = error instanceof Error ? error.message : String(error)
+      output.warn(`Tools of sources are not listed, because the store cannot be read: ${cleanText(why)}`)
+      return askOn(undefined)
+    })
   }
 }
 
@@ -177,17 +173,8 @@ async function serverOf(
   if (isServerNamed(args) || context.environment.url !== undefined) return await findServer(args, context)
   if (lacksConfig(args, context)) return undefined
   const server = await findServer(args, context)
-  if ((await ownStartToken(server, args, context)) === undefined) return undefined
+  if ((await ownStartToken(server.url, args, context)) === undefined) return undefined
   return (await isThere(server.url, context.services)) ? server : undefined
-}
-
-/** The start token is sent to this machine only. */
-async function ownStartToken(
-  { url }: ServerAddress,
-  args: Arguments<AskOption>,
-  context: CommandContext,
-): Promise<string | undefined> {
-  return isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
 }
 
 /** The listing of a server of another vendor, which has no facts about sources, credentials and changes. */
@@ -223,10 +210,8 @@ export async function hiddenReason(
   context: CommandContext,
 ): Promise<string | undefined> {
   // A command without `--store` has no such argument.
-  const args: Arguments<'config' | 'store'> = given
-  const credential = isLoopback(new URL(server.url).hostname)
-    ? await readStartToken(server.url, args, context)
-    : undefined
+  const args: StoreArguments = given
+  const credential = await ownStartToken(server.url, args, context)
   if (credential === undefined) return undefined
   const { path } = requestFor(SHOW_TOOL, { id: tool })
   const asked = requestJson({ method: 'GET', server, path, credential }, context.services)
