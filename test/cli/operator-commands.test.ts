@@ -212,9 +212,13 @@ describe("operators' commands", () => {
 
     it('never sends the start token to another machine', async () => {
       writeFileSync(join(folder, 'start-token-443'), 'secret-token\n')
-      const io = new FakeIo()
+      const { requests, fetch } = server(200, { url: 'https://tools.example.com/console' })
+      const io = new FakeIo({ fetch })
       expect(await io.run('calls', '--url', 'https://tools.example.com', storeFlag())).toBe(2)
       expect(io.stderr).toContain('needs a credential')
+      expect(await io.run('sign-in', '--url', 'https://tools.example.com', storeFlag())).toBe(2)
+      expect(io.stderr).toContain('no start token')
+      expect(requests).toEqual([])
     })
 
     /** As long as a whole record, so it is not looked up as a prefix. */
