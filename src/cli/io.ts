@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
-import type { ColletClient, RequirementResolvers } from '#client/index'
+import type { IncomingMessage } from 'node:http'
+import type { ClientOptions, ColletClient } from '#client/index'
 import type { Environment } from '#config/environment'
 import type { Settings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
@@ -30,13 +31,7 @@ export interface StoreAccess {
 export interface Services {
   startServer(
     settings: Settings,
-    options: {
-      readonly allowAnonymous: boolean
-      readonly protocols?: NonNullable<StartOptions['protocols']>
-      readonly worker?: WorkerShare
-      readonly config?: NonNullable<StartOptions['config']>
-      readonly developing?: NonNullable<StartOptions['developing']>
-    },
+    options: StartOptions,
   ): Promise<
     Pick<
       RunningServer,
@@ -69,15 +64,7 @@ export interface Services {
   /** Copies the database to a new file; the store may be in use. */
   backUp(access: StoreAccess, file: string): Promise<void>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
-  connect(
-    url: string,
-    options: {
-      readonly apiKey: string | undefined
-      readonly requirements?: RequirementResolvers
-      readonly toolset?: string | undefined
-      readonly fetch?: typeof fetch
-    },
-  ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
+  connect(url: string, options: ClientOptions): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
   /** Returns a function that builds the checkout; `undefined` if its build is current. */
   packageBuild(root: string): Promise<(() => Promise<void>) | undefined>
   readonly fetch: typeof fetch
@@ -133,6 +120,9 @@ export interface WorkerSide extends WorkerShare {
   reportReady(ready: WorkerReady): void
 }
 
+/** Calls back at each event; returns a function that ends the subscription. */
+type Subscribe<Event> = (listener: (event: Event) => void) => () => void
+
 export interface CliIo {
   readonly stdin: AsyncIterable<string | Uint8Array> & {
     readonly isTTY?: boolean | undefined
@@ -153,23 +143,13 @@ export interface CliIo {
   readonly userName: string
   readonly clock: Clock
   readonly services: Services
-  /** Calls back at each request to stop; returns a function that ends the subscription. */
-  onStop(listener: (by: StopRequester) => void): () => void
-  /**
-   * Calls back when the config is to be read again (SIGHUP without a terminal); returns a function that ends the
-   * subscription.
-   */
-  onReload(listener: () => void): () => void
-  /**
-   * Calls back for each unhandled rejection, which then does not end the process; returns a function that ends the
-   * subscription.
-   */
-  onStrayRejection(listener: (reason: unknown) => void): () => void
-  /**
-   * Calls back for each uncaught exception, which then does not end the process; returns a function that ends the
-   * subscription.
-   */
-  onUncaughtException(listener: (error: unknown) => void): () => void
+  readonly onStop: Subscribe<StopRequester>
+  /** The config is to be read again: SIGHUP without a terminal. */
+  readonly onReload: Subscribe<void>
+  /** Unhandled rejections, which then do not end the process. */
+  readonly onStrayRejection: Subscribe<unknown>
+  /** Uncaught exceptions, which then do not end the process. */
+  readonly onUncaughtException: Subscribe<unknown>
   exit(code: number): void
   /** Opens an address in the user's browser, if there is one. */
   openBrowser(url: string): void
@@ -181,86 +161,56 @@ export interface CliIo {
 }
 
 export const REAL_SERVICES: Services = {
-  async startServer(settings, options) {
-    const { startServer } = await import('#server/start-server')
-    return await startServer(settings, options)
-  },
-  async startStdio(settings, options) {
-    const { startStdio } = await import('#server/start-stdio')
-    return await startStdio(settings, options)
-  },
-  async openStore({ url, ...keys }) {
-    const { openStore } = await import('#store/stores')
-    return await openStore(url, { ...keys, mode: 'operator' })
-  },
+  startServer: async (...start) => await (await import('#server/start-server')).startServer(...start),
+  startStdio: async (...start) => await (await import('#server/start-stdio')).startStdio(...start),
+  openStore: async ({ url, ...keys }) =>
+    await (await import('#store/stores')).openStore(url, { ...keys, mode: 'operator' }),
   async createStore({ url, ...keys }) {
     const { openStore } = await import('#store/stores')
     const store = await openStore(url, { ...keys, mode: 'server' })
     await store.close()
   },
   checkWritable: (access) => withOperatorStore(access, async (store) => await store.checkWritable()),
-  async migrate({ url, ...key }, mode) {
-    const { migrateStore } = await import('#store/stores')
-    return await migrateStore(url, key, mode)
-  },
-  async copyStore(...copy) {
-    const { copyStore } = await import('#store/stores')
-    return await copyStore(...copy)
-  },
-  async backUp({ url }, file) {
-    const { backUpStore } = await import('#store/stores')
-    await backUpStore(url, file)
-  },
+  migrate: async ({ url, ...key }, mode) =>
+    await (await import('#store/stores')).migrateStore(url, key, mode),
+  copyStore: async (...copy) => await (await import('#store/stores')).copyStore(...copy),
+  backUp: async ({ url }, file) => await (await import('#store/stores')).backUpStore(url, file),
   verifyJournal: (access, kept) =>
     withOperatorStore(access, async (store) => {
       const plain = await store.verify()
-      if (!plain.ok) return plain
-      for (const head of kept) {
+      for (const head of plain.ok ? kept : []) {
         const verified = await store.verify(head)
         if (!verified.ok) return verified
       }
       return plain
     }),
-  async connect(url, options) {
-    const { connect } = await import('#client/index')
-    return connect(url, options)
-  },
-  async packageBuild(root) {
-    const { findPackageBuild } = await import('./package-build.ts')
-    return findPackageBuild(root)
-  },
+  connect: async (...server) => (await import('#client/index')).connect(...server),
+  packageBuild: async (root) => (await import('./package-build.ts')).findPackageBuild(root),
   fetch: (...request) => fetch(...request),
   fetchKnown: (certificate) => async (input, init) => {
     const { request } = await import('node:https')
     const { url, method, headers, signal, body } = new Request(input, init)
     const text = body === null ? '' : await new Response(body).text()
     const { fingerprint256 } = new X509Certificate(certificate)
-    return await new Promise((resolve, reject) => {
-      const asked = request(url, {
-        ...{ method, signal, agent: false, ca: certificate, allowPartialTrustChain: true },
-        headers: { ...Object.fromEntries(headers), 'content-length': Buffer.byteLength(text) },
-        checkServerIdentity: (_name, shown) =>
-          shown.fingerprint256 === fingerprint256
-            ? undefined
-            : new Error('The server shows another certificate.'),
-      })
-      asked.on('error', reject)
-      asked.on('response', (answer) => {
-        const heads = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
-          values.map((value): [string, string] => [name, value]),
-        )
-        answer.setEncoding('utf8')
-        let received = ''
-        answer.on('data', (chunk: string) => {
-          received += chunk
-        })
-        answer.on('error', reject)
-        answer.on('end', () =>
-          resolve(new Response(received, { status: answer.statusCode ?? 0, headers: heads })),
-        )
-      })
-      asked.end(text)
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const asked = request(url, {
+      method,
+      signal,
+      agent: false,
+      ca: certificate,
+      allowPartialTrustChain: true,
+      headers: { ...Object.fromEntries(headers), 'content-length': Buffer.byteLength(text) },
+      checkServerIdentity: (_name, shown) =>
+        shown.fingerprint256 === fingerprint256
+          ? undefined
+          : new Error('The server shows another certificate.'),
     })
+    asked.on('error', reject).on('response', resolve).end(text)
+    const answer = await promise
+    const heads = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
+      values.map((value): [string, string] => [name, value]),
+    )
+    return new Response(answer, { status: answer.statusCode ?? 0, headers: heads })
   },
 }
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { requireTools } from '#kernel/tool/prepare-tools'
@@ -85,6 +85,17 @@ describe('the command line and a server that speaks https', () => {
     writeFileSync(join(folder, 'stranger.pem'), stranger + served)
     const strange = await run('sources', '--url', server.url, '--config', 'strange.config.json')
     expect([strange.code, strange.stderr]).toEqual([3, expect.stringContaining('No answer from')])
+  })
+
+  it('follows calls on it as they happen', async () => {
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+    const following = io.run('calls', '--follow', '--json', '--url', server.url)
+    await vi.waitFor(async () => {
+      expect((await run('call', 'Say.Hello', '--url', server.url)).code).toBe(0)
+      expect(io.stdout).toContain('Say.Hello')
+    }, 20_000)
+    io.stop()
+    expect(await following).toBe(0)
   })
 
   it.each([
