@@ -32,7 +32,7 @@ import {
   UsageError,
 } from './command.ts'
 import { type Columns, printRows } from './operator-command.ts'
-import { hasStore, isStoreAlone, lacksConfig, loadProjectConfig, withStore } from './store-access.ts'
+import { configHere, hasStore, withStore } from './store-access.ts'
 
 /**
  * `collet calls`: lists calls with filters, follows them live, and lists rejected requests. `commands/calls.ts`
@@ -141,9 +141,8 @@ async function resolveToolName(
   context: CommandContext,
 ): Promise<string | undefined> {
   const text = args.text('tool')
-  if (text === undefined || isServerNamed(args) || isStoreAlone(args) || lacksConfig(args, context))
-    return text
-  const loaded = await loadProjectConfig(args.text('config'), context)
+  const loaded = text === undefined || isServerNamed(args) ? undefined : await configHere(args, context)
+  if (text === undefined || loaded === undefined) return text
   // Tools that cannot be loaded must not keep calls from being listed.
   const { tools: own } = await loadTools(loaded)
   const find = (store?: Store) => findKnownTools(loaded.config, own, store)

@@ -116,6 +116,15 @@ export async function withStore<T>(
   }
 }
 
+/** The config beside the store; `undefined` if there is none here, or if `--store` is given without `--config`. */
+export async function configHere(
+  args: StoreArguments,
+  context: CommandContext,
+): Promise<LoadedConfig | undefined> {
+  if (isStoreAlone(args) || lacksConfig(args, context)) return undefined
+  return await loadProjectConfig(args.text('config'), context)
+}
+
 /** Whether `--store` was given without `--config`, so that tools, providers and sources are unknown. */
 export function isStoreAlone(args: StoreArguments): boolean {
   return args.text('store') !== undefined && args.text('config') === undefined

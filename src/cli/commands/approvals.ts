@@ -10,11 +10,10 @@ import { SIGN_IN_BROWSER } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { listCommand, operatorCommand } from '#cli/operator-command'
-import { isStoreAlone, loadProjectConfig, type StoreArguments } from '#cli/store-access'
+import { configHere } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
-import type { AskedTool } from '#kernel/approval/decisions'
 import { defined } from '#kernel/base/defined'
 import { cleanJson, cleanText } from '#kernel/base/json'
 import { createApprovalRoutes } from '#server/admin/approvals'
@@ -250,27 +249,15 @@ function approvalClient(args: Arguments<AdminOption>, context: CommandContext): 
   return new AdminClient(args, context, {
     asksServer: isServerNamed(args) || hasCredential,
     async onStore({ store, access, noteDenial }) {
-      const toolOf = await toolsHere(args, context)
-      const approvals = new Approvals({ store, clock, onDenied: noteDenial, toolOf })
-      return createApprovalRoutes(access, {
-        approvals,
-        canSignIn: false,
-        publicUrl: () => '',
-        listsInput: true,
-      })
+      const loaded = await configHere(args, context)
+      // A tool that cannot be loaded must not keep calls from being decided.
+      const tools = loaded === undefined ? [] : (await loadTools(loaded)).tools
+      const byId = new Map(tools.map((tool) => [tool.id, tool]))
+      const approvals = new Approvals({ store, clock, onDenied: noteDenial, toolOf: (id) => byId.get(id) })
+      const options = { approvals, canSignIn: false, publicUrl: () => '', listsInput: true }
+      return createApprovalRoutes(access, options)
     },
   })
-}
-
-/** The tools of the config; a store without a config, or a config with errors, gives none. */
-async function toolsHere(
-  args: StoreArguments,
-  context: CommandContext,
-): Promise<(id: string) => AskedTool | undefined> {
-  if (isStoreAlone(args)) return () => undefined
-  const { tools } = await loadTools(await loadProjectConfig(args.text('config'), context))
-  const byId = new Map(tools.map((tool) => [tool.id, tool]))
-  return (id) => byId.get(id)
 }
 
 export const COMMANDS = [

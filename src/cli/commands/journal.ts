@@ -10,12 +10,11 @@ import {
 } from '#cli/command'
 import { type Columns, printRows } from '#cli/operator-command'
 import { snakeNames } from '#cli/output'
-import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
+import { configHere, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
 import { createAuditRoutes } from '#server/telemetry/audit'
 import type { Store } from '#store/collet-store'
-import type { KeyOwner } from '#store/keys'
 import type { JournalVerification } from '#store/verify'
 
 /**
@@ -266,20 +265,11 @@ async function readNewest(
 function auditClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     onStore: async ({ store, access }) => {
-      const owners = await configuredOwners(args, context)
+      const { apiKeys = [] } = (await configHere(args, context))?.config.auth ?? {}
+      const owners = apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
       return createAuditRoutes(access, { store, configured: () => owners })
     },
   })
-}
-
-/** Owners of the keys in the config; unknown with a store alone. */
-async function configuredOwners(
-  args: Arguments<AdminOption>,
-  context: CommandContext,
-): Promise<readonly KeyOwner[]> {
-  if (isStoreAlone(args)) return []
-  const { auth } = (await loadProjectConfig(args.text('config'), context)).config
-  return auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
 }
 
 export const COMMANDS = [journal, journalVerify, journalHeads, audit]

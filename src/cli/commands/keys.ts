@@ -23,7 +23,7 @@ import {
 } from '#cli/command'
 import { listCommand, operatorCommand } from '#cli/operator-command'
 import { counted, type Output } from '#cli/output'
-import { ensureStore, isStoreAlone, lacksConfig, loadProjectConfig } from '#cli/store-access'
+import { configHere, ensureStore, lacksConfig } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
@@ -322,8 +322,8 @@ async function namesFor(
   context: CommandContext,
   store: Store,
 ): Promise<Pick<KeyRoutesOptions, 'known' | 'isConfigured' | 'isOpen'>> {
-  if (isStoreAlone(args)) return { known: undefined, isConfigured: undefined, isOpen: undefined }
-  const loaded = await loadProjectConfig(args.text('config'), context)
+  const loaded = await configHere(args, context)
+  if (loaded === undefined) return { known: undefined, isConfigured: undefined, isOpen: undefined }
   const { toolsets, auth, approvals } = loaded.config
   // A tool that cannot be loaded must not keep keys from being created.
   const { tools: own, problems } = await loadTools(loaded)

@@ -10,7 +10,7 @@ import { type Arguments, type CommandContext, defineCommand, UsageError } from '
 import { readHidden } from '#cli/input'
 import { type Columns, listCommand, operatorCommand } from '#cli/operator-command'
 import { counted } from '#cli/output'
-import { isStoreAlone, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
+import { configHere, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { defined } from '#kernel/base/defined'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { type Principal, WHOLE_TENANT } from '#kernel/base/principal'
@@ -146,12 +146,12 @@ const secretsConnect = operatorCommand({
 
 /** The OAuth providers of the config, where tokens can be revoked. */
 async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): Promise<TokenBroker> {
-  if (isServerNamed(args) || isStoreAlone(args)) return NO_BROKER
-  const { config } = await loadProjectConfig(args.text('config'), context)
+  const loaded = isServerNamed(args) ? undefined : await configHere(args, context)
+  if (loaded === undefined) return NO_BROKER
   const { createBroker } = await import('#server/services')
-  const server = { ...config.server, publicUrl: config.server.publicUrl }
+  const { oauth, server } = loaded.config
   return createBroker(
-    { oauth: config.oauth, server },
+    { oauth, server: { ...server, publicUrl: server.publicUrl } },
     { fetch: context.services.fetch, clock: context.clock, log: SILENT_LOGGER },
   )
 }
@@ -191,20 +191,16 @@ function secretsClient(
         store,
         broker,
         clock: context.clock,
-        openCaller: () => openCallerFor(args, context, store),
+        openCaller: () => openCaller(store),
       }),
   })
-}
 
-/** Without a config it is unknown whether callers need a credential. */
-async function openCallerFor(
-  args: Arguments<AdminOption>,
-  context: CommandContext,
-  { keys }: Pick<Store, 'keys'>,
-): Promise<Principal | undefined | 'unknown'> {
-  if (isStoreAlone(args)) return (await keys.epoch()) > 0 ? undefined : 'unknown'
-  const { config } = await loadProjectConfig(args.text('config'), context)
-  return await openCallerIn(config, keys)
+  /** Without a config it is unknown whether callers need a credential. */
+  async function openCaller({ keys }: Pick<Store, 'keys'>): Promise<Principal | undefined | 'unknown'> {
+    const loaded = await configHere(args, context)
+    if (loaded !== undefined) return await openCallerIn(loaded.config, keys)
+    return (await keys.epoch()) > 0 ? undefined : 'unknown'
+  }
 }
 
 export const COMMANDS = [secretsSet, secretsList, secretsConnect, secretsRemove, vaultRotate]

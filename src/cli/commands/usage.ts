@@ -2,7 +2,7 @@ import { type Budget, READ_BUDGETS, READ_USAGE, type Usage } from '#admin-api/us
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { type Columns, operatorCommand, printRows } from '#cli/operator-command'
-import { isStoreAlone, loadProjectConfig } from '#cli/store-access'
+import { configHere } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { createUsageRoutes, quantile } from '#server/admin/usage'
 
@@ -153,15 +153,14 @@ function windowText(seconds: number): string {
 function usageClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
     async onStore({ store, access }) {
-      const loaded = isStoreAlone(args) ? undefined : await loadProjectConfig(args.text('config'), context)
+      const loaded = await configHere(args, context)
       const tools = loaded === undefined ? [] : (await loadTools(loaded)).tools
       const costs = new Map(tools.map(({ id, policy }) => [id, policy.cost]))
-      const rules = loaded?.config.budgets
       return createUsageRoutes(access, {
         store,
         clock: context.clock,
         costOf: (tool) => costs.get(tool),
-        budgets: () => rules,
+        budgets: () => loaded?.config.budgets,
       })
     },
   })

@@ -1,18 +1,10 @@
 import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks, type WebhookTrial } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
-import {
-  type Arguments,
-  type CommandContext,
-  CommandFailure,
-  defineCommand,
-  EXIT,
-  UsageError,
-} from '#cli/command'
+import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
 import { type Columns, printRows } from '#cli/operator-command'
 import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
 import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
 import { defined } from '#kernel/base/defined'
-import { isToolError } from '#kernel/base/errors'
 import { listWebhooks, openWebhookFetch, webhooksNamed } from '#server/webhooks/routes'
 import { tryWebhook } from '#server/webhooks/samples'
 
@@ -105,7 +97,7 @@ async function tryAll(
   if (isServerNamed(args))
     return (await new AdminClient(args, context).ask(TEST_WEBHOOKS, { body: defined({ name }) })).results
   const { webhooks: known, egress, publicUrl } = await configured(args, context)
-  const meant = chosen(known, name, args.text('format'))
+  const meant = chosen(known, name, args.oneOf('format', FORMATS))
   const way = openWebhookFetch(meant, egress)
   try {
     const trial = { fetch: way, clock: context.clock, publicUrl: () => publicUrl }
@@ -118,24 +110,14 @@ async function tryAll(
 function chosen(
   known: readonly Webhook[],
   name: string | undefined,
-  format: string | undefined,
+  format: Webhook['format'] | undefined,
 ): readonly Webhook[] {
   const isUrl = name !== undefined && /^https?:\/\//.test(name)
-  if (isUrl && !known.some(({ url }) => url === name)) return [adHocWebhook(name, formatOf(name, format))]
+  if (isUrl && !known.some(({ url }) => url === name))
+    return [adHocWebhook(name, format ?? guessFormat(name))]
   if (format !== undefined)
     throw new UsageError('--format is for a URL that is not in the config; a webhook has its own format.')
-  try {
-    return webhooksNamed(known, name)
-  } catch (error) {
-    if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
-    throw error
-  }
-}
-
-function formatOf(url: string, written: string | undefined): Webhook['format'] {
-  const format = written === undefined ? guessFormat(url) : FORMATS.find((known) => known === written)
-  if (format !== undefined) return format
-  throw new UsageError(`--format expects ${FORMATS.join(', ')}; got "${written}".`)
+  return webhooksNamed(known, name)
 }
 
 const FORMATS = ['json', 'slack', 'teams'] as const satisfies readonly Webhook['format'][]

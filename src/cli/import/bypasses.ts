@@ -6,14 +6,7 @@ import { type Check, type CheckedStore, readIfPossible, warn } from '#cli/check-
 import type { CommandContext } from '#cli/command'
 import { confirm } from '#cli/input'
 import { DEFAULT_URL } from '#cli/server-address'
-import {
-  hasStore,
-  isStoreAlone,
-  lacksConfig,
-  loadProjectConfig,
-  type StoreArguments,
-  withStore,
-} from '#cli/store-access'
+import { configHere, hasStore, type StoreArguments, withStore } from '#cli/store-access'
 import type { ParsedConfig } from '#config/schema'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/import/bypass'
@@ -38,10 +31,7 @@ export async function lookForBypasses(
   args: StoreArguments,
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
-  const config =
-    isStoreAlone(args) || lacksConfig(args, context)
-      ? undefined
-      : (await loadProjectConfig(args.text('config'), context)).config
+  const config = (await configHere(args, context))?.config
   const stored = (await hasStore(args, context))
     ? await withStore(args, context, async ({ sources }) => await sources.list())
     : []

@@ -2,15 +2,7 @@ import { ADD_SOURCE, CHANGE_SOURCE, FIND_SOURCES } from '#admin-api/sources'
 import { AdminClient, type AdminOption } from '#cli/admin-client'
 import { Arguments, type CommandContext, UsageError } from '#cli/command'
 import { DEFAULT_URL, findServer, takesTokenOf } from '#cli/server-address'
-import {
-  chosenStore,
-  ensureStore,
-  hasStore,
-  isStoreAlone,
-  lacksConfig,
-  loadProjectConfig,
-} from '#cli/store-access'
-import type { LoadedConfig } from '#config/load'
+import { chosenStore, configHere, ensureStore, hasStore } from '#cli/store-access'
 import { defined } from '#kernel/base/defined'
 import type { JsonObject } from '#kernel/base/json'
 import { createSourceRoutes } from '#server/admin/sources'
@@ -71,17 +63,16 @@ export class SourceRegistry {
 
   /** Keys of sources in the config, which take precedence; none without a config. */
   async configuredKeys(): Promise<ReadonlySet<string>> {
-    return new Set(this.#isServer ? [] : Object.keys((await this.#config())?.sources ?? {}))
+    return new Set(
+      this.#isServer ? [] : Object.keys((await configHere(this.#args, this.#context))?.config.sources ?? {}),
+    )
   }
 
   /** Returns a test for addresses of this config's own MCP server. */
   async ownAddress(): Promise<(text: string) => boolean> {
-    return isOwnMcpAddress((await this.#config())?.server.port ?? Number(new URL(DEFAULT_URL).port))
-  }
-
-  async #config(): Promise<LoadedConfig['config'] | undefined> {
-    if (isStoreAlone(this.#args) || lacksConfig(this.#args, this.#context)) return undefined
-    return (await loadProjectConfig(this.#args.text('config'), this.#context)).config
+    return isOwnMcpAddress(
+      (await configHere(this.#args, this.#context))?.config.server.port ?? Number(new URL(DEFAULT_URL).port),
+    )
   }
 
   /** Finds the sources that have these upstreams already, and all keys in use. */
