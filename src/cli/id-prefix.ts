@@ -4,10 +4,9 @@ import { LIST_KEYS } from '#admin-api/keys'
 import { LIST_PINS } from '#admin-api/pins'
 import { LIST_SECRETS } from '#admin-api/secrets'
 import { LIST_SOURCES } from '#admin-api/sources'
-import { cleanText } from '#kernel/base/json'
 import type { AdminClient } from './admin-client.ts'
 import { CommandFailure, EXIT } from './command.ts'
-import { renderTable } from './output.ts'
+import { renderList } from './output.ts'
 
 /**
  * Resolves the beginning of an id, so that operators need not type whole ids. The frame of operator commands uses it
@@ -44,9 +43,9 @@ const KINDS = {
     listedBy: 'collet calls',
     async find(client, record) {
       const { calls } = await client.ask(LIST_ALL_CALLS, { query: { record, limit: MAX_CALLS } })
-      return calls.map(({ record: id, state, tool, principal, created_at: at }) => ({
-        ...{ id, about: [state, tool, principal, at] },
-      }))
+      return calls.map(({ record: id, state, tool, principal, created_at: at }) => {
+        return { id, about: [state, tool, principal, at] }
+      })
     },
   },
   credential: {
@@ -60,19 +59,21 @@ const KINDS = {
     listedBy: 'collet keys list',
     async find(client) {
       const { keys } = await client.ask(LIST_KEYS)
-      return keys.map(({ key_id: id, tenant, principal, label }) => ({
-        ...{ id, about: [tenant, principal, label ?? ''] },
-      }))
+      return keys.map(({ key_id: id, tenant, principal, label }) => {
+        return { id, about: [tenant, principal, label ?? ''] }
+      })
     },
   },
   source: {
-    ...{ listedBy: 'collet sources', isName: true },
+    listedBy: 'collet sources',
+    isName: true,
     async find(client) {
       return (await client.ask(LIST_SOURCES)).sources.map(({ key: id }) => ({ id, about: [] }))
     },
   },
   tool: {
-    ...{ listedBy: 'collet pins list --all', isName: true },
+    listedBy: 'collet pins list --all',
+    isName: true,
     async find(client) {
       return (await client.ask(LIST_PINS)).pins.map(({ tool: id }) => ({ id, about: [] }))
     },
@@ -109,15 +110,10 @@ export function resolvePrefix(
       `There is no ${noun} whose id is "${typed}" or begins with it. ${listedBy} lists them.`,
     )
   if (others.length === 0) return only.id
-  const rows = matches.slice(0, MAX_SHOWN).map(({ id, about }) => [id, ...about.map(cleanText)])
-  const lines = renderTable(['', ...only.about.map(() => '')], rows).slice(1)
-  const more = matches.length > MAX_SHOWN ? [`  and ${matches.length - MAX_SHOWN} more`] : []
-  throw new CommandFailure(
-    EXIT.usage,
-    [
-      `"${typed}" begins the ids of ${matches.length} ${noun}s. Type more of the one you mean:`,
-      ...lines.map((line) => `  ${line}`),
-      ...more,
-    ].join('\n'),
-  )
+  const lines = [
+    `"${typed}" begins the ids of ${matches.length} ${noun}s. Type more of the one you mean:`,
+    ...renderList(matches.slice(0, MAX_SHOWN).map(({ id, about }) => [id, ...about])),
+    ...(matches.length > MAX_SHOWN ? [`  and ${matches.length - MAX_SHOWN} more`] : []),
+  ]
+  throw new CommandFailure(EXIT.usage, lines.join('\n'))
 }

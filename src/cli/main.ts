@@ -35,8 +35,14 @@ const io: CliIo = {
   clock: SYSTEM_CLOCK,
   services: REAL_SERVICES,
   onStop: worker === undefined ? onStop : onStopOf(worker),
-  onStrayRejection,
-  onUncaughtException,
+  onStrayRejection(listener) {
+    process.on('unhandledRejection', listener)
+    return () => process.off('unhandledRejection', listener)
+  },
+  onUncaughtException(listener) {
+    process.on('uncaughtException', listener)
+    return () => process.off('uncaughtException', listener)
+  },
   exit: (code) => process.exit(code),
   openBrowser,
   startProcess,
@@ -74,22 +80,18 @@ function ownProgram(): readonly string[] {
 
 function onStop(listener: (by: StopRequester) => void): () => void {
   const byPerson = () => listener('person')
-  // The parent of `serve --watch` sends SIGTERM to its child whenever a file has changed.
-  const terminate = () => listener(process.channel === undefined ? 'supervisor' : 'person')
-  const hangUp = () => (reloaders.size === 0 ? byPerson() : undefined)
-  process.on('SIGINT', byPerson)
-  process.on('SIGTERM', terminate)
-  process.on('SIGHUP', hangUp)
-  // A child of `serve --watch` also stops when its parent is gone.
-  if (process.channel !== undefined) {
-    process.on('disconnect', byPerson)
-    process.channel.unref()
-  }
+  const listeners = Object.entries({
+    SIGINT: byPerson,
+    // The parent of `serve --watch` sends SIGTERM to its child whenever a file has changed.
+    SIGTERM: () => listener(process.channel === undefined ? 'supervisor' : 'person'),
+    SIGHUP: () => (reloaders.size === 0 ? byPerson() : undefined),
+    // A child of `serve --watch` also stops when its parent is gone.
+    disconnect: byPerson,
+  })
+  for (const [event, stop] of listeners) process.on(event, stop)
+  process.channel?.unref()
   return () => {
-    process.off('SIGINT', byPerson)
-    process.off('SIGTERM', terminate)
-    process.off('SIGHUP', hangUp)
-    process.off('disconnect', byPerson)
+    for (const [event, stop] of listeners) process.off(event, stop)
   }
 }
 
@@ -106,22 +108,11 @@ function onReload(listener: () => void): () => void {
 
 /** Ctrl-C and a closed terminal signal workers directly too; they wait for the request of their parent. */
 function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   return (listener) => {
-    for (const signal of signals) process.on(signal, () => undefined)
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined)
     void stopped.then(listener)
     return () => undefined
   }
-}
-
-function onStrayRejection(listener: (reason: unknown) => void): () => void {
-  process.on('unhandledRejection', listener)
-  return () => process.off('unhandledRejection', listener)
-}
-
-function onUncaughtException(listener: (error: unknown) => void): () => void {
-  process.on('uncaughtException', listener)
-  return () => process.off('uncaughtException', listener)
 }
 
 /** In its own process group: Ctrl-C reaches the parent only, which passes it on once. */

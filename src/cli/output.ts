@@ -20,16 +20,22 @@ export function renderTable(
   const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ''))))
   const used = widths.slice(0, -1).reduce((sum, each) => sum + each + GAP.length, 0)
   const available = width === undefined ? Number.POSITIVE_INFINITY : Math.max(MIN_LAST_WIDTH, width - used)
-  return cells.map((row) =>
-    row
-      .map((cell, column) =>
-        column === row.length - 1
-          ? cut(cell, available)
-          : cell.padEnd(cell.length + (widths[column] ?? 0) - lengthOf(cell)),
-      )
-      .join(GAP)
-      .trimEnd(),
-  )
+  return cells.map((row) => {
+    const padded = row.map((cell, column) =>
+      column === row.length - 1
+        ? cut(cell, available)
+        : cell.padEnd(cell.length + (widths[column] ?? 0) - lengthOf(cell)),
+    )
+    return padded.join(GAP).trimEnd()
+  })
+}
+
+/** Aligned columns without headings, indented. */
+export function renderList(rows: readonly (readonly string[])[]): string[] {
+  const headings = (rows[0] ?? []).map(() => '')
+  return renderTable(headings, rows)
+    .slice(1)
+    .map((line) => `  ${line}`)
 }
 
 function cut(text: string, width: number): string {
@@ -87,12 +93,6 @@ type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'] as const
 const FRAME_MS = 100
 const CLEAR_LINE = '\r\u001b[K'
-
-interface Progress {
-  /** `share` is between 0 and 1. */
-  show(share: number, text: string): void
-  end(): void
-}
 
 const BAR_WIDTH = 30
 
@@ -157,7 +157,7 @@ export class Output {
 
   /** Width available for data; `undefined` for a pipe or file, where nothing is cut. */
   get width(): number | undefined {
-    return this.#stdout.isTTY === true ? this.#stdout.columns : undefined
+    return this.isTerminal ? this.#stdout.columns : undefined
   }
 
   /** Shows a spinner with the elapsed seconds while `work` runs, on a terminal only. */
@@ -181,13 +181,13 @@ export class Output {
     }
   }
 
-  /** Progress of long work: a bar on a terminal, elsewhere a line for each tenth. */
-  progress(): Progress {
+  /** Progress of long work: a bar on a terminal, elsewhere a line for each tenth. `share` is between 0 and 1. */
+  progress() {
     const stream = this.#stderr
     const isTerminal = stream.isTTY === true
     let shown = ''
     return {
-      show: (share, text) => {
+      show: (share: number, text: string): void => {
         const tenth = Math.floor(share * 10)
         const line = isTerminal
           ? `${CLEAR_LINE}${this.#paint(stream, 'cyan', barOf(share))} ${text}`
@@ -197,7 +197,7 @@ export class Output {
         shown = what
         stream.write(line)
       },
-      end: () => {
+      end: (): void => {
         if (isTerminal && shown !== '') stream.write(CLEAR_LINE)
       },
     }

@@ -15,7 +15,7 @@ import {
   UsageError,
 } from './command.ts'
 import type { CliIo } from './io.ts'
-import { Output, renderTable } from './output.ts'
+import { Output, renderList } from './output.ts'
 import { problemText } from './store-access.ts'
 
 /**
@@ -306,6 +306,5 @@ function optionText(name: string, { value }: { readonly value?: string | undefin
 }
 
 function section(title: string, rows: readonly (readonly string[])[]): string {
-  const lines = renderTable(['', ''], rows).slice(1)
-  return [`${title}:`, ...lines.map((line) => `  ${line}`)].join('\n')
+  return [`${title}:`, ...renderList(rows)].join('\n')
 }

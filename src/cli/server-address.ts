@@ -4,6 +4,7 @@ import { EVENT_STREAM, IdleTimeout, readEvents } from '#client/event-stream'
 import type { LoadedConfig } from '#config/load'
 import type { Settings } from '#config/settings'
 import { locateStore, startTokenFileIn, tlsFiles } from '#config/to-settings'
+import { defined } from '#kernel/base/defined'
 import type { StreamEvent } from '#kernel/base/event-stream'
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { ACTING_AS } from '#server/admin/access'
@@ -14,7 +15,6 @@ import {
   type CommandContext,
   CommandFailure,
   EXIT,
-  type ExitCode,
   type OptionSpecs,
   UsageError,
 } from './command.ts'
@@ -44,14 +44,9 @@ type Fetchers = Pick<Services, 'fetch' | 'fetchKnown'>
 export interface ServerAddress {
   /** Without a trailing slash. */
   readonly url: string
-  /**
-   * The option, variable or file that named the address, for messages: `--url`, `the address in collet.config.ts` …
-   */
+  /** What named the address, for messages: `--url`, `the address in collet.config.ts` … */
   readonly from: string
-  /**
-   * The server's certificate if the config names it. Commands on this machine use an address that the certificate
-   * does not contain.
-   */
+  /** From the config. Commands on this machine use an address that the certificate does not contain. */
   readonly certificate?: string
 }
 
@@ -74,11 +69,9 @@ export async function findServer(
   if (lacksConfig(args, context)) return named ?? BY_DEFAULT
   const loaded = await loadProjectConfig(args.text('config'), context)
   const { tls } = tlsFiles(loaded.config.server.tls, loaded.folder)
-  const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
-  return {
-    ...(named ?? (await configuredServer(loaded, tls === undefined ? 'http' : 'https', context))),
-    ...known,
-  }
+  const server =
+    named ?? (await configuredServer(loaded, originOf({ ...loaded.config.server, tls }), context))
+  return { ...server, ...(await knownCertificate(tls)) }
 }
 
 /** The caller's key, if any; a server without credentials needs none. */
@@ -92,8 +85,8 @@ const BY_DEFAULT: ServerAddress = {
 }
 
 function namedServer(args: Arguments<'url'>, { environment }: CommandContext): ServerAddress | undefined {
-  const [text, from] =
-    args.text('url') === undefined ? [environment.url, 'COLLET_URL'] : [args.text('url'), '--url']
+  const given = args.text('url')
+  const [text, from] = given === undefined ? [environment.url, 'COLLET_URL'] : [given, '--url']
   if (text === undefined) return undefined
   const url = URL.parse(text)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
@@ -106,16 +99,20 @@ function namedServer(args: Arguments<'url'>, { environment }: CommandContext): S
 /** A server on all addresses also listens here. */
 const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
+/** Without the port. */
+function originOf({ host, tls }: Pick<Settings['server'], 'host' | 'tls'>): string {
+  return `${tls === undefined ? 'http' : 'https'}://${ANY_HOST.has(host) ? '127.0.0.1' : host}`
+}
+
 async function configuredServer(
   { config, file, folder }: LoadedConfig,
-  scheme: 'http' | 'https',
+  origin: string,
   { workingFolder, services }: CommandContext,
 ): Promise<ServerAddress> {
-  const { host, port } = config.server
+  const { port } = config.server
   const { dataFolder } = locateStore(config.store, folder, 'store')
   const ports = await runningPorts(dataFolder)
   const [other, ...more] = ports
-  const origin = `${scheme}://${ANY_HOST.has(host) ? '127.0.0.1' : host}`
   if (!ports.includes(port) && other !== undefined && more.length === 0) {
     const running = runningAt(origin, other)
     if (await isThere(running.url, services)) return running
@@ -139,12 +136,12 @@ const PROBE_TIMEOUT_MS = 1_000
 
 /** The address of the server on the configured port, if it also uses this data folder. */
 export async function sameServer(
-  { dataFolder, server: { host, port, tls } }: Pick<Settings, 'dataFolder' | 'server'>,
+  { dataFolder, server }: Pick<Settings, 'dataFolder' | 'server'>,
   services: Fetchers,
 ): Promise<string | undefined> {
-  const known = tls === undefined ? {} : { certificate: await readCertificate(tls.cert) }
-  const url = `${tls === undefined ? 'http' : 'https'}://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
-  return (await takesTokenOf(dataFolder, { url, from: '', ...known }, services)) ? url : undefined
+  const url = `${originOf(server)}:${server.port}`
+  const address = { url, from: '', ...(await knownCertificate(server.tls)) }
+  return (await takesTokenOf(dataFolder, address, services)) ? url : undefined
 }
 
 /** Whether the server accepts the start token in this data folder; the file alone may belong to a killed server. */
@@ -185,9 +182,11 @@ async function runningPorts(dataFolder: string): Promise<readonly number[]> {
   })
 }
 
-async function readCertificate(file: string): Promise<string> {
+async function knownCertificate(tls: Settings['server']['tls']): Promise<Pick<ServerAddress, 'certificate'>> {
+  if (tls === undefined) return {}
+  const { cert: file } = tls
   try {
-    return await readFile(file, 'latin1')
+    return { certificate: await readFile(file, 'latin1') }
   } catch (cause) {
     const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
     throw new CommandFailure(
@@ -265,10 +264,10 @@ async function send(
 ): Promise<Response> {
   const response = await fetchFrom(server, services)(`${server.url}${path}`, {
     method,
-    headers: {
-      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
+    headers: defined({
+      authorization: credential && `Bearer ${credential}`,
+      'content-type': body && 'application/json',
+    }),
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     // A redirect would send the credential somewhere else.
     redirect: 'manual',
@@ -286,10 +285,12 @@ function refusalOf(
   answer: JsonValue | undefined,
   { url, from }: ServerAddress,
 ): CommandFailure {
-  const message = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
   return new CommandFailure(
-    exitOf(status),
-    message ?? `${url} (${from}) answered ${status}. Is it a Collet server?`,
+    // A wrong request is a usage error; otherwise the server refuses or fails.
+    status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server,
+    isJsonObject(answer) && typeof answer.message === 'string'
+      ? answer.message
+      : `${url} (${from}) answered ${status}. Is it a Collet server?`,
   )
 }
 
@@ -304,7 +305,7 @@ export function unreachable(server: ServerAddress, cause: unknown): string {
 }
 
 export const NO_SERVER_THERE =
-  'Is the server running? "collet serve" starts the server of this folder. A command uses --url, else to COLLET_URL, else to the address of the config.'
+  'Is the server running? "collet serve" starts the server of this folder. A command asks the server at --url, else at COLLET_URL, else at the address of the config.'
 
 const UNKNOWN_AUTHORITY =
   'Its certificate is from an authority that Node does not trust. Name the certificate file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'
@@ -332,9 +333,4 @@ export function connectionAdvice(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
   const found = 'code' in error ? CONNECTION_ADVICE.get(error.code) : undefined
   return found ?? connectionAdvice(error.cause)
-}
-
-/** 2 if the request is wrong, 3 if the server refuses or fails. */
-function exitOf(status: number): ExitCode {
-  return status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server
 }

@@ -9,7 +9,7 @@ import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import { type Arguments, type CommandContext, defineCommand, UsageError } from '#cli/command'
 import { calls, callsClient, durationText } from '#cli/list-calls'
 import { operatorCommand } from '#cli/operator-command'
-import { renderTable, snakeNames } from '#cli/output'
+import { renderList, snakeNames } from '#cli/output'
 import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
@@ -86,7 +86,7 @@ function linesOf(call: CallDetails): readonly string[] {
     ...facts.flatMap(([label, text]) => (text ? [`${label.padEnd(12)}${cleanText(text)}`] : [])),
     'timeline:',
     ...historyOf(call).map(eventLine),
-    ...(call.steps.length === 0 ? [] : ['steps:', ...stepLines(call.steps)]),
+    ...(call.steps.length === 0 ? [] : ['steps:', ...renderList(call.steps.map(stepCells))]),
     ...contentLines(call),
   ]
 }
@@ -126,13 +126,8 @@ function eventLine({ at, event, facts }: TimelineEntry): string {
   return `  ${[at, event, ...members].join(' ')}`
 }
 
-function stepLines(steps: readonly ListedCall[]): readonly string[] {
-  const rows = steps.map(({ record, state, tool, took_ms: ms, error_code: code }) => [
-    ...[record, state, tool, durationText(ms), code ?? ''],
-  ])
-  return renderTable(['', '', '', '', ''], rows)
-    .slice(1)
-    .map((line) => `  ${line}`)
+function stepCells({ record, state, tool, took_ms: ms, error_code: code }: ListedCall): readonly string[] {
+  return [record, state, tool, durationText(ms), code ?? '']
 }
 
 const ABSENT = {
