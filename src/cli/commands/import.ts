@@ -6,18 +6,18 @@ import {
   CommandFailure,
   defineCommand,
   EXIT,
-  type ExitCode,
   type OptionSpecs,
   UsageError,
 } from '#cli/command'
 import { CHOICE_OPTIONS, ImportChoices } from '#cli/import/choices'
-import { importFrom } from '#cli/import/from'
+import { type ImportWork, importFrom } from '#cli/import/from'
 import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
 import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
+import { defined } from '#kernel/base/defined'
 import { cleanText, isJsonObject, type JsonObject } from '#kernel/base/json'
 import { detectSource, type ImportTarget, isSourceKey, suggestKey } from '#server/import/detect'
 import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
@@ -113,39 +113,25 @@ const importSource = defineCommand<ImportOption>({
   async run(args, context) {
     const from = args.text('from') ?? listedIn(args, context)
     const choices = new ImportChoices(args)
-    const registry = new SourceRegistry(
-      {
-        url: args.text('url'),
-        credential: args.text('credential'),
-        store: args.text('store'),
-        config: args.text('config'),
-      },
-      context,
-    )
+    const registry = new SourceRegistry(args, 'credential', context)
     const ending = new AbortController()
     const stopListening = context.onStop(() => ending.abort(new CommandFailure(EXIT.usage, 'Stopped.')))
-    const given = readVariables(args, context)
+    const work = { choices, registry, given: readVariables(args, context), signal: ending.signal }
     try {
       if (from !== undefined) {
         refuseWithFrom(args)
-        const isNamed = args.text('from') !== undefined
-        const wishes = { withProject: args.flag('project'), only: args.texts('server') }
-        const work = {
-          from,
-          choices,
-          registry,
-          given,
-          signal: ending.signal,
+        const wishes = {
           isSure: args.flag('yes'),
-          isNamed,
+          isNamed: args.text('from') !== undefined,
+          withProject: args.flag('project'),
+          only: args.texts('server'),
         }
-        return await importFrom({ ...work, ...wishes }, context)
+        return await importFrom({ from, ...work, ...wishes }, context)
       }
       const target = readTarget(args, context)
       const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
       try {
-        const work = { args, choices, registry, given, send, signal: ending.signal }
-        return await importTarget(target, work, context)
+        await importTarget(target, { ...work, args, send }, context)
       } finally {
         await send.close()
       }
@@ -192,19 +178,15 @@ function readVariables(
   )
 }
 
-interface Import {
+interface Import extends ImportWork {
   readonly args: Arguments<ImportOption>
-  readonly choices: ImportChoices
-  readonly registry: SourceRegistry
-  readonly given: Readonly<Record<string, string>>
   readonly send: typeof fetch
-  readonly signal: AbortSignal
 }
 
-async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<ExitCode> {
+async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<void> {
   const { args, registry, choices } = work
   const { output } = context
-  await checkKey(work)
+  await checkKey(args.text('key'), work)
   const found = withVariables(await findTarget(target, work, context), work.given)
   const wanted = choices.apply(found.options)
   const discovery = await lookInside(target, { ...found, options: wanted }, work, context)
@@ -217,28 +199,37 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
     work,
     context,
   )
-  if (place.kind !== 'new') return await endKnown(place.known, wanted, work, context)
+  if (place.known !== undefined) return await endKnown(place.known, wanted, work, context)
   const { key } = place
   const seen = { ...discovery, tools: offered }
   if (!context.json) show(key, found, seen, wanted, context)
   const trust = await choices.decideTrust(offered, context)
   const options = choices.stored(wanted, offered, trust)
   if (args.flag('print')) {
-    printSnippet(key, withoutSecrets(options), context)
-    return EXIT.ok
+    const sources = { [key]: withoutSecrets(options) }
+    if (context.json) output.json({ sources })
+    else output.data(`"sources": ${JSON.stringify(sources, undefined, 2)}`)
+    return
   }
-  if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`))) {
+  if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`)))
     throw new UsageError('Nothing was added. Use --yes to add it without being asked.')
-  }
   await registry.add({ key, options, replace: args.flag('replace') })
-  if (context.json) output.json({ key, ...factsOf(found, seen, wanted), trust })
-  else {
-    const running = await registry.runningServer()
-    output.done(
-      `${key} is added. ${running === undefined ? '"collet serve" serves it' : `The server on ${running} serves it now`}; "collet connect CLIENT" shows how your MCP client gets there.`,
-    )
+  if (context.json) {
+    const tools = offered.map(({ nativeName }) => nativeName)
+    output.json({
+      key,
+      type: found.type,
+      what: found.what,
+      tools,
+      warnings: importWarnings(seen, wanted),
+      trust,
+    })
+    return
   }
-  return EXIT.ok
+  const running = await registry.runningServer()
+  output.done(
+    `${key} is added. ${running === undefined ? '"collet serve" serves it' : `The server on ${running} serves it now`}; "collet connect CLIENT" shows how your MCP client gets there.`,
+  )
 }
 
 async function findTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<FoundSource> {
@@ -253,8 +244,10 @@ async function findTarget(target: ImportTarget, work: Import, context: CommandCo
       EXIT.server,
       `${seen.map(cleanText).join(' ')} Is it running, and are the address and the port right?`,
     )
-  if (found === undefined) throw nothingFound(args.positionals, seen, context)
-  return found
+  if (found !== undefined) return found
+  for (const line of seen) context.output.warn(cleanText(line))
+  const message = `${args.positionals.join(' ')} cannot be imported: it is not MCP, OpenAPI, OTC or OpenTool.`
+  throw new CommandFailure(EXIT.usage, message)
 }
 
 function withVariables(found: FoundSource, given: Readonly<Record<string, string>>): FoundSource {
@@ -265,8 +258,7 @@ function withVariables(found: FoundSource, given: Readonly<Record<string, string
 }
 
 /** Checks `--key` before anything is started. */
-async function checkKey({ args, registry }: Import): Promise<void> {
-  const key = args.text('key')
+async function checkKey(key: string | undefined, { args, registry }: Import): Promise<void> {
   if (key === undefined) return
   if (!isSourceKey(key)) throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
   if (!args.flag('print')) await refuseConfigured(key, registry)
@@ -278,26 +270,15 @@ async function readApiKey(
   context: CommandContext,
 ): Promise<string | undefined> {
   if (!args.flag('api-key')) return undefined
-  if (!args.flag('yes') && !args.flag('print')) {
+  if (!args.flag('yes') && !args.flag('print'))
     throw new UsageError(
       'With --api-key the key is read from stdin, so there can be no question: add --yes or --print.',
     )
-  }
   if (target.kind !== 'url') throw new UsageError('--api-key can only be used with an address.')
   const { protocol, hostname } = new URL(target.url)
   if (protocol === 'http:' && !isLoopback(hostname))
     throw new UsageError('A key is not sent over plain http. Use the https address.')
   return await readHidden(context, 'Key')
-}
-
-function nothingFound(
-  words: readonly string[],
-  seen: readonly string[],
-  { output }: CommandContext,
-): CommandFailure {
-  for (const line of seen) output.warn(cleanText(line))
-  const message = `${words.join(' ')} cannot be imported: it is not MCP, OpenAPI, OTC or OpenTool.`
-  return new CommandFailure(EXIT.usage, message)
 }
 
 async function lookInside(
@@ -350,30 +331,18 @@ function shortened(line: string): string {
   return `${cut.slice(0, cut.lastIndexOf(' ') + 1 || MAX_LINE_LENGTH).trimEnd()}…`
 }
 
-function printSnippet(key: string, options: JsonObject, { output, json }: CommandContext): void {
-  if (json) output.json({ sources: { [key]: options } })
-  else output.data(`"sources": ${JSON.stringify({ [key]: options }, undefined, 2)}`)
-}
-
 /** Replaces secrets by placeholders. */
 function withoutSecrets(options: JsonObject): JsonObject {
   const { apiKey, headers, env, ...rest } = options
-  const gaps = (values: JsonObject): JsonObject =>
-    Object.fromEntries(Object.keys(values).map((name) => [name, `<the value of ${name}>`]))
   return {
     ...rest,
-    ...(apiKey === undefined ? {} : { apiKey: '<the key>' }),
-    ...(headers === undefined ? {} : { headers: { Authorization: 'Bearer <the key>' } }),
-    ...(isJsonObject(env) ? { env: gaps(env) } : {}),
-  }
-}
-
-function factsOf({ type, what }: FoundSource, discovery: Discovery, options: JsonObject): JsonObject {
-  return {
-    type,
-    what,
-    tools: discovery.tools.map(({ nativeName }) => nativeName),
-    warnings: [...importWarnings(discovery, options)],
+    ...defined({
+      apiKey: apiKey && '<the key>',
+      headers: headers && { Authorization: 'Bearer <the key>' },
+      env: isJsonObject(env)
+        ? Object.fromEntries(Object.keys(env).map((name) => [name, `<the value of ${name}>`]))
+        : undefined,
+    }),
   }
 }
 

@@ -169,15 +169,7 @@ const sourcesSet = defineCommand({
       throw new UsageError(
         'Say what to change: --trust, --include, --exclude, --approval, --tier, --call-timeout or --timeout.',
       )
-    const registry = new SourceRegistry(
-      {
-        url: args.text('url'),
-        credential: args.text('key'),
-        store: args.text('store'),
-        config: args.text('config'),
-      },
-      context,
-    )
+    const registry = new SourceRegistry(args, 'key', context)
     const taken = (await registry.find([])).taken.map((id) => ({ id, about: [] }))
     const isPrefix = taken.some(({ id }) => id.startsWith(typed))
     const key = isPrefix ? resolvePrefix(typed, taken, { noun: 'source', listedBy: 'collet sources' }) : typed

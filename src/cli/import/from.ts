@@ -3,6 +3,7 @@ import { relative, resolve } from 'node:path'
 import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
 import { counted } from '#cli/output'
+import { defined } from '#kernel/base/defined'
 import { canonicalJson, cleanText, type JsonObject } from '#kernel/base/json'
 import { readSettingsFile } from '#server/import/client-files'
 import { type PlaceholderValues, readServer } from '#server/import/client-servers'
@@ -11,7 +12,7 @@ import { keyFrom, keyFromName } from '#server/import/detect'
 import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
 import type { Discovery } from '#sources/kit/source'
 import type { ImportChoices } from './choices.ts'
-import { ALL_CLIENTS, type Candidate, chooseServers, readLists, siftServers } from './listed.ts'
+import { ALL_CLIENTS, type Candidate, chooseServers, type LeftOut, readLists, siftServers } from './listed.ts'
 import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
 
 /**
@@ -20,14 +21,18 @@ import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './r
  * chose it, and one that is imported already only gets its new credentials.
  */
 
-interface FromWork {
-  /** A client, all clients, or a file. */
-  readonly from: string
+/** What every kind of import needs. */
+export interface ImportWork {
   readonly choices: ImportChoices
   readonly registry: SourceRegistry
-  /** Values for placeholders. */
+  /** `--env`: variables of the program, or values for placeholders. */
   readonly given: Readonly<Record<string, string>>
   readonly signal: AbortSignal
+}
+
+interface FromWork extends ImportWork {
+  /** A client, all clients, or a file. */
+  readonly from: string
   /** `--yes`: start and add everything that is listed. */
   readonly isSure: boolean
   /** `--from` was given, so the file is known to list servers. */
@@ -52,7 +57,7 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   const { fresh, known, failed: unusable } = await sortServers(chosen, asked, work, context)
   const looked = await lookAtAll(fresh, work, context)
   const seen = looked.filter((row): row is Seen => 'discovery' in row)
-  const broken = [...failed, ...unusable, ...looked.filter((row): row is Failed => 'why' in row)]
+  const broken = [...failed, ...unusable, ...looked.filter((row): row is LeftOut => 'why' in row)]
   const taken = new Set((await registry.find([])).taken)
   const rows = seen.flatMap((row) => (row.renews === undefined ? [{ ...row, key: keyFor(row, taken) }] : []))
   const renewed = seen.flatMap(({ renews, ...row }) => (renews === undefined ? [] : [{ ...row, ...renews }]))
@@ -89,16 +94,6 @@ interface Known {
   readonly name: string
   readonly key: string
 }
-interface Failed {
-  readonly name: string
-  readonly why: string
-}
-
-interface Sorted {
-  readonly fresh: readonly Fresh[]
-  readonly known: readonly Known[]
-  readonly failed: readonly Failed[]
-}
 
 /**
  * Fills in the placeholders of the chosen servers; separates new servers, known ones, and those that lack a value.
@@ -108,7 +103,7 @@ async function sortServers(
   asked: ReadonlyMap<string, string>,
   work: FromWork,
   context: CommandContext,
-): Promise<Sorted> {
+) {
   const { choices, registry } = work
   const values = await placeholderValues(chosen, asked, work, context)
   const readings = chosen.map(({ server }) => ({
@@ -128,7 +123,7 @@ async function sortServers(
     fresh: usable.flatMap((server, index) => {
       const [renews, ...others] = exact[index] === undefined ? (older[index] ?? []) : []
       if (exact[index] !== undefined || others.length > 0) return []
-      return [renews === undefined ? server : { ...server, renews }]
+      return [{ ...server, ...defined({ renews }) }]
     }),
     known: usable.flatMap(({ name }, index) => {
       const key = exact[index]
@@ -140,14 +135,12 @@ async function sortServers(
       ),
       ...usable.flatMap(({ name }, index) => {
         const keys = older[index]?.map(({ key }) => key) ?? []
-        return exact[index] === undefined && keys.length > 1 ? [{ name, why: oneOf(keys) }] : []
+        if (exact[index] !== undefined || keys.length < 2) return []
+        const why = `it is ${keys.join(' or ')} with other credentials. Import it alone, and say which with --key: collet import --key ${keys[0]} -- PROGRAM.`
+        return [{ name, why }]
       }),
     ],
   }
-}
-
-function oneOf(keys: readonly string[]): string {
-  return `it is ${keys.join(' or ')} with other credentials. Import it alone, and say which with --key: collet import --key ${keys[0]} -- PROGRAM.`
 }
 
 /** A server listed under two names is imported once. */
@@ -191,12 +184,12 @@ async function lookAtAll(
   fresh: readonly Fresh[],
   work: FromWork,
   context: CommandContext,
-): Promise<readonly (Seen | Failed)[]> {
+): Promise<readonly (Seen | LeftOut)[]> {
   if (fresh.length === 0) return []
   const { output } = context
   const names = cleanText(fresh.map(({ name }) => name).join(', '))
   output.note(`Starting ${names} (up to ${work.choices.startSeconds} s each)`)
-  const rows = new Map<Fresh, Seen | Failed>()
+  const rows = new Map<Fresh, Seen | LeftOut>()
   const waiting = [...fresh]
   const take = async (): Promise<void> => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
@@ -211,7 +204,7 @@ async function lookAt(
   server: Fresh,
   { choices, signal }: FromWork,
   { output, clock, workingFolder, environment }: CommandContext,
-): Promise<Seen | Failed> {
+): Promise<Seen | LeftOut> {
   const { name, options } = server
   const shown = cleanText(name)
   const send = createImportFetch(typeof options.url === 'string' ? options.url : undefined)
@@ -284,8 +277,8 @@ interface Summary {
   readonly added: readonly (Known & { readonly tools: number })[]
   readonly updated: readonly (Known & KnownSource)[]
   readonly known: readonly Known[]
-  readonly skipped: readonly Failed[]
-  readonly failed: readonly Failed[]
+  readonly skipped: readonly LeftOut[]
+  readonly failed: readonly LeftOut[]
 }
 
 function summarize(

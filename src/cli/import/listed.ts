@@ -25,19 +25,13 @@ interface ListedServer extends WrittenServer {
   readonly decided: Decided | undefined
 }
 
-interface Lists {
-  readonly servers: readonly ListedServer[]
-  /** Descriptions of the values that a client would ask its user for, by id. */
-  readonly asked: ReadonlyMap<string, string>
-}
-
 export function isServerList(file: string, folder: string): boolean {
   const text = readSettingsFile(file)
   return text !== undefined && readServerList(text, file, folder) !== undefined
 }
 
 /** The servers in the files of one client, of all clients, or in one file. */
-export function readLists(from: string, { workingFolder, environment, output }: CommandContext): Lists {
+export function readLists(from: string, { workingFolder, environment, output }: CommandContext) {
   const place = clientPlace(workingFolder, environment.variables())
   const names = from === ALL_CLIENTS ? CLIENT_NAMES : mcpClient(from) === undefined ? [] : [from]
   const files = names.flatMap((client) =>
@@ -45,6 +39,7 @@ export function readLists(from: string, { workingFolder, environment, output }: 
   )
   const named = { path: resolve(workingFolder, from), scope: 'named' as const }
   const servers: ListedServer[] = []
+  /** Descriptions of the values that a client would ask its user for, by id. */
   const asked = new Map<string, string>()
   const problems: string[] = []
   const read = new Set<string>()
@@ -77,15 +72,9 @@ export interface Candidate {
   readonly plan: ServerPlan
 }
 
-interface LeftOut {
+export interface LeftOut {
   readonly name: string
   readonly why: string
-}
-
-interface Sifted {
-  readonly candidates: readonly Candidate[]
-  readonly skipped: readonly LeftOut[]
-  readonly failed: readonly LeftOut[]
 }
 
 interface Wishes {
@@ -97,10 +86,7 @@ interface Wishes {
 }
 
 /** Separates servers that can be imported from those left out, with the reason. */
-export function siftServers(
-  servers: readonly ListedServer[],
-  { withProject, only, isOwnAddress }: Wishes,
-): Sifted {
+export function siftServers(servers: readonly ListedServer[], { withProject, only, isOwnAddress }: Wishes) {
   const names = new Set(servers.map(({ name }) => name))
   const unknown = only.find((name) => !names.has(name))
   if (unknown !== undefined)

@@ -1,4 +1,4 @@
-import { type Arguments, type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
+import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
 import type { JsonObject } from '#kernel/base/json'
 import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
@@ -14,10 +14,11 @@ interface Placing {
   readonly registry: SourceRegistry
 }
 
-type Place =
-  | { readonly kind: 'new'; readonly key: string }
-  /** A source with this upstream exists, with the same credentials or with older ones. */
-  | { readonly kind: 'same' | 'renewed'; readonly known: KnownSource }
+interface Place {
+  readonly key: string
+  /** The source that has this upstream already, with the same credentials or with older ones. */
+  readonly known?: KnownSource
+}
 
 /** Chooses the key. `--key` names the source to update, or a second account at the same upstream. */
 export async function choosePlace(
@@ -28,25 +29,25 @@ export async function choosePlace(
 ): Promise<Place> {
   const given = args.text('key')
   const wanted = given ?? suggested
-  if (args.flag('print')) return { kind: 'new', key: wanted }
+  if (args.flag('print')) return { key: wanted }
   if (given === undefined) await refuseConfigured(wanted, registry)
-  if (args.flag('replace')) return { kind: 'new', key: wanted }
+  if (args.flag('replace')) return { key: wanted }
   const { found, taken } = await registry.find([options])
   const [all = []] = found
   const known = given === undefined ? all : all.filter(({ key }) => key === given)
-  const [one = known[0]] = known.filter(({ changed }) => changed.length === 0)
-  if (one !== undefined && one.changed.length === 0) return { kind: 'same', known: one }
-  if (known.length > 1)
+  const same = known.find(({ changed }) => changed.length === 0)
+  const [one = same, ...others] = same === undefined ? known : []
+  if (others.length > 0)
     throw new UsageError(
       `Several sources have this upstream, each with its own credentials: ${known.map(({ key }) => key).join(', ')}. Name the one to update with --key, or choose a new --key for another account.`,
     )
-  if (one !== undefined) return { kind: 'renewed', known: one }
+  if (one !== undefined) return { key: one.key, known: one }
   const key = freeKey(wanted, new Set(taken))
   if (key !== wanted)
     output.note(
       `"${wanted}" is another source already, so this one is "${key}". --replace replaces that one.`,
     )
-  return { kind: 'new', key }
+  return { key }
 }
 
 /** Ends an import of a known source: it gets its new credentials if it has any, and nothing else changes. */
@@ -55,7 +56,7 @@ export async function endKnown(
   options: JsonObject,
   { args, registry }: Placing,
   context: CommandContext,
-): Promise<ExitCode> {
+): Promise<void> {
   const { output, json } = context
   const { key, changed } = known
   if (changed.length > 0) {
@@ -70,7 +71,6 @@ export async function endKnown(
     output.note(
       `This is imported already, as "${key}". To read its tools again: collet sources refresh ${key}. To change what is imported: collet sources set ${key}, or --replace.`,
     )
-  return EXIT.ok
 }
 
 /** Refuses a key of the config, which takes precedence over imported sources. */

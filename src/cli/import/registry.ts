@@ -1,5 +1,5 @@
 import { ADD_SOURCE, CHANGE_SOURCE, FIND_SOURCES } from '#admin-api/sources'
-import { AdminClient, type AdminOption } from '#cli/admin-client'
+import { AdminClient, type AdminOption, isServerNamed } from '#cli/admin-client'
 import { Arguments, type CommandContext, UsageError } from '#cli/command'
 import { DEFAULT_URL, findServer, takesTokenOf } from '#cli/server-address'
 import { chosenStore, configHere, ensureStore, hasStore } from '#cli/store-access'
@@ -14,32 +14,11 @@ import { isOwnMcpAddress } from '#server/import/client-servers'
  * source is added.
  */
 
-/** `--key` names the source in `collet import`, so the caller's key is `credential`. */
-interface RegistryAddress {
-  /** `--url`: the server that stores them. */
-  readonly url: string | undefined
-  readonly credential: string | undefined
-  readonly store: string | undefined
-  readonly config: string | undefined
-}
-
 /** A source that already has an upstream. */
 export interface KnownSource {
   readonly key: string
   /** Credentials whose values differ from the given ones: `env.TOKEN`, `headers.Authorization`. */
   readonly changed: readonly string[]
-}
-
-interface Found {
-  /** For each upstream that was asked about, the sources that have it already. */
-  readonly found: readonly (readonly KnownSource[])[]
-  readonly taken: readonly string[]
-}
-
-interface NewSource {
-  readonly key: string
-  readonly options: JsonObject
-  readonly replace: boolean
 }
 
 export class SourceRegistry {
@@ -48,12 +27,13 @@ export class SourceRegistry {
   readonly #client: AdminClient
   readonly #isServer: boolean
 
-  constructor({ url, credential, store, config }: RegistryAddress, context: CommandContext) {
-    const given = Object.entries({ url, key: credential, store, config })
-    const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
+  /** `credential` is the option with the caller's key: in `collet import`, `--key` is the key of the source. */
+  constructor(args: Arguments, credential: 'key' | 'credential', context: CommandContext) {
+    const options = { url: 'url', key: credential, store: 'store', config: 'config' }
+    const values = Object.entries(options).map(([name, option]) => [name, args.texts(option)] as const)
     this.#args = new Arguments([], new Map(values), new Set())
     this.#context = context
-    this.#isServer = url !== undefined || credential !== undefined
+    this.#isServer = isServerNamed(this.#args)
     this.#client = new AdminClient(this.#args, context, {
       asksServer: this.#isServer,
       onStore: ({ store: { sources, pins }, access }) =>
@@ -75,22 +55,26 @@ export class SourceRegistry {
     )
   }
 
-  /** Finds the sources that have these upstreams already, and all keys in use. */
-  async find(options: readonly JsonObject[]): Promise<Found> {
+  /** Finds, for each of these upstreams, the sources that have it already; and all keys in use. */
+  async find(options: readonly JsonObject[]) {
     const configured = await this.configuredKeys()
     if (!this.#isServer && !(await hasStore(this.#args, this.#context)))
-      return { found: options.map(() => []), taken: [...configured] }
+      return { found: options.map((): readonly KnownSource[] => []), taken: [...configured] }
     const { found, taken } = await this.#client.ask(FIND_SOURCES, { body: { options }, isQuestion: true })
     return { found, taken: [...taken, ...configured] }
   }
 
   /** Adds a source; creates config and database before the first one. */
-  async add({ key, options, replace }: NewSource): Promise<void> {
+  async add(source: {
+    readonly key: string
+    readonly options: JsonObject
+    readonly replace: boolean
+  }): Promise<void> {
     if (!this.#isServer) {
       const made = await ensureStore(this.#args, this.#context)
       if (made.length > 0) this.#context.output.note(`Made ${made.join(' and ')}.`)
     }
-    await this.#client.ask(ADD_SOURCE, { body: { key, options, replace } })
+    await this.#client.ask(ADD_SOURCE, { body: source })
   }
 
   /** The address of a running server that will serve the source. A failure to find it is ignored. */
@@ -124,10 +108,7 @@ export function renewedText({ key, changed }: KnownSource): string {
 
 /** The key itself, or with the first number that makes it free: `Files`, `Files2`. */
 export function freeKey(wanted: string, taken: ReadonlySet<string>): string {
-  if (!taken.has(wanted)) return wanted
-  for (let number = 2; number <= taken.size + 2; number += 1) {
-    const key = `${wanted}${number}`
-    if (!taken.has(key)) return key
-  }
-  throw new UsageError(`"${wanted}" is taken. Choose another --key.`)
+  let key = wanted
+  for (let number = 2; taken.has(key); number += 1) key = `${wanted}${number}`
+  return key
 }
