@@ -12,6 +12,7 @@ import { idleOverrides } from '#sources/kit/overrides'
 import { functionNameOf } from '#sources/kit/project'
 import type { Store } from '#store/collet-store'
 import type { PinnedSource } from '#store/imports'
+import { messageOf } from './output.ts'
 
 /**
  * The part of `collet doctor` that checks names: tools, scopes and callers that the config mentions but that do not
@@ -42,30 +43,24 @@ export async function readIfPossible<T>(
   }
 }
 
-interface NameChecks {
-  readonly checks: readonly Check[]
-  /** Sources that no server serves, because a rule for one of their tools matches no tool. */
-  readonly withheld: ReadonlySet<string>
-}
-
-export async function checkNames(checked: CheckedNames): Promise<NameChecks> {
+export async function checkNames(checked: CheckedNames) {
   const { store, config } = checked
+  /** Sources that no server serves, because a rule for one of their tools matches no tool. */
   const withheld = new Set<string>()
   try {
     if (store instanceof Error) throw store
     if (store === undefined) return { withheld, checks: await checkIdle(checked, undefined) }
     const found: Check[] = []
     const sources = Object.fromEntries(await knownSources(Object.entries(config.sources), store))
-    for (const key of Object.keys(sources)) {
-      const checks = await checkSource(key, sources, checked, store)
+    for (const [key, options] of Object.entries(sources)) {
+      const checks = await checkSource(key, options, sources, checked, store)
       if (checks.some(({ level }) => level === 'fail')) withheld.add(key)
       found.push(...checks)
     }
     return { withheld, checks: [...found, ...(await checkIdle(checked, store))] }
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    const unread = warn('source', `The pins of sources cannot be read: ${reason}`, 'See the store above.')
-    return { withheld, checks: [unread] }
+    const text = `The pins of sources cannot be read: ${messageOf(error)}`
+    return { withheld, checks: [warn('source', text, 'See the store above.')] }
   }
 }
 
@@ -94,12 +89,11 @@ async function checkIdle(
 
 async function checkSource(
   key: string,
+  options: ParsedConfig['sources'][string],
   sources: ParsedConfig['sources'],
   { config: { approvals }, tools: own }: CheckedNames,
   store: Store,
 ): Promise<readonly Check[]> {
-  const options = sources[key]
-  if (options === undefined) return []
   const { pins } = await store.pins.read(key)
   const tools = servedTools(key, options, pins)
   const native = new Set(pins.flatMap(({ nativeName }) => operatorNames(nativeName)))
@@ -135,9 +129,8 @@ async function checkSource(
 function servedTools(key: string, options: ParsedConfig['sources'][string], pins: PinnedSource['pins']) {
   return pins.flatMap(({ nativeName, local, accepted, isServed }) => {
     if (!isServed || accepted === undefined) return []
-    const naming = namingOfPin(key, options, { nativeName, local, accepted })
-    const { toolkit, local: ownName, version } = naming
-    const [base, name] = [`${toolkit}.${ownName}`, functionNameOf(toolkit, ownName)]
+    const { toolkit, local: own, version } = namingOfPin(key, options, { nativeName, local, accepted })
+    const [base, name] = [`${toolkit}.${own}`, functionNameOf(toolkit, own)]
     const id = `${base}@${version}`
     return [{ id, names: [base, id, name, `${name}@${version}`] }]
   })

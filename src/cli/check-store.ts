@@ -3,6 +3,7 @@ import type { Webhook } from '#config/webhooks'
 import { listWebhooks } from '#server/webhooks/routes'
 import type { Store } from '#store/collet-store'
 import { type Check, type CheckedStore, ok, warn } from './check-names.ts'
+import { messageOf } from './output.ts'
 
 /**
  * The part of `collet doctor` that reads the store: whether it has API keys, which sources it holds, and what waits
@@ -25,9 +26,9 @@ const MAX_COUNTED = 1_000
 interface CheckedContents {
   readonly store: CheckedStore
   readonly nowMs: number
-  readonly webhooks?: readonly Webhook[]
+  readonly webhooks: readonly Webhook[]
   /** Sources that are not served, which `checkNames` reports. */
-  readonly withheld?: ReadonlySet<string>
+  readonly withheld: ReadonlySet<string>
 }
 
 /** Reads keys, sources and everything that waits for an operator. */
@@ -46,17 +47,15 @@ export async function readStoreContents(checked: CheckedContents): Promise<Store
       imported,
       checks: [
         ...(keys.length === 0 ? [] : [keysCheck(good.length)]),
-        ...sourcesCheck([...imported].filter(([source]) => withheld?.has(source) !== true)),
+        ...sourcesCheck([...imported].filter(([source]) => !withheld.has(source))),
         ...waitingChecks(waiting, 'changed definition', 'an operator', 'collet pins list shows them.'),
         ...(await checkWaitingCalls(store)),
-        ...(webhooks === undefined
-          ? []
-          : checkWebhooks(listWebhooks(webhooks, await store.notices.listeners()))),
+        ...checkWebhooks(listWebhooks(webhooks, await store.notices.listeners())),
       ],
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    return { ...NOTHING, checks: [warn('store', `It cannot be read: ${why}`, 'See the store above.')] }
+    const text = `It cannot be read: ${messageOf(error)}`
+    return { ...NOTHING, checks: [warn('store', text, 'See the store above.')] }
   }
 }
 
@@ -76,11 +75,8 @@ async function countPins(store: Store) {
 
 function keysCheck(good: number): Check {
   if (good > 0) return ok('keys', `${countOf(good, 'good key')} in the store`)
-  return warn(
-    'keys',
-    'Every key in the store is revoked or expired, and callers need one',
-    'collet keys create makes one.',
-  )
+  const text = 'Every key in the store is revoked or expired, and callers need one'
+  return warn('keys', text, 'collet keys create makes one.')
 }
 
 function sourcesCheck(imported: readonly (readonly [string, number])[]): readonly Check[] {
@@ -94,20 +90,12 @@ function sourcesCheck(imported: readonly (readonly [string, number])[]): readonl
 async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
   const approvals = await store.approvals.list({ state: 'pending', limit: MAX_COUNTED })
   const { calls } = await store.list({ states: ['ambiguous'], limit: MAX_COUNTED })
-  const settle =
+  const parked = waitingChecks(approvals.length, 'call', 'approval', 'collet approvals list shows them.')
+  if (calls.length === 0) return parked
+  const text = `Of ${countOf(calls.length, 'call')} it is unknown whether ${calls.length === 1 ? 'it' : 'they'} took effect`
+  const advice =
     'collet calls --state ambiguous lists them, collet calls show prints the request, collet calls settle records what happened.'
-  return [
-    ...waitingChecks(approvals.length, 'call', 'approval', 'collet approvals list shows them.'),
-    ...(calls.length === 0
-      ? []
-      : [
-          warn(
-            'calls',
-            `Of ${countOf(calls.length, 'call')} it is unknown whether ${calls.length === 1 ? 'it' : 'they'} took effect`,
-            settle,
-          ),
-        ]),
-  ]
+  return [...parked, warn('calls', text, advice)]
 }
 
 /** Failing deliveries, and messages for webhooks that the config no longer has. */
@@ -133,14 +121,8 @@ function checkWebhooks({ webhooks, unclaimed }: Webhooks): readonly Check[] {
   })
   if (unclaimed === 0) return found
   const text = `${countOf(unclaimed, 'message')} ${unclaimed === 1 ? 'waits' : 'wait'} for webhooks that this config does not have`
-  return [
-    ...found,
-    warn(
-      'hooks',
-      text,
-      'Add the webhook to the config again, or ignore them: they are dropped after a week.',
-    ),
-  ]
+  const advice = 'Add the webhook to the config again, or ignore them: they are dropped after a week.'
+  return [...found, warn('hooks', text, advice)]
 }
 
 function waitingChecks(count: number, what: string, whom: string, advice: string): readonly Check[] {

@@ -182,7 +182,7 @@ async function findCalls(
     const page: CallPage = await client.ask(LIST_ALL_CALLS, { query })
     found.push(...page.calls)
     // A missing or repeated position means that there are no more pages.
-    before = page.next == null || (before !== null && page.next >= before) ? null : page.next
+    before = page.next !== null && page.next < (before ?? Number.POSITIVE_INFINITY) ? page.next : null
   } while (before !== null && found.length < limit)
   return found
 }
@@ -203,13 +203,12 @@ async function listRejected(
   limit: number,
   args: Arguments<ListOption>,
   context: CommandContext,
-): Promise<typeof EXIT.ok> {
+): Promise<undefined> {
   const { rejected } = await callsClient(args, context).ask(LIST_REJECTED_REQUESTS, {
     query: { ...filter, limit },
   })
   const rows = rejected.map(({ no: _no, ...row }) => row)
   printRows(rows, { columns: REJECTED_COLUMNS, empty: 'No request was rejected.' }, context)
-  return EXIT.ok
 }
 
 export function callsClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
@@ -229,7 +228,7 @@ export function durationText(ms: number | null): string {
 }
 
 /** Runs until Ctrl-C. A stream that the server ends is a failure with its reason. */
-async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<typeof EXIT.ok> {
+async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<undefined> {
   if (args.text('limit') !== undefined)
     throw new UsageError('--limit is for the list; --follow runs until Ctrl-C.')
   const { output, json } = context
@@ -238,7 +237,10 @@ async function followCalls(args: Arguments<ListOption>, context: CommandContext)
   const query = await readFilter(args, context)
   try {
     await callsClient(args, context).follow(FOLLOW_ALL_CALLS, { query }, stop.signal, ({ event, data }) => {
-      if (event === 'end') throw new CommandFailure(EXIT.server, readEnd(data))
+      if (event === 'end') {
+        const { message }: { readonly message?: unknown } = JSON.parse(data)
+        throw new CommandFailure(EXIT.server, typeof message === 'string' ? message : STREAM_ENDED)
+      }
       if (event !== 'calls') return
       const page: CallChanges = JSON.parse(data)
       for (const change of page.calls) {
@@ -249,25 +251,16 @@ async function followCalls(args: Arguments<ListOption>, context: CommandContext)
   } finally {
     endListening()
   }
-  if (!stop.signal.aborted)
-    throw new CommandFailure(EXIT.server, 'The server ended the stream. Run the command again to continue.')
-  return EXIT.ok
+  if (!stop.signal.aborted) throw new CommandFailure(EXIT.server, STREAM_ENDED)
 }
 
-function readEnd(data: string): string {
-  const { message }: { readonly message?: unknown } = JSON.parse(data)
-  return typeof message === 'string' ? cleanText(message) : 'The server ended the stream.'
-}
+const STREAM_ENDED = 'The server ended the stream. Run the command again to continue.'
 
 function changeLine(change: ChangedCall): string {
   const { created_at: at, state, tool, tenant, principal, ran_ms: ms, error_code: code, record } = change
-  const facts = [
-    ...[at, state.padEnd(MAX_STATE_LENGTH), tool, tenant, principal, durationText(ms), code ?? '', record],
-  ]
-  return facts
-    .filter((fact) => fact !== '')
-    .map(cleanText)
-    .join(' ')
+  const padded = state.padEnd(MAX_STATE_LENGTH)
+  const facts = [at, padded, tool, tenant, principal, durationText(ms), code ?? '', record]
+  return cleanText(facts.filter((fact) => fact !== '').join(' '))
 }
 
 const MAX_STATE_LENGTH = Math.max(...CALL_STATES.map(({ length }) => length))

@@ -46,6 +46,11 @@ function lengthOf(text: string): number {
   return stripVTControlCharacters(text).length
 }
 
+/** The message of any thrown value. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 export function counted(count: number, what: string): string {
   return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }

@@ -12,9 +12,9 @@ import {
   loadConfig,
 } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import { locateStore, type StoreLocation } from '#config/to-settings'
+import type { Settings } from '#config/settings'
+import { locateStore, type SettingsFlags, type StoreLocation, toSettings } from '#config/to-settings'
 import { cleanText } from '#kernel/base/json'
-import type { Tool } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
 import { KEPT_STORE_FORMS, shownStoreUrl } from '#store/stores'
 import type { Arguments, CommandContext, OptionSpecs } from './command.ts'
@@ -134,11 +134,6 @@ function problem(message: string): ConfigError {
   return new ConfigError([{ severity: 'error', message }])
 }
 
-interface Project {
-  readonly loaded: LoadedConfig
-  readonly tools: readonly Tool[]
-}
-
 /** The config named by `--config` or `COLLET_CONFIG`, else the one in the working folder. */
 export async function loadProjectConfig(
   named: string | undefined,
@@ -150,11 +145,7 @@ export async function loadProjectConfig(
 }
 
 /** Loads config and tools. Warnings are printed; errors are thrown together with the warnings. */
-export async function loadProject(
-  named: string | undefined,
-  context: CommandContext,
-  load?: ImportModule,
-): Promise<Project> {
+export async function loadProject(named: string | undefined, context: CommandContext, load?: ImportModule) {
   const loaded = await loadProjectConfig(named, context, load)
   const { tools, problems } = await context.output.during('Loading tools', loadTools(loaded))
   if (problems.some(({ severity }) => severity === 'error')) throw new ConfigError(problems)
@@ -162,13 +153,21 @@ export async function loadProject(
   return { loaded, tools }
 }
 
+/** Loads the settings of a server from config and tools; flags take precedence over the config. */
+export async function loadSettings(
+  named: string | undefined,
+  flags: SettingsFlags,
+  context: CommandContext,
+  load?: ImportModule,
+): Promise<Settings> {
+  const { environment, workingFolder } = context
+  return toSettings({ ...(await loadProject(named, context, load)), flags, environment, workingFolder })
+}
+
 /** A problem in one line, its file relative to the working folder. */
 export function problemText({ file, where, message }: ConfigProblem, workingFolder: string): string {
   const place = file === undefined ? undefined : shorter(relative(workingFolder, file), file)
-  return [place, where, message]
-    .filter((part) => part !== undefined && part !== '')
-    .map((part) => cleanText(part ?? ''))
-    .join(': ')
+  return cleanText([place, where, message].filter(Boolean).join(': '))
 }
 
 function shorter(left: string, right: string): string {

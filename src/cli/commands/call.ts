@@ -58,10 +58,11 @@ async function readRequirements(
   stdin: CliIo['stdin'],
 ): Promise<RequirementResolvers> {
   const given = { secret: readPairs(args, 'secret'), token: readPairs(args, 'token') }
-  const hidden = [...given.secret.values(), ...given.token.values(), args.positionals[1]]
-  const readers = hidden.filter((text) => text === FROM_STDIN).length
+  const input = args.positionals[1]
+  const texts = [...given.secret.values(), ...given.token.values(), input]
+  const readers = texts.filter((text) => text === FROM_STDIN).length
   if (readers > 1) throw new UsageError('Only one of the input, --secret and --token can come from stdin.')
-  const isHere = args.positionals[1] !== FROM_STDIN && readers === 1
+  const isHere = input !== FROM_STDIN && readers === 1
   const typed = isHere ? (await readAll(stdin)).replace(/\r?\n$/, '') : ''
   const filledIn = (text: string | undefined): string | undefined => (text === FROM_STDIN ? typed : text)
   return {
@@ -110,27 +111,19 @@ const ADVICE = {
   transport: NO_SERVER_THERE,
 } as const satisfies Record<FailureClass, string | undefined>
 
-function exitOfFailure(failure: CallFailure): ExitCode {
-  return EXIT_OF[failure.class]
-}
-
 /** Prints a failed call for a person: what happened, what is wrong, and the next step. */
-function reportFailure(failure: CallFailure, server: ServerAddress, output: Output): ExitCode {
+function reportFailure(failure: CallFailure, server: ServerAddress, output: Output): void {
   output.error(cleanText(failure.message))
-  for (const [parameter, problem] of Object.entries(failure.parameterErrors)) {
+  for (const [parameter, problem] of Object.entries(failure.parameterErrors))
     output.note(`  ${cleanText(parameter)}: ${cleanText(problem)}`)
-  }
-  if (failure.additionalPromptContent !== undefined)
-    output.note(`  ${cleanText(failure.additionalPromptContent)}`)
-  if (failure.developerMessage !== undefined) {
-    output.note(`  For developers: ${cleanText(failure.developerMessage)}`)
-  }
+  const { additionalPromptContent: more, developerMessage: detail } = failure
+  if (more !== undefined) output.note(`  ${cleanText(more)}`)
+  if (detail !== undefined) output.note(`  For developers: ${cleanText(detail)}`)
   for (const { url } of failure.challenges) output.note(`  ${cleanText(url)}`)
   const advice = connectionAdvice(failure.cause) ?? ADVICE[failure.class]
   if (failure.class === 'transport') output.note(`  Address: ${server.url} (from ${server.from})`)
   if (advice !== undefined) output.note(`  ${advice}`)
   if (failure.canRetry) output.note('  Nothing took effect: the call may be repeated.')
-  return EXIT_OF[failure.class]
 }
 
 const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 'token' | 'user'>({
@@ -183,7 +176,7 @@ const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 
     const shown = tried.ok ? tried.callId : tried.error.callId
     if (!json && shown !== undefined) output.note(`Call id ${shown}`)
     if (tried.ok) return EXIT.ok
-    return tried.isUnknownTool ? EXIT.usage : exitOfFailure(tried.error)
+    return tried.isUnknownTool ? EXIT.usage : EXIT_OF[tried.error.class]
   },
 })
 
@@ -241,8 +234,7 @@ function asFailure(error: unknown): Failed {
 
 async function readInput(text: string | undefined, { stdin }: CommandContext): Promise<JsonObject> {
   if (text === undefined) return {}
-  const source = text === '-' ? await readAll(stdin) : text
-  const input = parseJson(source)
+  const input = parseJson(text === FROM_STDIN ? await readAll(stdin) : text)
   if (isJsonObject(input)) return input
   throw new UsageError(
     input === undefined

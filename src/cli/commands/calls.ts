@@ -14,7 +14,7 @@ import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import { cleanJson, cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { cleanJson, cleanText, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import type { Settlement } from '#kernel/call/call-record'
 import { createCallRoutes } from '#server/admin/calls'
 
@@ -130,11 +130,6 @@ function stepCells({ record, state, tool, took_ms: ms, error_code: code }: Liste
   return [record, state, tool, durationText(ms), code ?? '']
 }
 
-const ABSENT = {
-  hidden: 'Input and outcome need a credential with the scope calls:read.',
-  gone: 'Input and outcome are gone: results are kept for calls.retentionHours.',
-} as const
-
 const NOT_ENDED = 'There is no outcome yet.'
 
 const NO_OUTCOME = {
@@ -147,10 +142,12 @@ const NO_OUTCOME = {
 } as const satisfies Record<CallDetails['state'], string>
 
 function contentLines(call: CallDetails): readonly string[] {
-  if (call.contents === 'hidden' || call.contents === 'gone') return [ABSENT[call.contents]]
-  const { input, outcome, late_outcome: late } = call
+  const { contents, input, outcome, late_outcome: late } = call
+  if (contents === 'hidden') return ['Input and outcome need a credential with the scope calls:read.']
+  if (contents === 'gone') return ['Input and outcome are gone: results are kept for calls.retentionHours.']
   return [
-    ...['input:', cleanJson(input ?? null, 2)],
+    'input:',
+    cleanJson(input ?? null, 2),
     ...(outcome === undefined ? [NO_OUTCOME[call.state]] : ['outcome:', cleanJson(outcome, 2)]),
     ...(late === undefined ? [] : ['what the tool answered after the call had ended:', cleanJson(late, 2)]),
   ]
@@ -199,18 +196,12 @@ function readSettlement(args: Arguments<SettleOption>): JsonObject {
   if (as === undefined) throw new UsageError(`Give the outcome: --as ${ENDINGS.join(', --as ')}.`)
   const why = args.text('why')
   if (why === undefined) throw new UsageError('Give the evidence: --why TEXT. It is recorded in the journal.')
-  const value = args.text('value')
-  if (value === undefined) return { as, why }
+  const text = args.text('value')
+  if (text === undefined) return { as, why }
   if (as !== 'succeeded') throw new UsageError('--value can only be used with --as succeeded.')
-  return { as, why, value: parseValue(value) }
-}
-
-function parseValue(text: string): JsonValue {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new UsageError(`--value is not JSON. Text needs quotes inside quotes: --value '"sent"'.`)
-  }
+  const value = parseJson(text)
+  if (value !== undefined) return { as, why, value }
+  throw new UsageError(`--value is not JSON. Text needs quotes inside quotes: --value '"sent"'.`)
 }
 
 interface SettledValue {

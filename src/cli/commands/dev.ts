@@ -1,13 +1,12 @@
 import { readFile, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { type Arguments, type CommandContext, defineCommand, EXIT, type ExitCode, PORTS } from '#cli/command'
 import { counted } from '#cli/output'
-import { keepRestarting, watchFolder } from '#cli/serving/watch'
-import { CONFIG_OPTION, loadProject } from '#cli/store-access'
-import { findConfig, type ImportModule, importAgain } from '#config/load'
+import { restartOnChange } from '#cli/serving/watch'
+import { CONFIG_OPTION, loadSettings } from '#cli/store-access'
+import { type ImportModule, importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
-import { toSettings } from '#config/to-settings'
 import { defined } from '#kernel/base/defined'
 import { isRecord } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
@@ -46,24 +45,18 @@ const dev = defineCommand<DevOption>({
   async run(args, context) {
     if (args.flag('check')) return await checkProject(args, context)
     if (args.flag('once')) return await serveOnce(args, context)
-    const { environment, workingFolder, output } = context
-    const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
-    output.note(`Watching ${folder}`)
     const given = args.repeat('config', 'port', 'store')
     const opening = args.flag('open') ? ['--open'] : []
-    return await keepRestarting({
+    return await restartOnChange(args.text('config'), context, {
       start: (isAgain) =>
         context.startProcess(['dev', '--once', ...(isAgain ? ['--again'] : opening), ...given]),
       check: async () =>
         (await context.startProcess(['dev', '--check', '--again', ...given]).ended) === EXIT.ok,
-      watch: (onChange) => watchFolder(folder, onChange),
-      onStop: context.onStop,
-      note: (line) => output.note(line),
     })
   },
 })
 
-async function checkProject(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
+async function checkProject(args: Arguments<DevOption>, context: CommandContext): Promise<undefined> {
   const settings = await readSettings(args, context)
   const { tools } = settings
   const warnings = checkExposure(settings, false).map(({ text }) => text)
@@ -73,7 +66,6 @@ async function checkProject(args: Arguments<DevOption>, context: CommandContext)
     context.output.note(
       `${counted(tools.length, 'tool')}, ${warnings.length === 0 ? 'nothing wrong' : counted(warnings.length, 'warning')}.`,
     )
-  return EXIT.ok
 }
 
 async function serveOnce(args: Arguments<DevOption>, context: CommandContext): Promise<ExitCode> {
@@ -118,15 +110,13 @@ async function readSecrets({ folder, tools }: Settings): Promise<ReadonlyMap<str
   return new Map(found.slice(0, MAX_SECRETS))
 }
 
-async function readSettings(
+function readSettings(
   args: Arguments<DevOption>,
   context: CommandContext,
   load?: ImportModule,
 ): Promise<Settings> {
-  const { environment, workingFolder } = context
-  const { loaded, tools } = await loadProject(args.text('config'), context, load)
   const flags = defined({ host: HOST, port: args.integer('port', PORTS), store: args.text('store') })
-  return toSettings({ loaded, tools, flags, environment, workingFolder })
+  return loadSettings(args.text('config'), flags, context, load)
 }
 
 /** The tools of the previous start, kept in the data folder because each start is a separate process. */

@@ -20,7 +20,7 @@ import { readStoreContents } from '#cli/check-store'
 import { type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { findKeyChange } from '#cli/commands/store'
 import { checkBypasses } from '#cli/import/bypasses'
-import { counted, type Output } from '#cli/output'
+import { counted, messageOf, type Output } from '#cli/output'
 import { CONFIG_OPTION, loadProjectConfig, problemText } from '#cli/store-access'
 import { decodeMasterKey, decodeMasterKeys } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
@@ -91,49 +91,47 @@ async function examine(
   store: string | undefined,
   context: CommandContext,
 ): Promise<Check[]> {
+  const { clock } = context
   const machine = [checkNode(process.versions.node)]
   try {
     const loaded = await loadProjectConfig(named, context)
-    const location = chooseStore(store, context.workingFolder, {
-      text: loaded.config.store,
-      folder: loaded.folder,
-    })
-    const { server } = loaded.config
+    const { config, folder, file } = loaded
+    const location = chooseStore(store, context.workingFolder, { text: config.store, folder })
+    const { server } = config
     const { tools, problems } = await loadTools(loaded)
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
-    const nowMs = context.clock.nowMs()
-    const webhooks = toWebhooks(loaded.config, loaded.file)
-    const opened = await openIfThere(location, context)
-    const { names, stored, keyChange, bypasses } = await readStored(opened)
+    const nowMs = clock.nowMs()
+    const webhooks = toWebhooks(config, file)
+    const { names, stored, keyChange, bypasses } = await readStored(await openIfThere(location, context))
     // A key in the store makes credentials required, like a key in the config.
-    const auth = { ...loaded.config.auth, ...(stored.hasKeys ? { required: true } : {}) }
+    const auth = { ...config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [
       ...machine,
-      ok('config', loaded.file),
+      ok('config', file),
       ...describeTools(tools, problems, context),
-      ...findAbsentProviders(loaded.config.oauth, tools).map(({ text, lines }) =>
+      ...findAbsentProviders(config.oauth, tools).map(({ text, lines }) =>
         warn('oauth', text, ['Add to the config:', ...lines].join('\n  ')),
       ),
-      ...checkAccess({ ...loaded.config, auth, tools, sources: Object.entries(loaded.config.sources) }),
+      ...checkAccess({ ...config, auth, tools, sources: Object.entries(config.sources) }),
       checkKey(location, context.environment.masterKey),
       ...(await checkStored(location, context)),
       ...keyChange.map(({ message, advice }) => warn('key', message, advice)),
       ...stored.checks,
       ...names.checks,
       ...bypasses,
-      ...(await examineCertificate(tlsFiles(server.tls, loaded.folder).tls, nowMs)),
+      ...(await examineCertificate(tlsFiles(server.tls, folder).tls, nowMs)),
       await checkPort(server.host, server.port),
-      checkClock(context.clock, location.file),
+      checkClock(clock, location.file),
     ]
 
     async function readStored(store: CheckedStore) {
       try {
-        const names = await checkNames({ store, config: loaded.config, tools, clock: context.clock })
+        const names = await checkNames({ store, config, tools, clock })
         return {
           names,
           stored: await readStoreContents({ store, nowMs, webhooks, withheld: names.withheld }),
           keyChange: await findKeyChange(store),
-          bypasses: await checkBypasses({ config: loaded.config, store }, context),
+          bypasses: await checkBypasses({ config, store }, context),
         }
       } finally {
         if (store !== undefined && !(store instanceof Error)) await store.close()
@@ -144,7 +142,7 @@ async function examine(
     return [
       ...machine,
       ...error.problems.map((problem) => problemCheck('config', problem, context)),
-      checkClock(context.clock),
+      checkClock(clock),
     ]
   }
 }
@@ -156,8 +154,7 @@ function describeTools(
 ): Check[] {
   const found = problems.map((problem) => problemCheck('tools', problem, context))
   if (found.some(({ level }) => level === 'fail')) return found
-  const count = counted(new Set(tools.map(({ parts }) => parts.base)).size, 'tool')
-  return [...found, ok('tools', count)]
+  return [...found, ok('tools', counted(new Set(tools.map(({ parts }) => parts.base)).size, 'tool'))]
 }
 
 function problemCheck(subject: string, problem: ConfigProblem, { workingFolder }: CommandContext): Check {
@@ -192,38 +189,38 @@ const SYNCS = 8
 
 async function checkStored(location: StoreLocation, context: CommandContext): Promise<readonly Check[]> {
   if (location.kind === 'server') return await checkDatabase(location, context)
-  const checkWritable = () => context.services.checkWritable(accessTo(location, context))
-  return [await checkStore(location, checkWritable), checkDurability(location)]
+  return [await checkStore(location, context), checkDurability(location)]
 }
 
 /** Checks that the database is undamaged, readable with this key, and writable. */
-async function checkStore(location: StoreLocation, checkWritable: () => Promise<void>): Promise<Check> {
+async function checkStore(location: StoreLocation, context: CommandContext): Promise<Check> {
   const { file } = location
-  if (file === undefined) {
+  if (file === undefined)
     return warn(
       'store',
       'The memory store forgets all calls when the server stops',
       `Use ${KEPT_STORE_FORMS} to keep them.`,
     )
-  }
   if (!existsSync(file)) return checkFolder(location.dataFolder, file)
   try {
     const damage = await findStoreDamage(location.store)
     if (damage !== undefined)
       return fail('store', `${file} is damaged: ${damage}`, 'Restore it from a backup.')
-    await checkWritable()
+    await context.services.checkWritable(accessTo(location, context))
     return ok('store', `${file} is intact and writable`)
   } catch (error) {
     const advice = 'Check the path, its permissions, the free space and the key.'
-    return fail('store', `${file}: ${reasonOf(error)}`, advice)
+    return fail('store', `${file}: ${messageOf(error)}`, advice)
   }
 }
 
 /** Checks a database server: its settings, whether the key opens the store, and whether the journal is intact. */
 async function checkDatabase(location: StoreLocation, context: CommandContext): Promise<readonly Check[]> {
   const seen = await examineStore(location.store, () => context.clock.nowMs())
-  if (seen.some(({ subject, level }) => level === 'fail' && subject !== 'fsync')) return seen
-  if (seen.some(({ isUnprepared }) => isUnprepared)) return seen
+  const isUnusable = seen.some(
+    ({ subject, level, isUnprepared }) => isUnprepared || (level === 'fail' && subject !== 'fsync'),
+  )
+  if (isUnusable) return seen
   const name = describeStore(location.store)
   try {
     await context.services.checkWritable(accessTo(location, context))
@@ -231,7 +228,7 @@ async function checkDatabase(location: StoreLocation, context: CommandContext): 
     if (isIntact) return [...seen, ok('store', `${name} is intact and writable`)]
     return [...seen, fail('store', `${name} is not intact`, 'See: collet journal verify')]
   } catch (error) {
-    return [...seen, fail('store', `${name}: ${reasonOf(error)}`, 'Check the key, and the lines above.')]
+    return [...seen, fail('store', `${name}: ${messageOf(error)}`, 'Check the key, and the lines above.')]
   }
 }
 
@@ -261,7 +258,7 @@ function checkDurability({ kind, dataFolder }: StoreLocation): Check {
     const advice = 'Something (libeatmydata, a mount option, a virtual disk) ignores fsync. Turn that off.'
     return warn('fsync', `${folder} claims to sync in no time`, advice)
   } catch (error) {
-    return fail('fsync', `${folder}: ${reasonOf(error)}`, 'Make the folder writable and free some space.')
+    return fail('fsync', `${folder}: ${messageOf(error)}`, 'Make the folder writable and free some space.')
   }
 }
 
@@ -302,13 +299,12 @@ async function checkPort(host: string, port: number): Promise<Check> {
   const address = `${host}:${port}`
   const code = await tryToListen(host, port)
   if (code === undefined) return ok('port', `${address} is free`)
-  if (code === 'EADDRINUSE') {
+  if (code === 'EADDRINUSE')
     return warn(
       'port',
       `${address} is in use`,
       'That is fine if Collet runs there; otherwise choose another with --port.',
     )
-  }
   return fail(
     'port',
     `${address} cannot be used (${code})`,
@@ -340,30 +336,24 @@ export function checkClock(clock: Clock, newestFile?: string): Check {
   const nowMs = clock.nowMs()
   const year = new Date(nowMs).getUTCFullYear()
   const text = Number.isNaN(year) ? 'nonsense' : new Date(nowMs).toISOString()
-  if (!(year >= FIRST_SANE_YEAR && year < LAST_SANE_YEAR)) {
+  if (!(year >= FIRST_SANE_YEAR && year < LAST_SANE_YEAR))
     return fail('clock', `The clock says ${text}`, 'Set the clock, for example with NTP.')
-  }
   const before = clock.monotonicMs()
   if (clock.monotonicMs() < before) {
-    return fail(
-      'clock',
-      'The monotonic clock runs backwards',
-      'This machine cannot measure time; use another one.',
-    )
+    const advice = 'This machine cannot measure time; use another one.'
+    return fail('clock', 'The monotonic clock runs backwards', advice)
   }
-  const written =
-    newestFile === undefined ? undefined : statSync(newestFile, { throwIfNoEntry: false })?.mtimeMs
-  if (written !== undefined && written > nowMs + TOLERATED_FUTURE_MS) {
-    return warn(
-      'clock',
-      `The clock says ${text}, but the store was written at ${new Date(written).toISOString()}`,
-      'The clock went back. Set it, for example with NTP.',
-    )
-  }
-  return ok('clock', text)
+  const written = newestFile && statSync(newestFile, { throwIfNoEntry: false })?.mtimeMs
+  if (!written || written <= nowMs + TOLERATED_FUTURE_MS) return ok('clock', text)
+  return warn(
+    'clock',
+    `The clock says ${text}, but the store was written at ${new Date(written).toISOString()}`,
+    'The clock went back. Set it, for example with NTP.',
+  )
 }
 
 const OTHERS = 0o077
+const RESTORE_KEY = 'Restore it from a backup, or set COLLET_KEY.'
 
 /** Checks the key that encrypts the store (rule 14): `COLLET_KEY`, or the key file beside the database. */
 function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
@@ -377,12 +367,18 @@ function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check
     )
   const file = keyFileIn(location.dataFolder)
   const stat = statSync(file, { throwIfNoEntry: false })
-  if (stat === undefined) return checkAbsent(file, location.file)
+  if (stat === undefined && !existsSync(location.file))
+    return ok('key', `${file} will be created at the first start`)
+  if (stat === undefined) return fail('key', `${file} is missing, but its database exists`, RESTORE_KEY)
   const mode = stat.mode & 0o777
-  if ((mode & OTHERS) !== 0) {
+  if ((mode & OTHERS) !== 0)
     return fail('key', `${file} can be read by others (mode ${mode.toString(8)})`, `Run: chmod 600 ${file}`)
+  try {
+    for (const line of readFileSync(file, 'utf8').trim().split(/\s+/)) decodeMasterKey(new Secret(line))
+    return ok('key', `${file} has 32 bytes and is private`)
+  } catch {
+    return fail('key', `${file} does not hold a key of 32 bytes`, RESTORE_KEY)
   }
-  return checkContents(file)
 }
 
 function checkVariable(key: Secret): Check {
@@ -391,29 +387,7 @@ function checkVariable(key: Secret): Check {
     return ok('key', 'COLLET_KEY has 32 bytes')
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    return fail('key', reasonOf(error), 'Set COLLET_KEY to the key the database was made with.')
-  }
-}
-
-function checkAbsent(file: string, database: string): Check {
-  if (!existsSync(database)) return ok('key', `${file} will be created at the first start`)
-  return fail(
-    'key',
-    `${file} is missing, but its database exists`,
-    'Restore it from a backup, or set COLLET_KEY.',
-  )
-}
-
-function checkContents(file: string): Check {
-  try {
-    for (const line of readFileSync(file, 'utf8').trim().split(/\s+/)) decodeMasterKey(new Secret(line))
-    return ok('key', `${file} has 32 bytes and is private`)
-  } catch {
-    return fail(
-      'key',
-      `${file} does not hold a key of 32 bytes`,
-      'Restore it from a backup, or set COLLET_KEY.',
-    )
+    return fail('key', messageOf(error), 'Set COLLET_KEY to the key the database was made with.')
   }
 }
 
@@ -424,22 +398,21 @@ const REFUSED =
 function checkAccess(exposure: Exposure): readonly Check[] {
   try {
     const warnings = checkExposure(exposure, false)
-    if (warnings.length === 0) return [ok('access', describeExposure(exposure))]
+    const { auth, server } = exposure
+    if (warnings.length === 0)
+      return [
+        ok(
+          'access',
+          needsCredential(auth)
+            ? `Credentials are needed and strong (${server.host})`
+            : `No credentials: everyone on this machine may call (${server.host})`,
+        ),
+      ]
     return warnings.map(({ text, advice }) => warn('access', text, advice))
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error
     return error.message.split('\n').map((text) => fail('access', text, REFUSED))
   }
-}
-
-function describeExposure({ auth, server }: Exposure): string {
-  return needsCredential(auth)
-    ? `Credentials are needed and strong (${server.host})`
-    : `No credentials: everyone on this machine may call (${server.host})`
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 export const COMMANDS = [doctor, version]

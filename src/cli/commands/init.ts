@@ -3,6 +3,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { messageOf } from '#cli/output'
 import { isCheckout } from '#cli/package-build'
 import { isRecord } from '#kernel/base/json'
 import { VERSION } from '#server/version'
@@ -70,7 +71,7 @@ async function buildCheckout({ output, services, clock }: CommandContext): Promi
   try {
     await output.during('Building Collet once', build())
   } catch (error) {
-    output.error(`Collet cannot be built: ${error instanceof Error ? error.message : String(error)}`)
+    output.error(`Collet cannot be built: ${messageOf(error)}`)
     output.note(`  The project needs the build. Run npm run build in ${ROOT}.`)
     return false
   }

@@ -28,7 +28,7 @@ import { loadTools } from '#config/load-tools'
 import { toApprovalRules } from '#config/schema-policies'
 import { isImported } from '#config/to-settings'
 import { defined } from '#kernel/base/defined'
-import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { cleanText, isJsonObject, type JsonObject, parseJson } from '#kernel/base/json'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { approverScopes, type KnownGrants } from '#server/admin/key-grants'
 import { createKeyRoutes, type KeyRoutesOptions, newKeyProblem } from '#server/admin/keys'
@@ -157,28 +157,15 @@ function resumeHint(made: number): string {
   return `${shown} Fix the problem below and run the same command again: existing entries are refused, the others are created. An entry that is refused and has no key above gets another key with "collet keys rotate".`
 }
 
-function unreadable(file: string): (cause: unknown) => never {
-  return (cause) => {
-    throw new UsageError(`${file} cannot be read.`, { cause })
-  }
-}
-
 /** Only checks that it is a list; the route checks the members. */
 async function readEntries(file: string, { workingFolder }: CommandContext): Promise<readonly JsonObject[]> {
-  const text = await readFile(resolve(workingFolder, file), 'utf8').catch(unreadable(file))
-  const [entries, problem] = parsedList(text)
-  if (entries !== undefined) return entries
+  const text = await readFile(resolve(workingFolder, file), 'utf8').catch((cause: unknown) => {
+    throw new UsageError(`${file} cannot be read.`, { cause })
+  })
+  const value = parseJson(text)
+  if (Array.isArray(value) && value.length > 0 && value.every(isJsonObject)) return value
+  const problem = value === undefined ? 'is not JSON' : 'is no list of objects'
   throw new UsageError(`${file} ${problem}. Write a list: [{ "principal": "agent", "tenant": "team1" }, …]`)
-}
-
-function parsedList(text: string): readonly [readonly JsonObject[] | undefined, string] {
-  try {
-    const value: JsonValue = JSON.parse(text)
-    if (Array.isArray(value) && value.length > 0 && value.every(isJsonObject)) return [value, '']
-    return [undefined, 'is no list of objects']
-  } catch {
-    return [undefined, 'is not JSON']
-  }
 }
 
 const keysRotate = operatorCommand({
@@ -330,7 +317,8 @@ async function namesFor(
   const isWhole = problems.every(({ severity }) => severity !== 'error')
   const { tools, sources, unread } = await findKnownTools(loaded.config, own, store)
   const known: KnownGrants = {
-    ...{ tools, sources },
+    tools,
+    sources,
     toolsets: new Map(Object.entries(toolsets)),
     roles: new Map(Object.entries(auth.roles)),
     scopes: [...approverScopes(toApprovalRules(approvals)), ...[...unread.values()].flatMap(scopesOf)],

@@ -10,9 +10,8 @@ import {
   UsageError,
 } from '#cli/command'
 import { exampleOpenToolCurl } from '#cli/serving/example-call'
-import { CONFIG_OPTION, loadProject } from '#cli/store-access'
+import { CONFIG_OPTION, loadProject, loadSettings } from '#cli/store-access'
 import type { ApiKeySettings, Settings } from '#config/settings'
-import { toSettings } from '#config/to-settings'
 import { defined } from '#kernel/base/defined'
 import { cleanJson, cleanText } from '#kernel/base/json'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
@@ -62,37 +61,16 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
       version: args.text('version') ?? opentool.version ?? VERSION,
     })
     const url = args.text('url')
-    const { document, losses, skipped } = documentOf(
-      tools,
-      info,
-      url === undefined ? {} : { server: { url } },
-    )
+    const options = url === undefined ? {} : { server: { url } }
+    const { document, losses, skipped } = documentOf(tools, info, options)
     const worthALine = losses.filter(({ severity }) => WORTH_A_LINE.has(severity))
-    for (const { toolId, side, pointer, keyword, severity } of worthALine) {
+    for (const { toolId, side, pointer, keyword, severity } of worthALine)
       output.warn(cleanText(`${toolId}: ${side}${pointer}: ${keyword} is ${severity}`))
-    }
     for (const { id } of skipped) output.warn(`${id} is left out: OpenTool cannot describe it.`)
     output.data(cleanJson(document, json ? 0 : INDENT))
     return args.flag('strict') && (worthALine.length > 0 || skipped.length > 0) ? EXIT.toolFailed : EXIT.ok
   },
 })
-
-interface StartRequest {
-  readonly kind: 'start'
-  readonly version: string | undefined
-  readonly port: number | undefined
-  readonly keys: readonly string[]
-  readonly host: string | undefined
-  readonly config: string | undefined
-  readonly store: string | undefined
-  readonly streaming: boolean
-  readonly allowStop: boolean
-}
-
-type OpenToolRequest =
-  | StartRequest
-  | { readonly kind: 'help' }
-  | { readonly kind: 'unknown'; readonly word: string }
 
 const OPTIONS = {
   version: { type: 'string', short: 'v' },
@@ -115,15 +93,15 @@ const MAX_PORT = 65_535
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
 /** Parses the words after `collet opentool`; without a command it starts (OTS-70 to OTS-72). */
-function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
+function readOpenToolRequest(argv: readonly string[]) {
   const [first] = argv
   const isCommand = first !== undefined && !first.startsWith('-')
-  if (isCommand && first === 'help') return { kind: 'help' }
-  if (isCommand && first !== 'start') return { kind: 'unknown', word: first }
+  if (isCommand && first === 'help') return { kind: 'help' as const }
+  if (isCommand && first !== 'start') return { kind: 'unknown' as const, word: first }
   const { values } = parse(isCommand ? argv.slice(1) : argv)
-  if (values.help === true) return { kind: 'help' }
+  if (values.help === true) return { kind: 'help' as const }
   return {
-    kind: 'start',
+    kind: 'start' as const,
     version: values.version ?? values.opentoolServerTag,
     port: readPort(values.toolPort ?? values.opentoolServerPort),
     // The daemon's Dart servers split keys at commas; keys from `--apiKeys` are taken unchanged (OTS-70).
@@ -135,6 +113,9 @@ function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
     allowStop: values.allowStop ?? false,
   }
 }
+
+type OpenToolRequest = ReturnType<typeof readOpenToolRequest>
+type StartRequest = Extract<OpenToolRequest, { readonly kind: 'start' }>
 
 function splitKeys(texts: readonly string[]): readonly string[] {
   return texts.flatMap((text) => text.split(','))
@@ -222,24 +203,18 @@ async function start(
   keys: readonly string[],
   context: CommandContext,
 ): Promise<ExitCode> {
-  const { environment, workingFolder } = context
   const { host, store, port = DEFAULT_PORT } = request
-  const { loaded, tools } = await loadProject(request.config, context)
-  const flags = defined({ host, port, store })
-  const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
+  const settings = await loadSettings(request.config, defined({ host, port, store }), context)
+  const opentool = {
+    ...settings.opentool,
+    version: request.version ?? settings.opentool.version,
+    streaming: request.streaming || settings.opentool.streaming,
+  }
   return await serveUntilStopped(
-    withKeys({ ...settings, opentool: overrule(settings.opentool, request) }, keys),
+    withKeys({ ...settings, opentool }, keys),
     { allowAnonymous: false, allowStop: request.allowStop, example: exampleOpenToolCurl },
     context,
   )
-}
-
-function overrule(configured: Settings['opentool'], { version, streaming }: StartRequest) {
-  return {
-    ...configured,
-    version: version ?? configured.version,
-    streaming: streaming || configured.streaming,
-  }
 }
 
 /**

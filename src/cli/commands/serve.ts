@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import {
   type Arguments,
   type CommandContext,
@@ -18,11 +17,11 @@ import { sameServer } from '#cli/server-address'
 import { announce } from '#cli/serving/banner'
 import type { exampleCurl } from '#cli/serving/example-call'
 import { keepWorkers } from '#cli/serving/keep-workers'
-import { keepRestarting, watchFolder } from '#cli/serving/watch'
-import { CONFIG_OPTION, loadProject } from '#cli/store-access'
-import { findConfig, type ImportModule, importAgain } from '#config/load'
+import { restartOnChange } from '#cli/serving/watch'
+import { CONFIG_OPTION, loadSettings } from '#cli/store-access'
+import { importAgain } from '#config/load'
 import type { Settings } from '#config/settings'
-import { portOf, type SettingsFlags, toSettings } from '#config/to-settings'
+import { portOf, type SettingsFlags } from '#config/to-settings'
 import { defined } from '#kernel/base/defined'
 import { cleanText } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
@@ -61,12 +60,11 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
     'collet mcp --config tools/collet.config.ts --store memory:',
   ],
   async run(args, context) {
-    const { environment, workingFolder, services, stdin, output } = context
+    const { environment, services, stdin, output } = context
     // Before any file of the project is loaded: its output must not reach stdout either.
     const stdout = context.takeStdout()
-    const { loaded, tools } = await loadProject(args.text('config'), context)
     const flags = defined({ store: args.text('store') })
-    const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
+    const settings = await loadSettings(args.text('config'), flags, context)
     const stopped = Promise.withResolvers<void>()
     const endStop = context.onStop(() => stopped.resolve())
     const endRejections = context.onStrayRejection((reason) => {
@@ -80,7 +78,6 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
       })
       await Promise.race([server.serve(stdin), stopped.promise])
       await server.close()
-      return EXIT.ok
     } finally {
       endStop()
       endRejections()
@@ -130,34 +127,24 @@ const serve = defineCommand<ServeOption>({
   ],
   async run(args, context) {
     const flags = readFlags(args)
-    const { environment, workingFolder, output } = context
-    const opens = args.flag('open')
+    const [config, opens] = [args.text('config'), args.flag('open')]
     if (args.flag('watch')) {
-      const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
-      const childArguments = [
-        'serve',
-        ...args.repeat('config', 'host', 'port', 'store', 'workers', 'allow-anonymous', 'no-migrate'),
-      ]
-      output.note(`Watching ${folder}`)
-      return await keepRestarting({
+      const given = args.repeat('config', 'host', 'port', 'store', 'workers', 'allow-anonymous', 'no-migrate')
+      return await restartOnChange(config, context, {
         start: (isAgain) =>
-          context.startProcess([...childArguments, ...(opens && !isAgain ? ['--open'] : [])]),
-        watch: (onChange) => watchFolder(folder, onChange),
-        onStop: context.onStop,
-        note: (line) => output.note(line),
+          context.startProcess(['serve', ...given, ...(opens && !isAgain ? ['--open'] : [])]),
       })
     }
-    const read = async (load?: ImportModule) => {
-      const { loaded, tools } = await loadProject(args.text('config'), context, load)
-      return toSettings({ loaded, tools, flags, environment, workingFolder })
-    }
-    const settings = await read()
+    const settings = await loadSettings(config, flags, context)
     const allowAnonymous = args.flag('allow-anonymous')
-    const readAgain = () => read(importAgain())
+    const readAgain = () => loadSettings(config, flags, context, importAgain())
     const workers = args.integer('workers', { min: 1, max: MAX_WORKERS }) ?? 1
     const { worker } = context
-    if (worker !== undefined)
-      return await serveAsWorker(settings, { allowAnonymous, readAgain, worker }, context)
+    if (worker !== undefined) {
+      // Its messages go to the parent.
+      const options = { allowAnonymous, readAgain: async () => asWorker(await readAgain(), worker), worker }
+      return await serveUntilStopped(asWorker(settings, worker), options, context)
+    }
     if (workers > 1) return await serveWithWorkers(settings, { count: workers, opens }, context)
     return await serveUntilStopped(settings, { allowAnonymous, readAgain, opens }, context)
   },
@@ -209,30 +196,14 @@ async function serveWithWorkers(
 }
 
 function checkWorkers({ store, server }: Settings): void {
-  if (parseStoreUrl(store).kind !== 'server') {
+  if (parseStoreUrl(store).kind !== 'server')
     throw new UsageError(
       `--workers needs a store on PostgreSQL, and this one is ${shownStoreUrl(store)}: its database has one writer, so further processes would wait for the first, and one in memory could not be shared at all. Give --store postgres://…, or leave --workers out.`,
     )
-  }
-  if (server.internal?.url !== undefined) {
+  if (server.internal?.url !== undefined)
     throw new UsageError(
       'server.internal.url names one listener, and each worker has its own. Leave it out with --workers; host and port may stay.',
     )
-  }
-}
-
-/** One of several workers: its messages go to the parent. */
-async function serveAsWorker(
-  settings: Settings,
-  {
-    allowAnonymous,
-    readAgain,
-    worker,
-  }: Required<Pick<ServeOptions, 'allowAnonymous' | 'readAgain'>> & { readonly worker: WorkerSide },
-  context: CommandContext,
-): Promise<ExitCode> {
-  const options = { allowAnonymous, readAgain: async () => asWorker(await readAgain(), worker), worker }
-  return await serveUntilStopped(asWorker(settings, worker), options, context)
 }
 
 /** A worker shares the port of the first one, and has its own listener for other replicas. */
@@ -306,8 +277,8 @@ export async function serveUntilStopped(
     })
     const server = await (worker === undefined ? output.during('Starting', starting) : starting)
     const { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings } = server
-    const facts = { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings }
-    const ready: WorkerReady = { ...facts, ...server.counts() }
+    const counts = server.counts()
+    const ready = { url, startTokenFile, consoleUrl, signInUrl, isKeyed, warnings, ...counts }
     // The outcome is logged before this promise settles.
     if (readAgain !== undefined)
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
@@ -345,14 +316,12 @@ export async function serveUntilStopped(
 const KEYED_WHILE_DEVELOPING =
   'Every caller needs a key here, those on this machine as well: set COLLET_API_KEY for commands and clients. To develop without keys, use another store: collet dev --store memory:'
 
-const LISTEN_CODES: ReadonlySet<unknown> = new Set([
-  ...['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN'],
-])
+const LISTEN_CODES = /^(EADDRINUSE|EACCES|EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/
 
 /** The server explains why it cannot listen; the system's error is the cause. */
 function isListenFailure(error: unknown): error is Error {
   if (!(error instanceof Error) || !(error.cause instanceof Error)) return false
-  return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
+  return 'code' in error.cause && LISTEN_CODES.test(String(error.cause.code))
 }
 
 function traceOf(thrown: unknown): string {
@@ -370,13 +339,6 @@ function stoppingText(by: StopRequester, { server: { drainMs = 0 } }: Settings):
     : `Stopping: /health is 503 from now on, calls are taken for ${drainMs / 1_000} s more, then running ones may finish.`
 }
 
-interface StopWatch {
-  readonly requested: Promise<StopRequester>
-  /** Requests the stop from inside. */
-  request(): void
-  end(): void
-}
-
 function addressToOpen({ url, consoleUrl, signInUrl }: WorkerReady): string {
   return signInUrl ?? consoleUrl ?? url
 }
@@ -392,8 +354,8 @@ function reportSource(view: SourceView | undefined, output: CommandContext['outp
     )
 }
 
-/** The first request resolves the wait, the second ends the process. */
-function listenForStop({ onStop, exit }: CommandContext): StopWatch {
+/** The first request resolves the wait, the second ends the process. `request` requests the stop from inside. */
+function listenForStop({ onStop, exit }: CommandContext) {
   const { promise, resolve } = Promise.withResolvers<StopRequester>()
   let asked = false
   const end = onStop((by) => {

@@ -1,7 +1,8 @@
 import { type FSWatcher, readdirSync, statSync, watch } from 'node:fs'
-import { join, relative } from 'node:path'
-import { EXIT, type ExitCode } from '#cli/command'
+import { dirname, join, relative } from 'node:path'
+import { type CommandContext, EXIT, type ExitCode } from '#cli/command'
 import type { ServerProcess } from '#cli/io'
+import { findConfig } from '#config/load'
 
 /**
  * Restarts a server when a file changes, for `serve --watch` and `collet dev`: the restart loop and the watcher of a
@@ -60,6 +61,18 @@ export async function keepRestarting({ start, watch, onStop, note, check }: Rest
     endWatch()
     endListening()
   }
+}
+
+/** Restarts the server at each change in the folder of its config or below. */
+export async function restartOnChange(
+  config: string | undefined,
+  { environment, workingFolder, output, onStop }: CommandContext,
+  restarting: Pick<Restarting, 'start' | 'check'>,
+): Promise<ExitCode> {
+  const folder = dirname(findConfig(workingFolder, config ?? environment.configFile))
+  output.note(`Watching ${folder}`)
+  const watch: Restarting['watch'] = (onChange) => watchFolder(folder, onChange)
+  return await keepRestarting({ ...restarting, watch, onStop, note: (line) => output.note(line) })
 }
 
 async function endProcess(child: ServerProcess): Promise<void> {

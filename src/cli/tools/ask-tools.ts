@@ -10,6 +10,7 @@ import {
   requestFor,
 } from '#cli/admin-client'
 import { type Arguments, type CommandContext, CommandFailure, EXIT } from '#cli/command'
+import { messageOf } from '#cli/output'
 import {
   callerKey,
   fetchFrom,
@@ -23,12 +24,11 @@ import {
   chosenStore,
   hasStore,
   lacksConfig,
-  loadProject,
+  loadSettings,
   type StoreArguments,
   withStore,
 } from '#cli/store-access'
 import type { RemoteTool } from '#client/index'
-import { toSettings } from '#config/to-settings'
 import { isToolError } from '#kernel/base/errors'
 import { cleanText, type JsonValue } from '#kernel/base/json'
 import { LiveRegistry } from '#kernel/tool/catalog'
@@ -128,9 +128,8 @@ export class ToolAsker {
   /** Answers from the config and the store. If the store cannot be read, only its tools are missing. */
   async #askHere(path: string): Promise<JsonValue> {
     const [args, context] = [this.#args, this.#context]
-    const { environment, workingFolder, clock, output } = context
-    const { loaded, tools } = await loadProject(args.text('config'), context)
-    const settings = toSettings({ loaded, tools, flags: {}, environment, workingFolder })
+    const { clock, output } = context
+    const settings = await loadSettings(args.text('config'), {}, context)
     const access = createLocalAccess(operatorName(context))
     const askOn = async (store: Store | undefined): Promise<JsonValue> => {
       const known = await projectKnownTools(settings, store, clock)
@@ -158,8 +157,8 @@ export class ToolAsker {
     if (!isReadable) return await askOn(undefined)
     return await withStore(args, context, askOn).catch((error: unknown) => {
       if (isToolError(error)) throw error
-      const why = error instanceof Error ? error.message : String(error)
-      output.warn(`Tools of sources are not listed, because the store cannot be read: ${cleanText(why)}`)
+      const why = cleanText(messageOf(error))
+      output.warn(`Tools of sources are not listed, because the store cannot be read: ${why}`)
       return askOn(undefined)
     })
   }
