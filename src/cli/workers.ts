@@ -10,14 +10,14 @@ import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide
  * share one port, and metrics of any worker include all of them.
  */
 
+interface Begin extends Omit<WorkerBegin, 'startToken'> {
+  readonly kind: 'begin'
+  readonly startToken: string
+}
+
 /** Messages from the parent to a worker. */
 type ToWorker =
-  | {
-      readonly kind: 'begin'
-      readonly index: number
-      readonly startToken: string
-      readonly port?: number | undefined
-    }
+  | Begin
   | { readonly kind: 'stop'; readonly by: StopRequester }
   | { readonly kind: 'measure'; readonly id: number }
   | { readonly kind: 'gathered'; readonly id: number; readonly texts: readonly WorkerText[] }
@@ -45,17 +45,15 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
     const id = asked
     const texts = new Map<number, string>()
     const waited = [...living.keys()]
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, MEASURE_MS)
-      measured.set(id, (from, text) => {
-        texts.set(from, text)
-        if (waited.every((index) => texts.has(index))) {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-      for (const worker of living.values()) sendTo(worker, { kind: 'measure', id })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, MEASURE_MS)
+    measured.set(id, (from, text) => {
+      texts.set(from, text)
+      if (waited.every((index) => texts.has(index))) resolve()
     })
+    for (const worker of living.values()) sendTo(worker, { kind: 'measure', id })
+    await promise
+    clearTimeout(timer)
     measured.delete(id)
     return [...texts].toSorted(([one], [other]) => one - other)
   }
@@ -98,7 +96,7 @@ function sendTo(worker: Worker, message: ToWorker): void {
 /** The worker's side; `undefined` in a process that is no worker. */
 export async function joinWorkers(): Promise<WorkerSide | undefined> {
   if (!cluster.isWorker) return undefined
-  const begin = Promise.withResolvers<ToWorker & { readonly kind: 'begin' }>()
+  const begin = Promise.withResolvers<Begin>()
   const stopped = Promise.withResolvers<StopRequester>()
   const gathered = new Map<number, (texts: readonly WorkerText[]) => void>()
   let own: ShownMetrics | undefined
@@ -125,10 +123,10 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
           asked += 1
           const id = asked
           const { contentType } = await metrics.render()
-          const texts = await new Promise<readonly WorkerText[]>((resolve) => {
-            gathered.set(id, resolve)
-            report({ kind: 'gather', id })
-          })
+          const { promise, resolve } = Promise.withResolvers<readonly WorkerText[]>()
+          gathered.set(id, resolve)
+          report({ kind: 'gather', id })
+          const texts = await promise
           gathered.delete(id)
           return { contentType, text: joinMetrics(texts) }
         },

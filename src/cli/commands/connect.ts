@@ -5,8 +5,6 @@ import {
   type Arguments,
   type CommandContext,
   defineCommand,
-  EXIT,
-  type ExitCode,
   type OptionSpecs,
   UsageError,
 } from '#cli/command'
@@ -93,22 +91,20 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     const usual = writtenFile(client, clientPlace(context.workingFolder, context.environment.variables()))
     const file = resolve(context.workingFolder, args.text('file') ?? usual)
     const called = args.text('name') ?? target.name
-    const entry = entryFor(client, { file, target, called, isStdio: args.flag('stdio') }, context)
+    const isStdio = args.flag('stdio')
+    const entry = entryFor(client, { ...target, file, name: called, isStdio }, context)
     const snippet = { file, client, entry, name: called, isKeyed: target.isKeyed }
     if (!args.flag('write')) return show(snippet, name, context)
     const written = await write(snippet, args.flag('yes'), context)
-    const files = [{ path: written.file, scope: 'user' as const }]
     // The entry that was just written leads to Collet itself.
     const isOwn = (each: Bypass): boolean =>
       each.name === called && (each.file === written.file || each.file === file)
-    const bypasses = await lookForBypasses({ clients: [name], files }, args, context)
-    const found = bypasses.filter((each) => !isOwn(each))
-    const copied = new Map(written.backup === null ? [] : [[written.file, written.backup]])
+    const found = (await lookForBypasses(name, written.file, args, context)).filter((each) => !isOwn(each))
     const choice = {
       client: name,
       isOnly: args.flag('only'),
       isSure: args.flag('yes') || context.json,
-      copied,
+      copied: new Map(written.backup === null ? [] : [[written.file, written.backup]]),
     }
     const removed = await closeBypasses(found, choice, context)
     if (context.json)
@@ -171,21 +167,13 @@ async function needsKey(url: URL, args: Arguments<ConnectOption>, context: Comma
   return await withStore(args, context, async ({ keys }) => (await keys.epoch()) > 0)
 }
 
-interface EntryOptions {
-  readonly file: string
-  readonly target: Target
-  /** Name of the server in the client's file. */
-  readonly called: string
-  readonly isStdio: boolean
-}
-
 function entryFor(
   client: McpClient,
-  { file, target, called, isStdio }: EntryOptions,
+  target: Target & Pick<Snippet, 'file' | 'name'> & { readonly isStdio: boolean },
   { workingFolder, program, command: own }: CommandContext,
 ): JsonObject {
-  const { url, isKeyed } = target
-  const entry = isStdio ? undefined : addressEntry(client, { url, name: called, isKeyed })
+  const { file, url, name, isKeyed } = target
+  const entry = target.isStdio ? undefined : addressEntry(client, { url, name, isKeyed })
   if (entry !== undefined) return entry
   if (target.isNamedUrl) throw new UsageError(connectorAdvice(client, url))
   if (target.config === undefined)
@@ -198,7 +186,7 @@ function entryFor(
   const config = isOfProject ? relative(workingFolder, target.config) : target.config
   const toolset = target.toolset === undefined ? [] : ['--toolset', target.toolset]
   const args = [...words, 'mcp', '--config', config, ...toolset]
-  return programEntry(client, { command, args }, { name: called, isKeyed })
+  return programEntry(client, { command, args }, { name, isKeyed })
 }
 
 /** Advice for an address and a client whose file can only name programs. */
@@ -214,6 +202,7 @@ interface Snippet {
   readonly file: string
   readonly client: McpClient
   readonly entry: JsonObject
+  /** Of the server in the client's file. */
   readonly name: string
   readonly isKeyed: boolean
 }
@@ -222,17 +211,16 @@ function textOf({ client, name, entry }: Snippet): string {
   return renderEntry(client.format, [client.member, name], entry)
 }
 
-function show(snippet: Snippet, called: string, { output, json }: CommandContext): ExitCode {
+function show(snippet: Snippet, called: string, { output, json }: CommandContext): undefined {
   const { client, entry, file, name } = snippet
   if (json) {
     output.json({ client: called, file, name, member: client.member, entry })
-    return EXIT.ok
+    return
   }
   output.note(`For ${client.title}, in ${file}:`)
   output.data(textOf(snippet))
   output.note(`"collet connect ${called} --write" writes it there. ${client.after}`)
   noteKey(snippet, output)
-  return EXIT.ok
 }
 
 function noteKey({ isKeyed, client }: Snippet, output: CommandContext['output']): void {
@@ -244,7 +232,7 @@ function noteKey({ isKeyed, client }: Snippet, output: CommandContext['output'])
   output.note(`${where}; "collet keys create NAME" makes one.`)
 }
 
-function showInspector({ url, isKeyed }: Target, { output, json }: CommandContext): ExitCode {
+function showInspector({ url, isKeyed }: Target, { output, json }: CommandContext): undefined {
   const command = inspectorCommand({ url, isKeyed })
   if (json) output.json({ client: INSPECTOR, url, command })
   else {
@@ -254,18 +242,10 @@ function showInspector({ url, isKeyed }: Target, { output, json }: CommandContex
     output.note('For the command line:')
     output.data(command)
   }
-  return EXIT.ok
 }
 
-interface Written {
-  readonly file: string
-  readonly name: string
-  readonly changed: boolean
-  /** Path of the copy; `null` if nothing changed or the file is new. */
-  readonly backup: string | null
-}
-
-async function write(snippet: Snippet, isSure: boolean, context: CommandContext): Promise<Written> {
+/** `backup` is the path of the copy; `null` if nothing changed or the file is new. */
+async function write(snippet: Snippet, isSure: boolean, context: CommandContext) {
   const { output, json } = context
   const { client, name, entry } = snippet
   // Settings files are often symbolic links into another folder.

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type CommandContext, defineCommand, EXIT } from '#cli/command'
@@ -33,33 +33,30 @@ const init = defineCommand<never>({
   examples: ['collet init', 'collet init my-tools'],
   async run(args, context) {
     const folder = resolve(context.workingFolder, args.positionals[0] ?? '.')
-    const isEmpty = await hasNothing(folder)
     const made: string[] = []
     const kept: string[] = []
     const collet = packageSource(folder)
     for (const [name, text] of Object.entries(filesFor(folder, collet))) {
       const isNew = await writeNew(join(folder, name), text)
-      if (isNew) made.push(name)
-      else kept.push(name)
-    }
-    const isBuilt = await buildCheckout(context)
-    const next = nextCommands(folder, { collet, hasManifest: kept.includes(MANIFEST) }, context)
-    if (context.json) {
-      context.output.json({ folder, made, kept, next })
-      return isBuilt ? EXIT.ok : EXIT.server
+      ;(isNew ? made : kept).push(name)
     }
     const { output } = context
+    const exit = (await buildCheckout(context)) ? EXIT.ok : EXIT.server
+    const next = nextCommands(folder, { collet, hasManifest: kept.includes(MANIFEST) }, context)
+    if (context.json) {
+      output.json({ folder, made, kept, next })
+      return exit
+    }
     for (const name of made) output.data(`${output.style('green', '+')} ${name}`)
     for (const name of kept) output.note(`  ${name} exists already and is not changed.`)
-    if (!isEmpty && kept.includes('collet.config.ts')) {
+    if (kept.includes('collet.config.ts'))
       output.note('  To serve the new tool, name it in collet.config.ts: tools: ["tools/*.ts"]')
-    }
     output.data('')
     output.data('Next:')
     const width = Math.max(...next.map(({ command }) => command.length))
     for (const { command, why } of next)
       output.data(`  ${command.padEnd(width)}  ${output.style('dim', why)}`)
-    return isBuilt ? EXIT.ok : EXIT.server
+    return exit
   },
 })
 
@@ -81,11 +78,6 @@ async function buildCheckout({ output, services, clock }: CommandContext): Promi
 
 const MANIFEST = 'package.json'
 
-async function hasNothing(folder: string): Promise<boolean> {
-  const entries = await readdir(folder).catch(() => [])
-  return entries.length === 0
-}
-
 /** `false` if the file exists. */
 async function writeNew(file: string, text: string): Promise<boolean> {
   await mkdir(dirname(file), { recursive: true })
@@ -98,18 +90,13 @@ async function writeNew(file: string, text: string): Promise<boolean> {
   }
 }
 
-interface NextCommand {
-  readonly command: string
-  readonly why: string
-}
-
 function nextCommands(
   folder: string,
   { collet, hasManifest }: { readonly collet: string; readonly hasManifest: boolean },
   { workingFolder }: CommandContext,
-): NextCommand[] {
-  const way = relative(workingFolder, folder)
-  const enter = way === '' ? '' : `cd ${quoted(way.startsWith('..') ? folder : way)} && `
+) {
+  const path = relative(workingFolder, folder)
+  const enter = path === '' ? '' : `cd ${quoted(path.startsWith('..') ? folder : path)} && `
   const packages = Object.entries(packagesOf(collet)).map(([name, range]) => `${name}@${range}`)
   const install = hasManifest ? `npm install ${packages.join(' ')}` : 'npm install'
   return [
@@ -162,12 +149,7 @@ function filesFor(folder: string, collet: string): Readonly<Record<string, strin
       name: packageName(folder),
       private: true,
       type: 'module',
-      scripts: {
-        dev: 'collet dev',
-        start: 'collet serve',
-        test: 'node --test',
-        types: 'tsc',
-      },
+      scripts: { dev: 'collet dev', start: 'collet serve', test: 'node --test', types: 'tsc' },
       dependencies: packagesOf(collet),
       // npm scripts then run on Node 24, whichever version the machine has.
       devDependencies: { '@types/node': '^24.0.0', node: '^24.0.0', typescript: '^7.0.0' },
@@ -175,9 +157,15 @@ function filesFor(folder: string, collet: string): Readonly<Record<string, strin
     }),
     'tsconfig.json': json({
       compilerOptions: {
-        ...{ target: 'esnext', module: 'nodenext', types: ['node'], strict: true, noEmit: true },
+        target: 'esnext',
+        module: 'nodenext',
+        types: ['node'],
+        strict: true,
+        noEmit: true,
         skipLibCheck: true,
-        ...{ erasableSyntaxOnly: true, allowImportingTsExtensions: true, verbatimModuleSyntax: true },
+        erasableSyntaxOnly: true,
+        allowImportingTsExtensions: true,
+        verbatimModuleSyntax: true,
       },
       include: ['*.ts', 'tools'],
     }),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { READ_AUDIT, type Refusal } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
@@ -9,7 +10,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { type Columns, printRows } from '#cli/operator-command'
-import { snakeNames } from '#cli/output'
+import { counted, snakeNames } from '#cli/output'
 import { configHere, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
@@ -45,8 +46,7 @@ const journalVerify = defineCommand<'head' | 'explain' | 'store' | 'config'>({
     const access = await storeAccess(args, context)
     const result = await output.during('Checking the journal', services.verifyJournal(access, kept))
     if (json) output.json(verificationJson(result))
-    else
-      for (const line of describeVerification(result, { explains: args.flag('explain') })) output.data(line)
+    else for (const line of describeVerification(result, args.flag('explain'))) output.data(line)
     return result.ok ? EXIT.ok : EXIT.toolFailed
   },
 })
@@ -57,38 +57,38 @@ function verificationJson({ badRows, firstBad, cannotSee, ...result }: JournalVe
 
 /** One head, or the whole output of `journal heads`. */
 function readHeads(text: string): JournalHead[] {
-  return text
-    .split(/\s+/)
-    .filter((line) => line !== '')
-    .map((line) => {
-      const head = parseHead(line)
-      if (head !== undefined) return head
-      throw new UsageError('--head expects WRITER:GROUP:LINK, as collet journal heads prints it.')
-    })
+  const lines = text.split(/\s+/).filter((line) => line !== '')
+  return lines.map((line) => {
+    const [, writer = '', group = '', link = ''] = /^(.+):(\d{1,15}):([^:\s]+)$/.exec(line) ?? []
+    if (writer !== '') return { writer, group: Number(group), link }
+    throw new UsageError('--head expects WRITER:GROUP:LINK, as collet journal heads prints it.')
+  })
 }
 
-function describeVerification(
-  result: JournalVerification,
-  { explains }: { readonly explains: boolean },
-): string[] {
+function describeVerification(result: JournalVerification, explains: boolean): string[] {
   const { ok, groups, events, chains, firstBad, rows, badRows, cannotSee } = result
-  const size = `${events} events in ${groups} groups of ${chains} ${chains === 1 ? 'chain' : 'chains'}`
-  const verdict = ok
+  const size = `${events} events in ${groups} groups of ${counted(chains, 'chain')}`
+  const limits = explains ? cannotSee.map((limit) => `  This check cannot see: ${limit}.`) : []
+  if (ok) {
+    const hint = explains ? '' : ' (--explain: what this cannot detect)'
+    return [
+      `✓ The journal is intact: ${size}, and ${rows} rows of approvals, keys and pins.${hint}`,
+      ...limits,
+    ]
+  }
+  const bad = badRows.map(({ row, reason }) => cleanText(`  Row: ${row} ${reason}.`))
+  return firstBad === undefined
     ? [
-        `✓ The journal is intact: ${size}, and ${rows} rows of approvals, keys and pins.${explains ? '' : ' (--explain: what this cannot detect)'}`,
+        `✗ The journal is intact (${size}), but ${badRows.length} of the ${rows} rows that decide something are not.`,
+        ...bad,
+        ...limits,
       ]
     : [
-        firstBad === undefined
-          ? `✗ The journal is intact (${size}), but ${badRows.length} of the ${rows} rows that decide something are not.`
-          : `✗ The journal is not intact (${size} were checked).`,
-        ...badRows.map(({ row, reason }) => `  Row: ${cleanText(row)} ${cleanText(reason)}.`),
-        ...(firstBad === undefined
-          ? []
-          : [
-              `  First bad group: ${firstBad.group} of writer ${cleanText(firstBad.writer)}: ${cleanText(firstBad.reason)}.`,
-            ]),
+        `✗ The journal is not intact (${size} were checked).`,
+        ...bad,
+        cleanText(`  First bad group: ${firstBad.group} of writer ${firstBad.writer}: ${firstBad.reason}.`),
+        ...limits,
       ]
-  return explains ? [...verdict, ...cannotSee.map((limit) => `  This check cannot see: ${limit}.`)] : verdict
 }
 
 const journalHeads = defineCommand<'store' | 'config'>({
@@ -104,7 +104,7 @@ const journalHeads = defineCommand<'store' | 'config'>({
     if (!ok)
       throw new CommandFailure(EXIT.toolFailed, 'The journal is not intact. See: collet journal verify')
     if (json) output.json(heads)
-    else for (const head of heads) output.data(headText(head))
+    else for (const { writer, group, link } of heads) output.data(`${writer}:${group}:${link}`)
   },
 })
 
@@ -127,14 +127,10 @@ const journal = defineCommand<'follow' | 'store' | 'config'>({
 async function print(store: Store, follow: boolean, context: CommandContext): Promise<void> {
   /** One position per writer chain: a time or a single number would miss late commits (rule 16). */
   const positions = new Map<string, JournalHead>()
-  const stop = Promise.withResolvers<void>()
-  let stopped = false
-  const endListening = context.onStop(() => {
-    stopped = true
-    stop.resolve()
-  })
+  const stop = new AbortController()
+  const endListening = context.onStop(() => stop.abort())
   try {
-    while (!stopped) {
+    while (!stop.signal.aborted) {
       const groups = await store.readJournal([...positions.values()], PAGE)
       for (const group of groups) {
         positions.set(group.writer, { writer: group.writer, group: group.group, link: group.link })
@@ -142,7 +138,7 @@ async function print(store: Store, follow: boolean, context: CommandContext): Pr
       }
       if (groups.length > 0) continue
       if (!follow) return
-      await Promise.race([stop.promise, pause()])
+      await sleep(POLL_MS, undefined, stop).catch(() => undefined)
     }
   } finally {
     endListening()
@@ -173,10 +169,6 @@ async function traceOf(store: Store, record: string): Promise<{ readonly traceId
   return traceId === '' ? {} : { traceId }
 }
 
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, POLL_MS))
-}
-
 /** An event as one line: time, type, then its members as `name=value`. */
 function journalLine({ at, type, ...members }: JournalEvent): string {
   const facts = Object.entries(snakeNames(members)).map(([name, value]) => `${name}=${factText(value)}`)
@@ -186,16 +178,6 @@ function journalLine({ at, type, ...members }: JournalEvent): string {
 function factText(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return /[\s"=]/.test(text) && typeof value === 'string' ? cleanText(JSON.stringify(text)) : cleanText(text)
-}
-
-/** `writer:group:link`, to be kept elsewhere and passed to `journal verify --head`. */
-function headText({ writer, group, link }: JournalHead): string {
-  return `${writer}:${group}:${link}`
-}
-
-function parseHead(text: string): JournalHead | undefined {
-  const [, writer = '', group = '', link = ''] = /^(.+):(\d{1,15}):([^:\s]+)$/.exec(text) ?? []
-  return writer === '' ? undefined : { writer, group: Number(group), link }
 }
 
 const DEFAULT_LIMIT = 100
@@ -236,11 +218,8 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
     const { output, clock } = context
     const limit = args.integer('limit', { min: 1, max: MAX_SHOWN }) ?? DEFAULT_LIMIT
     const since = args.moment('since', clock.nowMs())?.toISOString()
-    const reading = readNewest(
-      { principal: args.text('principal'), since },
-      limit,
-      auditClient(args, context),
-    )
+    const filter = { principal: args.text('principal'), since }
+    const reading = readNewest(filter, limit, auditClient(args, context))
     const found = await output.during('Reading the audit log', reading)
     printRows(found, { columns: COLUMNS, empty: 'No request was refused.' }, context)
   },

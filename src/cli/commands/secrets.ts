@@ -76,16 +76,18 @@ const secretsSet = operatorCommand({
   print: ({ ref }, { output }) => output.data(ref),
 })
 
-const NAMES = [
-  ...(['ref', 'kind', 'name', 'tenant', 'principal', 'user', 'scopes', 'state'] as const),
-  ...(['expires_at', 'updated_at'] as const),
-]
-const COLUMNS: Columns<StoredCredential> = Object.fromEntries(
-  NAMES.map((name) => [
-    name.toUpperCase(),
-    (row: StoredCredential) => [row[name] ?? []].flat().join(' ') || '-',
-  ]),
-)
+const COLUMNS: Columns<StoredCredential> = {
+  REF: ({ ref }) => ref,
+  KIND: ({ kind }) => kind,
+  NAME: ({ name }) => name,
+  TENANT: ({ tenant }) => tenant,
+  PRINCIPAL: ({ principal }) => principal,
+  USER: ({ user }) => user,
+  SCOPES: ({ scopes }) => scopes.join(' ') || null,
+  STATE: ({ state }) => state,
+  EXPIRES_AT: ({ expires_at: at }) => at,
+  UPDATED_AT: ({ updated_at: at }) => at,
+}
 
 const secretsList = listCommand({
   name: 'secrets list',
@@ -167,16 +169,11 @@ const vaultRotate = defineCommand<'store' | 'config'>({
   examples: ['collet vault rotate'],
   async run(args, context) {
     const { output, json, clock } = context
-    const rotated = await withStore(
-      args,
-      context,
-      async (store) => await store.vault.rotate(operatorName(context), clock.nowMs()),
-    )
+    const by = operatorName(context)
+    const rotated = await withStore(args, context, ({ vault }) => vault.rotate(by, clock.nowMs()))
+    const [entries, tenants] = [counted(rotated.entries, 'credential'), counted(rotated.tenants, 'tenant')]
     if (json) output.json(rotated)
-    else
-      output.data(
-        `Re-encrypted ${counted(rotated.entries, 'credential')} of ${counted(rotated.tenants, 'tenant')}.`,
-      )
+    else output.data(`Re-encrypted ${entries} of ${tenants}.`)
   },
 })
 

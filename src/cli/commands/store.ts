@@ -2,16 +2,8 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { operatorName } from '#cli/admin-client'
 import { type CheckedStore, readIfPossible } from '#cli/check-names'
-import {
-  type Arguments,
-  type CommandContext,
-  CommandFailure,
-  defineCommand,
-  EXIT,
-  type ExitCode,
-  UsageError,
-} from '#cli/command'
-import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
+import { type CommandContext, CommandFailure, defineCommand, EXIT, UsageError } from '#cli/command'
+import { STORE_OPTIONS, type StoreArguments, storeAccess, withStore } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { keyFileIn, locateStore } from '#config/to-settings'
 import { cleanText } from '#kernel/base/json'
@@ -47,7 +39,7 @@ const backup = defineCommand<'store' | 'config'>({
     const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
     if (json) {
       output.json({ file, key })
-      return EXIT.ok
+      return
     }
     output.data(file)
     output.note(`Back up the key (${key}) as well, in another place: without it the copy cannot be read.`)
@@ -70,10 +62,8 @@ const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
     const { output, json, services } = context
     const isDry = args.flag('dry-run')
     const access = await storeAccess(args, context)
-    const { from, to } = await output.during(
-      'Migrating',
-      services.migrate(access, isDry ? 'look' : 'migrate'),
-    )
+    const migrating = services.migrate(access, isDry ? 'look' : 'migrate')
+    const { from, to } = await output.during('Migrating', migrating)
     const store = describeStore(access.url)
     if (json) output.json({ store, from, to, changed: !isDry && from !== to })
     else if (from === to) output.data(`${store} is up to date: schema ${to}`)
@@ -118,25 +108,22 @@ const storeCopy = defineCommand<never>({
     const rows = tables.reduce((sum, table) => sum + table.rows, 0)
     if (json) {
       output.json({ kind, rows, chains, tables })
-      return EXIT.ok
+      return
     }
-    const [name, size] = [
-      describeStore(target.store),
-      `${rows} rows in ${tables.length} tables, ${chains} chains of the journal`,
-    ]
+    const name = describeStore(target.store)
+    const size = `${rows} rows in ${tables.length} tables, ${chains} chains of the journal`
     output.data(
       kind === 'already'
         ? `${name} is that copy already: ${size}`
         : `Copied to ${name}: ${size}, counted and checked`,
     )
-    if (masterKey === undefined) {
-      const keyFile = keyFileIn(source.dataFolder)
-      output.note(
-        target.file === undefined
-          ? `Start servers with the same key: COLLET_KEY="$(cat ${keyFile})"`
-          : `Copy the key as well, unless it is there: ${keyFile} to ${keyFileIn(target.dataFolder)}`,
-      )
-    }
+    if (masterKey !== undefined) return
+    const keyFile = keyFileIn(source.dataFolder)
+    output.note(
+      target.file === undefined
+        ? `Start servers with the same key: COLLET_KEY="$(cat ${keyFile})"`
+        : `Copy the key as well, unless it is there: ${keyFile} to ${keyFileIn(target.dataFolder)}`,
+    )
   },
 })
 
@@ -159,14 +146,10 @@ const storeRekey = defineCommand<'status' | 'store' | 'config'>({
     'COLLET_KEY=$NEW COLLET_KEY_OLD=$CURRENT collet store rekey',
     'collet store rekey --status --json',
   ],
-  async run(args, context) {
-    return args.flag('status') ? await showKeyStatus(args, context) : await rekey(args, context)
-  },
+  run: (args, context) => (args.flag('status') ? showKeyStatus(args, context) : rekey(args, context)),
 })
 
-type RekeyArguments = Arguments<'status' | 'store' | 'config'>
-
-async function rekey(args: RekeyArguments, context: CommandContext): Promise<ExitCode> {
+async function rekey(args: StoreArguments, context: CommandContext): Promise<undefined> {
   const { output, json, clock } = context
   const shown = new Set<string>()
   const report = (progress: KeyProgress): void => {
@@ -177,29 +160,22 @@ async function rekey(args: RekeyArguments, context: CommandContext): Promise<Exi
   const end = await withStore(args, context, async (store) => {
     const { step, hasOldKey } = await store.keyChange.status()
     if (step === 'none' && !hasOldKey) throw new CommandFailure(EXIT.usage, NOTHING_TO_CHANGE_TO)
-    const nowMs = () => clock.nowMs()
-    return store.keyChange.rotate({
-      by: operatorName(context),
-      nowMs,
-      onProgress: report,
-      maxWaitMs: MAX_WAIT_MS,
-    })
+    const terms = { by: operatorName(context), nowMs: () => clock.nowMs(), maxWaitMs: MAX_WAIT_MS }
+    return store.keyChange.rotate({ ...terms, onProgress: report })
   })
   const text = endText(end)
   if (end.kind === 'lacking' || end.kind === 'waiting') throw new CommandFailure(EXIT.toolFailed, text)
   if (json) output.json(end)
   else output.data(text)
-  return EXIT.ok
 }
 
-async function showKeyStatus(args: RekeyArguments, context: CommandContext): Promise<ExitCode> {
+async function showKeyStatus(args: StoreArguments, context: CommandContext): Promise<undefined> {
   const { output, json } = context
   const status = await withStore(args, context, (store) => store.keyChange.status())
   const found = describeKeyStatus(status)
   if (json) output.json(statusJson(status))
   else output.data(found?.message ?? `Everything is under COLLET_KEY (generation ${status.generation}).`)
   if (found !== undefined) output.note(found.advice)
-  return EXIT.ok
 }
 
 function statusJson({ generation, hasOldKey, step, due, writers }: KeyStatus) {
@@ -224,23 +200,19 @@ interface Finding {
 /** Describes an unusual state of the key with the next step; `undefined` if there is none. */
 function describeKeyStatus({ step, hasOldKey, due, writers }: KeyStatus): Finding | undefined {
   const waiting = (label: string) => (writers.length === 0 ? '' : `. ${label}: ${writersText(writers)}`)
-  if (step === 'not begun') {
+  if (step === 'not begun')
     return {
       message: `The store is still under COLLET_KEY_OLD${waiting('Running without the new key')}`,
       advice: 'When every server has both keys, run: collet store rekey',
     }
-  }
-  if (step !== 'none') {
+  if (step !== 'none')
     return {
-      message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the one before${waiting('Not yet using the new key')}`,
+      message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the previous key${waiting('Not yet using the new key')}`,
       advice: 'Let it go on: collet store rekey',
     }
-  }
   if (!hasOldKey) return undefined
-  return {
-    message: 'COLLET_KEY_OLD is set and no longer needed',
-    advice: 'Remove it and restart the servers.',
-  }
+  const message = 'COLLET_KEY_OLD is set and no longer needed'
+  return { message, advice: 'Remove it and restart the servers.' }
 }
 
 const NOTHING_TO_CHANGE_TO =
@@ -266,10 +238,9 @@ function endText(end: KeyChangeEnd): string {
 }
 
 function writersText(writers: readonly LaggingWriter[]): string {
-  const each = writers.map(
-    ({ writer, place, startedMs }) =>
-      `${place === undefined ? writer : cleanText(place)} (running since ${new Date(startedMs).toISOString()})`,
-  )
+  const each = writers.map(({ writer, place = writer, startedMs }) => {
+    return `${cleanText(place)} (running since ${new Date(startedMs).toISOString()})`
+  })
   return each.join(', ')
 }
 

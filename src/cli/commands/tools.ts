@@ -30,17 +30,6 @@ import type { Store } from '#store/collet-store'
  * error with a suggestion, not an empty list.
  */
 
-const HEADINGS = [
-  'TOOL',
-  'NAME',
-  'CATALOG ID',
-  'SOURCE',
-  'TIER',
-  'APPROVAL',
-  'NEEDS',
-  'CONDITION',
-  'DESCRIPTION',
-]
 /** Columns to drop on a narrow terminal, in this order, until the table fits. */
 const GOES = [[], ['NAME', 'CATALOG ID'], ['SOURCE'], ['NEEDS'], ['APPROVAL']] as const
 const OTHER_NAMES: ReadonlySet<string> = new Set(['NAME', 'CATALOG ID'])
@@ -92,30 +81,23 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     const listing = await asker.list(args.text('toolset'))
     const order = args.oneOf('sort', ORDERS)
     const since = new Date(clock.nowMs() - CALLED_SINCE_MS)
-    const question = {
+    const found = new SearchableTools(listing).find({
       text: args.positionals.join(' '),
       filters: readFilters(args, listing),
       order,
       calls: order === 'calls' ? await asker.calls(since) : undefined,
-    }
-    const found = new SearchableTools(listing).find(question)
+    })
     if (json) output.json(found.map((each) => forMachines(each, listing)))
     else if (found.length === 0) output.note(listing.tools.length === 0 ? NO_TOOLS : 'No tool matches.')
-    else
-      for (const line of renderTools(
-        found.map((each) => toolCells(each, listing)),
-        output.width,
-      ))
-        output.data(line)
+    else for (const line of renderTools(found, listing, output.width)) output.data(line)
     if (asker.unread.length > 0) output.note(notListed(asker.unread))
   },
 })
 
 /** Only a server opens sources, so their tools are unknown before its first start. */
 function notListed(sources: readonly string[]): string {
-  const named = listed(sources)
   const one = sources.length === 1
-  return `The tools of ${one ? 'the source' : 'the sources'} ${named} are not listed, because no server has read ${one ? 'it' : 'them'} yet. Run "collet serve"; then "collet sources" shows ${one ? 'its' : 'their'} state.`
+  return `The tools of ${one ? 'the source' : 'the sources'} ${listed(sources)} are not listed, because no server has read ${one ? 'it' : 'them'} yet. Run "collet serve"; then "collet sources" shows ${one ? 'its' : 'their'} state.`
 }
 
 /** A filter that names nothing is reported as a mistake. */
@@ -147,20 +129,20 @@ function forMachines({ tool, condition }: FoundTool, listing: ToolListing) {
   }
 }
 
-function toolCells({ tool, condition }: FoundTool, listing: ToolListing): readonly string[] {
-  return [
-    tool.version === '' ? tool.id : `${tool.id}@${tool.version}`,
-    tool.name,
-    tool.catalog_id,
-    tool.kind,
-    tool.tier,
-    tool.approval ?? '',
+const COLUMNS: Readonly<Record<string, (found: FoundTool, listing: ToolListing) => string>> = {
+  TOOL: ({ tool: { id, version } }) => (version === '' ? id : `${id}@${version}`),
+  NAME: ({ tool }) => tool.name,
+  'CATALOG ID': ({ tool }) => tool.catalog_id,
+  SOURCE: ({ tool }) => tool.kind,
+  TIER: ({ tool }) => tool.tier,
+  APPROVAL: ({ tool }) => tool.approval ?? '',
+  NEEDS: ({ tool }, listing) =>
     requirementsOf(tool, listing)
       .map(({ kind, id }) => (kind === 'scope' ? `scope ${id}` : id))
       .join(', '),
-    condition === undefined ? '' : conditionText(condition),
-    firstLine(tool.description),
-  ].map((cell) => (cell === '' ? '-' : cell))
+  CONDITION: ({ condition }) => (condition === undefined ? '' : conditionText(condition)),
+  // Servers of other makers may send descriptions of several lines.
+  DESCRIPTION: ({ tool }) => cleanText(tool.description.split('\n', 1)[0]?.trim() ?? ''),
 }
 
 function conditionText(condition: Condition): string {
@@ -188,33 +170,35 @@ const MISSING = {
   per_user: 'of each user',
 } as const satisfies Record<ListedRequirement['state'], string>
 
-function renderTools(rows: readonly (readonly string[])[], width: number | undefined): readonly string[] {
-  const isEmpty = (column: number): boolean => rows.every((row) => row[column] === '-')
-  const table = (isKept: (column: number, heading: string) => boolean): readonly string[] =>
-    renderTable(
-      HEADINGS.filter((heading, column) => isKept(column, heading)),
-      rows.map((row) => row.filter((_, column) => isKept(column, HEADINGS[column] ?? ''))),
+function renderTools(
+  found: readonly FoundTool[],
+  listing: ToolListing,
+  width: number | undefined,
+): readonly string[] {
+  const columns = Object.entries(COLUMNS).map(([heading, cellOf]) => {
+    const cells = found.map((each) => cellOf(each, listing) || '-')
+    return { heading, cells, isEmpty: cells.every((cell) => cell === '-') }
+  })
+  const table = (isKept: (column: (typeof columns)[number]) => boolean): readonly string[] => {
+    const kept = columns.filter(isKept)
+    const rows = found.map((_, row) => kept.map(({ cells }) => cells[row] ?? ''))
+    return renderTable(
+      kept.map(({ heading }) => heading),
+      rows,
       width,
     )
+  }
   // A pipe or a file always gets the same columns, without the other names of a tool; `--json` has everything.
   if (width === undefined)
-    return table(
-      (column, heading) => !OTHER_NAMES.has(heading) && (heading !== 'CONDITION' || !isEmpty(column)),
-    )
+    return table(({ heading, isEmpty }) => !OTHER_NAMES.has(heading) && (heading !== 'CONDITION' || !isEmpty))
   const gone = new Set<string>()
   let shown: readonly string[] = []
   for (const headings of GOES) {
     for (const heading of headings) gone.add(heading)
-    shown = table((column, heading) => !gone.has(heading) && (STAYS.has(heading) || !isEmpty(column)))
+    shown = table(({ heading, isEmpty }) => !gone.has(heading) && (STAYS.has(heading) || !isEmpty))
     if (shown.every((line) => line.length <= width)) break
   }
   return shown
-}
-
-/** Servers of other makers may send descriptions of several lines. */
-function firstLine(description: string): string {
-  const [line = ''] = description.split('\n', 1)
-  return cleanText(line.trim())
 }
 
 const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
@@ -270,39 +254,32 @@ async function askToolsets(
   args: Arguments<AdminOption>,
   context: CommandContext,
 ): Promise<readonly Toolset[]> {
-  if (isStoreAlone(args))
-    throw new ConfigError([
-      {
-        severity: 'error',
-        message: 'Toolsets are in the config. Leave --store out, or name its --config too.',
-      },
-    ])
+  if (isStoreAlone(args)) {
+    const message = 'Toolsets are in the config. Leave --store out, or name its --config too.'
+    throw new ConfigError([{ severity: 'error', message }])
+  }
   if (!isServerNamed(args) && !(await hasStore(args, context))) {
-    const parts = await partsOf(args, context, undefined)
+    const parts = await partsOf(undefined)
     return listToolsets(parts, parts.apiKeys)
   }
   const client = new AdminClient(args, context, {
     async onStore({ store, access }) {
-      const parts = await partsOf(args, context, store)
+      const parts = await partsOf(store)
       return createToolsetRoutes(access, store.keys, () => parts)
     },
   })
   return (await client.ask(LIST_TOOLSETS)).toolsets
-}
 
-async function partsOf(
-  args: Arguments<AdminOption>,
-  context: CommandContext,
-  store: Store | undefined,
-): Promise<ToolsetParts> {
-  const { loaded, tools: own } = await loadProject(args.text('config'), context)
-  const { toolsets: written, auth } = loaded.config
-  const { tools } = await findKnownTools(loaded.config, own, store)
-  return {
-    tools,
-    toolsets: new Map(Object.entries(written)),
-    roles: new Map(Object.entries(auth.roles)),
-    apiKeys: auth.apiKeys,
+  async function partsOf(store: Store | undefined): Promise<ToolsetParts> {
+    const { loaded, tools: own } = await loadProject(args.text('config'), context)
+    const { toolsets: written, auth } = loaded.config
+    const { tools } = await findKnownTools(loaded.config, own, store)
+    return {
+      tools,
+      toolsets: new Map(Object.entries(written)),
+      roles: new Map(Object.entries(auth.roles)),
+      apiKeys: auth.apiKeys,
+    }
   }
 }
 

@@ -12,7 +12,7 @@ import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/import/bypass'
 import { withoutEntry } from '#server/import/client-files'
 import { isOwnMcpAddress } from '#server/import/client-servers'
-import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clients'
+import { CLIENT_NAMES, clientPlace } from '#server/import/clients'
 
 /**
  * Entries of MCP clients that reach a server directly although Collet serves it, and so bypass approvals. `connect`
@@ -20,14 +20,10 @@ import { CLIENT_NAMES, type ClientFile, clientPlace } from '#server/import/clien
  * clients. Invariant: a file is replaced atomically, after a copy was made.
  */
 
-interface Looking {
-  readonly clients: readonly string[]
-  readonly files?: readonly ClientFile[]
-}
-
-/** The entries of these clients that bypass the Collet of this folder. */
+/** The entries of a client, in this file and its other files, that bypass the Collet of this folder. */
 export async function lookForBypasses(
-  { clients, files = [] }: Looking,
+  client: string,
+  file: string,
   args: StoreArguments,
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
@@ -36,7 +32,8 @@ export async function lookForBypasses(
     ? await withStore(args, context, async ({ sources }) => await sources.list())
     : []
   const place = clientPlace(context.workingFolder, context.environment.variables())
-  return findBypasses(clients, { place, files, ...known(config, stored) })
+  const files = [{ path: file, scope: 'user' as const }]
+  return findBypasses([client], { place, files, ...known(config, stored) })
 }
 
 function known(

@@ -1,6 +1,7 @@
 import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
 import { counted } from '#cli/output'
+import { defined } from '#kernel/base/defined'
 import type { JsonObject } from '#kernel/base/json'
 import { FIRST_START_MS } from '#server/import/preview'
 import type { OfferedTool } from '#sources/kit/source'
@@ -66,29 +67,29 @@ export class ImportChoices {
 
   /** Adds the choices to the options of a source; refuses those that its type does not know. */
   apply(options: JsonObject): JsonObject {
-    const { type } = options
-    const refuse = (option: ChoiceOption, of: string): never => {
-      throw new UsageError(`--${option} is for ${of}, and this is ${String(type)}.`)
-    }
-    const isOpenapi = type === 'openapi'
-    if (!isOpenapi && this.#tags.length > 0) refuse('tag', 'openapi')
-    if (!isOpenapi && this.#methods.length > 0) refuse('method', 'openapi')
-    if (type !== 'mcp' && this.#trust !== undefined) refuse('trust', 'mcp')
-    if (type !== 'mcp' && this.#timeoutMs !== undefined) refuse('timeout', 'mcp')
-    if (type !== 'mcp' && !isOpenapi && this.#isReadOnly) refuse('read-only', 'openapi and mcp')
-    const methods = this.#isReadOnly && isOpenapi ? READING_METHODS : this.#methods
+    const type = String(options.type)
+    const timeoutMs = this.#timeoutMs
+    const given: readonly (readonly [option: ChoiceOption, isGiven: boolean, types: readonly string[]])[] = [
+      ['tag', this.#tags.length > 0, ['openapi']],
+      ['method', this.#methods.length > 0, ['openapi']],
+      ['trust', this.#trust !== undefined, ['mcp']],
+      ['timeout', timeoutMs !== undefined, ['mcp']],
+      ['read-only', this.#isReadOnly, ['openapi', 'mcp']],
+    ]
+    for (const [option, isGiven, types] of given)
+      if (isGiven && !types.includes(type))
+        throw new UsageError(`--${option} is for ${types.join(' and ')}, and this is ${type}.`)
+    const methods = this.#isReadOnly && type === 'openapi' ? READING_METHODS : this.#methods
     return {
       ...options,
-      ...(this.#include.length === 0 ? {} : { include: [...this.#include] }),
-      ...(this.#tags.length === 0 ? {} : { tags: [...this.#tags] }),
-      ...(methods.length === 0 ? {} : { methods: [...methods] }),
+      ...(this.#include.length === 0 ? {} : { include: this.#include }),
+      ...(this.#tags.length === 0 ? {} : { tags: this.#tags }),
+      ...(methods.length === 0 ? {} : { methods }),
       // Listing follows the start and has its own timeout.
-      ...(this.#timeoutMs === undefined
-        ? {}
-        : {
-            connectTimeoutMs: this.#timeoutMs,
-            discoverTimeoutMs: Math.max(FIRST_START_MS, this.#timeoutMs),
-          }),
+      ...defined({
+        connectTimeoutMs: timeoutMs,
+        discoverTimeoutMs: timeoutMs && Math.max(FIRST_START_MS, timeoutMs),
+      }),
     }
   }
 
@@ -133,13 +134,8 @@ function isReadOnly({ hints }: OfferedTool): boolean {
 function promisesOf(tools: readonly OfferedTool[]): string | undefined {
   const readOnly = tools.filter(isReadOnly).length
   const idempotent = tools.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length
-  const marked = [
-    ...(readOnly === 0 ? [] : [[readOnly, 'read-only'] as const]),
-    ...(idempotent === 0 ? [] : [[idempotent, 'idempotent'] as const]),
-  ]
-  if (marked.length === 0) return undefined
-  const texts = marked.map(([count, mark], index) =>
-    index === 0 ? `${count} of ${counted(tools.length, 'tool')} are marked ${mark}` : `${count} ${mark}`,
-  )
-  return texts.join(', ')
+  if (readOnly === 0 && idempotent === 0) return undefined
+  const all = counted(tools.length, 'tool')
+  if (readOnly === 0) return `${idempotent} of ${all} are marked idempotent`
+  return `${readOnly} of ${all} are marked read-only${idempotent === 0 ? '' : `, ${idempotent} idempotent`}`
 }

@@ -41,7 +41,7 @@ export function announce(
     output.data(
       `${output.style('bold', 'Collet')} serves ${countText(ready)} on ${output.style('cyan', url)}`,
     )
-    if (ready.closed !== undefined && ready.closed > 0) output.data(closedText(ready.closed))
+    if (ready.closed) output.data(closedText(ready.closed))
     output.data('')
     for (const [label, text] of facts(ready, settings, context, { curl, workers }))
       output.data(`  ${label.padEnd(LABEL_WIDTH)}${text}`)
@@ -95,7 +95,11 @@ function facts(
   const { server, mcp, toolsets, console: pages } = settings
   const shownToolsets = [...(toolsets?.keys() ?? [])].slice(0, MAX_TOOLSETS)
   const rows: readonly (readonly [label: string, text: string, isShown: boolean])[] = [
-    ['Starting', startingText(starting), starting.length > 0],
+    [
+      'Starting',
+      `${starting.join(', ')} ${starting.length === 1 ? 'is still starting; its' : 'are still starting; their'} tools are not counted yet`,
+      starting.length > 0,
+    ],
     [
       'Next',
       `${command} import --from claude adds the MCP servers of a client; ${command} init makes a project with a tool`,
@@ -128,12 +132,6 @@ function facts(
     ],
   ]
   return rows.flatMap(([label, text, isShown]) => (isShown ? [[label, text] as const] : []))
-}
-
-function startingText(keys: readonly string[]): string {
-  return keys.length === 1
-    ? `${keys[0]} is still starting; its tools are not counted yet`
-    : `${keys.join(', ')} are still starting; their tools are not counted yet`
 }
 
 function publicUrl({ url }: Pick<WorkerReady, 'url'>, { server }: Settings): string {
