@@ -5,7 +5,7 @@ import { pagesTokenFileIn, startTokenFileIn } from '#config/to-settings'
 import { isToolError } from '#kernel/base/errors'
 import { EventParser, type StreamEvent } from '#kernel/base/event-stream'
 import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { opaquePrincipal } from '#kernel/base/principal'
+import { opaquePrincipal, type Principal } from '#kernel/base/principal'
 import type { Denial, DenialFacts } from '#kernel/journal/events'
 import { createLocalAccess, type OperatorAccess } from '#server/admin/access'
 import { type AdminRequest, callInProcess, streamInProcess } from '#server/admin/in-process-client'
@@ -48,7 +48,7 @@ export function adminOptions(scope: string) {
 interface OpenedStore {
   readonly store: Store
   readonly access: OperatorAccess
-  noteDenial(who: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
+  noteDenial(who: Pick<Principal, 'id' | 'tenant'>, facts: DenialFacts): void
 }
 
 interface AdminClientOptions {

@@ -46,6 +46,11 @@ function lengthOf(text: string): number {
   return stripVTControlCharacters(text).length
 }
 
+/** One line for each fact that has a text. */
+export function labelledLines(facts: readonly (readonly [string, string | null | undefined])[]): string[] {
+  return facts.flatMap(([label, text]) => (text ? [`${label.padEnd(12)}${cleanText(text)}`] : []))
+}
+
 /** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

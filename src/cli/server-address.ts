@@ -170,7 +170,7 @@ async function runningIn(dataFolder: string): Promise<ServerAddress | undefined>
 }
 
 function runningAt(origin: string, port: number): ServerAddress {
-  return { url: `${origin}:${port}`, from: `where start-token-${port} in the data folder says a server runs` }
+  return { url: `${origin}:${port}`, from: `the address of start-token-${port} in the data folder` }
 }
 
 /** Ports of servers with a start token in this data folder. */

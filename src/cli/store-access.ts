@@ -60,11 +60,14 @@ export async function storeAccess(args: StoreArguments, context: CommandContext)
   return { url: store, dataFolder, ...decodeMasterKeys(context.environment) }
 }
 
-/**
- * For a command that may be the first in a folder: creates the database, and a config if there is neither. Returns
- * the created files, relative to the working folder.
- */
-export async function ensureStore(args: StoreArguments, context: CommandContext): Promise<readonly string[]> {
+/** For a command that may be the first in a folder: creates the database, and a config if there is neither. */
+export async function ensureStore(args: StoreArguments, context: CommandContext): Promise<void> {
+  const made = await makeStore(args, context)
+  if (made.length > 0) context.output.note(`Created ${made.join(' and ')}.`)
+}
+
+/** Returns what was created; files are relative to the working folder. */
+async function makeStore(args: StoreArguments, context: CommandContext): Promise<readonly string[]> {
   const { workingFolder, environment, services } = context
   const made: string[] = []
   if (lacksConfig(args, context)) {

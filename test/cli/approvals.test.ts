@@ -72,7 +72,7 @@ describe('collet approvals on a real store', () => {
     expect(io.stdout).toMatch(/approval\.granted .*by=cli:tester reason="asked the customer"/)
     const again = await run('approve', 'approval-1')
     expect([again.code, again.err]).toEqual([2, expect.stringContaining('already been decided')])
-    expect((await run('list')).err).toContain('no such approvals')
+    expect((await run('list')).err).toContain('No approval matches')
   })
 
   it('rule 30a: audits a second vote made directly on the store', async () => {

@@ -76,7 +76,7 @@ describe('collet import --from', () => {
     write('.cursor/mcp.json', { mcpServers: { two: server('Weather Server', 'write_sky') } })
     const added = await run(['--from', 'cursor', '--project', '--yes'])
     expect([added.code, added.stdout]).toEqual([0, ''])
-    expect(added.stderr).toContain('Made collet.config.json and .collet/collet.db.')
+    expect(added.stderr).toContain('Created collet.config.json and .collet/collet.db.')
     expect(added.stderr).toContain('off is left out: it is turned off there')
     expect(added.stderr).toContain('me is left out: it is Collet itself')
     expect(added.stderr).toContain(

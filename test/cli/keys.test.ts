@@ -49,7 +49,7 @@ describe('collet keys create with a config', () => {
 
   it('F15: creates the database, so that a server never has to start without credentials', async () => {
     const made = await withConfig('keys', 'create', 'ci', '--toolset', 'crm', '--role', 'viewer')
-    expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/Made \.collet.collet\.db/)])
+    expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/Created \.collet.collet\.db/)])
     const again = await withConfig('keys', 'create', 'cd', '--tool', 'Crm.find')
     expect([again.code, again.stderr]).toEqual([0, expect.not.stringMatching(/Made/)])
     const listed = await withConfig('keys', 'list')
@@ -115,10 +115,10 @@ describe('collet keys create in an empty folder', () => {
     const io = new FakeIo(REAL_SERVICES, { workingFolder: tmpdir(), environment })
     expect([await io.run('keys', 'create', 'teamx', '--store', store), io.stderr]).toEqual([
       0,
-      expect.stringContaining('Made the tables in postgres://'),
+      expect.stringContaining('Created the tables in postgres://'),
     ])
     expect(await io.run('keys', 'create', 'teamy', '--store', store)).toBe(0)
-    expect(io.stderr.match(/Made the tables/g)).toHaveLength(1)
+    expect(io.stderr.match(/Created the tables/g)).toHaveLength(1)
   })
 })
 
@@ -145,7 +145,7 @@ describe('collet keys create --from', () => {
     expect(again.stderr).toContain('1 key created; they are shown only this once. 2 refused.')
     for (const [text, said] of [
       ['{', 'is not JSON'],
-      ['{}', 'is no list of objects'],
+      ['{}', 'is not a list of objects'],
     ] as const) {
       writeFileSync(file, text)
       expect((await run('keys', 'create', '--from', file)).stderr).toContain(said)

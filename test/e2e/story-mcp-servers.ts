@@ -71,7 +71,7 @@ export async function playMcpServersStory(
       `Story 1: three MCP servers of a Claude config behind one address, ${tools.length} tools, called: ${seconds.toFixed(1)} s, 2 commands (import ${importS} s)\n`,
     )
     expect(seconds).toBeLessThan(MAX_S)
-    expect(imported.stderr).toContain('Made collet.config.json and .collet/collet.db.')
+    expect(imported.stderr).toContain('Created collet.config.json and .collet/collet.db.')
     expect(tools.find(({ name }) => name.endsWith('_read_graph'))?.annotations?.readOnlyHint).toBe(true)
     expect(tools.find(({ name }) => name.endsWith('_write_file'))?.annotations?.readOnlyHint).toBe(false)
     expect(server.output()).toMatch(/MCP +http:\S+\/mcp/)

@@ -52,7 +52,7 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
   const entries = TEAMS.map((team) => ({ principal: 'agent', tenant: team, toolsets: [team] }))
   writeFileSync(join(folder, 'teams.json'), JSON.stringify(entries))
   const made = await command('keys', 'create', '--from', 'teams.json')
-  expect(made.stderr).toMatch(/Made \.collet[\s\S]*30 keys created/)
+  expect(made.stderr).toMatch(/Created \.collet[\s\S]*30 keys created/)
   const keys = new Map(made.stdout.trim().split('\n').map(readKey))
   expect([...keys.keys()]).toEqual(TEAMS)
   const server = await startServerProcess(file, [...words, 'serve', '--port', '0'], { cwd: folder, env })

@@ -10,12 +10,13 @@ import { SIGN_IN_BROWSER } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { listCommand, operatorCommand } from '#cli/operator-command'
+import { labelledLines } from '#cli/output'
 import { configHere } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
 import { defined } from '#kernel/base/defined'
-import { cleanJson, cleanText } from '#kernel/base/json'
+import { cleanJson } from '#kernel/base/json'
 import { createApprovalRoutes } from '#server/admin/approvals'
 
 /**
@@ -69,7 +70,7 @@ const approvalsList = listCommand({
       `${decisions.filter(({ action }) => action !== 'reject').length}/${quorum}`,
     'OPEN UNTIL': ({ expires_at: expiresAt }) => expiresAt,
   },
-  empty: 'There are no such approvals.',
+  empty: 'No approval matches.',
 })
 
 const approvalsShow = operatorCommand({
@@ -93,13 +94,14 @@ const STALE =
   'the definition of the tool has changed since the approval was requested; it can only be rejected'
 
 function linesOf(row: Approval): readonly string[] {
-  const lines: readonly (readonly [string, string])[] = [
+  const facts = labelledLines([
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
     ['tool', `${row.tool} (${row.safety_tier})`],
-    ...(row.description == null ? [] : [['which', row.description] as const]),
+    ['which', row.description],
     ['called by', row.principal],
-    ...userLines(row),
+    // The mark stands before the id, because callers choose the id and its length.
+    ['for user', row.user_id && (row.user_proven ? row.user_id : `(claimed, not proven) ${row.user_id}`)],
     ['tenant', row.tenant],
     ['call', `${row.call_id} (record ${row.record}, attempt ${row.attempt})`],
     ['run', row.run_id],
@@ -108,12 +110,11 @@ function linesOf(row: Approval): readonly string[] {
     ['needs', `${row.quorum} with the scope ${row.required_scope}`],
     ['asked', row.created_at],
     ['open until', row.expires_at],
-    ...row.decisions.map(({ by, action, reason, at }): readonly [string, string] => [
-      action,
-      `${by} at ${at}${reason === null ? '' : `: ${reason}`}`,
-    ]),
-  ]
-  const facts = lines.map(([label, text]) => `${label.padEnd(12)}${cleanText(text)}`)
+    ...row.decisions.map(
+      ({ by, action, reason, at }) =>
+        [action, `${by} at ${at}${reason === null ? '' : `: ${reason}`}`] as const,
+    ),
+  ])
   if (row.input === undefined)
     return [...facts, 'The input needs a credential with the scope approvals:respond.']
   const [summary, whole] = [cleanJson(row.summary, 2), cleanJson(row.input, 2)]
@@ -123,11 +124,6 @@ function linesOf(row: Approval): readonly string[] {
     `the whole input (${row.input_bytes} bytes)${hiddenNote(row)}:`,
     whole,
   ]
-}
-
-/** The mark stands before the id, because callers choose the id and its length. */
-function userLines({ user_id: id, user_proven: isProven }: Approval): readonly (readonly [string, string])[] {
-  return id === null ? [] : [['for user', isProven ? id : `(claimed, not proven) ${id}`]]
 }
 
 /** Approving hidden values requires its own option. */

@@ -9,7 +9,7 @@ import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import { type Arguments, type CommandContext, defineCommand, UsageError } from '#cli/command'
 import { calls, callsClient, durationText } from '#cli/list-calls'
 import { operatorCommand } from '#cli/operator-command'
-import { renderList, snakeNames } from '#cli/output'
+import { labelledLines, renderList, snakeNames } from '#cli/output'
 import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
 import { ConfigError } from '#config/load'
@@ -61,7 +61,7 @@ function detailsJson({ timeline, steps, journal, ...call }: CallDetails) {
 }
 
 function linesOf(call: CallDetails): readonly string[] {
-  const facts: readonly (readonly [string, string | null])[] = [
+  const facts = labelledLines([
     ['record', call.record],
     ['call id', call.call_id],
     ['state', call.error_code === null ? call.state : `${call.state} (${call.error_code})`],
@@ -81,9 +81,9 @@ function linesOf(call: CallDetails): readonly string[] {
     ['step of', call.parent],
     ['waits for', call.waits_for],
     ['definition', call.definition_hash],
-  ]
+  ])
   return [
-    ...facts.flatMap(([label, text]) => (text ? [`${label.padEnd(12)}${cleanText(text)}`] : [])),
+    ...facts,
     'timeline:',
     ...historyOf(call).map(eventLine),
     ...(call.steps.length === 0 ? [] : ['steps:', ...renderList(call.steps.map(stepCells))]),

@@ -256,7 +256,7 @@ function checkDurability({ kind, dataFolder }: StoreLocation): Check {
     const ms = fsyncMs(folder)
     if (ms >= IMPOSSIBLE_FSYNC_MS) return ok('fsync', `${folder} syncs in ${ms.toFixed(2)} ms`)
     const advice = 'Something (libeatmydata, a mount option, a virtual disk) ignores fsync. Turn that off.'
-    return warn('fsync', `${folder} claims to sync in no time`, advice)
+    return warn('fsync', `${folder} acknowledges a sync without writing`, advice)
   } catch (error) {
     return fail('fsync', `${folder}: ${messageOf(error)}`, 'Make the folder writable and free some space.')
   }

@@ -98,8 +98,7 @@ const keysCreate = defineCommand({
     if (!isServerNamed(args)) {
       if (lacksConfig(args, context) && !args.flag('init')) throw new UsageError(NO_SERVER_HERE)
       // Often the first command in a folder: a server should have its keys before it listens.
-      const made = await ensureStore(args, context)
-      if (made.length > 0) context.output.note(`Made ${made.join(' and ')}.`)
+      await ensureStore(args, context)
     }
     if (file !== undefined && entries !== undefined)
       return await issueKeys({ file, entries }, terms, args, context)
@@ -164,7 +163,7 @@ async function readEntries(file: string, { workingFolder }: CommandContext): Pro
   })
   const value = parseJson(text)
   if (Array.isArray(value) && value.length > 0 && value.every(isJsonObject)) return value
-  const problem = value === undefined ? 'is not JSON' : 'is no list of objects'
+  const problem = value === undefined ? 'is not JSON' : 'is not a list of objects'
   throw new UsageError(`${file} ${problem}. Write a list: [{ "principal": "agent", "tenant": "team1" }, …]`)
 }
 

@@ -114,7 +114,7 @@ const storeCopy = defineCommand<never>({
     const size = `${rows} rows in ${tables.length} tables, ${chains} chains of the journal`
     output.data(
       kind === 'already'
-        ? `${name} is that copy already: ${size}`
+        ? `${name} already is a copy of it: ${size}`
         : `Copied to ${name}: ${size}, counted and checked`,
     )
     if (masterKey !== undefined) return
@@ -208,7 +208,7 @@ function describeKeyStatus({ step, hasOldKey, due, writers }: KeyStatus): Findin
   if (step !== 'none')
     return {
       message: `The change of the key is under way: ${due === 1 ? '1 row is' : `${due} rows are`} still under the previous key${waiting('Not yet using the new key')}`,
-      advice: 'Let it go on: collet store rekey',
+      advice: 'To continue it, run: collet store rekey',
     }
   if (!hasOldKey) return undefined
   const message = 'COLLET_KEY_OLD is set and no longer needed'

@@ -53,11 +53,8 @@ const usage = operatorCommand({
   json: ({ usage: found }, args) => groupBy(found, readGroups(args)),
   print({ usage: found }, { args, context }) {
     const by = readGroups(args)
-    printRows(
-      groupBy(found, by),
-      { columns: columnsOf(by), empty: 'There are no calls in this time.' },
-      context,
-    )
+    const table = { columns: columnsOf(by), empty: 'There are no calls in this time.' }
+    printRows(groupBy(found, by), table, context)
   },
   note({ whole }, { output }) {
     if (!whole) output.warn('There are more calls than were counted: name a shorter time with --since.')
@@ -82,9 +79,8 @@ function sumOf(rows: readonly Usage[], by: readonly Group[]) {
   const sum = (member: 'calls' | 'errors' | 'rejected' | 'seconds' | 'cost'): number =>
     rows.reduce((total, row) => total + row[member], 0)
   const durations = rows.flatMap((row) => row.durations)
-  const named = Object.fromEntries(by.map((group) => [group, rows[0]?.[group] ?? '']))
   return {
-    names: named,
+    names: Object.fromEntries(by.map((group) => [group, rows[0]?.[group] ?? ''])),
     calls: sum('calls'),
     errors: sum('errors'),
     rejected: sum('rejected'),

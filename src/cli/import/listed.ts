@@ -54,9 +54,8 @@ export function readLists(from: string, { workingFolder, environment, output }: 
     read.add(path)
     const decide = readDecisions(path, 'client' in of ? of.client : undefined, place)
     const title = 'client' in of ? `${mcpClient(of.client)?.title}: ` : ''
-    output.note(
-      `${title}${path} lists ${list.servers.map(({ name }) => cleanText(name)).join(', ') || 'no servers'}.`,
-    )
+    const listed = list.servers.map(({ name }) => cleanText(name)).join(', ')
+    output.note(`${title}${path} lists ${listed || 'no servers'}.`)
     for (const server of list.servers) servers.push({ ...server, ...of, decided: decide(server.name) })
     for (const { id, description } of list.asked) asked.set(id, description)
   }
@@ -178,9 +177,10 @@ function showCandidates(candidates: readonly Candidate[], { output }: CommandCon
   const byName = Map.groupBy(candidates, ({ server }) => server.name)
   for (const [name, same] of byName) {
     const entries = new Set(same.map(({ server }) => canonicalJson(server.entry)))
+    const files = same.map(({ server }) => server.file).join(' and ')
     if (entries.size > 1)
       output.warn(
-        `"${cleanText(name)}" names ${entries.size} different servers, in ${same.map(({ server }) => cleanText(server.file)).join(' and ')}. Choose by number.`,
+        cleanText(`"${name}" names ${entries.size} different servers, in ${files}. Choose by number.`),
       )
   }
 }

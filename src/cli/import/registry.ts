@@ -70,10 +70,7 @@ export class SourceRegistry {
     readonly options: JsonObject
     readonly replace: boolean
   }): Promise<void> {
-    if (!this.#isServer) {
-      const made = await ensureStore(this.#args, this.#context)
-      if (made.length > 0) this.#context.output.note(`Made ${made.join(' and ')}.`)
-    }
+    if (!this.#isServer) await ensureStore(this.#args, this.#context)
     await this.#client.ask(ADD_SOURCE, { body: source })
   }
 

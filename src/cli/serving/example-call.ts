@@ -13,19 +13,14 @@ const MAX_ATTEMPTS = 20
 
 /** A `curl` line over OTC; `undefined` if no tool is suitable. */
 export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
-  const tool = easyTool(settings)
-  if (tool === undefined) return undefined
-  const body = { request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } }
-  return curl(`${url}/tools/call`, credentialHeader(settings), body)
+  return curl(`${url}/tools/call`, settings, ({ id }, input) => ({ request: { tool_id: id, input } }))
 }
 
 /** A `curl` line over OpenTool. */
 export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
-  const tool = easyTool(settings)
-  if (tool === undefined) return undefined
-  const { name, inputSchema } = tool
-  const body = { jsonrpc: '2.0', method: name, params: exampleInput(inputSchema), id: '1' }
-  return curl(`${url}/opentool/call`, credentialHeader(settings), body)
+  return curl(`${url}/opentool/call`, settings, ({ name }, params) => {
+    return { jsonrpc: '2.0', method: name, params, id: '1' }
+  })
 }
 
 interface ExampleSettings extends Pick<Settings, 'tools' | 'auth'> {
@@ -33,23 +28,26 @@ interface ExampleSettings extends Pick<Settings, 'tools' | 'auth'> {
   readonly isKeyed: boolean
 }
 
-function easyTool({ tools }: ExampleSettings): Tool | undefined {
-  const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
+function curl(
+  url: string,
+  settings: ExampleSettings,
+  bodyFor: (tool: Tool, input: JsonValue) => JsonObject,
+): string | undefined {
+  const easy = settings.tools.filter(
+    (tool) => tool.requirements === undefined && tool.policy.scopes.length === 0,
+  )
   const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
-  return [...harmless, ...easy].slice(0, MAX_ATTEMPTS).find(takesItsExample)
-}
-
-function curl(url: string, credential: readonly string[], body: JsonObject): string {
-  return [
-    `curl -s ${shellQuote(url)}`,
-    `-H 'content-type: application/json'`,
-    ...credential,
-    `-d ${shellQuote(JSON.stringify(body))}`,
-  ].join(' ')
-}
-
-function takesItsExample(tool: Tool): boolean {
-  return tool.checkInput(exampleInput(tool.inputSchema)).length === 0
+  for (const tool of [...harmless, ...easy].slice(0, MAX_ATTEMPTS)) {
+    const input = exampleInput(tool.inputSchema)
+    if (tool.checkInput(input).length > 0) continue
+    return [
+      `curl -s ${shellQuote(url)}`,
+      `-H 'content-type: application/json'`,
+      ...credentialHeader(settings),
+      `-d ${shellQuote(JSON.stringify(bodyFor(tool, input)))}`,
+    ].join(' ')
+  }
+  return undefined
 }
 
 /** The credential itself is never printed: the shell fills it in. */
