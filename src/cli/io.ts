@@ -195,7 +195,8 @@ export const REAL_SERVICES: Services = {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
     const asked = request(url, {
       method,
-      signal,
+      // The signal of the request made here would not follow the caller's once that request is garbage-collected.
+      signal: init?.signal ?? signal,
       agent: false,
       ca: certificate,
       allowPartialTrustChain: true,
