@@ -98,12 +98,12 @@ async function tryAll(
     return (await new AdminClient(args, context).ask(TEST_WEBHOOKS, { body: defined({ name }) })).results
   const { webhooks: known, egress, publicUrl } = await configured(args, context)
   const meant = chosen(known, name, args.oneOf('format', FORMATS))
-  const way = openWebhookFetch(meant, egress)
+  const send = openWebhookFetch(meant, egress)
   try {
-    const trial = { fetch: way, clock: context.clock, publicUrl: () => publicUrl }
+    const trial = { fetch: send, clock: context.clock, publicUrl: () => publicUrl }
     return (await Promise.all(meant.map((webhook) => tryWebhook(webhook, trial)))).flat()
   } finally {
-    await way.close()
+    await send.close()
   }
 }
 

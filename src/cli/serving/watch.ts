@@ -23,37 +23,37 @@ interface Restarting {
   check?(): Promise<boolean>
 }
 
-type Wish = { readonly kind: 'stop' } | { readonly kind: 'change'; readonly file: string }
-type Event = Wish | { readonly kind: 'ended'; readonly code: number }
+type WatchRequest = { readonly kind: 'stop' } | { readonly kind: 'change'; readonly file: string }
+type Event = WatchRequest | { readonly kind: 'ended'; readonly code: number }
 
 /**
  * Runs the server in a child process and starts a new one after each change. A child that ends by itself (a broken
  * config, a busy port) has printed the reason; the next change tries again.
  */
 export async function keepRestarting({ start, watch, onStop, note, check }: Restarting): Promise<ExitCode> {
-  const wishes = new Wishes()
-  const endWatch = watch((file) => wishes.add({ kind: 'change', file }))
+  const pending = new PendingRequests()
+  const endWatch = watch((file) => pending.add({ kind: 'change', file }))
   let child = start(false)
-  const endListening = onStop(() => (wishes.stopping ? child.kill() : wishes.add({ kind: 'stop' })))
+  const endListening = onStop(() => (pending.stopping ? child.kill() : pending.add({ kind: 'stop' })))
   try {
     for (;;) {
       const ended = child.ended.then((code): Event => ({ kind: 'ended', code }))
-      let event: Event = await Promise.race([wishes.next(), ended])
+      let event: Event = await Promise.race([pending.next(), ended])
       if (event.kind === 'ended') {
         note(`The server ended with exit code ${event.code}. Waiting for a change to start it again.`)
-        event = await wishes.next()
+        event = await pending.next()
       } else {
         if (event.kind === 'change' && check !== undefined) {
-          wishes.forgetChanges()
+          pending.forgetChanges()
           const isSound = await check()
           if (!isSound) note(`${event.file} changed and cannot be served yet: the tools stay as they were.`)
           // A change during the check may have been missed by it.
-          if ((!isSound || wishes.hasChanges) && !wishes.stopping) continue
+          if ((!isSound || pending.hasChanges) && !pending.stopping) continue
         }
         await endProcess(child)
       }
-      if (event.kind === 'stop' || wishes.stopping) return EXIT.ok
-      wishes.forgetChanges()
+      if (event.kind === 'stop' || pending.stopping) return EXIT.ok
+      pending.forgetChanges()
       if (event.kind === 'change') note(`${event.file} changed: restarting.`)
       child = start(true)
     }
@@ -83,8 +83,8 @@ async function endProcess(child: ServerProcess): Promise<void> {
 }
 
 /** Pending requests; a stop comes before any change. */
-class Wishes {
-  #waiting: Wish[] = []
+class PendingRequests {
+  #waiting: WatchRequest[] = []
   #wake: (() => void) | undefined
   stopping = false
 
@@ -92,18 +92,18 @@ class Wishes {
     return this.#waiting.some(({ kind }) => kind === 'change')
   }
 
-  add(wish: Wish): void {
-    if (wish.kind === 'stop') {
+  add(request: WatchRequest): void {
+    if (request.kind === 'stop') {
       this.stopping = true
-      this.#waiting.unshift(wish)
+      this.#waiting.unshift(request)
     } else {
-      this.#waiting.push(wish)
+      this.#waiting.push(request)
     }
     this.#wake?.()
   }
 
   /** Returns the next request without removing it; only `forgetChanges` removes. */
-  async next(): Promise<Wish> {
+  async next(): Promise<WatchRequest> {
     for (;;) {
       const [first] = this.#waiting
       if (first !== undefined) return first
