@@ -111,7 +111,7 @@ describe('the command line and a server that speaks https', () => {
 
   it('checks the certificate with collet doctor', async () => {
     const { stdout } = await run('doctor', '--json')
-    const message = `${join(folder, 'cert.pem')} is good until`
+    const message = `${join(folder, 'cert.pem')} is valid until`
     expect(JSON.parse(stdout)).toContainEqual(
       expect.objectContaining({ subject: 'tls', message: expect.stringContaining(message) }),
     )
