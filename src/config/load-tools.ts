@@ -15,15 +15,12 @@ import { isImported } from './to-settings.ts'
  * Invariant: all problems of all files are reported together.
  */
 
-interface LoadedTools {
-  /** In the order of the config; files of a glob and exports of a file by name (a module keeps no other order). */
-  readonly tools: readonly Tool[]
-  /** Problems of the tools and their files. With an error the server must not start. */
-  readonly problems: readonly ConfigProblem[]
-}
-
-/** Loads and prepares the tools of a config; continues after a bad one, so that all problems are reported. */
-export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Promise<LoadedTools> {
+/**
+ * Loads and prepares the tools of a config; continues after a bad one, so that all problems are reported. With an error among
+ * them the server must not start. Tools are in the order of the config; files of a glob and exports of a file by name (a module
+ * keeps no other order).
+ */
+export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
   const problems: ConfigProblem[] = []
   const found = new Map<DefinedTool, { readonly definition: DefinedTool; readonly file: string }>()
   for (const [index, entry] of loaded.config.tools.entries()) {
@@ -46,8 +43,9 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
     vendor: loaded.config.openwop.vendor,
     describeParameters: loaded.config.authoring.describeParameters,
   })
-  if (prepared.ok) return { tools: prepared.tools, problems }
-  return { tools: [], problems: [...problems, ...prepared.findings.map(toProblem)] }
+  if (!prepared.ok) problems.push(...prepared.findings.map(toProblem))
+  const tools: readonly Tool[] = prepared.ok ? prepared.tools : []
+  return { tools, problems }
 
   function add(definition: DefinedTool, file: string): void {
     if (!found.has(definition)) found.set(definition, { definition, file })

@@ -158,19 +158,16 @@ const OWN_FILE = pathToFileURL(import.meta.filename).href
 
 export type ImportModule = (url: string) => Promise<Readonly<Record<string, unknown>>>
 
-/** Node's own import: `.ts` files load by type stripping. */
-const importModule: ImportModule = (url) => import(url)
-
 /** Imports a file again, past the module cache of Node; its own imports stay cached. */
 export function importAgain(): ImportModule {
   const stamp = performance.now()
   return (url) => import(`${url}?read=${stamp}`)
 }
 
-/** The exports of a user's file; every failure becomes one problem that names the file. */
+/** The exports of a user's file; every failure becomes one problem that names the file. By default Node loads `.ts` files by type stripping. */
 export async function importFile(
   file: string,
-  load: ImportModule = importModule,
+  load: ImportModule = (url) => import(url),
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
     return await load(pathToFileURL(file).href)

@@ -130,10 +130,7 @@ export const CONSOLE_SIGN_IN = closed({
   .refine(hasSecretItNeeds, NEEDS_SECRET)
   .transform(withClientAuth)
 
-interface ClientAuth {
-  readonly clientSecret?: Secret | undefined
-  readonly clientAuth?: 'basic' | 'post' | 'none' | undefined
-}
+type ClientAuth = Pick<z.output<z.ZodObject<typeof CLIENT>>, 'clientSecret' | 'clientAuth'>
 
 function hasSecretItNeeds({ clientSecret, clientAuth }: ClientAuth): boolean {
   return clientSecret !== undefined || clientAuth === undefined || clientAuth === 'none'
@@ -232,17 +229,12 @@ const LIMIT = {
   concurrent: COUNT.optional(),
 }
 
-interface WrittenRate {
-  readonly callsPerMinute?: number | undefined
-  readonly burst?: number | undefined
-}
-
 const BURST_ALONE = {
   path: ['burst'],
   error: 'says how many may come at once; it needs "callsPerMinute" beside it.',
 }
 
-function hasRateForBurst({ callsPerMinute, burst }: WrittenRate): boolean {
+function hasRateForBurst({ callsPerMinute, burst }: z.output<z.ZodObject<typeof RATE>>): boolean {
   return burst === undefined || callsPerMinute !== undefined
 }
 

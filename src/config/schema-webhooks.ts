@@ -53,12 +53,7 @@ function receiver({ url, name }: Parts) {
   }
 }
 
-interface Receiver {
-  readonly url: string
-  readonly secret?: Secret | undefined
-  readonly approver?: string | undefined
-  readonly format: string
-}
+type Receiver = z.output<z.ZodObject<ReturnType<typeof receiver>>> & { readonly format: string }
 
 function checkReceiver(receiver: Receiver, context: z.RefinementCtx): void {
   const url = URL.parse(receiver.url)

@@ -35,20 +35,15 @@ export interface KnownTool extends Selected {
   readonly policy: Pick<ToolPolicy, 'safetyTier' | 'scopes' | 'tenants'>
 }
 
-interface KnownHere {
-  readonly tools: readonly KnownTool[]
-  /** Keys of all sources, also of those of which no tool is known yet. */
-  readonly sources: readonly string[]
-  /** Sources without a known tool. */
-  readonly unread: ReadonlyMap<string, SourceOptions>
-}
-
-/** The tools that a server with this config and store would serve, without reading an upstream. */
+/**
+ * The tools that a server with this config and store would serve, without reading an upstream; the keys of all sources; and
+ * `unread`, the sources without a known tool.
+ */
 export async function findKnownTools(
   { sources: configured, openwop }: Pick<ParsedConfig, 'sources' | 'openwop'>,
   own: readonly Tool[],
   store: Pick<Store, 'sources' | 'pins'> | undefined,
-): Promise<KnownHere> {
+) {
   const sources = await knownSources(Object.entries(configured), store)
   const unread = new Map<string, SourceOptions>()
   const imported: KnownTool[] = []
@@ -58,7 +53,8 @@ export async function findKnownTools(
     imported.push(...tools)
     if (tools.length === 0) unread.set(key, options)
   }
-  return { tools: [...own, ...imported], sources: [...sources.keys()], unread }
+  const tools: readonly KnownTool[] = [...own, ...imported]
+  return { tools, sources: [...sources.keys()], unread }
 }
 
 /** Sources of the config and of the store. Where both have a key, the config's is used. */
@@ -74,20 +70,15 @@ export async function knownSources(
   return sources
 }
 
-interface Projected {
-  readonly tools: readonly Tool[]
-  /** Keys of the sources of which no tool is known yet. */
-  readonly unread: readonly string[]
-  /** Absent where there is no store. */
-  readonly pins?: Pins
-}
-
-/** The known tools as they would be listed. Sources are created, so that their options apply, but not read. */
+/**
+ * The known tools as they would be listed, and the keys of sources without a known tool. Sources are created, so that their
+ * options apply, but not read. Without a store there are no pins.
+ */
 export async function projectKnownTools(
   settings: Pick<Settings, 'sources' | 'tools' | 'folder' | 'calls' | 'openwop'>,
   store: Pick<Store, 'sources' | 'pins'> | undefined,
   clock: Clock,
-): Promise<Projected> {
+) {
   if (store === undefined) return { tools: settings.tools, unread: [...settings.sources.keys()] }
   const services = { fetch: refuseToFetch, clock, log: SILENT_LOGGER, folder: settings.folder }
   const pins = new Pins({ store, clock, log: SILENT_LOGGER })

@@ -55,8 +55,6 @@ function baseWithVersion(name: string, baseOf?: BaseOf): string {
   return base === undefined ? name : base + version
 }
 
-export function parseTime(text: string): number
-export function parseTime(text: string | undefined): number | undefined
 export function parseTime(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text)
 }

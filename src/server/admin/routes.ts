@@ -6,7 +6,7 @@ import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import { NO_ROLES } from '#kernel/base/principal'
 import type { ServerHost } from '#server/host'
-import { jsonReply, refuseWithMessage } from '#server/http/exchange'
+import { jsonReply, OPEN_ROUTE } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { findBypasses } from '#server/import/bypass'
 import { isOwnMcpAddress } from '#server/import/client-servers'
@@ -156,17 +156,15 @@ export function openAdmin(host: ServerHost): ServerPart {
 function documentRoute(): ServerRoute {
   let document: object | undefined
   return {
+    ...OPEN_ROUTE,
     method: READ_ADMIN_DOCUMENT.method,
     path: READ_ADMIN_DOCUMENT.path,
-    access: 'open',
-    body: 'never',
     handle: async () => {
       // Loaded and built at the first request, so that servers start without it.
       const { createAdminDocument } = await import('#admin-api/document')
       document ??= createAdminDocument(VERSION)
       return jsonReply(200, document, { 'cache-control': 'no-cache' })
     },
-    refuse: refuseWithMessage,
   }
 }
 

@@ -105,6 +105,11 @@ function renderCredential(facts: VaultFacts): StoredCredential {
   }
 }
 
+function renderConnection(facts: VaultFacts) {
+  const { ref, tenant, principal, user, scopes, state, updated_at } = renderCredential(facts)
+  return { ref, tenant, principal, user, scopes, state, updated_at }
+}
+
 /** Revoking the refresh token ends its access tokens too (RFC 7009 §2.1). A credential that cannot be read can still be removed. */
 async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Promise<Secret | undefined> {
   if (facts.kind !== 'token') return undefined
@@ -174,16 +179,7 @@ export function createProviderRoutes(
           scopes: scopesFor(id, settings, options.tools()),
           tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
           can_connect: broker.obstacle(id, []) === undefined,
-          connections: held.filter(isSeen).flatMap((facts) => {
-            const {
-              kind: _kind,
-              name,
-              expires_at: _expiry,
-              created_at: _creation,
-              ...shown
-            } = renderCredential(facts)
-            return name === id ? shown : []
-          }),
+          connections: held.filter((facts) => facts.provider === id && isSeen(facts)).map(renderConnection),
         })),
       }
     }),

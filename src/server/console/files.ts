@@ -7,7 +7,7 @@ import { gzip } from 'node:zlib'
 import { basePath } from '#config/to-settings'
 import { html, pageReply } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, isForPerson } from '#protocols/http-exchange'
-import { messageReply, refuseWithMessage } from '#server/http/exchange'
+import { messageReply, OPEN_ROUTE, refuseWithMessage } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
 
@@ -86,7 +86,8 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
     })
   }
   const route = (path: string, find: (all: Files, path: string) => ConsoleFile | undefined): ServerRoute => ({
-    ...{ method: 'GET', access: 'open', body: 'never', refuse: refuseWithMessage },
+    ...OPEN_ROUTE,
+    method: 'GET',
     path,
     async handle(request) {
       const all = await files()

@@ -7,14 +7,7 @@ import { Secret } from '#kernel/base/secret'
 import type { OpenedSource } from '#server/sources'
 import type { SourceView } from '#sources/kit/sources'
 import type { SourceOptions } from '#sources/source-types'
-import {
-  type ProbeContext,
-  type ProbeResult,
-  probeDocument,
-  probeMcp,
-  probeOpenTool,
-  probeOtc,
-} from './probe.ts'
+import { type ProbeContext, probeDocument, probeMcp, probeOpenTool, probeOtc } from './probe.ts'
 
 /**
  * Diagnoses a source step by step, for `collet sources check` and the console: name, connection, certificate,
@@ -88,7 +81,7 @@ function stepsTo(options: SourceOptions, check: CheckOptions & OpenedSource): re
 /** The steps that depend on where the source is: at an address, in a program or in a file. */
 function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource): readonly Step[] {
   const { wayOut, signal } = check
-  const [url, program, file] = [addressOf(options), programOf(options), fileOf(options)]
+  const [url, program] = [addressOf(options), programOf(options)]
   if (url !== undefined) {
     const reached = wayOut.reach(url, signal)
     const next = async (): Promise<string> => (await reached.next()).value ?? ''
@@ -101,7 +94,9 @@ function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource):
     return [['resolve', next], ['connect', next], ...tls, ['handshake', shake]]
   }
   if (program !== undefined) return [['program', () => findProgram(program, check)]]
-  return file === undefined ? [] : [['file', () => findFile(file, check)]]
+  if (!('file' in options) || typeof options.file !== 'string') return []
+  const file = resolve(check.folder, options.file)
+  return [['file', () => findFile(file)]]
 }
 
 async function sendHandshake(options: SourceOptions, url: URL, probe: ProbeContext): Promise<string> {
@@ -112,7 +107,7 @@ async function sendHandshake(options: SourceOptions, url: URL, probe: ProbeConte
   throw new Error(found.kind === 'unusable' ? found.why : `It answers, but not as ${options.type}.`)
 }
 
-const PROBES: Readonly<Record<string, (url: string, probe: ProbeContext) => Promise<ProbeResult>>> = {
+const PROBES: Readonly<Record<string, typeof probeMcp>> = {
   mcp: probeMcp,
   otc: probeOtc,
   opentool: probeOpenTool,
@@ -126,10 +121,6 @@ function addressOf(options: SourceOptions): URL | undefined {
 
 function programOf(options: SourceOptions): string | undefined {
   return options.type === 'mcp' ? options.command : undefined
-}
-
-function fileOf(options: SourceOptions): string | undefined {
-  return 'file' in options && typeof options.file === 'string' ? options.file : undefined
 }
 
 function credentialOf(options: SourceOptions): string | undefined {
@@ -150,10 +141,9 @@ function findProgram(program: string, { folder, path = '' }: CheckOptions): stri
   return `${program} is ${found}`
 }
 
-function findFile(file: string, { folder }: CheckOptions): string {
-  const path = resolve(folder, file)
-  if (!existsSync(path)) throw new Error(`There is no file ${path}.`)
-  return path
+function findFile(file: string): string {
+  if (existsSync(file)) return file
+  throw new Error(`There is no file ${file}.`)
 }
 
 function failureText(error: unknown, deadline: AbortSignal): string {

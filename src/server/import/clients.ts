@@ -194,29 +194,20 @@ export const MCP_CLIENTS = {
         : join(config, 'goose', 'config.yaml'),
     ],
     variable: braced,
-    atAddress: ({ url, name, headers, isKeyed }) => ({
-      ...{ enabled: true, type: 'streamable_http', name, description: 'Tools of Collet', uri: url },
-      ...headers,
-      ...(isKeyed ? { env_keys: [KEY_VARIABLE] } : {}),
-      timeout: 300,
-    }),
-    forProgram: ({ command, args, env }, name) => ({
-      ...{
-        enabled: true,
-        type: 'stdio',
-        name,
-        description: 'Tools of Collet',
-        cmd: command,
-        args: [...args],
-      },
-      ...(KEY_VARIABLE in env ? { env_keys: [KEY_VARIABLE] } : {}),
-      timeout: 300,
-    }),
+    atAddress: ({ url, name, headers, isKeyed }) =>
+      gooseEntry('streamable_http', name, { uri: url, ...headers }, isKeyed),
+    forProgram: ({ command, args, env }, name) =>
+      gooseEntry('stdio', name, { cmd: command, args: [...args] }, KEY_VARIABLE in env),
     after: 'Start goose again; "goose info -v" shows its extensions.',
   },
 } as const satisfies Readonly<Record<string, McpClient>>
 
 export const CLIENT_NAMES: readonly string[] = Object.keys(MCP_CLIENTS)
+
+function gooseEntry(type: string, name: string, place: JsonObject, isKeyed: boolean): JsonObject {
+  const shared = { enabled: true, type, name, description: 'Tools of Collet', ...place }
+  return { ...shared, ...(isKeyed ? { env_keys: [KEY_VARIABLE] } : {}), timeout: 300 }
+}
 
 function plainProgram({ command, args, env }: ClientProgram): JsonObject {
   return { command, args: [...args], ...(Object.keys(env).length === 0 ? {} : { env: { ...env } }) }

@@ -29,22 +29,19 @@ export function createAuditRoutes(
   { store, configured }: AuditRoutesOptions,
 ): readonly ServerRoute[] {
   return [
-    serveOperation(
-      access,
-      READ_AUDIT,
-      async ({ principal, query: { after, limit, since, principal: wanted } }) => {
-        const tenant = tenantWithin(principal)
-        const sinceMs = parseTime(since) ?? 0
-        const denials = await store.audit.readDenials(defined({ after, limit, tenant }))
-        const known = access.hasScope(principal, 'admin:keys')
-          ? await namesOf(store, configured(), tenant)
-          : new Map<string, string>()
-        const events = denials
-          .filter((denial) => denial.atMs >= sinceMs && isOf(store, denial, wanted))
-          .map((denial) => renderDenial(denial, known.get(denial.principal)))
-        return { events, next: denials.at(-1)?.no ?? after }
-      },
-    ),
+    serveOperation(access, READ_AUDIT, async ({ principal, query }) => {
+      const { after, limit } = query
+      const tenant = tenantWithin(principal)
+      const sinceMs = parseTime(query.since) ?? 0
+      const denials = await store.audit.readDenials(defined({ after, limit, tenant }))
+      const known = access.hasScope(principal, 'admin:keys')
+        ? await namesOf(store, configured(), tenant)
+        : new Map<string, string>()
+      const events = denials
+        .filter((denial) => denial.atMs >= sinceMs && isOf(store, denial, query.principal))
+        .map((denial) => renderDenial(denial, known.get(denial.principal)))
+      return { events, next: denials.at(-1)?.no ?? after }
+    }),
   ]
 }
 

@@ -78,11 +78,6 @@ interface Noted {
   readonly atMs: number
 }
 
-interface Counted {
-  readonly denial: Denial
-  count: number
-}
-
 /**
  * Writes denials to the store (rule 30a, OWP-62). The first of a kind is written at once, its repetitions as one line a
  * minute later: a flood writes at most two lines per kind and 400 a minute in all. Denials whose facts are functions are
@@ -94,7 +89,7 @@ export function createDenialLog(
 ) {
   const noted: Noted[] = []
   const fresh: Denial[] = []
-  const counted = new Map<string, Counted>()
+  const counted = new Map<string, { readonly denial: Denial; count: number }>()
   const perPrincipal = new Map<string, number>()
   let dropped = 0
   let tick: NodeJS.Timeout | undefined

@@ -22,9 +22,7 @@ import type { RejectionLog } from './rejections.ts'
 import type { CallLine } from './terminal-lines.ts'
 
 /** Its tool is an id from the catalog, or `unknown`. */
-interface EndedCall extends Pick<CallLine, 'tool' | 'outcome' | 'durationMs' | 'isReplay'> {
-  readonly tenant: string
-}
+type EndedCall = Pick<CallLine, 'tool' | 'outcome' | 'durationMs' | 'isReplay'> & Pick<Principal, 'tenant'>
 
 export interface Metrics {
   callStarted(): void
@@ -101,15 +99,9 @@ export function createMetrics(byTenant = false): Metrics {
     callsBecameAmbiguous(count) {
       tallies.ambiguousCalls += count
     },
-    follow(values) {
-      Object.assign(tallies, values)
-    },
-    limitRefused(name) {
-      countOne(refused, name)
-    },
-    requestAnswered(route, method, status) {
-      requests.add(route, method, status)
-    },
+    follow: (values) => void Object.assign(tallies, values),
+    limitRefused: (name) => countOne(refused, name),
+    requestAnswered: (route, method, status) => requests.add(route, method, status),
     groupCommitted(rows, durationMs) {
       commitRows.add(rows)
       commitSeconds.add(durationMs / 1_000)

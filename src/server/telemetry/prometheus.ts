@@ -191,9 +191,7 @@ function memory(): readonly Metric[] {
   ]
 }
 
-type EventLoopDelay = ReturnType<typeof monitorEventLoopDelay>
-
-function lagMetrics(lag: EventLoopDelay): readonly Metric[] {
+function lagMetrics(lag: ReturnType<typeof monitorEventLoopDelay>): readonly Metric[] {
   const delayGauge = (name: string, statistic: string, nanoseconds: number): Metric =>
     // Statistics are NaN until the first measurement.
     gauge(
