@@ -130,7 +130,7 @@ function toKnown(
   options: SourceOptions,
   { nativeName, local, accepted }: Pin,
   ownVendor: string,
-): readonly KnownTool[] {
+): KnownTool | readonly [] {
   if (accepted === undefined) return []
   const { offered } = accepted
   const naming = namingOfPin(key, options, { nativeName, local, accepted })
@@ -143,16 +143,14 @@ function toKnown(
   const kind = sourceKind(options)
   const given = options.type === 'custom' ? undefined : options.vendor
   const vendor = given ?? (kind === 'host-extension' ? toolkit : ownVendor)
-  return [
-    {
-      parts: { base: `${toolkit}.${name}`, toolkit, name, version },
-      name: functionNameOf(toolkit, name),
-      catalogId: catalogIdOf(kind, { ...catalogNames(naming), vendor, safetyTier }),
-      ...defined({ keptFrom }),
-      ...tagsOf(offered),
-      policy: defined({ safetyTier, scopes, tenants }),
-    },
-  ]
+  return {
+    parts: { base: `${toolkit}.${name}`, toolkit, name, version },
+    name: functionNameOf(toolkit, name),
+    catalogId: catalogIdOf(kind, { ...catalogNames(naming), vendor, safetyTier }),
+    ...defined({ keptFrom }),
+    ...tagsOf(offered),
+    policy: defined({ safetyTier, scopes, tenants }),
+  }
 }
 
 /** All scopes that the options of a source require of callers of its tools. */

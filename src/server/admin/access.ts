@@ -16,12 +16,6 @@ import type { NoteDenial } from '#server/telemetry/denials'
 /** The response header that names the principal of an admin request. */
 export const ACTING_AS = 'collet-acting-as'
 
-interface OperatorAccessOptions {
-  readonly startToken: Pick<StartToken, 'matches'>
-  readonly authenticator: Authenticator
-  readonly noteDenial?: NoteDenial
-}
-
 /** The start token opens these routes and nothing else; a request from loopback needs a credential too. */
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
@@ -35,7 +29,11 @@ export interface OperatorAccess {
   noteDenied(principal: Principal, scope: ServerScope): void
 }
 
-export function createOperatorAccess(options: OperatorAccessOptions): OperatorAccess {
+export function createOperatorAccess(options: {
+  readonly startToken: Pick<StartToken, 'matches'>
+  readonly authenticator: Authenticator
+  readonly noteDenial?: NoteDenial
+}): OperatorAccess {
   const { startToken, authenticator, noteDenial } = options
   const noteDenied = (principal: Principal, scope: ServerScope): void =>
     noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })

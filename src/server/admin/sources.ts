@@ -33,8 +33,6 @@ import type { PinStore, SourceStore } from '#store/imports'
 import type { OperatorAccess } from './access.ts'
 import { badRequest, serveOperation, serveReply, timeOf } from './admin-route.ts'
 
-const MAX_CHECK_MS = 90_000
-
 interface SourceRoutesOptions {
   /** The sources of a running server; absent where only the store is open, which running servers watch. */
   readonly sources?: Sources
@@ -158,7 +156,6 @@ export function createSourceRoutes(
         if (found === undefined) throw noSuchSource(key)
         return await checkSource(key, found.options, {
           ...{ clock, folder: folder(), path: environment().PATH },
-          signal: AbortSignal.timeout(MAX_CHECK_MS),
           view: sources?.status().find((source) => source.key === key),
           open: () => openBeside(key, found.options),
         })

@@ -155,15 +155,13 @@ function definitionsSeen(calls: readonly CallRecord[]): NonNullable<ToolDetails[
   return [...byHash.values()].flatMap((same) => {
     const [newest, oldest] = [same[0], same.at(-1)]
     if (newest === undefined || oldest === undefined) return []
-    return [
-      {
-        tool: newest.tool,
-        definition_hash: newest.definitionHash,
-        calls: same.length,
-        first_at: timeOf(oldest.createdAtMs),
-        last_at: timeOf(newest.createdAtMs),
-      },
-    ]
+    return {
+      tool: newest.tool,
+      definition_hash: newest.definitionHash,
+      calls: same.length,
+      first_at: timeOf(oldest.createdAtMs),
+      last_at: timeOf(newest.createdAtMs),
+    }
   })
 }
 

@@ -141,10 +141,10 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
     (budget) => budget.for === kind && budget.windowMs === lengthMs,
   )?.limit
   const units = UNITS.map((unit) => {
-    const { parts } = SHOWN[unit]
+    const { parts } = SHOWN_UNITS[unit]
     const most = limit === undefined || limit[unit] >= NO_LIMIT ? undefined : limit[unit]
     return {
-      unit: SHOWN[unit].unit,
+      unit: SHOWN_UNITS[unit].unit,
       limit: most === undefined ? null : most / parts,
       used: used[unit] / parts,
       left: most === undefined ? null : Math.max(0, most - used[unit]) / parts,
@@ -164,14 +164,14 @@ export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: 
     window_seconds: windowMs / 1_000,
     limits: Object.fromEntries(
       UNITS.flatMap((unit) =>
-        limit[unit] >= NO_LIMIT ? [] : [[SHOWN[unit].unit, limit[unit] / SHOWN[unit].parts]],
+        limit[unit] >= NO_LIMIT ? [] : [[SHOWN_UNITS[unit].unit, limit[unit] / SHOWN_UNITS[unit].parts]],
       ),
     ),
   }))
 }
 
 /** Budgets count in fractions of a unit: `parts` of them are one of the unit that people see. */
-const SHOWN = {
+export const SHOWN_UNITS = {
   calls: { unit: 'calls', parts: 1 },
   milliseconds: { unit: 'seconds', parts: 1_000 },
   cost: { unit: 'cost', parts: COST_PARTS },

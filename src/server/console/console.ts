@@ -20,7 +20,13 @@ import { StartLinks, signInRoute } from './start-links.ts'
  * Invariant: the console reads and changes data only through the admin API.
  */
 
-interface ConsoleOptions {
+export type Console = ReturnType<typeof createConsole>
+
+export function openConsole({ console: { routes, startLinks }, access }: ServerHost): ServerPart {
+  return { routes: [...routes, signInRoute(startLinks, access)] }
+}
+
+export function createConsole(options: {
   readonly settings: Pick<Settings, 'console' | 'server'>
   readonly store: Pick<Store, 'sign' | 'callers'>
   readonly authenticator: Authenticator
@@ -33,15 +39,7 @@ interface ConsoleOptions {
   readonly hasLinks: boolean
   /** The folder of the built console; default that of this package. */
   readonly folder?: string | undefined
-}
-
-export type Console = ReturnType<typeof createConsole>
-
-export function openConsole({ console: { routes, startLinks }, access }: ServerHost): ServerPart {
-  return { routes: [...routes, signInRoute(startLinks, access)] }
-}
-
-export function createConsole(options: ConsoleOptions) {
+}) {
   const { store, authenticator, startToken, broker, clock, log, publicUrl, folder } = options
   const { signIn, enabled } = options.settings.console
   const { callers } = store

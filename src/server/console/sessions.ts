@@ -11,6 +11,7 @@ import { sealOnce, unseal } from '#kernel/store/key-ring'
 import type { KernelStore } from '#kernel/store/store'
 import { API_KEY_HEADERS, type HttpRequest, isFromOwnPage, readCookie } from '#protocols/http-exchange'
 import { OPERATOR } from '#server/admin/access'
+import { percentDecoded } from '#server/http/router'
 import type { KeyOwner } from '#store/keys'
 import type { ProtocolSessionStore } from '#store/protocol-state'
 
@@ -241,7 +242,7 @@ export function runAsRefusal(): ToolError {
 
 /** `tenant/key:name`, both percent-encoded. */
 function readOwner(text: string): KeyOwner {
-  const [tenant = '', id = '', ...more] = text.split('/').map(decode)
+  const [tenant = '', id = '', ...more] = text.split('/').map((part) => percentDecoded(part) ?? '')
   const prefix = principalIdOf('')
   if (tenant === '' || !id.startsWith(prefix) || id === prefix || more.length > 0)
     throw fault(
@@ -249,14 +250,6 @@ function readOwner(text: string): KeyOwner {
       `${RUN_AS_HEADER}: expected TENANT/key:NAME, for example default/key:alice.`,
     )
   return { tenant, name: id.slice(prefix.length) }
-}
-
-function decode(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return ''
-  }
 }
 
 const NAMES_NO_CALLER =

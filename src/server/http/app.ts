@@ -51,7 +51,7 @@ import {
 } from './listener.ts'
 import { IncomingMessage, ServerResponse } from './node-http.ts'
 import { BodyBudget, BodyShare, readBody } from './read-body.ts'
-import { allowedMethods, isWellEncoded, pathOf, Router, type ServerRoute } from './router.ts'
+import { allowedMethods, pathOf, percentDecoded, Router, type ServerRoute } from './router.ts'
 
 const TIMEOUTS = {
   /** For all headers of a request to arrive. */
@@ -319,9 +319,9 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
   const moved = first === undefined ? pathWithoutSlash(services, exchange) : undefined
   if (moved !== undefined) return { status: 308, headers: { location: moved }, body: undefined }
   if (first === undefined)
-    throw isWellEncoded(path)
-      ? httpFault(404, 'There is nothing at this path.')
-      : httpFault(400, 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".')
+    throw percentDecoded(path) === undefined
+      ? httpFault(400, 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".')
+      : httpFault(404, 'There is nothing at this path.')
   if (method === 'OPTIONS') return { status: 204, headers: { allow: `${allow}, OPTIONS` }, body: undefined }
   const error = httpFault(405, `This path does not take ${method}; use ${allow}.`)
   const reply = refuse(services, first, exchange, error)

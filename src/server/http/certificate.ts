@@ -187,11 +187,8 @@ function judgeCertificate({ cert }: TlsFiles, { startsAtMs, expiresAtMs }: Certi
     return certificateCheck('fail', `${cert} expired on ${end}; clients refuse it`, RENEW)
   if (startsAtMs > nowMs) {
     const message = `${cert} is not valid before ${momentOf(startsAtMs)}; clients refuse it until then`
-    return certificateCheck(
-      'warn',
-      message,
-      'Check the clock of this machine, or use the previous certificate.',
-    )
+    const advice = 'Check the clock of this machine, or use the previous certificate.'
+    return certificateCheck('warn', message, advice)
   }
   return expiresAtMs - nowMs <= SOON_MS
     ? certificateCheck('warn', `${cert} expires on ${end}`, RENEW)

@@ -127,7 +127,7 @@ export class RoutePath {
       if (!wanted.startsWith(':')) {
         if (segment !== wanted) return undefined
       } else {
-        const decoded = decode(segment)
+        const decoded = percentDecoded(segment)
         if (decoded === undefined || decoded === '') return undefined
         parameters[wanted.slice(1)] = decoded
       }
@@ -136,18 +136,14 @@ export class RoutePath {
   }
 }
 
-/** True if the percent-encoding is valid UTF-8. */
-export function isWellEncoded(path: string): boolean {
-  return decode(path) !== undefined
-}
-
 /** The part of a request target before its query. */
 export function pathOf(target: string): string {
   const end = target.indexOf('?')
   return end === -1 ? target : target.slice(0, end)
 }
 
-function decode(text: string): string | undefined {
+/** `undefined` if the percent-encoding is not valid UTF-8. */
+export function percentDecoded(text: string): string | undefined {
   if (!text.includes('%')) return text
   try {
     return decodeURIComponent(text)

@@ -20,7 +20,6 @@ type StepName = CheckStep['step']
 
 interface CheckOptions {
   readonly clock: Clock
-  readonly signal: AbortSignal
   /** Base of relative paths of files and programs. */
   readonly folder: string
   readonly path: string | undefined
@@ -37,7 +36,7 @@ export async function checkSource(
   check: CheckOptions,
 ): Promise<CheckedSource> {
   const { clock, view } = check
-  const signal = AbortSignal.any([check.signal, AbortSignal.timeout(MAX_MS)])
+  const signal = AbortSignal.timeout(MAX_MS)
   const opened = await check.open()
   const steps: CheckStep[] = []
   let advice: string | undefined
@@ -59,10 +58,11 @@ export async function checkSource(
   return { key, ok: advice === undefined, steps, advice: advice ?? noFailureAdvice(view) }
 }
 
+type OpenedCheck = CheckOptions & OpenedSource & { readonly signal: AbortSignal }
 type Step = readonly [name: StepName, take: () => string | Promise<string>]
 
 /** The steps to a source; each returns what it found, or throws. */
-function stepsTo(options: SourceOptions, check: CheckOptions & OpenedSource): readonly Step[] {
+function stepsTo(options: SourceOptions, check: OpenedCheck): readonly Step[] {
   const { source, signal, view } = check
   let warnings = 0
   const list = async (): Promise<string> => {
@@ -79,7 +79,7 @@ function stepsTo(options: SourceOptions, check: CheckOptions & OpenedSource): re
 }
 
 /** The steps that depend on where the source is: at an address, in a program or in a file. */
-function placeSteps(options: SourceOptions, check: CheckOptions & OpenedSource): readonly Step[] {
+function placeSteps(options: SourceOptions, check: OpenedCheck): readonly Step[] {
   const { wayOut, signal } = check
   const [url, program] = [addressOf(options), programOf(options)]
   if (url !== undefined) {

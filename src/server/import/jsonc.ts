@@ -30,10 +30,8 @@ export function setJsoncMember(text: string, path: readonly string[], value: Jso
   const [name = '', ...rest] = path.slice(depth)
   if (holder?.type !== 'object') return undefined
   const inner = rest.reduceRight<JsonValue>((held, each) => ({ [each]: held }), value)
-  return inserted(text, holder, `${JSON.stringify(name)}: ${render(inner, depth + 1, style)}`, {
-    depth,
-    style,
-  })
+  const written = `${JSON.stringify(name)}: ${render(inner, depth + 1, style)}`
+  return inserted(text, holder, written, { depth, style })
 }
 
 export function removeJsoncMember(text: string, path: readonly string[]): string | undefined {

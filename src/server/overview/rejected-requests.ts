@@ -24,19 +24,16 @@ export function createRejectionRoutes(
   { rejections, clock, baseOf }: RejectionRoutesOptions,
 ): readonly ServerRoute[] {
   return [
-    serveOperation(
-      access,
-      LIST_REJECTED_REQUESTS,
-      async ({ principal, query: { code, before, limit, ...query } }) => {
-        const { tenant, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
-        const found = await rejections.list({
-          ...{ tenant: tenantWithin(principal) ?? tenant, principal: filter.principal, tool: filter.tool },
-          ...{ sinceMs: filter.sinceMs, untilMs: filter.untilMs, before, limit, code: readCode(code) },
-        })
-        const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
-        return { rejected: found.map(renderRejection), next }
-      },
-    ),
+    serveOperation(access, LIST_REJECTED_REQUESTS, async ({ principal: reader, query }) => {
+      const { before, limit } = query
+      const { principal, tool, sinceMs, untilMs, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
+      const tenant = tenantWithin(reader) ?? filter.tenant
+      const code = readCode(query.code)
+      const asked = { tenant, principal, tool, sinceMs, untilMs, before, limit, code }
+      const found = await rejections.list(asked)
+      const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
+      return { rejected: found.map(renderRejection), next }
+    }),
   ]
 }
 

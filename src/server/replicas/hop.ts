@@ -40,17 +40,15 @@ export interface ReplicaHop extends Hop {
   open(gateway: RunningGateway): Promise<HopListener>
 }
 
-interface ReplicaHopOptions {
+/** Both ends of forwarding between replicas; used where several replicas can share one store. */
+export function createReplicaHop(options: {
   readonly settings: Settings['server']
   readonly maxResultBytes: number
   /** Interval of heartbeats during a call, equal on all replicas. Default 3 s. */
   readonly heartbeatMs?: number
   readonly clock: Clock
   readonly log: Logger
-}
-
-/** Both ends of forwarding between replicas; used where several replicas can share one store. */
-export function createReplicaHop(options: ReplicaHopOptions): ReplicaHop {
+}): ReplicaHop {
   const { settings, maxResultBytes, heartbeatMs = HEARTBEAT_MS, clock, log } = options
   const silenceMs = MAX_MISSED_HEARTBEATS * heartbeatMs
   const internal = settings.internal ?? DEFAULT_INTERNAL
@@ -219,12 +217,9 @@ class OutgoingExchange {
   }
 
   #fail(cause: unknown): void {
-    const { address } = this.#parts
     const reason = cause instanceof Error ? cause.message : String(cause)
-    const error = new HopError(`The replica at ${address} gave no answer: ${reason}`, this.#isConnected, {
-      cause,
-    })
-    this.#end.reject(error)
+    const text = `The replica at ${this.#parts.address} gave no answer: ${reason}`
+    this.#end.reject(new HopError(text, this.#isConnected, { cause }))
     if (!this.#outgoing.destroyed) this.#outgoing.destroy()
   }
 }

@@ -62,19 +62,17 @@ const NO_CALLERS: Authenticator = {
 /** Metrics of this process, or of all workers of its server. */
 export type ShownMetrics = Pick<Metrics, 'render'>
 
-interface MetricsRouteOptions {
+const PATH = '/metrics'
+const SCOPE = 'metrics:read'
+
+/** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
+export function createMetricsRoute(options: {
   readonly metrics: ShownMetrics
   readonly authenticator: Authenticator
   /** Whether the server is bound to loopback only. */
   readonly isLoopback: boolean
   readonly noteDenial?: NoteDenial
-}
-
-const PATH = '/metrics'
-const SCOPE = 'metrics:read'
-
-/** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
-export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
+}): ServerRoute {
   const { metrics, authenticator, noteDenial } = options
   const isOpen = (): boolean => !authenticator.isConfigured && options.isLoopback
   return {

@@ -65,7 +65,13 @@ export interface SpanExporter {
   close(): Promise<void>
 }
 
-interface SpanExporterOptions {
+const MAX_QUEUED = 4_096
+const MAX_PER_REQUEST = 512
+const FLUSH_EVERY_MS = 1_000
+const REQUEST_TIMEOUT_MS = 5_000
+
+/** Sends spans in batches, one request at a time. */
+export function createSpanExporter(options: {
   /** Base URL of an OTLP/HTTP collector, for example `http://127.0.0.1:4318`. */
   readonly endpoint: string
   readonly log: Logger
@@ -73,15 +79,7 @@ interface SpanExporterOptions {
   readonly instanceId: string
   readonly fetch?: typeof fetch
   readonly flushEveryMs?: number
-}
-
-const MAX_QUEUED = 4_096
-const MAX_PER_REQUEST = 512
-const FLUSH_EVERY_MS = 1_000
-const REQUEST_TIMEOUT_MS = 5_000
-
-/** Sends spans in batches, one request at a time. */
-export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
+}): SpanExporter {
   const { log, instanceId } = options
   const send = options.fetch ?? fetch
   const url = `${options.endpoint.replace(/\/+$/, '')}/v1/traces`

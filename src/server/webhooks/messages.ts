@@ -5,7 +5,7 @@ import { type ApprovalView, approvalView, mintLink } from '#kernel/approval/deci
 import type { NoticeKind, NoticeSubject } from '#kernel/journal/notices'
 import type { KernelStore } from '#kernel/store/store'
 import { renderApproval, renderInList } from '#server/admin/approvals'
-import { COST_PARTS } from '#stages/limits/budgets'
+import { SHOWN_UNITS } from '#server/admin/usage'
 import { type ChatNotice, chatMessage } from './chat-messages.ts'
 
 /*
@@ -119,6 +119,7 @@ function questionContent(
 }
 
 type OtherSubject = Exclude<NoticeSubject, ApprovalSubject>
+type SubjectOf<Kind> = Extract<NoticeSubject, { readonly kind: Kind }>
 
 /** Messages of all other kinds: the facts, a command for details, and the page of the console, if it is served. */
 export function noticeContent(subject: OtherSubject, consoleUrl: string | undefined): Content {
@@ -147,7 +148,7 @@ function contentOf(subject: OtherSubject): PlacedContent {
   }
 }
 
-function sourceContent(subject: Extract<NoticeSubject, { readonly kind: 'source.added' }>): PlacedContent {
+function sourceContent(subject: SubjectOf<'source.added'>): PlacedContent {
   const { source, sourceType, target, replaced, changes, by } = subject
   const rules = Object.entries(changes).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
   return {
@@ -165,7 +166,7 @@ function sourceContent(subject: Extract<NoticeSubject, { readonly kind: 'source.
   }
 }
 
-function heldContent(subject: Extract<NoticeSubject, { readonly kind: 'pin.held' }>): PlacedContent {
+function heldContent(subject: SubjectOf<'pin.held'>): PlacedContent {
   const { source, count, tools } = subject
   const what = count === 1 ? '1 changed definition' : `${count} changed definitions`
   return {
@@ -182,9 +183,7 @@ function heldContent(subject: Extract<NoticeSubject, { readonly kind: 'pin.held'
   }
 }
 
-function ambiguousContent({
-  calls,
-}: Extract<NoticeSubject, { readonly kind: 'call.ambiguous' }>): PlacedContent {
+function ambiguousContent({ calls }: SubjectOf<'call.ambiguous'>): PlacedContent {
   const [first, ...others] = calls
   const isOne = first !== undefined && others.length === 0
   const what = isOne ? '1 call' : `${calls.length} calls`
@@ -202,19 +201,16 @@ function ambiguousContent({
   }
 }
 
-const SECOND_MS = 1_000
-
 function budgetContent(subject: Extract<NoticeSubject, { readonly unit: string }>): PlacedContent {
   const { kind, window, unit, used, limit } = subject
   const { tenant, principal, startMs, lengthMs } = window
-  const parts = unit === 'calls' ? 1 : unit === 'cost' ? COST_PARTS : SECOND_MS
-  const counted = unit === 'milliseconds' ? 'seconds' : unit
+  const { unit: counted, parts } = SHOWN_UNITS[unit]
   const resetsAt = new Date(startMs + lengthMs).toISOString()
   const percent = kind === 'budget.100' ? 100 : 80
   return {
     path: 'settings',
     data: {
-      ...{ percent, tenant, principal: principal ?? null, window_seconds: lengthMs / SECOND_MS },
+      ...{ percent, tenant, principal: principal ?? null, window_seconds: lengthMs / 1_000 },
       ...{ resets_at: resetsAt, unit: counted, used: used / parts, limit: limit / parts },
     },
     chat: {
