@@ -164,7 +164,7 @@ export function importAgain(): ImportModule {
   return (url) => import(`${url}?read=${stamp}`)
 }
 
-/** The exports of a user's file; every failure becomes one problem that names the file. By default Node loads `.ts` files by type stripping. */
+/** The exports of a user's file, by default as Node imports it; every failure becomes one problem that names the file. */
 export async function importFile(
   file: string,
   load: ImportModule = (url) => import(url),

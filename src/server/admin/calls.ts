@@ -185,14 +185,12 @@ function notFound(): ToolError {
 /** Only the next server, during recovery, can distinguish a call of a dead server from a running one (rule 8). */
 async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
   if (call?.state !== 'running')
-    return httpFault(
-      400,
+    return badRequest(
       'Only an ambiguous call can be settled, and this one is not ambiguous, or no longer so.',
     )
   return (await calls.isWriterAlive(call.writer))
-    ? httpFault(400, 'The call is still running. "collet calls cancel" asks its server to stop it.')
-    : httpFault(
-        400,
+    ? badRequest('The call is still running. "collet calls cancel" asks its server to stop it.')
+    : badRequest(
         'The process that ran the call is gone. Start the server once, which recovers it; then settle it if it is ambiguous.',
       )
 }
@@ -260,13 +258,10 @@ function renderDetails({ call, steps, timelines, journal, approval, input }: Cal
     approval:
       approval === undefined ? null : { id: approval.id, decisions: renderDecisions(approval.decisions) },
     contents: contentsOf(call, input),
-    ...(typeof input === 'string'
-      ? {}
-      : {
-          input: JSON.parse(input.json),
-          ...(outcome === undefined ? {} : { outcome: renderOutcome(outcome) }),
-          ...(late === undefined ? {} : { late_outcome: renderOutcome(late) }),
-        }),
+    ...(typeof input !== 'string' && {
+      input: JSON.parse(input.json),
+      ...defined({ outcome: outcome && renderOutcome(outcome), late_outcome: late && renderOutcome(late) }),
+    }),
   }
 }
 

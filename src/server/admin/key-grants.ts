@@ -8,14 +8,7 @@ import { fault } from '#kernel/base/errors'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { coversScope, grantedScopes, NO_ROLES, type Principal, type RoleTable } from '#kernel/base/principal'
 import { isForTenant } from '#kernel/tool/tool'
-import {
-  allowLists,
-  readSelector,
-  type Selectable,
-  selectorProblem,
-  selects,
-  selectsIn,
-} from '#kernel/tool/toolsets'
+import { allowLists, readSelector, type Selectable, selectorProblem, selectsIn } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 import type { KnownTool } from '#server/known-tools'
 import type { KeyGrant } from '#store/keys'
@@ -132,7 +125,7 @@ function isAmong(
 ): boolean {
   if (held.includes(text)) return true
   if (known === undefined || readSelector(text)?.kind !== 'name') return false
-  const selected = known.tools.filter((tool) => isForTenant(tool.policy, tenant) && selects(text, tool))
+  const selected = selectedBy(text, tenant, known)
   return (
     selected.length > 0 &&
     selected.every((tool) => held.some((other) => selectsIn(known.toolsets, other, tool)))

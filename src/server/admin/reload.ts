@@ -3,13 +3,12 @@
  * only the store is open, the servers on it reload within a second or two and log the result.
  */
 import { RELOAD_CONFIG } from '#admin-api/server'
-import { fault } from '#kernel/base/errors'
 import type { Logger } from '#kernel/base/logger'
 import type { ServerRoute } from '#server/http/router'
 import { isRefusal, type Reloaded } from '#server/reload'
 import type { Store } from '#store/collet-store'
 import type { OperatorAccess } from './access.ts'
-import { serveOperation } from './admin-route.ts'
+import { badRequest, serveOperation } from './admin-route.ts'
 
 export function createReloadRoutes(
   access: OperatorAccess,
@@ -23,10 +22,7 @@ export function createReloadRoutes(
         return { applied, needs_restart: needRestart, refused }
       } catch (error) {
         if (!isRefusal(error)) throw error
-        throw fault(
-          'request_invalid',
-          `${error.message}\nThe config was refused; the previous config stays in force.`,
-        )
+        throw badRequest(`${error.message}\nThe config was refused; the previous config stays in force.`)
       }
     }),
   ]

@@ -243,7 +243,7 @@ function setCaller(
 
 /** The caller, bound to the toolset that the path or the header names. */
 function withinAsked(
-  { enter = noToolsets }: HttpServices,
+  { enter }: HttpServices,
   { params, headers }: Exchange,
   principal: Principal,
 ): Principal {
@@ -255,11 +255,8 @@ function withinAsked(
       400,
       `The path names the toolset "${toolset}" and the header ${TOOLSET_HEADER} another one.`,
     )
+  if (enter === undefined) throw httpFault(404, 'There are no toolsets here.')
   return enter(principal, toolset)
-}
-
-function noToolsets(): never {
-  throw httpFault(404, 'There are no toolsets here.')
 }
 
 function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply> {

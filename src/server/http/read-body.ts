@@ -99,7 +99,9 @@ export function readBody(
 /** Parses bytes to an exact JSON value. Later stages rely on these checks. */
 export function parseJsonBody(bytes: Buffer): JsonValue {
   if (!isUtf8(bytes)) throw fault('request_invalid', 'The body is not UTF-8; send JSON encoded as UTF-8.')
-  const text = withoutByteOrderMark(bytes.toString('utf8'))
+  const decoded = bytes.toString('utf8')
+  // Some clients send a byte order mark, and RFC 8259 §8.1 permits ignoring it.
+  const text = decoded.charCodeAt(0) === 0xfeff ? decoded.slice(1) : decoded
   const value = parse(text)
   const problem = problemOf(value, text.includes('\\u'), 1)
   if (problem === undefined) return withInexactIntegers(text, value)
@@ -130,15 +132,10 @@ function positionIn(error: unknown): string {
   return position === undefined ? '' : ` (see position ${position})`
 }
 
-/** Some clients send it, and RFC 8259 §8.1 permits to ignore it. */
-function withoutByteOrderMark(text: string): string {
-  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
-}
-
 /** The media type must be exact, with any parameters: a foreign page can send other types than JSON (rule 28). */
 function checkBodyHeaders(headers: IncomingHttpHeaders, { mediaType, name }: BodyKind): void {
   const type = headers['content-type']
-  if (type !== mediaType && mediaTypeOf(type) !== mediaType) {
+  if (type !== mediaType && type?.split(';', 1)[0]?.trim().toLowerCase() !== mediaType) {
     const came = type === undefined ? 'no Content-Type' : 'another Content-Type'
     throw fault(
       'request_invalid',
@@ -149,10 +146,6 @@ function checkBodyHeaders(headers: IncomingHttpHeaders, { mediaType, name }: Bod
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw fault('request_invalid', 'The body is encoded; send it without Content-Encoding.')
   }
-}
-
-function mediaTypeOf(contentType: string | undefined): string | undefined {
-  return contentType?.split(';', 1)[0]?.trim().toLowerCase()
 }
 
 function tooLarge(limitBytes: number): Error {

@@ -7,7 +7,6 @@ import {
   type FoundSource,
   type ImportType,
   type ProbeContext,
-  type ProbeResult,
   probeDocument,
   probeMcp,
   probeOpenTool,
@@ -68,7 +67,7 @@ interface Step {
   readonly finds: readonly ImportType[]
   readonly text: string
   readonly url: string
-  look(url: string, probe: ProbeContext): Promise<ProbeResult>
+  readonly look: typeof probeMcp
 }
 
 const UNREACHABLE = Symbol('unreachable')

@@ -44,10 +44,7 @@ export interface HopListener {
   close(): Promise<void>
 }
 
-/**
- * Accepts forwarded requests: calls of sessions whose state is here, and closes of such sessions, as the principal that
- * the other replica authenticated. Requests without a valid ticket get a 404 before their body is read.
- */
+/** Forwarded requests run as the principal that the other replica authenticated; without a valid ticket they get a 404. */
 export async function openHopListener(options: HopListenerOptions): Promise<HopListener> {
   const { host, port, log } = options
   const takeTicket = ticketTaker(options)

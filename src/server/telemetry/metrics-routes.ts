@@ -18,7 +18,6 @@ import { isLoopback } from '#server/safety'
 import type { NoteDenial } from './denials.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Serves metrics beside the other routes and, if `server.metricsPort` is set, on a separate listener. */
 export async function openMetrics(host: ServerHost): Promise<ServerPart> {
   const { metrics, authenticator, services, address, log, clock, options } = host
   const { server } = host.settings.current

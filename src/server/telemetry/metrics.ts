@@ -213,10 +213,7 @@ interface ObserveOptions {
   readonly explainsFailures?: boolean
 }
 
-/**
- * Wraps a gateway: counts and times its calls, adds them to the log line and span of their request, counts rejections, and audits
- * requests for tools that a principal cannot see (rule 30a).
- */
+/** Adds calls to the log line and span of their request, and audits requests for hidden tools (rule 30a). */
 export function observeCalls(gateway: Gateway, options: ObserveOptions): Gateway {
   const { metrics, clock, noteDenial } = options
   return {

@@ -29,10 +29,7 @@ interface OutboxOptions extends MessageContext {
   readonly canSignIn: boolean
 }
 
-/**
- * Delivers the notices of the store, each at least once. Calls never wait for it, and a restart loses nothing: undelivered
- * notices stay in the store, where any replica finds them. A receiver that hangs delays no other receiver.
- */
+/** Undelivered notices stay in the store, where any replica finds them. A receiver that hangs delays no other receiver. */
 export function startOutbox(options: OutboxOptions) {
   const { store, webhooks, clock, log } = options
   const stopped = new AbortController()
