@@ -42,20 +42,6 @@ export async function runCall(
   input: JsonObject,
   options: CallOptions,
 ): Promise<CallResult> {
-  const run = await prepare(session, tool, input, options)
-  for (;;) {
-    const outcome = readOutcome(await sendCall(run), run)
-    if (!(outcome instanceof CallFailure)) return outcome
-    if (!(await mayTryAgain(outcome, run))) throw outcome
-  }
-}
-
-async function prepare(
-  session: CallSession,
-  tool: string | RemoteTool,
-  input: JsonObject,
-  options: CallOptions,
-): Promise<CallRun> {
   const { settings } = session
   const callId = checkCallId(options.callId ?? settings.randomId())
   if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
@@ -69,10 +55,12 @@ async function prepare(
     const message = 'The call was aborted by its caller before it was sent.'
     throw new CallFailure('transport', message, { toolId: target.toolId, cause: signal.reason })
   }
-  const progress = { resent: 0 }
-  return {
-    ...{ session, target, input: copy, options, signal, progress, context, callId },
-    ...{ toolRetries: 0, askedUser: false },
+  const constant = { session, target, options, signal, progress: { resent: 0 } }
+  const run: CallRun = { ...constant, input: copy, context, callId, toolRetries: 0, askedUser: false }
+  for (;;) {
+    const outcome = readOutcome(await sendCall(run), run)
+    if (!(outcome instanceof CallFailure)) return outcome
+    if (!(await mayTryAgain(outcome, run))) throw outcome
   }
 }
 

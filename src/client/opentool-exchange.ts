@@ -1,6 +1,6 @@
 import { defined } from '#kernel/base/defined'
 import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import {
   CALL_ID_HEADER,
   callScopeHeaders,
@@ -53,13 +53,6 @@ export interface OpenToolCallOptions
   readonly secrets?: Readonly<Record<string, string>> | undefined
 }
 
-/** A result, with the id under which a server of this package keeps it. */
-interface CalledFunction {
-  readonly result: JsonObject
-  readonly callId: string | undefined
-  readonly runId?: string
-}
-
 const HEADER_SAFE = /^[\x20-\x7e]*$/
 
 /** Base address of the endpoints (OTS-04, OTS-60). */
@@ -99,12 +92,11 @@ export function bodyOf({ status, body }: HttpAnswer): JsonValue | undefined {
   throw failureOf(refusal, { status })
 }
 
-/** `POST /call`, sent once: it is unknown whether a lost call ran (OTS-62, OTS-66). */
-export async function postCall(
-  settings: ClientSettings,
-  call: FunctionCall,
-  options: OpenToolCallOptions,
-): Promise<CalledFunction> {
+/**
+ * `POST /call`, sent once: it is unknown whether a lost call ran (OTS-62, OTS-66). The result has the id under which a
+ * server of this package keeps it.
+ */
+export async function postCall(settings: ClientSettings, call: FunctionCall, options: OpenToolCallOptions) {
   const sending = callSending(settings, '/call', call, options)
   const facts = factsOf(call, options.idempotencyKey)
   const limits = {

@@ -27,9 +27,10 @@ export async function resolveContext(
   needs: ContextNeeds,
   settings: ClientSettings,
 ): Promise<WireContext | undefined> {
+  const { tool } = needs
   const userId = await resolveUserId(needs, settings)
-  const authorization = await resolveTokens(needs, settings)
-  const secrets = await resolveSecrets(needs, settings)
+  const authorization = tool === undefined ? [] : await resolveTokens(needs, tool, settings)
+  const secrets = tool === undefined ? [] : await resolveSecrets(needs, tool, settings)
   const carriesCredentials = authorization.length > 0 || secrets.length > 0
   if (carriesCredentials && !settings.server.mayCarryCredentials) {
     const message = `Tokens and secrets are not sent to ${settings.server.origin} over plain http; use its https address.`
@@ -47,10 +48,8 @@ async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Pro
   return userId
 }
 
-async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
-  const { tool } = needs
+async function resolveTokens(needs: ContextNeeds, tool: RemoteTool, settings: ClientSettings) {
   const tokens: { readonly id: string; readonly token: string }[] = []
-  if (tool === undefined) return tokens
   for (const requirement of tool.requirements.authorization) {
     const { id } = requirement
     const resolve = () => settings.requirements.authorization?.(id, requirement, tool)
@@ -61,10 +60,8 @@ async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
   return tokens
 }
 
-async function resolveSecrets(needs: ContextNeeds, settings: ClientSettings) {
-  const { tool } = needs
+async function resolveSecrets(needs: ContextNeeds, tool: RemoteTool, settings: ClientSettings) {
   const secrets: { readonly id: string; readonly value: string }[] = []
-  if (tool === undefined) return secrets
   for (const { id } of tool.requirements.secrets) {
     const resolve = () => settings.requirements.secrets?.(id, tool)
     const value = await ask(`the secret \`${id}\``, needs, resolve)

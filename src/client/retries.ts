@@ -28,7 +28,7 @@ export async function sendWithRetries(sending: HttpSending, rules: SendingRules)
   const limits = { ...settings, signal, timeoutMs: rules.timeoutMs ?? settings.timeoutMs }
   for (;;) {
     const result = await exchange(sending, limits).catch(keepNoAnswer)
-    const advice: Partial<RetryAdvice> =
+    const advice: Partial<ReturnType<typeof retryAdvice>> =
       result instanceof NoAnswer
         ? { resend: rules.dedupes && (result.reason === 'network' || result.reason === 'timeout') }
         : retryAdvice(result, rules.dedupes, settings.now())
@@ -114,32 +114,22 @@ export function withJitter(waitMs: number, random: () => number): number {
   return waitMs * (1 + JITTER * random())
 }
 
-interface RetryAdvice {
-  readonly resend: boolean
-  /** The server refused the request before it did anything, and expects it again. */
-  readonly refused: boolean
-  /** The wait that the server asks for. */
-  readonly afterMs?: number
-}
-
 /**
  * Whether the same request, with the same call id, may be sent again (OTC/T-07). `x-should-retry` overrides the
  * status in both directions (OTC/C-24). A server that ignores call ids gets a request twice only if it states that it
  * refused the first.
  */
-export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number): RetryAdvice {
+export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number) {
   const { status, headers, body } = answer
+  /** The wait that the server asks for. */
   const afterMs = retryAfterMs(headers.get('retry-after'), now)
   const asked = headers.get('x-should-retry')
   const needsPerson = isJsonObject(body) && body.missing_requirements !== undefined
   const isOpen = status >= 400 && !needsPerson && asked !== 'false'
+  /** The server refused the request before it did anything, and expects it again. */
   const refused = isOpen && (status === 429 || asked === 'true')
   const passing = isOpen && dedupes && (status === 408 || status >= 500)
-  return {
-    resend: (refused || passing) && (afterMs ?? 0) <= MAX_WAIT_MS,
-    refused,
-    ...(afterMs === undefined ? {} : { afterMs }),
-  }
+  return { resend: (refused || passing) && (afterMs ?? 0) <= MAX_WAIT_MS, refused, afterMs }
 }
 
 /** Seconds or an HTTP date. */

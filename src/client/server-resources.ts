@@ -62,20 +62,16 @@ export class Calls {
   }
 
   /** `undefined` if the caller made no call with this id. */
-  async get(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
-    return await this.#read('GET', callId, signal)
+  async get(callId: string, asked: Asked = {}): Promise<RecordedCall | undefined> {
+    return await this.#read('GET', callId, asked)
   }
 
   /** Requests cancellation and returns the call: the first recorded outcome counts. */
-  async cancel(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
-    return await this.#read('DELETE', callId, signal)
+  async cancel(callId: string, asked: Asked = {}): Promise<RecordedCall | undefined> {
+    return await this.#read('DELETE', callId, asked)
   }
 
-  async #read(
-    method: 'GET' | 'DELETE',
-    callId: string,
-    signal: AbortSignal | undefined,
-  ): Promise<RecordedCall | undefined> {
+  async #read(method: 'GET' | 'DELETE', callId: string, { signal }: Asked) {
     const path = `/calls/${encodeURIComponent(callId)}`
     const answer = await this.#resources.ask(method, path, { signal })
     if (answer.headers.get(ERROR_CODE_HEADER) === 'call_not_found') return undefined

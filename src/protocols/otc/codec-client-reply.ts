@@ -31,7 +31,9 @@ export function readCallReply(
   const inner = 'value' in reply || 'error' in reply || !isJsonObject(reply.output) ? reply : reply.output
   const meta = readMeta(reply)
   const error = isJsonObject(inner.error) ? inner.error : undefined
-  const authorization = inner.requires_authorization ?? utsChallenge(inner.value, wire)
+  // In the uts dialect the value itself may be a challenge (OTC/C-27).
+  const own = wire.dialect === 'uts' && isJsonObject(inner.value) ? inner.value : {}
+  const authorization = inner.requires_authorization ?? (own.auth_required === true ? own : undefined)
   if (typeof authorization === 'object' && authorization !== null) {
     const missing = { authorization: readChallenges(authorization) }
     return { kind: 'failure', failure: { ...readToolError(error ?? {}, missing), ...meta } }
@@ -67,14 +69,6 @@ function readMeta(reply: JsonObject): { readonly callId?: string; readonly durat
     ...(typeof callId === 'string' ? { callId } : {}),
     ...(typeof reply.duration === 'number' ? { durationMs: reply.duration } : {}),
   }
-}
-
-/** Outside of uts mode such an object is an ordinary value (OTC/C-27). */
-function utsChallenge(
-  value: JsonValue | undefined,
-  { dialect }: Pick<ServerWire, 'dialect'>,
-): JsonValue | undefined {
-  return dialect === 'uts' && isJsonObject(value) && value.auth_required === true ? value : undefined
 }
 
 /** Why a call gave no value, by what a caller can do about it (OTC §3.2 item 4). */

@@ -39,7 +39,7 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-interface InputContext {
+export interface InputContext {
   readonly documents: Documents
   readonly definitions: SchemaDefinitions
   /** Every place of a credential in the document, by `placeKey`. */
@@ -89,24 +89,23 @@ function isOffered(parameter: Parameter, operation: Operation, context: InputCon
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
   if (parameter.in === 'header' && (OWN_HEADERS.has(name) || !HEADER_NAME.test(name))) return false
-  if (isIdempotencyKey(parameter, operation, context)) return false
+  if (isIdempotencyKey(parameter, operation, context.idempotencyHeader)) return false
   return !context.credentialPlaces.has(placeKey(parameter))
 }
 
-function isIdempotencyKey(
-  parameter: Parameter,
-  { method }: Operation,
-  { idempotencyHeader }: InputContext,
-): boolean {
-  if (parameter.in !== 'header' || isReading(method)) return false
-  return HEADER_NAME.test(parameter.name) && parameter.name.toLowerCase() === idempotencyHeader.toLowerCase()
+function isIdempotencyKey({ in: place, name }: Parameter, { method }: Operation, header: string): boolean {
+  if (place !== 'header' || isReading(method)) return false
+  return HEADER_NAME.test(name) && name.toLowerCase() === header.toLowerCase()
 }
 
 /** The form of the idempotency key, if the document asks for one. */
-function findIdempotency(operation: Operation, context: InputContext): BoundIdempotency | undefined {
-  const parameter = operation.parameters.find((candidate) => isIdempotencyKey(candidate, operation, context))
+function findIdempotency(
+  operation: Operation,
+  { documents, idempotencyHeader }: InputContext,
+): BoundIdempotency | undefined {
+  const parameter = operation.parameters.find((one) => isIdempotencyKey(one, operation, idempotencyHeader))
   if (parameter === undefined) return undefined
-  const schema = context.documents.resolve(parameter.schema)?.value
+  const schema = documents.resolve(parameter.schema)?.value
   const { format, maxLength } = isJsonObject(schema) ? schema : {}
   return {
     header: parameter.name,
@@ -177,11 +176,12 @@ function composeBody({ method, body }: Operation, property: string, context: Bod
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
   const bound: BoundBody = { property, mediaType, form, fields: bindFields(body, fields, context.documents) }
-  return {
-    schema: { ...schema, description: bodyDescription({ ...body, mediaType }, schema, context.definitions) },
-    required: body.required,
-    bound,
-  }
+  const { description: own } = context.definitions.followed(schema)
+  const text = typeof own === 'string' ? own : `The body of the request (${mediaType}).`
+  const isRaw = form === 'text' || form === 'binary'
+  const description =
+    isRaw && body.description ? `${body.description}\n\n${text}` : (body.description ?? text)
+  return { schema: { ...schema, description }, required: body.required, bound }
 }
 
 /** A binary body that the document describes as an object or a list is JSON, as in Docker's document. */
@@ -189,19 +189,6 @@ function sentType({ mediaType, schema }: RequestBody, { definitions }: BodyConte
   if (essenceOf(mediaType) !== 'application/octet-stream') return concrete(mediaType)
   const { type, properties } = definitions.followed(definitions.lower(schema, new Set()))
   return type === 'object' || type === 'array' || properties !== undefined ? 'application/json' : mediaType
-}
-
-/** The schema of the document, or that of bytes and texts. */
-function bodyDescription(
-  { description, mediaType }: RequestBody,
-  schema: JsonObject,
-  definitions: SchemaDefinitions,
-): string {
-  const { description: own } = definitions.followed(schema)
-  const form = formOf(mediaType)
-  const text = typeof own === 'string' ? own : `The body of the request (${mediaType}).`
-  if (description === undefined) return text
-  return form === 'text' || form === 'binary' ? `${description}\n\n${text}` : description
 }
 
 type Fields = ReadonlyMap<string, DocumentNode>

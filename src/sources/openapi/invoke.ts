@@ -40,11 +40,9 @@ export async function invoke(
     parts.headers.set('traceparent', traceparent)
   const init = initOf(parts, binding, options.signal)
   const response = await send(addressOf(parts, binding), init, options.services)
-  const about = { operation, redact: (text: string) => redact(text, sent) }
-  if (response.ok) {
-    return readAnswer(response, { ...about, binding, maxResponseBytes: options.maxResponseBytes })
-  }
-  throw await refusedError(response, { ...about, nowMs: options.services.clock.nowMs() })
+  const answer = { ...options, binding, operation, redact: (text: string) => redact(text, sent) }
+  if (response.ok) return readAnswer(response, answer)
+  throw await refusedError(response, answer)
 }
 
 /** The URL, which must stay under the accepted one (rule 32). */
@@ -89,21 +87,22 @@ const MAX_EXCERPT_BYTES = 4_096
 const MAX_EXCERPT_LENGTH = 600
 const MAX_WAIT_MS = 24 * 3_600_000
 
-interface RefusedContext {
+interface AnswerContext extends InvokeOptions {
+  readonly binding: Binding
   /** `GET /pets/{petId}`. */
   readonly operation: string
-  readonly nowMs: number
+  /** Removes the credentials that were sent: a `Link` repeats the query. */
   redact(text: string): string
 }
 
 /** The error for an answer that is not a success: the status, advice, and the service's text. */
-async function refusedError(response: Response, context: RefusedContext): Promise<ToolError> {
+async function refusedError(response: Response, context: AnswerContext): Promise<ToolError> {
   const { status } = response
   const excerpt = await readExcerpt(response, context)
   const message = `${context.operation} answered ${status}${adviceFor(status)}${excerpt === '' ? '.' : `: ${excerpt}`}`
   // Rule 9: with these two statuses the service did not process the request.
   if (status === 429 || status === 503) {
-    const retryAfterMs = retryAfter(response.headers.get('retry-after'), context.nowMs)
+    const retryAfterMs = retryAfter(response.headers.get('retry-after'), context.services.clock.nowMs())
     return fault('upstream_failed', message, defined({ canRetry: true, retryAfterMs }))
   }
   return fault(status >= 500 ? 'upstream_failed' : 'tool_failed', message)
@@ -121,7 +120,7 @@ function adviceFor(status: number): string {
   return ''
 }
 
-async function readExcerpt(response: Response, { redact }: RefusedContext): Promise<string> {
+async function readExcerpt(response: Response, { redact }: AnswerContext): Promise<string> {
   const mediaType = response.headers.get('content-type') ?? 'text/plain'
   if (!isTextual(mediaType)) {
     await response.body?.cancel()
@@ -203,13 +202,6 @@ function setCredential(headers: Headers, { name, id }: BoundCredential, text: st
 function replace(pairs: Pair[], pair: Pair): void {
   const others = pairs.filter(([name]) => name !== pair[0])
   pairs.splice(0, pairs.length, ...others, pair)
-}
-
-interface AnswerContext extends Pick<InvokeOptions, 'maxResponseBytes'> {
-  readonly binding: Binding
-  readonly operation: string
-  /** Removes the credentials that were sent: a `Link` repeats the query. */
-  redact(text: string): string
 }
 
 async function readAnswer(response: Response, context: AnswerContext): Promise<JsonValue> {
@@ -294,7 +286,7 @@ function decode(bytes: Buffer, mediaType: string): string {
  * next page is another call through the same accepted binding, never an address that an answer names.
  */
 function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonObject | undefined {
-  const target = link === null ? undefined : linkTarget(link, 'next')
+  const target = link === null ? undefined : nextTarget(link)
   const url = target === undefined ? null : URL.parse(target, baseUrl)
   if (url === null) return undefined
   const next: Record<string, JsonValue> = {}
@@ -307,13 +299,13 @@ function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonOb
   return Object.keys(next).length === 0 ? undefined : next
 }
 
-/** Reads links by RFC 8288, as far as paging needs it. */
-function linkTarget(header: string, relation: string): string | undefined {
+/** The target of the link with relation `next` (RFC 8288). */
+function nextTarget(header: string): string | undefined {
   for (const part of header.slice(0, 8_192).split(/,(?=\s*<)/)) {
     const [, target, parameters = ''] = /^\s*<([^<>]*)>(.*)$/.exec(part) ?? []
     const [, quoted, bare] = /;\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,]+))/i.exec(parameters) ?? []
     const relations = (quoted ?? bare ?? '').toLowerCase().split(/\s+/)
-    if (target !== undefined && relations.includes(relation)) return target
+    if (target !== undefined && relations.includes('next')) return target
   }
   return undefined
 }

@@ -4,7 +4,7 @@ import type { PolicyDefinition } from '#kernel/tool/tool'
 import { type CommonOptions, policyOf } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'
 import type { Binding } from './binding.ts'
-import { composeInput, isBodyless } from './compose-input.ts'
+import { composeInput, type InputContext, isBodyless } from './compose-input.ts'
 import { type DocumentNode, type Documents, entriesOf, memberOf } from './documents.ts'
 import { isJson, type Method, type Operation, type SuccessResponse } from './operation.ts'
 import type { OpenapiOptions } from './options.ts'
@@ -47,12 +47,9 @@ export class Warnings {
   }
 }
 
-export interface OfferContext {
-  readonly documents: Documents
+export interface OfferContext extends Pick<InputContext, 'documents' | 'credentialPlaces'> {
   readonly options: OpenapiOptions
   readonly security: SecurityContext
-  /** Every place of a credential in the document, by `placeKey`. */
-  readonly credentialPlaces: ReadonlySet<string>
   readonly input: SchemaDefinitions
   readonly output: SchemaDefinitions
 }
@@ -77,12 +74,8 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
   if (!server.ok) return server
   const security = chooseSecurity(operation, context.security)
   if (!security.ok) return security
-  const input = composeInput(operation, {
-    documents,
-    definitions: context.input,
-    credentialPlaces: context.credentialPlaces,
-    idempotencyHeader: options.idempotencyHeader,
-  })
+  const { idempotencyHeader } = options
+  const input = composeInput(operation, { ...context, definitions: context.input, idempotencyHeader })
   const output = composeOutput(operation, context.output, options.output)
   const { method, path, summary, tags } = operation
   const binding: Binding = {

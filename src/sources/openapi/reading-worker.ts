@@ -55,12 +55,9 @@ try {
   )
   post({ type: 'done', reading })
 } catch (error) {
-  const message = isToolError(error) ? error.message : 'The document cannot be read.'
-  const developerMessage = isToolError(error)
-    ? error.developerMessage
-    : error instanceof Error
-      ? error.message
-      : undefined
+  const why = error instanceof Error ? error.message : undefined
+  const unread = { message: 'The document cannot be read.', developerMessage: why }
+  const { message, developerMessage } = isToolError(error) ? error : unread
   post({ type: 'failed', message, developerMessage })
 } finally {
   parentPort?.close()

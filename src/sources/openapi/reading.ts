@@ -135,7 +135,6 @@ function sizeOf(value: JsonObject | null): number {
   return JSON.stringify(value).length
 }
 
-/** Warnings about the credentials of a tool. */
 function warnAboutCredentials(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
   if (offer.hasCredentials && isUnencrypted(offer.baseUrl))
     warn(`Credentials are sent to ${new URL(offer.baseUrl).origin} without encryption.`)
@@ -146,15 +145,11 @@ function warnAboutCredentials(offer: Extract<Offer, { ok: true }>, warn: (text: 
   }
 }
 
-function isOffered(
-  nativeName: string,
-  { tags, method, deprecated }: Operation,
-  options: OpenapiOptions,
-): boolean {
+function isOffered(name: string, { tags, method, deprecated }: Operation, options: OpenapiOptions): boolean {
   if (options.tags !== undefined && !tags.some((tag) => options.tags?.includes(tag))) return false
   if (!isWantedMethod(method, options)) return false
   if (deprecated && options.deprecated === 'exclude') return false
-  return isWanted(nativeName, options)
+  return isWanted(name, options)
 }
 
 export function isWantedMethod(method: unknown, { methods }: Pick<OpenapiOptions, 'methods'>): boolean {

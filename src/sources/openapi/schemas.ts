@@ -127,7 +127,6 @@ export class SchemaDefinitions {
   #loweringFor(uses: Set<string>): Lowering {
     return {
       ...this.#options,
-      warn: (text) => this.#options.warn(text),
       refer: (reference, document) => this.#refer(reference, document, uses),
     }
   }

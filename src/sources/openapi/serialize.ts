@@ -39,16 +39,12 @@ export function plainText(value: JsonValue): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 }
 
-const SEPARATORS = {
-  simple: ',',
-  form: ',',
-  label: ',',
-  matrix: ',',
-  deepObject: ',',
+/** Of the styles that do not separate with commas. */
+const SEPARATORS: Partial<Record<Encoding['style'], string>> = {
   spaceDelimited: ' ',
   pipeDelimited: '|',
   tabDelimited: '\t',
-} as const satisfies Record<Encoding['style'], string>
+}
 
 /** A value inside a path: `simple`, `label` and `matrix`. */
 export function serializeInPath(
@@ -58,8 +54,9 @@ export function serializeInPath(
   encode: Encode,
 ): string {
   if (style === 'matrix') {
+    // RFC 6570 §3.2.7: nothing follows the name of an empty value.
     return matrixPairs(name, value, explode, encode)
-      .map((pair) => `;${joinPair(pair)}`)
+      .map(([key, text]) => (text === '' ? `;${key}` : `;${key}=${text}`))
       .join('')
   }
   const prefix = style === 'label' ? '.' : ''
@@ -70,14 +67,14 @@ export function serializeInPath(
 function matrixPairs(name: string, value: JsonValue, explode: boolean, encode: Encode): readonly Pair[] {
   const key = encode(name)
   if (!explode || !isCollection(value)) return [[key, partsOf(value, false, encode).join(',')]]
-  if (isJsonObject(value))
-    return present(value).map(([member, item]) => [encode(member), encode(plainText(item))])
-  return value.map((item) => [key, encode(plainText(item))])
+  return explodedPairs(key, value, encode, encode)
 }
 
-/** RFC 6570 §3.2.7: nothing follows the name of an empty value. */
-function joinPair([name, value]: Pair): string {
-  return value === '' ? name : `${name}=${value}`
+/** A pair for each item of a list, or for each member of an object. */
+function explodedPairs(key: string, value: JsonArray | JsonObject, encodeName: Encode, encode: Encode) {
+  return isJsonObject(value)
+    ? present(value).map(([member, item]): Pair => [encodeName(member), encode(plainText(item))])
+    : value.map((item): Pair => [key, encode(plainText(item))])
 }
 
 /** A value in a query, a form or a cookie. */
@@ -90,11 +87,7 @@ export function serializeAsPairs(
   const key = encodeStrictly(name)
   if (!isCollection(value)) return [[key, encode(plainText(value))]]
   if (encoding.style === 'deepObject') return deepPairs(key, value, encode)
-  if (encoding.explode) {
-    return isJsonObject(value)
-      ? present(value).map(([member, item]) => [encodeStrictly(member), encode(plainText(item))])
-      : value.map((item) => [key, encode(plainText(item))])
-  }
+  if (encoding.explode) return explodedPairs(key, value, encodeStrictly, encode)
   const parts = partsOf(value, false, encode)
   return parts.length === 0 ? [] : [[key, parts.join(separatorOf(encoding.style, encodeStrictly))]]
 }
@@ -123,7 +116,7 @@ function present(value: JsonObject): readonly (readonly [string, JsonValue])[] {
 /** A comma is not encoded; other separators are. */
 function separatorOf(style: Encoding['style'], encode: Encode): string {
   const separator = SEPARATORS[style]
-  return separator === ',' ? separator : encode(separator)
+  return separator === undefined ? ',' : encode(separator)
 }
 
 function isCollection(value: JsonValue): value is JsonArray | JsonObject {

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
-import { type JsonBounds, tooMuchJson } from '#kernel/base/json'
+import { type JsonBounds, parseJson, tooMuchJson } from '#kernel/base/json'
 
 /*
  * JSON lines between the server and the process of a pack.
@@ -90,20 +90,10 @@ export class PackChannel {
   }
 
   #read(line: Buffer): void {
-    const message = this.#parse(line)
-    if (message !== undefined) this.#events.onMessage(message)
-  }
-
-  /** `undefined` if the line exceeded a bound. */
-  #parse(line: Buffer): unknown {
     const problem = tooMuchJson(line, this.#bounds.json)
-    try {
-      if (problem === undefined) return JSON.parse(line.toString('utf8'))
-    } catch {
-      // Reported below.
-    }
-    this.#break(`it sent a message that ${problem ?? 'is not JSON'}`)
-    return undefined
+    const message = problem === undefined ? parseJson(line.toString('utf8')) : undefined
+    if (message === undefined) this.#break(`it sent a message that ${problem ?? 'is not JSON'}`)
+    else this.#events.onMessage(message)
   }
 
   #hasRoom(bytes: number): boolean {
