@@ -129,14 +129,9 @@ export class ToolDirectory {
 
 function refusedList({ status, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
-  const hint =
-    status === 404
-      ? ' This address has no GET /tools: check the URL, or pin `dialect` to call without a list.'
-      : ''
-  return new CallFailure(refusal.class, `Listing the tools failed: ${refusal.message}${hint}`, {
-    ...refusal,
-    status,
-  })
+  const advice = ' This address has no GET /tools: check the URL, or pin `dialect` to call without a list.'
+  const message = `Listing the tools failed: ${refusal.message}${status === 404 ? advice : ''}`
+  return new CallFailure(refusal.class, message, { ...refusal, status })
 }
 
 /** By any of its names (docs/names.md): first ids, then names for models, then catalog ids. */

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import { checkRunId } from '#kernel/base/ids'
 import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
@@ -24,16 +25,10 @@ export function decodeSessionRequest(body: JsonValue | undefined): SessionReques
   if (unknown !== undefined) {
     throw invalid(`"${unknown}" is not a known member. Known members: ${MEMBERS.join(', ')}.`)
   }
-  const toolId = readText(body, 'toolId')
-  const runId = readText(body, 'runId')
-  const userId = readText(body, 'userId')
+  const [toolId, runId, userId] = MEMBERS.map((name) => readText(body, name))
   if (userId !== undefined) checkUserId(userId)
   if (toolId === undefined) throw invalid('"toolId" is missing; GET /v1/tools lists yours.')
-  return {
-    toolId,
-    ...(runId === undefined ? {} : { runId: checkRunId(runId) }),
-    ...(userId === undefined ? {} : { userId }),
-  }
+  return defined({ toolId, runId: runId === undefined ? undefined : checkRunId(runId), userId })
 }
 
 /** Refuses user ids that no call could name. */
@@ -59,7 +54,7 @@ const MAX_WAIT_S = 60
 export function decodeLastSequence(name: string, text: string | undefined): number {
   if (text === undefined || text.trim() === '') return -1
   if (WHOLE.test(text.trim())) return Number(text)
-  throw fault('request_invalid', `"${name}" must be the sequence of the last event you have, such as 3.`)
+  throw invalid(`"${name}" must be the sequence of the last event you have, such as 3.`)
 }
 
 /** How long a poll may wait, in milliseconds; without `timeout` it answers at once (OWP-98). */
@@ -67,7 +62,7 @@ export function decodeTimeout(text: string | null): number {
   if (text === null) return 0
   const seconds = /^[0-9]{1,2}$/.test(text) ? Number(text) : 0
   if (seconds >= 1 && seconds <= MAX_WAIT_S) return seconds * 1_000
-  throw fault('request_invalid', `"timeout" must be a whole number of seconds from 1 to ${MAX_WAIT_S}.`)
+  throw invalid(`"timeout" must be a whole number of seconds from 1 to ${MAX_WAIT_S}.`)
 }
 
 /** Calls come from no agent that this server knows (OWP-50). */
@@ -174,11 +169,9 @@ function resolutionOf(
     runId,
     nodeId: record,
     ...interruptNames(id),
-    resumeValue: { action: word, ...(by === undefined ? {} : { decidedBy: by }), decidedAt: at },
+    resumeValue: defined({ action: word, decidedBy: by, decidedAt: at }),
     outcome: OUTCOMES[action],
-    ...(reason === undefined ? {} : { reason }),
-    resolvedAt: at,
-    ...(by === undefined ? {} : { resolvedBy: by }),
+    ...defined({ reason, resolvedAt: at, resolvedBy: by }),
   }
 }
 

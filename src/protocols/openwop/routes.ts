@@ -192,11 +192,8 @@ function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute 
 }
 
 /** Lists only the sources of tools that exist (OWP-05). */
-function discoveryDocument(
-  catalog: Catalog,
-  { serverVersion, capabilities }: OpenwopSettings,
-): WireDiscovery {
-  const { toolCatalog, compactView, sessionLifecycle, families } = capabilities
+function discoveryDocument(catalog: Catalog, settings: OpenwopSettings): WireDiscovery {
+  const { toolCatalog, compactView, sessionLifecycle, families } = settings.capabilities
   const tools = catalog.latest()
   const present = new Set(tools.map(({ source }) => source))
   // Sessions are advertised only if a tool has them (OWP/C3).
@@ -207,7 +204,7 @@ function discoveryDocument(
     supportedEnvelopes: [],
     schemaVersions: {},
     limits: { clarificationRounds: 0, schemaRounds: 0, envelopesPerTurn: 0 },
-    implementation: { name: 'collet', version: serverVersion, vendor: 'collet' },
+    implementation: { name: 'collet', version: settings.serverVersion, vendor: 'collet' },
     ...(toolCatalog
       ? {
           toolCatalog: {
@@ -243,19 +240,15 @@ interface OpenwopOptions {
   readonly onUnknownTool?: ProtocolServices['onUnknownTool']
 }
 
-interface OpenwopSettings {
-  readonly serverVersion: string
-  readonly capabilities: Required<OpenwopCapabilities>
-  readonly clock: Clock
-}
-
 export function openwopSettings({
   serverVersion,
   capabilities: { toolCatalog = true, compactView = true, sessionLifecycle = true, families = {} } = {},
   clock = SYSTEM_CLOCK,
-}: OpenwopOptions): OpenwopSettings {
+}: OpenwopOptions) {
   return { serverVersion, clock, capabilities: { toolCatalog, compactView, sessionLifecycle, families } }
 }
+
+type OpenwopSettings = ReturnType<typeof openwopSettings>
 
 /** A public document that does not change while the server runs. */
 function documentRoute(path: string, document: object): HttpRoute {

@@ -171,18 +171,9 @@ async function streamEvents(
 async function* frames(
   gateway: Gateway,
   principal: Principal,
-  {
-    runId,
-    after,
-    ended,
-    leave,
-  }: {
-    readonly runId: string
-    readonly after: number
-    readonly ended: AbortSignal
-    readonly leave: Release
-  },
+  reader: Readonly<{ runId: string; after: number; ended: AbortSignal; leave: Release }>,
 ): AsyncGenerator<string> {
+  const { runId, after, ended, leave } = reader
   try {
     yield ': events of a run\n\n'
     for (let last = after; !ended.aborted; ) {

@@ -344,13 +344,10 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
 /** Treats null as absent, as generated clients write it (OTC/T-24). */
 export function withoutNulls(members: JsonObject): JsonObject {
   for (const name in members) {
-    if (members[name] === null) return Object.fromEntries(Object.entries(members).filter(isPresent))
+    if (members[name] === null)
+      return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null))
   }
   return members
-}
-
-function isPresent([, value]: readonly [string, JsonValue | undefined]): boolean {
-  return value !== null
 }
 
 /** `user_info` is passed to the tool unchanged, so its size is limited. */

@@ -280,19 +280,11 @@ export function refusedForm(
   const { body, headers } = request
   if (!isJsonObject(body)) return unreadCallForm(headers, answering)
   const callId = knownCallId(body, headers) ?? newCallId()
-  return { schemaId: refusedSchemaId(path, body, headers, answering), callId }
-}
-
-function refusedSchemaId(
-  path: CallPath,
-  body: JsonObject,
-  headers: HttpRequest['headers'],
-  answering: Answering,
-): string | undefined {
-  const { $schema: schema, request } = withoutNulls(body)
-  if (schema !== undefined || request === undefined) return schemaIdFor(schema, headers, answering)
-  if (headers[OXP_VERSION_HEADER] !== undefined) return OXP_SCHEMA_ID
-  return path === '/call' ? ARCADE_SCHEMA_ID : unreadForm(headers, answering).schemaId
+  const { $schema: schema, request: wrapped } = withoutNulls(body)
+  if (schema !== undefined || wrapped === undefined)
+    return { schemaId: schemaIdFor(schema, headers, answering), callId }
+  if (headers[OXP_VERSION_HEADER] !== undefined) return { schemaId: OXP_SCHEMA_ID, callId }
+  return { schemaId: path === '/call' ? ARCADE_SCHEMA_ID : answering.defaultSchema, callId }
 }
 
 /** `$schema` of a refusal: the id the request named, or the served one of the same family (OTC/T-08), or the default. */

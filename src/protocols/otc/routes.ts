@@ -163,25 +163,23 @@ const NO_CALL = 'You have no call with this id; it may have been made with anoth
 
 /** A principal's own calls: list, show, cancel (rule 10). */
 function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+  const shared = { access: 'authenticated', body: 'never', refuse: refuseWith(settings) } as const
   const route = (
     method: 'GET' | 'DELETE',
     answer: (request: HttpRequest, callId: string) => Promise<HttpReply | undefined>,
   ): HttpRoute => ({
+    ...shared,
     method,
     path: '/calls/:id',
-    access: 'authenticated',
     takesRunAs: true,
-    body: 'never',
     handle: async (request) =>
       (await answer(request, request.params.id ?? '')) ??
       refusalReply(unreadForm(request.headers, settings), fault('call_not_found', NO_CALL), settings),
-    refuse: refuseWith(settings),
   })
   const list: HttpRoute = {
+    ...shared,
     method: 'GET',
     path: '/calls',
-    access: 'authenticated',
-    body: 'never',
     handle: async ({ principal, headers, query }) => {
       const limit = readLimit(query, DEFAULT_LIMIT, MAX_LIMIT)
       const cursor = query.get('cursor') ?? undefined
@@ -193,7 +191,6 @@ function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRout
       }
       return jsonReply(200, JSON.stringify(body), NO_STORE)
     },
-    refuse: refuseWith(settings),
   }
   return [
     list,
@@ -317,12 +314,7 @@ function bindLoneToken(
 }
 
 /** The recorded end time, so that a replay returns the same (OTC/T-25). */
-async function endOf(
-  reply: CallReply,
-  principal: Principal,
-  gateway: Gateway,
-  settings: OtcSettings,
-): Promise<number> {
-  const view = await gateway.readCall(principal, reply.callId)
-  return view?.finishedAtMs ?? settings.clock.nowMs()
+async function endOf({ callId }: CallReply, principal: Principal, gateway: Gateway, { clock }: OtcSettings) {
+  const view = await gateway.readCall(principal, callId)
+  return view?.finishedAtMs ?? clock.nowMs()
 }

@@ -22,7 +22,7 @@ import {
 } from './pin-view.ts'
 import { toolkitOf } from './project.ts'
 import type { Discovery, Source } from './source.ts'
-import type { PinnedTool } from './source-runner.ts'
+import type { Observed, PinnedTool } from './source-runner.ts'
 
 /**
  * The accepted definitions of imported tools, and the changes that wait for an operator. Sources read and write it, the
@@ -81,10 +81,7 @@ export class Pins {
   }
 
   /** Records what a source offers; `changed` if other tools or definitions are served from now on. */
-  async observe(
-    source: Source,
-    discovery: Discovery,
-  ): Promise<{ readonly changed: boolean; readonly waiting: number }> {
+  async observe(source: Source, discovery: Discovery): Promise<Observed> {
     const { clock, log } = this.#options
     const { identity } = discovery
     const { tools, left } = await sanitizeDiscovered(discovery)
@@ -116,19 +113,16 @@ export class Pins {
 
   /** Accepts the waiting change of one tool. */
   accept(tool: string, decision: PinAnswer): Promise<PinDecided> {
-    return this.#decide(tool, decision, acceptWaiting, 'pin.accepted')
+    return this.#decide(tool, decision, 'pin.accepted')
   }
 
   /** Rejects the waiting change of one tool; the accepted definition stays. */
   reject(tool: string, decision: PinAnswer): Promise<PinDecided> {
-    return this.#decide(tool, decision, rejectWaiting, 'pin.rejected')
+    return this.#decide(tool, decision, 'pin.rejected')
   }
 
   /** Accepts the waiting changes of a source, except rejected and, by default, suspicious ones; returns the tools. */
-  async acceptAll(
-    sourceKey: string,
-    { by, suspicious = false, hashes }: PinsAnswer,
-  ): Promise<{ readonly accepted: readonly string[]; readonly changed: readonly string[] }> {
+  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: PinsAnswer) {
     const decision = { by, atMs: this.#options.clock.nowMs() }
     let changed: readonly string[] = []
     const { written } = await this.#change(sourceKey, (known) => {
@@ -140,19 +134,12 @@ export class Pins {
       const decided = hashes === undefined ? waiting : waiting.filter(isSeen)
       const found = new Set(decided.map((pin) => toolNameOf(sourceKey, pin)))
       changed = [...(hashes?.keys() ?? [])].filter((tool) => !found.has(tool))
-      return changed.length > 0
-        ? undefined
-        : decidePins(known, decided, { decision, apply: acceptWaiting, type: 'pin.accepted' })
+      return changed.length > 0 ? undefined : decidePins(known, decided, 'pin.accepted', decision)
     })
     return { accepted: (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin)), changed }
   }
 
-  async #decide(
-    tool: string,
-    { by, hash }: PinAnswer,
-    apply: typeof acceptWaiting,
-    type: 'pin.accepted' | 'pin.rejected',
-  ): Promise<PinDecided> {
+  async #decide(tool: string, { by, hash }: PinAnswer, type: keyof typeof RULINGS): Promise<PinDecided> {
     const found = await this.#find(tool)
     if (found === undefined) return 'not_found'
     const decision = { by, atMs: this.#options.clock.nowMs() }
@@ -162,9 +149,7 @@ export class Pins {
       refused = undefined
       if (pin?.waiting === undefined) refused = 'not_waiting'
       else if (hash !== undefined && !hashOfWaiting(pin.waiting).startsWith(hash)) refused = 'other_hash'
-      return refused !== undefined || pin === undefined
-        ? undefined
-        : decidePins(known, [pin], { decision, apply, type })
+      return refused !== undefined || pin === undefined ? undefined : decidePins(known, [pin], type, decision)
     })
     return refused ?? 'decided'
   }
@@ -296,20 +281,18 @@ function byName(left: PinRecord, right: PinRecord): number {
 
 type PinDecision = Pick<AcceptedDefinition, 'by' | 'atMs'>
 
-interface PinRuling {
-  readonly decision: PinDecision
-  readonly apply: (pin: PinRecord, decision: PinDecision) => PinRecord
-  readonly type: 'pin.accepted' | 'pin.rejected'
-}
+/** The change of a row by each decision. */
+const RULINGS = { 'pin.accepted': acceptWaiting, 'pin.rejected': rejectWaiting }
 
 /** One write for the decisions about some tools of a source; `undefined` if there is nothing to decide. */
 function decidePins(
   known: PinnedSource,
   pins: readonly PinRecord[],
-  { decision, apply, type }: PinRuling,
+  type: keyof typeof RULINGS,
+  decision: PinDecision,
 ): PinWrite | undefined {
   const decided = pins
-    .map((pin) => ({ pin, next: apply(pin, decision) }))
+    .map((pin) => ({ pin, next: RULINGS[type](pin, decision) }))
     .filter(({ pin, next }) => pin !== next)
   if (decided.length === 0) return undefined
   const { source, revision } = known

@@ -200,58 +200,42 @@ const wording: Compare = (before, after, where, comparison) => {
   if (!isSame(before, after)) note(comparison, where, 'wording', saysOf(before, after), before, after)
 }
 
-const KEYWORDS: Readonly<Record<string, Compare>> = {
-  properties: elsewhere,
-  required: elsewhere,
-  $defs: elsewhere,
-  definitions: elsewhere,
-  enum: elsewhere,
-  const: elsewhere,
-  $schema: elsewhere,
-  $id: elsewhere,
-  $anchor: elsewhere,
-  $dynamicAnchor: elsewhere,
-  type: types,
-  additionalProperties: inner,
-  unevaluatedProperties: opaque,
-  propertyNames: inner,
-  items: inner,
-  unevaluatedItems: opaque,
-  contains: opaque,
-  contentSchema: inner,
-  allOf: branches(true),
-  anyOf: branches(false),
-  oneOf: exactlyOne,
-  minimum: bound('least'),
-  exclusiveMinimum: bound('least'),
-  minLength: bound('least'),
-  minItems: bound('least'),
-  minProperties: bound('least'),
-  minContains: bound('least'),
-  maximum: bound('most'),
-  exclusiveMaximum: bound('most'),
-  maxLength: bound('most'),
-  maxItems: bound('most'),
-  maxProperties: bound('most'),
-  maxContains: bound('most'),
-  pattern: check,
-  format: check,
-  multipleOf: check,
-  uniqueItems: check,
-  contentEncoding: check,
-  contentMediaType: check,
-  not: opaque,
-  if: opaque,
-  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-  then: opaque,
-  else: opaque,
-  prefixItems: opaque,
-  patternProperties: opaque,
-  dependentSchemas: opaque,
-  dependentRequired: opaque,
-  dependencies: opaque,
-  $ref: opaque,
-  $dynamicRef: opaque,
+/** How each keyword is compared; all others are annotations. */
+const KEYWORDS: ReadonlyMap<string, Compare> = new Map([
+  ...rows(elsewhere, 'properties', 'required', 'enum', 'const', '$defs', 'definitions'),
+  ...rows(elsewhere, '$schema', '$id', '$anchor', '$dynamicAnchor'),
+  ...rows(types, 'type'),
+  ...rows(inner, 'additionalProperties', 'propertyNames', 'items', 'contentSchema'),
+  ...rows(branches(true), 'allOf'),
+  ...rows(branches(false), 'anyOf'),
+  ...rows(exactlyOne, 'oneOf'),
+  ...rows(
+    bound('least'),
+    'minimum',
+    'exclusiveMinimum',
+    'minLength',
+    'minItems',
+    'minProperties',
+    'minContains',
+  ),
+  ...rows(
+    bound('most'),
+    'maximum',
+    'exclusiveMaximum',
+    'maxLength',
+    'maxItems',
+    'maxProperties',
+    'maxContains',
+  ),
+  ...rows(check, 'pattern', 'format', 'multipleOf', 'uniqueItems', 'contentEncoding', 'contentMediaType'),
+  ...rows(opaque, '$ref', '$dynamicRef', 'not', 'if', 'then', 'else', 'contains', 'prefixItems'),
+  ...rows(opaque, 'patternProperties', 'dependentSchemas', 'dependentRequired', 'dependencies'),
+  ...rows(opaque, 'unevaluatedProperties', 'unevaluatedItems'),
+])
+
+/** Entries of keywords that are compared in the same way. */
+function rows(compareValues: Compare, ...keywords: string[]): readonly (readonly [string, Compare])[] {
+  return keywords.map((keyword) => [keyword, compareValues])
 }
 
 function compareKeyword(
@@ -261,7 +245,7 @@ function compareKeyword(
   where: string,
   comparison: Comparison,
 ): void {
-  const compareValues = (Object.hasOwn(KEYWORDS, keyword) ? KEYWORDS[keyword] : undefined) ?? wording
+  const compareValues = KEYWORDS.get(keyword) ?? wording
   compareValues(before[keyword], after[keyword], childPointer(where, keyword), comparison, keyword)
 }
 

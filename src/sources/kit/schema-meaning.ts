@@ -118,7 +118,7 @@ export function boundEffect(
   return after > before === (direction === 'least') ? 'narrower' : 'wider'
 }
 
-const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
+export const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 
 /** Every number type accepts whole numbers. */
 export function typesOf(type: JsonValue | undefined): ReadonlySet<string> {

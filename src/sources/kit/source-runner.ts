@@ -207,7 +207,7 @@ export interface DefinitionPins {
   observe(source: Source, discovery: Discovery): Promise<Observed>
 }
 
-interface Observed {
+export interface Observed {
   /** True if other tools may be served from now on. */
   readonly changed: boolean
   /** Changes that wait for a decision of an operator. */

@@ -212,7 +212,9 @@ export class Sources {
 
   async #openOne(wanted: WantedSource): Promise<void> {
     const { clock, log, pins } = this.#options
-    const source = await openOrFail(wanted)
+    // A source that cannot be opened is down; the server starts nevertheless.
+    const open = async (): Promise<Source> => wanted.open()
+    const source = await open().catch((error: unknown) => failedSource(wanted, error))
     const runner = new SourceRunner({
       source,
       clock,
@@ -382,15 +384,6 @@ async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
     if (yielder.isDue) await yielder.yieldNow()
   }
   return digest.digest('base64url')
-}
-
-/** A source that cannot be opened is down; the server starts nevertheless. */
-async function openOrFail(wanted: WantedSource): Promise<Source> {
-  try {
-    return await wanted.open()
-  } catch (error) {
-    return failedSource(wanted, error)
-  }
 }
 
 /** Replaces a source that could not be opened; its pinned tools stay listed, and calls fail with the reason. */

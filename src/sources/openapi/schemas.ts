@@ -2,6 +2,7 @@ import { shortHash } from '#kernel/base/hash'
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 import { SUBSCHEMAS } from '#schema/keywords'
 import { loosenSchema } from '#schema/loosen'
+import { TYPES } from '#sources/kit/schema-meaning'
 import {
   type DocumentNode,
   type Documents,
@@ -327,52 +328,31 @@ const isNumber: Fits = (value) => typeof value === 'number' && Number.isFinite(v
 const isCount: Fits = (value) => Number.isInteger(value) && Number(value) >= 0
 const isTextList: Fits = (value) =>
   Array.isArray(value) && value.every(isText) && new Set(value).size === value.length
-const anything: Fits = () => true
 
 /** Keywords of 2020-12 whose value is not a schema, with their checks; all others are dropped. */
 const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
-  ['title', isText],
-  ['description', isText],
-  ['default', anything],
-  ['deprecated', isFlag],
-  ['format', isText],
-  ['const', anything],
+  ...rows(isText, 'title', 'description', 'format', 'contentEncoding', 'contentMediaType'),
+  ...rows(isFlag, 'deprecated', 'uniqueItems'),
+  ...rows(isNumber, 'maximum', 'minimum', 'exclusiveMaximum', 'exclusiveMinimum'),
+  ...rows(isCount, 'maxLength', 'minLength', 'maxItems', 'minItems', 'maxContains', 'minContains'),
+  ...rows(isCount, 'maxProperties', 'minProperties'),
+  ...rows(() => true, 'default', 'const'),
   ['enum', (value) => Array.isArray(value) && value.length > 0],
   ['multipleOf', (value) => isNumber(value) && Number(value) > 0],
-  ['maximum', isNumber],
-  ['minimum', isNumber],
-  ['exclusiveMaximum', isNumber],
-  ['exclusiveMinimum', isNumber],
-  ['maxLength', isCount],
-  ['minLength', isCount],
-  ['maxItems', isCount],
-  ['minItems', isCount],
-  ['maxContains', isCount],
-  ['minContains', isCount],
-  ['maxProperties', isCount],
-  ['minProperties', isCount],
-  ['uniqueItems', isFlag],
-  ['contentEncoding', isText],
-  ['contentMediaType', isText],
   ['dependentRequired', (value) => isJsonObject(value) && Object.values(value).every(isTextList)],
 ])
 
-const TYPES: ReadonlySet<string> = new Set([
-  'null',
-  'boolean',
-  'object',
-  'array',
-  'number',
-  'string',
-  'integer',
-])
+/** Entries of keywords that share a check. */
+function rows(fits: Fits, ...keywords: string[]): readonly (readonly [string, Fits])[] {
+  return keywords.map((keyword) => [keyword, fits])
+}
 
 /** The types of a schema; `undefined` if it has none that 2020-12 knows. */
 function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
   const written = (Array.isArray(type) ? type : [type]).map((name) => (name === 'file' ? 'string' : name))
   const names = [...new Set(written)]
     .filter((name) => typeof name === 'string')
-    .filter((name) => TYPES.has(name))
+    .filter((name) => TYPES.includes(name))
   return names.length === 0 ? undefined : names
 }
 
