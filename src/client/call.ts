@@ -6,7 +6,7 @@ import {
   type ApiKeyHeader,
   buildCallBody,
   type CallPath,
-  pinnedWire,
+  PINNED_WIRES,
   type RemoteTool,
   type ServerWire,
   versionHeaders,
@@ -310,7 +310,7 @@ async function findTarget(
   if (typeof asked !== 'string' || asked === '') throw configFailure('Name the tool to call by its id.')
   const given = typeof tool === 'string' ? undefined : tool
   if (dialect !== undefined && (given !== undefined || !hasResolvers(session.settings))) {
-    return targetOf(session, asked, given, pinnedWire(dialect))
+    return targetOf(session, asked, given, PINNED_WIRES[dialect])
   }
   const found = given ?? (await session.directory.find(asked, signal))
   const { wire, keyHeader } = await session.directory.current(signal)

@@ -64,9 +64,8 @@ function tokenSource(jwt: JwtOption, now: () => number): () => Promise<string> {
     try {
       return await jwt()
     } catch (cause) {
-      throw new CallFailure('unauthenticated', 'The jwt function of this client failed; nothing was sent.', {
-        cause,
-      })
+      const message = 'The jwt function of this client failed; nothing was sent.'
+      throw new CallFailure('unauthenticated', message, { cause })
     }
   }
 }

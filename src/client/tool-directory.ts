@@ -4,7 +4,7 @@ import {
   API_KEY_HEADERS,
   type ApiKeyHeader,
   detectWire,
-  pinnedWire,
+  PINNED_WIRES,
   type RemoteTool,
   readToolList,
   type ServerWire,
@@ -95,7 +95,7 @@ export class ToolDirectory {
       const message = 'The server answered GET /tools with something that is not a tool list.'
       throw new CallFailure('transport', message, { status })
     }
-    const wire = dialect === undefined ? detectWire(body, headers.get(VERSION_HEADER)) : pinnedWire(dialect)
+    const wire = dialect === undefined ? detectWire(body, headers.get(VERSION_HEADER)) : PINNED_WIRES[dialect]
     return { tools, wire, ...defined({ keyHeader }), listedAtMs: now() }
   }
 

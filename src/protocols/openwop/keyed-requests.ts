@@ -155,11 +155,8 @@ function checkKey(key: string): string {
   try {
     return checkCallKey(key)
   } catch (cause) {
-    throw fault(
-      'request_invalid',
-      'Idempotency-Key must have 1 to 256 characters, none of them a control character.',
-      { cause },
-    )
+    const message = 'Idempotency-Key must have 1 to 256 characters, none of them a control character.'
+    throw fault('request_invalid', message, { cause })
   }
 }
 

@@ -300,10 +300,8 @@ function catalogRoutes(
     if (tool === undefined) {
       onUnknownTool?.(principal, toolId)
       // One error for unknown and withheld ids; it names no id (OWP-14, OWP-22).
-      throw fault(
-        'tool_not_found',
-        'There is no such tool, or you may not see it; GET /v1/tools lists yours.',
-      )
+      const message = 'There is no such tool, or you may not see it; GET /v1/tools lists yours.'
+      throw fault('tool_not_found', message)
     }
     return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard)(tool), HEADERS)
   }

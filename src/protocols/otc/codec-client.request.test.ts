@@ -1,28 +1,28 @@
 import { describe, expect, it } from 'vitest'
-import { buildCallBody, type CallPath, CLIENT_DIALECTS, pinnedWire } from './codec-client.ts'
+import { buildCallBody, type CallPath, CLIENT_DIALECTS, PINNED_WIRES } from './codec-client.ts'
 
 const CALL = { toolId: 'Calculator.Add@1.0.0', callId: 'x', input: { a: 1 } }
 const PATHS: readonly CallPath[] = ['/tools/call', '/call', '/tools/execute', '/execute']
 
 describe('buildCallBody', () => {
   it('OTC/C-02: bare in the header dialect, wrapped elsewhere', () => {
-    expect(buildCallBody(pinnedWire('oxp-header'), '/tools/call', CALL)).toEqual({
+    expect(buildCallBody(PINNED_WIRES['oxp-header'], '/tools/call', CALL)).toEqual({
       tool_id: 'Calculator.Add@1.0.0',
       call_id: 'x',
       input: { a: 1 },
     })
-    expect(buildCallBody(pinnedWire('oxp-1.0'), '/tools/call', CALL)).toEqual({
+    expect(buildCallBody(PINNED_WIRES['oxp-1.0'], '/tools/call', CALL)).toEqual({
       $schema: 'urn:oxp:1.0',
       request: { tool_id: 'Calculator.Add@1.0.0', call_id: 'x', input: { a: 1 } },
     })
   })
 
   it('OTC/C-16: $schema is left out when the server showed none', () => {
-    expect(buildCallBody(pinnedWire('uts'), '/tools/call', CALL)).not.toHaveProperty('$schema')
+    expect(buildCallBody(PINNED_WIRES.uts, '/tools/call', CALL)).not.toHaveProperty('$schema')
   })
 
   it('OTC/C-04: the execute paths name the id execution_id and are always wrapped', () => {
-    const body = buildCallBody(pinnedWire('oxp-header'), '/execute', CALL)
+    const body = buildCallBody(PINNED_WIRES['oxp-header'], '/execute', CALL)
     expect(body).toEqual({ request: { tool_id: 'Calculator.Add@1.0.0', execution_id: 'x', input: { a: 1 } } })
   })
 
@@ -31,7 +31,7 @@ describe('buildCallBody', () => {
     for (const dialect of CLIENT_DIALECTS) {
       for (const path of PATHS) {
         const context = { authorization: [{ id: 'g', token: 't' }], userId: 'u' }
-        const body = buildCallBody(pinnedWire(dialect), path, { ...CALL, traceId: 't', context })
+        const body = buildCallBody(PINNED_WIRES[dialect], path, { ...CALL, traceId: 't', context })
         const request = Object.keys(body.request ?? body)
         expect(request.filter((name) => !known.includes(name))).toEqual([])
         expect(request).toEqual(expect.arrayContaining(['tool_id', 'input', 'trace_id', 'context']))
@@ -41,7 +41,7 @@ describe('buildCallBody', () => {
 
   it('OTC/C-26: context holds arrays and nothing empty', () => {
     const context = { authorization: [{ id: 'g', token: 't' }], secrets: [], userId: 'u' }
-    expect(buildCallBody(pinnedWire('oxp-header'), '/tools/call', { ...CALL, context }).context).toEqual({
+    expect(buildCallBody(PINNED_WIRES['oxp-header'], '/tools/call', { ...CALL, context }).context).toEqual({
       authorization: [{ id: 'g', token: 't' }],
       user_id: 'u',
     })

@@ -254,7 +254,8 @@ export function detectWire(list: JsonValue, versionHeader: string | null): Serve
   return { dialect: versionHeader === null ? 'oxp-1.0' : 'oxp-header', paths: CALL_PATHS }
 }
 
-const PINNED = {
+/** What to use with a server whose dialect the caller names. */
+export const PINNED_WIRES: Readonly<Record<ClientDialect, ServerWire>> = {
   'otc-1.0': { dialect: 'otc-1.0', schemaId: OTC_SCHEMA_ID, paths: CALL_PATHS },
   'oxp-1.0': { dialect: 'oxp-1.0', schemaId: OXP_SCHEMA_ID, paths: CALL_PATHS },
   'oxp-header': { dialect: 'oxp-header', paths: CALL_PATHS },
@@ -265,10 +266,6 @@ const PINNED = {
     paths: startingAt('/tools/execute', '/execute'),
   },
   uts: { dialect: 'uts', paths: CALL_PATHS },
-} satisfies Record<ClientDialect, ServerWire>
-
-export function pinnedWire(dialect: ClientDialect): ServerWire {
-  return PINNED[dialect]
 }
 
 /** Headers that carry the protocol version where the body does not (OTC-20); every sample shows `1.0` (OTC-22). */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { apiKeyHeaderOf, CLIENT_DIALECTS, detectWire, pinnedWire, versionHeaders } from './codec-client.ts'
+import { apiKeyHeaderOf, CLIENT_DIALECTS, detectWire, PINNED_WIRES, versionHeaders } from './codec-client.ts'
 
 const ARCADE = 'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
 const LONG = 'https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json'
@@ -40,9 +40,9 @@ describe('detectWire', () => {
   })
 })
 
-describe('pinnedWire', () => {
+describe('PINNED_WIRES', () => {
   it.each(CLIENT_DIALECTS)('OTC/C-01: %s can fall back to every call path', (dialect) => {
-    expect([...pinnedWire(dialect).paths].sort()).toEqual([
+    expect([...PINNED_WIRES[dialect].paths].sort()).toEqual([
       '/call',
       '/execute',
       '/tools/call',
@@ -51,8 +51,8 @@ describe('pinnedWire', () => {
   })
 
   it('OTC/C-01: starts at the path of the pinned draft', () => {
-    expect(pinnedWire('rfc-call').paths[0]).toBe('/call')
-    expect(pinnedWire('execute').paths.slice(0, 2)).toEqual(['/tools/execute', '/execute'])
+    expect(PINNED_WIRES['rfc-call'].paths[0]).toBe('/call')
+    expect(PINNED_WIRES.execute.paths.slice(0, 2)).toEqual(['/tools/execute', '/execute'])
   })
 })
 

@@ -82,13 +82,10 @@ export async function classifyDiscovery(
 ): Promise<PinWrite | undefined> {
   const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
   const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
-  const names = giveLocalNames(
-    [...offered.keys()],
-    new Map(known.pins.map((pin) => [pin.nativeName, pin.local])),
-  )
-  const findRenamed = createRenameFinder(
-    known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName)),
-  )
+  const given = new Map(known.pins.map((pin) => [pin.nativeName, pin.local]))
+  const names = giveLocalNames([...offered.keys()], given)
+  const gone = known.pins.filter((pin) => !offered.has(pin.nativeName))
+  const findRenamed = createRenameFinder(gone.filter((pin) => pin.isServed))
   const isFirst = known.revision <= 0
   // A source without tools has not had its first sight.
   if (isFirst && offered.size === 0) return undefined
@@ -110,7 +107,7 @@ export async function classifyDiscovery(
     }
     next.push(classifyOffered(before, definition, { sighting, findRenamed, isFirst, read }))
   }
-  for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(classifyGone(row, sighting))
+  for (const row of gone) next.push(classifyGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
   // A first sight that was interrupted ends with the tools that are offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined

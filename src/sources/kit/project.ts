@@ -111,14 +111,9 @@ export function namingOf(
   const toolkit = toolkitOf(sourceKey)
   if (kept === undefined) return { toolkit, local, nativeName, version }
   const keptFrom = { toolkit, pin: `${toolkit}.${local}` }
-  const { toolkit: own, name } = kept
-  return {
-    toolkit: own,
-    local: name,
-    version: kept.version,
-    keptFrom,
-    nativeName: withoutVersion(nativeName),
-  }
+  const { toolkit: own, name, version: keptVersion } = kept
+  const base = withoutVersion(nativeName)
+  return { toolkit: own, local: name, version: keptVersion, keptFrom, nativeName: base }
 }
 
 /** Projects accepted definitions to tools; a call uses the pinned binding. */
@@ -133,10 +128,8 @@ export async function projectTools(
   const given = new Map(
     pinned.flatMap(({ offered, local }) => (local === undefined ? [] : [[offered.nativeName, local]])),
   )
-  const names = giveLocalNames(
-    pinned.map(({ offered }) => offered.nativeName),
-    given,
-  )
+  const nativeNames = pinned.map(({ offered }) => offered.nativeName)
+  const names = giveLocalNames(nativeNames, given)
   const known = PROJECTIONS.get(source) ?? new WeakMap<OfferedTool, Projection>()
   PROJECTIONS.set(source, known)
   const yielder = new EventLoopYielder()
@@ -184,11 +177,8 @@ function projectTool(
   { defaultTimeoutMs, local, ...options }: ProjectOptions & Pick<Naming, 'local'>,
 ): Omit<Projection, 'mark'> {
   const { nativeName } = pin.offered
-  const naming = namingOf(
-    source.key,
-    { nativeName, local, version: pin.version },
-    source.keptId?.(pin.offered),
-  )
+  const own = { nativeName, local, version: pin.version }
+  const naming = namingOf(source.key, own, source.keptId?.(pin.offered))
   const toolId = idOf(naming)
   const warnings: Finding[] = []
   const onWarning: Report = (where, problem, fix) => void warnings.push({ toolId, where, problem, fix })
@@ -280,14 +270,9 @@ export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tag
 
 /** Nothing was sent, so the call may be repeated once an operator has decided (rule 9). */
 function refusal(why: string): Error {
-  return fault(
-    'upstream_failed',
-    `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
-    {
-      canRetry: true,
-      developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
-    },
-  )
+  const message = `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`
+  const developerMessage = 'See it with `collet pins diff`; accept it with `collet pins accept`.'
+  return fault('upstream_failed', message, { canRetry: true, developerMessage })
 }
 
 function isInput(input: unknown): input is JsonObject {

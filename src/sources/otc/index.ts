@@ -12,7 +12,7 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import type { ToolRequirements } from '#kernel/tool/tool'
 import {
-  pinnedWire,
+  PINNED_WIRES,
   type RemoteTool,
   type ServerWire,
   versionHeaders,
@@ -111,7 +111,7 @@ function runOf({ input, context }: Invocation, binding: OtcBinding, upstream: Ot
 }
 
 function wireOf({ dialect, schemaId }: OtcBinding): ServerWire {
-  return { dialect, ...(schemaId === null ? {} : { schemaId }), paths: pinnedWire(dialect).paths }
+  return { dialect, ...(schemaId === null ? {} : { schemaId }), paths: PINNED_WIRES[dialect].paths }
 }
 
 function wireContext(

@@ -246,11 +246,9 @@ function ignoreDebugSignal(): void {
 function doNothing(): void {}
 
 function endedEarly(why: string): ToolError {
-  return fault(
-    'upstream_failed',
-    'The process of this tool ended before it answered. It may have taken effect: check before repeating it.',
-    { developerMessage: `The pack's process: ${why}.` },
-  )
+  const message =
+    'The process of this tool ended before it answered. It may have taken effect: check before repeating it.'
+  return fault('upstream_failed', message, { developerMessage: `The pack's process: ${why}.` })
 }
 
 const IS_SOURCE = import.meta.url.endsWith('.ts')
