@@ -1,4 +1,3 @@
-import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, isToolError } from '#kernel/base/errors'
 import type { Principal } from '#kernel/base/principal'
 import type { RunScope } from '#kernel/call/call-record'
@@ -19,16 +18,34 @@ const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceede
 
 type NoticeServices = Pick<StageContext, 'clock' | 'log' | 'feed'> & { readonly store: Store }
 
-/** C10: a limit that refuses a call inside an existing run leaves a pair of events there. */
-export class RefusalEvents {
-  readonly #services: NoticeServices
-  readonly #rate: EventRate
+/** Twenty at once for one principal, and one a second after that. */
+const OWN_EVENTS = { burst: 20, perMs: 1 / 1_000 }
+/** For all principals together. */
+const ALL_EVENTS = { burst: 200, perMs: 10 / 1_000 }
+const ALL_PRINCIPALS = '*'
+
+/** The services of a writer of events, and the limit of its rate. */
+class RunEvents {
+  protected readonly services: NoticeServices
+  readonly #buckets = new TokenBuckets()
 
   constructor(services: NoticeServices) {
-    this.#services = services
-    this.#rate = new EventRate(services.clock)
+    this.services = services
   }
 
+  protected takeToken(principal: Principal): boolean {
+    const nowMs = this.services.clock.monotonicMs()
+    const own = this.#buckets.find(subjectKey(principal), OWN_EVENTS, nowMs)
+    const all = this.#buckets.find(ALL_PRINCIPALS, ALL_EVENTS, nowMs)
+    if (own.waitMs > 0 || all.waitMs > 0) return false
+    own.take()
+    all.take()
+    return true
+  }
+}
+
+/** C10: a limit that refuses a call inside an existing run leaves a pair of events there. */
+export class RefusalEvents extends RunEvents {
   /** Never throws: the caller must get the refusal itself. */
   async add(
     refused: UnstartedCall & { readonly sessionId: string | undefined },
@@ -36,8 +53,8 @@ export class RefusalEvents {
   ): Promise<void> {
     const { principal, record, tool, run, sessionId } = refused
     if (run === undefined || !isToolError(error) || !LIMITED.has(error.code)) return
-    if (error.details.scope === undefined || !this.#rate.allows(principal)) return
-    const { store, clock, log, feed } = this.#services
+    if (error.details.scope === undefined || !this.takeToken(principal)) return
+    const { store, clock, log, feed } = this.services
     try {
       const isNoted = await store.noteRefusal({
         ...refused.name(),
@@ -62,23 +79,15 @@ interface LackedConsent {
 }
 
 /** The question for a consent, and how it ended, in the runs of the calls that need it. */
-export class ConsentEvents {
-  readonly #services: NoticeServices
-  readonly #rate: EventRate
-
-  constructor(services: NoticeServices) {
-    this.#services = services
-    this.#rate = new EventRate(services.clock)
-  }
-
+export class ConsentEvents extends RunEvents {
   /** Returns the run with the events, if there is one. Never throws: the caller must get the challenge itself. */
   async ask(call: UnstartedCall, { challenge, url, hasExpired }: LackedConsent): Promise<string | undefined> {
     const run = runFor(call)
     if (run === undefined) return undefined
-    const { store, clock, log, feed } = this.#services
+    const { store, clock, log, feed } = this.services
     try {
       if (await store.consents.runs.isAsked(challenge.id, call.record)) return run.runId
-      if (!this.#rate.allows(call.principal)) return undefined
+      if (!this.takeToken(call.principal)) return undefined
       const isNoted = await store.consents.runs.ask({
         ...call.name(),
         scope: run,
@@ -102,13 +111,13 @@ export class ConsentEvents {
    * nothing.
    */
   async resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> {
-    const { store, feed } = this.#services
+    const { store, feed } = this.services
     for (const run of await store.consents.runs.resolve(need, end)) feed.notify(run)
   }
 
   /** Ends the questions for consents that were not given in time. */
   async expire(): Promise<void> {
-    const { store, clock, feed } = this.#services
+    const { store, clock, feed } = this.services
     for (const run of await store.consents.runs.expire(clock.nowMs())) feed.notify(run)
   }
 }
@@ -122,29 +131,4 @@ function runFor({ principal, record, tool, run }: UnstartedCall): RunScope | und
   const hasBracket = tool.session !== undefined && !tool.session.isOptional
   if (hasBracket || tool.policy.approval !== 'never') return undefined
   return implicitRun(principal, record)
-}
-
-/** Twenty at once for one principal, and one a second after that. */
-const OWN_EVENTS = { burst: 20, perMs: 1 / 1_000 }
-/** For all principals together. */
-const ALL_EVENTS = { burst: 200, perMs: 10 / 1_000 }
-const ALL_PRINCIPALS = '*'
-
-class EventRate {
-  readonly #clock: Clock
-  readonly #buckets = new TokenBuckets()
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  allows(principal: Principal): boolean {
-    const nowMs = this.#clock.monotonicMs()
-    const own = this.#buckets.find(subjectKey(principal), OWN_EVENTS, nowMs)
-    const all = this.#buckets.find(ALL_PRINCIPALS, ALL_EVENTS, nowMs)
-    if (own.waitMs > 0 || all.waitMs > 0) return false
-    own.take()
-    all.take()
-    return true
-  }
 }

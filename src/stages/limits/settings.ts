@@ -81,23 +81,18 @@ interface LimitAnswer {
 
 const NOTHING_RAN = 'Nothing was run; try again later.'
 
-const rateLimited = (scope: LimitScope, why: string): LimitAnswer => ({
-  code: 'rate_limited',
-  scope,
-  message: `${why} ${NOTHING_RAN}`,
-})
+function rateLimited(scope: LimitScope, why: string, advice = NOTHING_RAN): LimitAnswer {
+  return { code: 'rate_limited', scope, message: `${why} ${advice}` }
+}
 
-const overloaded = (why: string): LimitAnswer => ({
-  code: 'overloaded',
-  scope: 'global',
-  message: `${why} ${NOTHING_RAN}`,
-})
+function overloaded(why: string, advice = NOTHING_RAN): LimitAnswer {
+  return { code: 'overloaded', scope: 'global', message: `${why} ${advice}` }
+}
 
-const overBudget = (scope: LimitScope, whose: string): LimitAnswer => ({
-  code: 'budget_exceeded',
-  scope,
-  message: `${whose} budget does not cover this call. Nothing was run; it is renewed with the next window.`,
-})
+function overBudget(scope: LimitScope, whose: string): LimitAnswer {
+  const message = `${whose} budget does not cover this call. Nothing was run; it is renewed with the next window.`
+  return { code: 'budget_exceeded', scope, message }
+}
 
 /** Every limit: its answer, and its label in the metrics. */
 const LIMITS = {
@@ -111,17 +106,15 @@ const LIMITS = {
   tenant_budget: overBudget('tenant', "Your tenant's"),
   delay: overloaded('The server is overloaded.'),
   pending_writes: overloaded('The server cannot write as fast as calls arrive.'),
-  principal_waiting: {
-    code: 'rate_limited',
-    scope: 'key',
-    message:
-      'You hold as many streams and waiting requests open as this server allows. Close some, or try again later.',
-  },
-  total_waiting: {
-    code: 'overloaded',
-    scope: 'global',
-    message: 'The server holds as many streams and waiting requests open as it can. Try again later.',
-  },
+  principal_waiting: rateLimited(
+    'key',
+    'You hold as many streams and waiting requests open as this server allows.',
+    'Close some, or try again later.',
+  ),
+  total_waiting: overloaded(
+    'The server holds as many streams and waiting requests open as it can.',
+    'Try again later.',
+  ),
   principal_bodies: rateLimited('key', 'You send more request bodies at once than this server allows.'),
   tenant_bodies: rateLimited(
     'tenant',
