@@ -5,7 +5,7 @@ import type { ChangeClass, PinChanged, SourceChanged } from '#kernel/journal/eve
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { KeyRing, Resealing } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
-import { refuseForeignTriggers, resealingOf, rowMac } from '#kernel/store/row-mac'
+import { rowMac } from '#kernel/store/row-mac'
 import { bytes, integer, optionalText, readEpoch, text } from '#kernel/store/rows'
 import { nextRevision } from '#sources/kit/pins'
 import type { OfferedTool } from '#sources/kit/source'
@@ -364,25 +364,14 @@ function sourcePutEvent(
 /** Pins are read in pages, where they are checked. */
 const PINS: GuardedTable = {
   table: 'pins',
+  label: 'pins',
   columns: ['source', 'native_name', 'local', 'served', 'accepted', 'waiting'],
   names: ['source', 'native_name'],
-  queries: { read: 'pinRow', seal: 'sealPin', all: 'allPins' },
   checkedReads: [],
+  resealContents: (group, row) => writePin(group, text(row, 'source'), pinFromRow(row, group.keys)),
 }
 
 const resealing: readonly Resealing[] = [
-  {
-    ...resealingOf(PINS, {
-      ...{ what: 'pins', page: 'allPinsAfter', start: ['', ''] },
-      after: (row) => [text(row, 'source'), text(row, 'native_name')],
-    }),
-    *reseal(group, row) {
-      yield* refuseForeignTriggers()
-      const source = text(row, 'source')
-      const now = yield* get('pinRow', source, text(row, 'native_name'))
-      if (now !== undefined) yield* writePin(group, source, pinFromRow(now, group.keys))
-    },
-  },
   {
     ...{ what: 'options of sources', page: 'sourcesAfter', start: [''] },
     after: (row) => [text(row, 'key')],
@@ -403,11 +392,6 @@ const queries = {
   writePin: `INSERT INTO pins (source, native_name, local, served, accepted, waiting, mac) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, native_name)
     DO UPDATE SET local = excluded.local, mac = excluded.mac, served = excluded.served, accepted = excluded.accepted, waiting = excluded.waiting`,
-  allPins: 'SELECT * FROM pins',
-  pinRow: 'SELECT * FROM pins WHERE source = ? AND native_name = ?',
-  sealPin: 'UPDATE pins SET mac = ? WHERE source = ? AND native_name = ?',
-  allPinsAfter:
-    'SELECT * FROM pins WHERE (source, native_name) > (?, ?) ORDER BY source, native_name LIMIT ?',
   sourcesAfter: 'SELECT key, options FROM sources WHERE key > ? ORDER BY key LIMIT ?',
   resealSource: 'UPDATE sources SET options = ? WHERE key = ?',
   listSources: 'SELECT * FROM sources ORDER BY key',

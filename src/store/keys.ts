@@ -2,9 +2,8 @@ import { StoreError } from '#kernel/base/errors'
 import { principalIdOf } from '#kernel/base/principal'
 import { DENIAL_REASONS, type Denial, type KeyChanged } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
-import type { Resealing } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
-import { resealingOf, sealRow } from '#kernel/store/row-mac'
+import { sealRow } from '#kernel/store/row-mac'
 import { integer, optionalInteger, optionalText, readEpoch, text, word } from '#kernel/store/rows'
 import { type Attribution, mapped, type TenantPage, texts } from './steps.ts'
 
@@ -244,9 +243,9 @@ function* readDenials({
 
 const OWNERS: GuardedTable = {
   table: 'key_owners',
+  label: 'owners of keys',
   columns: ['tenant', 'name', 'created_at', 'ended_at'],
   names: ['tenant', 'name'],
-  queries: { read: 'ownerRow', seal: 'sealOwner', all: 'allOwners' },
   checkedReads: ['findKeyOwner'],
   endOf: (row) => (row.ended_at === null ? undefined : 'ended'),
   endedBy: ({ type, tenant = '', principal = '' }) =>
@@ -258,37 +257,22 @@ const OWNERS: GuardedTable = {
 /** The time of a key's last use decides nothing, so the MAC does not cover it. */
 export const API_KEYS: GuardedTable = {
   table: 'api_keys',
+  label: 'API keys',
   columns: [
     ...['id', 'digest', 'tenant', 'name', 'label', 'scopes', 'roles', 'tools', 'created_at', 'expires_at'],
     'revoked_at',
   ],
   names: ['id'],
-  queries: { read: 'keyRow', seal: 'sealKey', all: 'allKeys' },
   checkedReads: ['findKey', 'keysOf', 'listKeys'],
   endOf: (row) => (row.revoked_at === null ? undefined : 'revoked'),
   endedBy: ({ type, key = '' }) =>
     type === 'key.revoked' ? { row: { id: key }, state: 'revoked' } : undefined,
 }
 
-const resealing: readonly Resealing[] = [
-  resealingOf(OWNERS, {
-    ...{ what: 'owners of keys', page: 'ownersAfter', start: ['', ''] },
-    after: (row) => [text(row, 'tenant'), text(row, 'name')],
-  }),
-  resealingOf(API_KEYS, {
-    ...{ what: 'API keys', page: 'keysAfter', start: [0] },
-    after: (row) => [integer(row, 'no')],
-  }),
-]
-
 const queries = {
   insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
   findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   endKeyOwner: 'UPDATE key_owners SET ended_at = ? WHERE tenant = ? AND name = ? AND ended_at IS NULL',
-  ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
-  sealOwner: 'UPDATE key_owners SET mac = ? WHERE tenant = ? AND name = ?',
-  allOwners: 'SELECT * FROM key_owners',
-  ownersAfter: 'SELECT * FROM key_owners WHERE (tenant, name) > (?, ?) ORDER BY tenant, name LIMIT ?',
   insertKey: `INSERT INTO api_keys (id, digest, tenant, name, label, scopes, roles, tools, created_at, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findKey: 'SELECT * FROM api_keys WHERE id = ?',
@@ -299,10 +283,6 @@ const queries = {
   revokeKey:
     'UPDATE api_keys SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL RETURNING name',
   noteKeyUse: 'UPDATE api_keys SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?',
-  keyRow: 'SELECT * FROM api_keys WHERE id = ?',
-  sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
-  allKeys: 'SELECT * FROM api_keys',
-  keysAfter: 'SELECT * FROM api_keys WHERE no > ? ORDER BY no LIMIT ?',
   deleteDenial: 'DELETE FROM denials WHERE no = ?',
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,
@@ -359,7 +339,7 @@ CREATE INDEX denials_tenant ON denials (tenant, no);
 
 export const keyModule: StoreModule = {
   name: 'keys',
-  ...{ tables, queries, resealing, guarded: [OWNERS, API_KEYS] },
+  ...{ tables, queries, guarded: [OWNERS, API_KEYS] },
   *forget({ nowMs, policy, limit }) {
     return yield* write('deleteDenials', nowMs - policy.journalMs, limit)
   },

@@ -3,7 +3,7 @@ import { type Row, type Steps, type StoreContext, statements } from '#kernel/sto
 import { CHAIN_START, checkpointSignature, linkOf } from '#kernel/store/journal'
 import { generationOfTag, type KeyRing } from '#kernel/store/key-ring'
 import type { EventFacts, GuardedTable, StoreModule } from '#kernel/store/module'
-import { foreignTriggers, nameOfRow, type RowGuard } from '#kernel/store/row-mac'
+import { allRows, foreignTriggers, nameOfRow, type RowGuard } from '#kernel/store/row-mac'
 import { integer, optionalBytes, text } from '#kernel/store/rows'
 import { type Closing, readClosings } from './rotation.ts'
 import { texts } from './steps.ts'
@@ -14,7 +14,6 @@ import { texts } from './steps.ts'
  */
 
 const { get, all } = statements<keyof typeof queries>()
-const { all: allOf } = statements<string>()
 
 /** A few milliseconds of work: a verification next to calls blocks the thread this long at a time. */
 const PAGE = 250
@@ -122,7 +121,7 @@ function* verifyRows(
   }))
   let rows = 0
   for (const table of guard.tables) {
-    for (const row of yield* allOf(table.queries.all)) {
+    for (const row of yield* allRows(table)) {
       rows += 1
       const name = nameOfRow(table, row)
       const end = ends.get(name)

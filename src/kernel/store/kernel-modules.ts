@@ -40,6 +40,5 @@ export const KERNEL_MODULES: readonly StoreModule[] = [
     tables: approvals.tables,
     queries: approvals.queries,
     guarded: Object.values(GUARDED),
-    resealing: approvals.resealing,
   },
 ]

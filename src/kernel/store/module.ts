@@ -1,5 +1,6 @@
 import type { CommitGroup, Row, Steps } from './engine.ts'
 import type { Resealing } from './key-ring.ts'
+import { guardedQueries, resealingOf } from './row-mac.ts'
 
 /**
  * A store is opened with modules. A module owns the tables and statements of one subject. The kernel's modules (calls, runs,
@@ -14,7 +15,7 @@ export interface StoreModule {
   readonly queries?: Readonly<Record<string, string>>
   /** Tables whose rows carry a MAC. */
   readonly guarded?: readonly GuardedTable[]
-  /** Rows that a change of `COLLET_KEY` seals or signs again. */
+  /** Other rows that a change of `COLLET_KEY` seals again. */
   readonly resealing?: readonly Resealing[]
   /** Deletes what retention no longer keeps, at most about `limit` rows; returns how many rows were deleted. */
   forget?(retention: Forgetting): Steps<number>
@@ -39,13 +40,15 @@ export interface Forgetting {
  */
 export interface GuardedTable {
   readonly table: string
+  /** For operators. */
+  readonly label: string
   readonly columns: readonly string[]
-  /** Columns of the primary key. */
+  /** Text columns that identify a row. */
   readonly names: readonly string[]
-  /** Statements that read one row by its names, write its MAC, and read all rows. */
-  readonly queries: { readonly read: string; readonly seal: string; readonly all: string }
   /** Statements whose rows are checked as the engine reads them. */
   readonly checkedReads: readonly string[]
+  /** Seals the contents of a row under the current keys, before it gets its MAC. */
+  resealContents?(group: CommitGroup, row: Row): Steps<void>
   /** The final state that a row says it has, in the words of the journal. */
   endOf?(row: Row): string | undefined
   /** The row that a journal event ended for good, by its names, and the state it must have since. */
@@ -75,7 +78,8 @@ export interface StoreDefinition {
 export function defineStore(modules: readonly StoreModule[]): StoreDefinition {
   const queries = new Map<string, string>()
   for (const module of modules) {
-    for (const [name, text] of Object.entries(module.queries ?? {})) {
+    const ofGuarded = module.guarded?.map(guardedQueries) ?? []
+    for (const [name, text] of [module.queries ?? {}, ...ofGuarded].flatMap(Object.entries<string>)) {
       if (queries.has(name)) throw new Error(`${module.name} defines the statement ${name} a second time`)
       queries.set(name, text)
     }
@@ -84,7 +88,10 @@ export function defineStore(modules: readonly StoreModule[]): StoreDefinition {
     queries: Object.fromEntries(queries),
     migrations: [modules.map(({ tables = '' }) => tables).join('')],
     guarded: modules.flatMap(({ guarded = [] }) => guarded),
-    resealing: modules.flatMap(({ resealing = [] }) => resealing),
+    resealing: modules.flatMap(({ guarded = [], resealing = [] }) => [
+      ...guarded.map(resealingOf),
+      ...resealing,
+    ]),
     forgetting: modules.flatMap(({ forget }) => (forget === undefined ? [] : [forget])),
   }
 }

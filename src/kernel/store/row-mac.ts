@@ -1,6 +1,6 @@
 import { StoreError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
-import { type Ask, all, type Row, type Steps, statements } from './engine.ts'
+import { type Ask, type Row, type Steps, statements } from './engine.ts'
 import type { Generation, KeyRing, Resealing } from './key-ring.ts'
 import { generationOfTag, tagOf } from './key-ring.ts'
 import type { GuardedTable } from './module.ts'
@@ -11,7 +11,24 @@ import { text } from './rows.ts'
  * A row that was changed without the key is refused and reported, never used.
  */
 
-const { get, write } = statements<string>()
+const { get, all, write } = statements<string>()
+
+/** Statements of every guarded table, by their names: they read one row, write its MAC, read all rows, and a page of them. */
+export function guardedQueries({ table, names }: GuardedTable): Readonly<Record<string, string>> {
+  const key = names.join(', ')
+  const isNamed = names.map((column) => `${column} = ?`).join(' AND ')
+  const places = names.map(() => '?').join(', ')
+  return {
+    [`${table} row`]: `SELECT * FROM ${table} WHERE ${isNamed}`,
+    [`${table} seal`]: `UPDATE ${table} SET mac = ? WHERE ${isNamed}`,
+    [`${table} all`]: `SELECT * FROM ${table}`,
+    [`${table} page`]: `SELECT * FROM ${table} WHERE (${key}) > (${places}) ORDER BY ${key} LIMIT ?`,
+  }
+}
+
+export function allRows({ table }: GuardedTable): Steps<readonly Row[]> {
+  return all(`${table} all`)
+}
 
 /** Each value is preceded by its length, so that no two rows have one text. */
 export function rowMac({ no, rows }: Generation, { table, columns }: GuardedTable, row: Row): string {
@@ -91,20 +108,22 @@ export class RowGuard {
 /** Gives a changed row its new MAC. The caller has read the row, and so checked it, before. */
 export function* sealRow(keys: KeyRing, table: GuardedTable, ...names: readonly string[]): Steps<void> {
   yield* refuseForeignTriggers()
-  const row = yield* get(table.queries.read, ...names)
-  if (row !== undefined) yield* write(table.queries.seal, rowMac(keys.current, table, row), ...names)
+  const row = yield* get(`${table.table} row`, ...names)
+  if (row !== undefined) yield* write(`${table.table} seal`, rowMac(keys.current, table, row), ...names)
 }
 
 /** Gives rows the MAC of the next generation; a foreign row gets none. */
-export function resealingOf(
-  table: GuardedTable,
-  { what, page, start, after }: Pick<Resealing, 'what' | 'page' | 'start' | 'after'>,
-): Resealing {
+export function resealingOf(table: GuardedTable): Resealing {
+  const namesOf = (row: Row) => table.names.map((column) => text(row, column))
   return {
-    ...{ what, page, start, after },
+    what: table.label,
+    page: `${table.table} page`,
+    start: table.names.map(() => ''),
+    after: namesOf,
     isDue: (row, keys) => generationOfTag(String(row.mac)) !== keys.current.no && hasOwnMac(keys, table, row),
-    *reseal({ keys }, row) {
-      yield* sealRow(keys, table, ...table.names.map((column) => text(row, column)))
+    *reseal(group, row) {
+      if (table.resealContents !== undefined) yield* table.resealContents(group, row)
+      yield* sealRow(group.keys, table, ...namesOf(row))
     },
   }
 }

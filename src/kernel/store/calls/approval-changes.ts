@@ -36,6 +36,7 @@ import {
   optionalText,
   outcomeToText,
   ownText,
+  resealReason,
   type SealedText,
   sealReason,
   sliceOf,
@@ -64,13 +65,13 @@ import { appendFact, type BegunAttempt, endAttempt, endOwnSession } from './runs
 export const GUARDED = {
   approvals: {
     table: 'approvals',
+    label: 'approvals',
     columns: [
       ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
       ...['own_session', 'binding', 'subject_group', 'subject_at', 'subject_length', 'quorum'],
       ...['required_scope', 'self_approval', 'bypass', 'state', 'created_at', 'expires_at', 'decided_at'],
     ],
     names: ['id'],
-    queries: { read: 'approvalRow', seal: 'sealApproval', all: 'allApprovals' },
     checkedReads: [
       ...['findApproval', 'newestApproval', 'expiredApprovals', 'parkedApprovalOf', 'parkedApprovalsInRun'],
       ...['parkedApprovalsInSession', 'listApprovals'],
@@ -83,10 +84,16 @@ export const GUARDED = {
   },
   decisions: {
     table: 'approval_decisions',
+    label: 'decisions',
     columns: ['approval', 'principal', 'action', 'reason', 'at', 'n'],
     names: ['approval', 'principal'],
-    queries: { read: 'decisionRow', seal: 'sealDecision', all: 'allDecisions' },
     checkedReads: ['decisionsOf'],
+    *resealContents({ keys }, row) {
+      if (typeof row.reason !== 'string') return
+      const approval = text(row, 'approval')
+      const reason = resealReason(keys, approval, row.reason)
+      yield* write('resealReason', reason, approval, text(row, 'principal'))
+    },
   },
 } as const satisfies Readonly<Record<string, GuardedTable>>
 

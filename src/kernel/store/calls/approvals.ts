@@ -29,17 +29,13 @@ import {
   type Row,
   type Steps,
   type StoreContext,
-  write,
 } from '#kernel/store/engine'
-import type { Resealing } from '#kernel/store/key-ring'
-import { resealingOf } from '#kernel/store/row-mac'
-import { integer, openReason, resealReason, text } from '#kernel/store/rows'
+import { openReason, text } from '#kernel/store/rows'
 import {
   approvalFromRow,
   decide,
   endParked,
   endParkedIn,
-  GUARDED,
   type Parkings,
   park,
   parkAgain,
@@ -195,31 +191,7 @@ function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[
   return ended
 }
 
-const DECISIONS = resealingOf(GUARDED.decisions, {
-  ...{ what: 'decisions', page: 'decisionsAfter', start: ['', ''] },
-  after: (row) => [text(row, 'approval'), text(row, 'principal')],
-})
-
-export const resealing: readonly Resealing[] = [
-  resealingOf(GUARDED.approvals, {
-    ...{ what: 'approvals', page: 'approvalsAfter', start: [0] },
-    after: (row) => [integer(row, 'no')],
-  }),
-  {
-    ...DECISIONS,
-    *reseal(group, row, atMs) {
-      const [approval, principal] = [text(row, 'approval'), text(row, 'principal')]
-      if (typeof row.reason === 'string')
-        yield* write('resealReason', resealReason(group.keys, approval, row.reason), approval, principal)
-      yield* DECISIONS.reseal(group, row, atMs)
-    },
-  },
-]
-
 export const queries = {
-  approvalsAfter: 'SELECT * FROM approvals WHERE no > ? ORDER BY no LIMIT ?',
-  decisionsAfter:
-    'SELECT * FROM approval_decisions WHERE (approval, principal) > (?, ?) ORDER BY approval, principal LIMIT ?',
   resealReason: 'UPDATE approval_decisions SET reason = ? WHERE approval = ? AND principal = ?',
   countParked:
     "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
@@ -248,15 +220,9 @@ export const queries = {
   parkedApprovalsInSession: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
     WHERE c.session = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
   listApprovals: `SELECT * FROM approvals WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
-  approvalRow: 'SELECT * FROM approvals WHERE id = ?',
-  sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
-  allApprovals: 'SELECT * FROM approvals',
   decisionsOf: 'SELECT * FROM approval_decisions WHERE approval = ? ORDER BY n',
   saveDecision: `INSERT INTO approval_decisions (approval, principal, action, reason, at, n) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (approval, principal) DO UPDATE SET action = excluded.action, reason = excluded.reason, at = excluded.at`,
-  decisionRow: 'SELECT * FROM approval_decisions WHERE approval = ? AND principal = ?',
-  sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
-  allDecisions: 'SELECT * FROM approval_decisions',
   deleteDecisionsOfCalls: `DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record IN (${LIST}))`,
   deleteApprovalsOfCalls: `DELETE FROM approvals WHERE record IN (${LIST})`,
 } as const
