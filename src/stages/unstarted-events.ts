@@ -6,7 +6,7 @@ import { implicitRun } from '#kernel/run/runs'
 import { subjectKey } from '#stages/limits/limits'
 import { TokenBuckets } from '#stages/limits/rates'
 import type { Store } from '#store/collet-store'
-import type { ConsentEnd } from '#store/consents'
+import type { AskedConsent, ConsentEnd } from '#store/consents'
 
 /**
  * Events in runs about calls that did not start: refused by a limit (C10), or waiting for a consent (OWP-78, OWP-79). The limit
@@ -71,11 +71,8 @@ export class RefusalEvents extends RunEvents {
   }
 }
 
-interface LackedConsent {
+interface LackedConsent extends Pick<AskedConsent, 'url' | 'hasExpired'> {
   readonly challenge: ChallengeRecord
-  readonly url: string
-  /** The provider refused to renew the token. */
-  readonly hasExpired: boolean
 }
 
 /** The question for a consent, and how it ended, in the runs of the calls that need it. */

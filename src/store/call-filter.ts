@@ -1,5 +1,6 @@
 import type { CallState } from '#kernel/call/call'
 import type { CallRecord } from '#kernel/call/call-record'
+import type { CallSubject } from '#kernel/journal/events'
 import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
@@ -40,20 +41,8 @@ export interface TallyQuery extends Omit<CallFilter, 'limit' | 'sinceMs'> {
 }
 
 /** The members of a call that are not sealed: enough for a line of a list, and cheap to read. */
-export type CallGlance = Pick<
-  CallRecord,
-  | 'record'
-  | 'tenant'
-  | 'principal'
-  | 'tool'
-  | 'tier'
-  | 'state'
-  | 'attempt'
-  | 'createdAtMs'
-  | 'finishedAtMs'
-  | 'ranMs'
-  | 'parent'
->
+export type CallGlance = CallSubject &
+  Pick<CallRecord, 'tier' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'ranMs' | 'parent'>
 
 /** A filter for calls that are still to come. */
 export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>

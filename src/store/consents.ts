@@ -1,6 +1,6 @@
 import { Secret } from '#kernel/base/secret'
 import type { RunScope } from '#kernel/call/call-record'
-import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#kernel/call/stages'
+import type { ChallengeNeed, ChallengeRecord, NamedCall, NewChallenge } from '#kernel/call/stages'
 import type { CallLabel, RunFact } from '#kernel/run/events'
 import { isRunEnded } from '#kernel/run/runs'
 import { appendFact, findRun, openRun } from '#kernel/store/calls/runs'
@@ -40,13 +40,9 @@ export interface Consent {
 }
 
 /** A call that lacks a consent. Only the events of its run record it (rule 20). */
-export interface AskedConsent extends CallLabel {
-  readonly tenant: string
-  readonly record: string
-  readonly principal: string
+export interface AskedConsent extends NamedCall {
   /** The run that reports it; created if it is new. */
   readonly scope: RunScope
-  readonly userId: string | undefined
   readonly challenge: string
   readonly need: ChallengeNeed
   /** A page of this server, never of the provider (OWP-78). */

@@ -23,6 +23,7 @@ import {
   optionalText,
   ownText,
   type SealedText,
+  sliceOf,
   subjectFromRow,
   TIERS,
   text,
@@ -294,13 +295,9 @@ function* inputOf(sealed: SealedText, record: string): Steps<CallInput> {
   const row = yield* get('findCall', record)
   if (row === undefined) return 'not_found'
   if (integer(row, 'expired') === 1) return 'gone'
-  const slice = {
-    group: integer(row, 'claim_group'),
-    at: integer(row, 'input_at'),
-    length: integer(row, 'input_length'),
-  }
   try {
-    return { json: ownText(text(row, 'record'), yield* sealed('payload', slice)) }
+    const bound = yield* sealed('payload', sliceOf(row, 'input', 'claim_group'))
+    return { json: ownText(text(row, 'record'), bound) }
   } catch (error) {
     if (error instanceof StoreError && error.code === 'unreadable') return 'unreadable'
     throw error

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { basename, join } from 'node:path'
 import { StoreError } from '#kernel/base/errors'
 import type { Migration, SchemaMode } from '#kernel/store/schema'
+import type { StoreOptions } from '#kernel/store/store'
 import type { Store } from './collet-store.ts'
 import type { CopyProgress, CopyResult, StoreTables } from './copy.ts'
 import {
@@ -19,7 +20,7 @@ import type { Finding } from './postgres/examine.ts'
  * The server and the commands open stores here. Code of a kind is loaded only when it is used.
  */
 
-interface OpenStoreOptions extends StoreKey {
+interface OpenStoreOptions extends StoreKey, Pick<StoreOptions, 'onCommit' | 'onForeign'> {
   /**
    * Operator commands never create a key file, because a missing one means a wrong folder. Nor do they migrate tables, because
    * an older server may be using them.
@@ -29,9 +30,6 @@ interface OpenStoreOptions extends StoreKey {
   readonly migrates?: boolean | undefined
   /** The server's port, by which other commands name the process; 0: unknown. */
   readonly port?: number | undefined
-  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
-  /** Called once for each guarded row that was changed without the key. */
-  readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 
 interface StoreKey {

@@ -1,5 +1,6 @@
 import { StoreError } from '#kernel/base/errors'
 import { Secret } from '#kernel/base/secret'
+import type { ChallengeNeed } from '#kernel/call/stages'
 import type { CredentialKind, VaultChanged } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import { type KeyRing, newDataKey, type Resealing, sealOnce, unseal } from '#kernel/store/key-ring'
@@ -19,14 +20,8 @@ const { get, all, write } = statements<
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
-/** The owner of a credential, and the requirement it is for. */
-export interface VaultAddress {
-  readonly tenant: string
-  readonly principal: string
-  /** Keyed digest of the user id, or `''` for the principal's own credential. */
-  readonly user: string
-  /** Id of the requirement: an authorization provider or the name of a secret. */
-  readonly provider: string
+/** The owner of a credential, and the requirement it is for; the `provider` of a secret is its name. */
+export interface VaultAddress extends Omit<ChallengeNeed, 'scopes'> {
   readonly kind: CredentialKind
 }
 

@@ -64,7 +64,7 @@ export interface Generation extends StoredGeneration {
   readonly rows: KeyObject
   /** Signs links and values that callers send back. */
   readonly links: KeyObject
-  readonly seals: Readonly<Record<Purpose, Buffer>>
+  readonly seals: ReadonlyMap<Purpose, Buffer>
 }
 
 /** Unchanged by rotation, because records are found by it: digests of keys, and bindings of grants (rule 21). */
@@ -161,13 +161,13 @@ export class KeyRing {
     const { no, seals } = this.current
     const number = Buffer.alloc(NUMBER_BYTES)
     number.writeUInt32BE(no)
-    return Buffer.concat([number, sealOnce(seals[purpose], plain, context)])
+    return Buffer.concat([number, sealOnce(seals.get(purpose) ?? unloaded(), plain, context)])
   }
 
   /** Throws `unreadable` when bytes, keys and context do not belong together (rule 14). */
   open(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
     const { seals } = this.of(generationIn(sealed))
-    return unseal(seals[purpose], sealed.subarray(NUMBER_BYTES), context)
+    return unseal(seals.get(purpose) ?? unloaded(), sealed.subarray(NUMBER_BYTES), context)
   }
 
   /** For columns and event members that are texts. */
@@ -297,22 +297,16 @@ export function generationIn(sealed: Uint8Array): number {
 }
 
 function generationOf({ no, state, floor, root }: StoredGeneration) {
-  const seal = (purpose: Purpose) => derive(root, `collet/seal/${purpose}/v1`)
   return {
-    ...{ no, state, floor, root },
+    no,
+    state,
+    floor,
+    root,
     groups: derive(root, 'collet/groups/v1'),
     chain: createSecretKey(derive(root, 'collet/journal-chain/v1')),
     rows: createSecretKey(derive(root, 'collet/rows/v1')),
     links: createSecretKey(derive(root, 'collet/links/v1')),
-    seals: {
-      'data keys': seal('data keys'),
-      'vault keys': seal('vault keys'),
-      sources: seal('sources'),
-      pins: seal('pins'),
-      requests: seal('requests'),
-      reasons: seal('reasons'),
-      closings: seal('closings'),
-    },
+    seals: new Map(PURPOSES.map((purpose) => [purpose, derive(root, `collet/seal/${purpose}/v1`)])),
   } satisfies Generation
 }
 

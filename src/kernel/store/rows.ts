@@ -152,7 +152,7 @@ export function callerSlice(row: Row): Slice {
 /** The place of a sealed text, from the three columns of its name. */
 export function sliceOf(
   row: Row,
-  name: 'caller' | 'subject' | 'outcome' | 'late',
+  name: 'caller' | 'subject' | 'input' | 'outcome' | 'late',
   group = `${name}_group`,
 ): Slice {
   return {

@@ -28,6 +28,7 @@ import { type Chain, journalChains, openGroups, readJournal } from './journal.ts
 import type { StoreDefinition } from './module.ts'
 import type { RowGuard } from './row-mac.ts'
 import { openReloads } from './rows.ts'
+import type { SchemaMode } from './schema.ts'
 
 /**
  * The kernel's store, built from an engine, a commit queue and the modules of calls, runs, approvals and
@@ -49,6 +50,22 @@ export interface StoreParts {
   readonly nowMs: () => number
   /** Whether several processes serve from it together. */
   readonly isShared: boolean
+}
+
+/** How a database is opened as a store, on every engine. */
+export interface StoreOptions {
+  readonly masterKey: Uint8Array
+  /** The previous key, while it is being changed. */
+  readonly oldMasterKey?: Uint8Array | undefined
+  /** Default: the tables are created, or brought up to date. */
+  readonly schema?: SchemaMode | undefined
+  readonly nowMs?: () => number
+  /** Host and process, for operators. */
+  readonly place?: string | undefined
+  /** Called once for each guarded row that was changed without the key. */
+  readonly onForeign?: ((row: string, table: string) => void) | undefined
+  /** Called after each commit with the number of changes and the duration. */
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 /** `openModules` adds the methods of the modules outside of the kernel. */

@@ -10,7 +10,7 @@ import {
   WHOLE_TENANT,
 } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
-import type { TokenBroker } from '#kernel/base/token-broker'
+import type { TokenBroker, TokenSet } from '#kernel/base/token-broker'
 import type { Tool } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
 import type { VaultEntry, VaultOwner } from '#store/vault'
@@ -242,10 +242,7 @@ export class TokenRefresher {
 }
 
 /** The vault's value of a token: the access token, and the token that renews it. */
-interface TokenValue {
-  readonly accessToken: Secret
-  readonly refreshToken: Secret | undefined
-}
+type TokenValue = Pick<TokenSet, 'accessToken' | 'refreshToken'>
 
 export function packToken({ accessToken, refreshToken }: TokenValue): Secret {
   return new Secret(JSON.stringify([accessToken.reveal(), refreshToken?.reveal() ?? null]))

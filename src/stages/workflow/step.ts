@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '#kernel/base/clock'
+import { defined } from '#kernel/base/defined'
 import { type ErrorCode, fault, StoreError, ToolError } from '#kernel/base/errors'
 import {
   compareVersions,
@@ -203,13 +204,10 @@ function requestOf({ call: { request } }: WorkflowCall, { tool, input }: Planned
     input: copied.value,
     key: undefined,
     traceId,
-    ...(traceparent === undefined ? {} : { traceparent }),
-    ...(protocol === undefined ? {} : { protocol }),
     userId,
-    ...(userInfo === undefined ? {} : { userInfo }),
     tokens,
     secrets,
-    ...(onElicit === undefined ? {} : { onElicit }),
+    ...defined({ traceparent, protocol, userInfo, onElicit }),
   }
 }
 

@@ -12,6 +12,7 @@ import {
 import type { Chain, ChainHead } from '#kernel/store/journal'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'
+import type { StoreOptions } from '#kernel/store/store'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
 import {
   COMMIT,
@@ -37,7 +38,7 @@ import { Transaction, type Trust } from './transaction.ts'
  * takes a lock that all processes share.
  */
 
-interface PostgresEngineOptions {
+interface PostgresEngineOptions extends Pick<StoreOptions, 'onCommit'> {
   readonly url: string
   /** Address of the database itself, when `url` is that of a pooler. */
   readonly direct?: string | undefined
@@ -46,8 +47,6 @@ interface PostgresEngineOptions {
   readonly guard: RowGuard
   readonly leaseMs: number
   readonly wallMs: () => number
-  /** Called after each commit with the number of changes and the duration. */
-  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 const MAX_LOOK_MS = 3_600_000
@@ -334,13 +333,12 @@ export class PostgresEngine implements Engine {
   async #ask(ask: Ask): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#reading.push({ ask, resolve, reject })
-      if (this.#reading.length === 1) setImmediate(() => void this.#flushReads())
+      if (this.#reading.length === 1) setImmediate(() => void this.#answerReads(this.#reading.splice(0)))
     })
     this.#options.guard.check(ask)
   }
 
-  async #flushReads(): Promise<void> {
-    const reading = this.#reading.splice(0)
+  async #answerReads(reading: readonly PendingRead[]): Promise<void> {
     try {
       await answerAll(
         await this.#reads.current(),
@@ -352,16 +350,7 @@ export class PostgresEngine implements Engine {
       const [first, ...others] = reading
       if (others.length === 0) first?.reject(error)
       // A statement that fails does not fail the others.
-      else for (const read of reading) await this.#readAlone(read)
-    }
-  }
-
-  async #readAlone({ ask, resolve, reject }: PendingRead): Promise<void> {
-    try {
-      await answerAll(await this.#reads.current(), [ask], 'read')
-      resolve()
-    } catch (error) {
-      reject(error)
+      else for (const read of reading) await this.#answerReads([read])
     }
   }
 

@@ -4,6 +4,7 @@ import { KeyRing } from '#kernel/store/key-ring'
 import { RowGuard } from '#kernel/store/row-mac'
 import { text } from '#kernel/store/rows'
 import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
+import type { StoreOptions } from '#kernel/store/store'
 import { createColletStore, DEFINITION, type Store } from '#store/collet-store'
 import { leaseOfAddress } from './address.ts'
 import { answerAll, postgresSchema, SCALAR_FUNCTIONS } from './batches.ts'
@@ -17,28 +18,17 @@ import { type AnswerAll, driveEach } from './lanes.ts'
  * with the address of a store. Processes that start together migrate one after another.
  */
 
-interface PostgresStoreOptions {
+interface PostgresStoreOptions extends StoreOptions {
   readonly url: string
   /**
    * Address of the database itself, when `url` is that of a pooler (PgBouncer). Changes, the lease and notices then use it.
    * Without it all of them go through the pooler, and the changes of other replicas are polled.
    */
   readonly direct?: string | undefined
-  readonly masterKey: Uint8Array
-  /** The previous key, while it is being changed. */
-  readonly oldMasterKey?: Uint8Array | undefined
-  /** Default: the tables are created, or brought up to date. */
-  readonly schema?: SchemaMode | undefined
-  readonly nowMs?: () => number
-  /** Host and process, for operators. */
-  readonly place?: string | undefined
   /** How long other replicas wait for a renewal before they consider this process dead; default: that of addresses. */
   readonly leaseMs?: number
   /** Compared with the clock of the database. */
   readonly wallMs?: () => number
-  /** Called once for each guarded row that was changed without the key. */
-  readonly onForeign?: ((row: string, table: string) => void) | undefined
-  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {

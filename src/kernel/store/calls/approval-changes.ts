@@ -403,17 +403,9 @@ type Kept = readonly [string, string, string, string | null, string, string, num
 function subjectToText(record: string, subject: ApprovalSubject): string {
   const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
   const { definitionJson } = subject
-  const before = [
-    callId,
-    runId,
-    argsHash,
-    userId ?? null,
-    summaryJson,
-    inputJson,
-    hidden,
-    isUserProven,
-  ] as const
-  const kept: Kept = definitionJson === undefined ? before : [...before, definitionJson]
+  const definition: readonly [string?] = definitionJson === undefined ? [] : [definitionJson]
+  const names = [callId, runId, argsHash, userId ?? null] as const
+  const kept: Kept = [...names, summaryJson, inputJson, hidden, isUserProven, ...definition]
   return boundText(record, JSON.stringify(kept))
 }
 

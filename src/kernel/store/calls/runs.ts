@@ -183,12 +183,7 @@ function factToText(fact: RunFact): string {
 }
 
 /** A stored fact; its label comes from the caller text of its call. */
-type StoredFact =
-  | Omit<Extract<RunFact, { readonly type: 'called' }>, 'call'>
-  | Omit<Extract<RunFact, { readonly type: 'returned' }>, 'call'>
-  | Omit<Extract<RunFact, { readonly type: 'interrupt.requested' }>, 'call'>
-  | Omit<Extract<RunFact, { readonly type: 'consent.requested' }>, 'call'>
-  | Exclude<RunFact, { readonly call: CallLabel }>
+type StoredFact<Fact = RunFact> = Fact extends { readonly call: CallLabel } ? Omit<Fact, 'call'> : Fact
 
 function* runEventFromRow(row: Row, sealed: SealedText): Steps<RunEvent> {
   const position = { sequence: integer(row, 'sequence'), atMs: integer(row, 'at') }

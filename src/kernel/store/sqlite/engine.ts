@@ -20,6 +20,7 @@ import type { StoreDefinition } from '#kernel/store/module'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { integer } from '#kernel/store/rows'
 import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } from '#kernel/store/schema'
+import type { StoreOptions } from '#kernel/store/store'
 import {
   Checkpointer,
   COMMITS_PER_LOOK,
@@ -39,16 +40,12 @@ import {
  * lock on this thread.
  */
 
-export interface SqliteEngineOptions {
+export interface SqliteEngineOptions extends Pick<StoreOptions, 'schema' | 'onCommit'> {
   readonly definition: StoreDefinition
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard
-  /** Default: the tables are created, or brought up to date. */
-  readonly schema?: SchemaMode | undefined
   readonly maxBytes?: number | undefined
-  /** Called after each commit with the number of changes and the duration. */
-  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
 /** How soon commits of other processes are seen. */
@@ -394,15 +391,9 @@ interface Preparation {
 }
 
 export function migrateDatabase(path: string, keys: KeyRing, preparation: Preparation): Migration {
-  let database: Database | undefined
-  try {
-    database = connect(path, preparation.definition)
-    return migrate(database, keys, preparation)
-  } catch (error) {
-    throw storeErrorOf(error, `cannot open ${path}`)
-  } finally {
-    database?.close()
-  }
+  const { database, migration } = prepare(path, keys, preparation)
+  database.close()
+  return migration
 }
 
 /** Opens the file, creates the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
@@ -411,13 +402,17 @@ export function openDatabase(path: string, keys: KeyRing, preparation: Preparati
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     closeSync(openSync(path, 'a', 0o600))
   }
+  const { database } = prepare(path, keys, preparation)
+  // From here on this thread never waits for a lock: the commit queue tries again later.
+  database.exec('PRAGMA busy_timeout = 0')
+  return database
+}
+
+function prepare(path: string, keys: KeyRing, preparation: Preparation) {
   let database: Database | undefined
   try {
     database = connect(path, preparation.definition)
-    migrate(database, keys, preparation)
-    // From here on this thread never waits for a lock: the commit queue tries again later.
-    database.exec('PRAGMA busy_timeout = 0')
-    return database
+    return { database, migration: migrate(database, keys, preparation) }
   } catch (error) {
     database?.close()
     throw storeErrorOf(error, `cannot open ${path}`)

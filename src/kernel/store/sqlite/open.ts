@@ -4,7 +4,7 @@ import { Chain } from '#kernel/store/journal'
 import { KeyRing } from '#kernel/store/key-ring'
 import type { StoreDefinition } from '#kernel/store/module'
 import { RowGuard } from '#kernel/store/row-mac'
-import type { StoreParts } from '#kernel/store/store'
+import type { StoreOptions, StoreParts } from '#kernel/store/store'
 import { IN_MEMORY, SqliteEngine, type SqliteEngineOptions } from './engine.ts'
 
 /**
@@ -12,16 +12,7 @@ import { IN_MEMORY, SqliteEngine, type SqliteEngineOptions } from './engine.ts'
  * result to `createStore`. Every change is fsynced before it is acknowledged; many changes share a commit.
  */
 
-export interface SqliteOptions extends Omit<SqliteEngineOptions, 'definition' | 'chain' | 'guard'> {
-  readonly masterKey: Uint8Array
-  /** The previous key, while it is being changed. */
-  readonly oldMasterKey?: Uint8Array | undefined
-  readonly nowMs?: () => number
-  /** Host and process, for operators. */
-  readonly place?: string | undefined
-  /** Called once for each guarded row that was changed without the key. */
-  readonly onForeign?: ((row: string, table: string) => void) | undefined
-}
+export interface SqliteOptions extends StoreOptions, Pick<SqliteEngineOptions, 'path' | 'maxBytes'> {}
 
 export function openSqlite(definition: StoreDefinition, options: SqliteOptions): StoreParts {
   const { masterKey, oldMasterKey, nowMs = Date.now, place, onForeign, ...rest } = options
