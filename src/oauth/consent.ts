@@ -15,7 +15,7 @@ import type { ConsentEnd } from '#store/consents'
 import type { VaultEntry } from '#store/vault'
 import type { OAuthBroker } from './broker.ts'
 import type { Exchanged, Return } from './client.ts'
-import type { Arrival, Destination, RoundTrips } from './round-trips.ts'
+import { type Arrival, cookieName, type Destination, type RoundTrips } from './round-trips.ts'
 
 /**
  * The pages on which people consent that a caller uses their account at a provider, and the sign-in of people before that and
@@ -129,8 +129,6 @@ function pageRoute(path: string, handle: HttpRoute['handle']): HttpRoute {
   }
 }
 
-const COOKIE_NAME_CHARACTERS = 16
-
 interface ConsentFlowOptions extends SignInParts {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
   readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
@@ -163,7 +161,8 @@ export class ConsentFlow {
   async start(request: HttpRequest): Promise<HttpReply> {
     const challenge = await this.#pending(request.params.id ?? '')
     if (challenge === undefined) return unknownReturnPage()
-    const seen = this.#options.trips.cookies().read(request.headers.cookie, seenName(challenge)) ?? ''
+    const name = cookieName('seen', challenge.id)
+    const seen = this.#options.trips.cookies().read(request.headers.cookie, name) ?? ''
     const isFromPage = isFromOwnPage(request) && isSameSecret(seen, this.#seenMark(challenge))
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
@@ -181,7 +180,8 @@ export class ConsentFlow {
    * would get the access, and clicks. The cookie proves that, and the sign-in before it.
    */
   async #showAsking(challenge: ChallengeRecord): Promise<HttpReply> {
-    const cookie = this.#options.trips.cookies().set(seenName(challenge), this.#seenMark(challenge), 'Strict')
+    const name = cookieName('seen', challenge.id)
+    const cookie = this.#options.trips.cookies().set(name, this.#seenMark(challenge), 'Strict')
     const startUrl = `${this.#options.publicUrl()}/challenges/${challenge.id}/start`
     return askingPage(challenge, { scopes: await this.#scopesToAsk(challenge), startUrl }, cookie)
   }
@@ -296,10 +296,6 @@ export class ConsentFlow {
     const { store, broker } = this.#options
     return store.digest(`consent ${broker.signIn === undefined ? 'seen' : 'signed in'}:${id}`)
   }
-}
-
-function seenName({ id }: ChallengeRecord): string {
-  return `seen-${id.slice(0, COOKIE_NAME_CHARACTERS)}`
 }
 
 /** Opaque: it reveals nothing about the credential (OWP-74). */

@@ -74,7 +74,7 @@ export class RoundTrips {
       expiresAtMs: clock.nowMs() + LIFETIME_MS,
     }
     await store.consents.begin(consent, MAX_OPEN)
-    const headers = { ...PAGE_HEADERS, ...cookies.set(flowName(id), secret, 'Lax'), location }
+    const headers = { ...PAGE_HEADERS, ...cookies.set(cookieName('consent', id), secret, 'Lax'), location }
     return { status: 302, headers, body: undefined }
   }
 
@@ -94,7 +94,7 @@ export class RoundTrips {
       redirectUri: this.#redirectUri(),
       parameters: request.query,
     }
-    const clear = this.cookies().clear(flowName(consent.id))
+    const clear = this.cookies().clear(cookieName('consent', consent.id))
     return { consent, back, note: typeof note === 'string' ? note : undefined, clear }
   }
 
@@ -104,7 +104,7 @@ export class RoundTrips {
   }
 
   #isSameBrowser(consent: Consent, request: HttpRequest): boolean {
-    const secret = this.cookies().read(request.headers.cookie, flowName(consent.id))
+    const secret = this.cookies().read(request.headers.cookie, cookieName('consent', consent.id))
     return secret !== undefined && isSameSecret(this.#browserDigest(secret), consent.browser)
   }
 
@@ -121,8 +121,9 @@ export class RoundTrips {
   }
 }
 
-function flowName(consentId: string): string {
-  return `consent-${consentId.slice(0, COOKIE_NAME_CHARACTERS)}`
+/** The name of the cookie of one consent or challenge. */
+export function cookieName(purpose: 'consent' | 'seen', id: string): string {
+  return `${purpose}-${id.slice(0, COOKIE_NAME_CHARACTERS)}`
 }
 
 /** Also valid as a code verifier (RFC 7636 §4.1). */

@@ -364,11 +364,12 @@ function sourcePutEvent(
 /** Pins are read in pages, where they are checked. */
 const PINS: GuardedTable = {
   table: 'pins',
-  label: 'pins',
   columns: ['source', 'native_name', 'local', 'served', 'accepted', 'waiting'],
   names: ['source', 'native_name'],
   checkedReads: [],
-  resealContents: (group, row) => writePin(group, text(row, 'source'), pinFromRow(row, group.keys)),
+  *resealContents(group, row) {
+    yield* writePin(group, text(row, 'source'), pinFromRow(row, group.keys))
+  },
 }
 
 const resealing: readonly Resealing[] = [

@@ -3,6 +3,7 @@ import { type CommitGroup, type Steps, type StoreContext, statements } from '#ke
 import type { StoreModule } from '#kernel/store/module'
 import { integer, text } from '#kernel/store/rows'
 import { grantOf, isNothing, NO_LIMIT, NOTHING, perUnit, UNITS } from '#stages/limits/budgets'
+import type { TokenRate } from '#stages/limits/settings'
 
 /**
  * Budgets and rates that processes share. The limits stage leases parts of budgets and takes tokens here.
@@ -13,9 +14,7 @@ import { grantOf, isNothing, NO_LIMIT, NOTHING, perUnit, UNITS } from '#stages/l
 const { get, all, write } = statements<keyof typeof queries>()
 
 /** Refill rate and capacity of a bucket, and the time of the request. */
-interface SharedRate {
-  readonly perMs: number
-  readonly burst: number
+interface SharedRate extends TokenRate {
   readonly nowMs: number
 }
 

@@ -201,7 +201,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
     },
     closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
     findChallenge: (id) => credentials.findChallenge(id),
-    isReady: () => health.isReady(),
+    isReady: () => health.unavailableReason() === undefined,
     unavailableReason: () => health.unavailableReason(),
     recover,
     updateRules(rules) {
@@ -294,10 +294,6 @@ export class StoreHealth {
     this.#log = log
     this.#outage = new OutageLog(log)
     this.unsaved = new UnsavedOutcomes(log, () => this.#watch())
-  }
-
-  isReady(): boolean {
-    return this.unavailableReason() === undefined
   }
 
   unavailableReason(): UnavailableReason | undefined {

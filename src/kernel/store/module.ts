@@ -40,8 +40,8 @@ export interface Forgetting {
  */
 export interface GuardedTable {
   readonly table: string
-  /** For operators. */
-  readonly label: string
+  /** For operators; default: the name of the table. */
+  readonly label?: string
   readonly columns: readonly string[]
   /** Text columns that identify a row. */
   readonly names: readonly string[]

@@ -26,8 +26,8 @@ export function guardedQueries({ table, names }: GuardedTable): Readonly<Record<
   }
 }
 
-export function allRows({ table }: GuardedTable): Steps<readonly Row[]> {
-  return all(`${table} all`)
+export function* allRows({ table }: GuardedTable): Steps<readonly Row[]> {
+  return yield* all(`${table} all`)
 }
 
 /** Each value is preceded by its length, so that no two rows have one text. */
@@ -76,8 +76,8 @@ export class RowGuard {
   }
 
   /**
-   * Called by the engine with the answers of `checkedReads`. A single foreign row is an error for the operator, never "not found" (rule 14). In
-   * a list it is left out and reported, so that it does not block the other rows.
+   * Called by the engine with the answers of `checkedReads`. A single foreign row is an error for the operator, never "not
+   * found" (rule 14). In a list it is left out and reported, so that it does not block the other rows.
    */
   check(ask: Ask): void {
     if (ask.way === 'write') return
@@ -116,7 +116,7 @@ export function* sealRow(keys: KeyRing, table: GuardedTable, ...names: readonly 
 export function resealingOf(table: GuardedTable): Resealing {
   const namesOf = (row: Row) => table.names.map((column) => text(row, column))
   return {
-    what: table.label,
+    what: table.label ?? table.table,
     page: `${table.table} page`,
     start: table.names.map(() => ''),
     after: namesOf,

@@ -6,8 +6,9 @@ import { answered, get, type Row, type Steps, type StoreContext, write } from '.
 import type { KeyRing } from './key-ring.ts'
 
 /**
- * Rows of calls and their sealed texts, sealed reasons of approvers, typed access to columns, and the `meta` table with its counters. All modules of the store
- * read rows with it. A column of an unexpected type means a damaged database and throws `unreadable`; nothing is guessed.
+ * Rows of calls and their sealed texts, sealed reasons of approvers, typed access to columns, and the `meta` table with its
+ * counters. All modules of the store read rows with it. A column of an unexpected type means a damaged database and throws
+ * `unreadable`; nothing is guessed.
  */
 
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const

@@ -74,7 +74,10 @@ export class Sessions {
       tool,
       run,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
-      onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
+      onOver: (why) =>
+        void this.#closeOver(session, why).catch((error: unknown) =>
+          session.log.error({ err: error }, 'a session could not be closed'),
+        ),
     })
     this.#live.set(sessionId, session)
     const { tenant, id } = principal
@@ -225,20 +228,12 @@ export class Sessions {
   }
 
   /** Rule 30: a call that waits for approval keeps its session, for as long as any session may live. */
-  #idle(session: LiveSession): void {
-    const { store, log } = this.#options
-    const look = async (): Promise<void> => {
-      const { sessionId, principal } = session
-      if (await store.approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.rest()
-      else if (session.calls.size === 0) await this.#close(session, 'idle')
-    }
-    look().catch((error: unknown) => log.error({ err: error }, 'an idle session could not be closed'))
-  }
-
-  #closeInBackground(session: LiveSession, reason: Reason): void {
-    this.#close(session, reason).catch((error: unknown) =>
-      session.log.error({ err: error }, 'a session could not be closed'),
-    )
+  async #closeOver(session: LiveSession, why: 'idle' | 'too old'): Promise<void> {
+    const { sessionId, principal, calls } = session
+    const { approvals } = this.#options.store
+    if (why === 'too old') await this.#close(session, why)
+    else if (await approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.rest()
+    else if (calls.size === 0) await this.#close(session, why)
   }
 
   #close(session: LiveSession, reason: Reason): Promise<void> {

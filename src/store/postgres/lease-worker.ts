@@ -42,14 +42,10 @@ async function take({ id, memory }: LeaseOrder): Promise<void> {
     // Reads the clock before the first lease: a server with a wrong clock must not run calls.
     await ask(held, { text: `SELECT ${NOW_MS} AS now` })
     leases.set(id, held)
-    reply({ id })
+    parentPort?.postMessage({ id } satisfies LeaseReply)
   } catch (error) {
-    reply({ id, error })
+    parentPort?.postMessage({ id, error } satisfies LeaseReply)
   }
-}
-
-function reply(answer: LeaseReply): void {
-  parentPort?.postMessage(answer)
 }
 
 /** A failed renewal is tried again at the next look; the main thread sees the age of the last one. */

@@ -65,7 +65,6 @@ import { appendFact, type BegunAttempt, endAttempt, endOwnSession } from './runs
 export const GUARDED = {
   approvals: {
     table: 'approvals',
-    label: 'approvals',
     columns: [
       ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
       ...['own_session', 'binding', 'subject_group', 'subject_at', 'subject_length', 'quorum'],

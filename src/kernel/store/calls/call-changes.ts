@@ -36,7 +36,8 @@ import {
 
 /**
  * The rarer changes of calls: the next attempt, late results, cancellation, settlement. `calls.ts` makes methods of them,
- * `approval-changes.ts` builds on them. Every change is conditional on state, attempt and writer, and is committed with its journal and run events.
+ * `approval-changes.ts` builds on them. Every change is conditional on state, attempt and writer, and is committed with its
+ * journal and run events.
  */
 
 /**
