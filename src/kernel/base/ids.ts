@@ -130,10 +130,19 @@ export interface ToolId {
   readonly version: string
 }
 
+/**
+ * Definitions that are called like tools but listed apart from them: a prompt, a template of resource addresses, a skill; and one
+ * for each source that has resources or completes arguments.
+ */
+export const ENTRY_KINDS = ['prompt', 'template', 'skill', 'resources', 'completions'] as const
+export type EntryKind = (typeof ENTRY_KINDS)[number]
+
 /** The tool that a caller asks for: one of its names, and an exact version or the latest one. */
 export interface ToolRef {
   /** `Toolkit.Name`, or another name of the tool. */
   readonly base: string
+  /** Absent for a tool. An entry of a kind is found only by a reference that names the kind. */
+  readonly entry?: EntryKind
   /** `x.y.z` without leading zeros, after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
   readonly version: string
   /** `base` is a function name or a catalog id; only a catalog can resolve it. */

@@ -138,7 +138,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
     store,
     clock,
     canSignIn: options.canSignIn ?? false,
-    toolOf: (asked) => registry.tools.find(({ id }) => id === asked),
+    toolOf: (asked) => registry.get(asked),
     onChange: ({ record, run }) => noteEnded(needs, [{ record, run }]),
     onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })

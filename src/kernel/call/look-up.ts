@@ -401,7 +401,7 @@ export function lastFailure(failure: Failure): Failure {
 
 /** True if the tool exists but is hidden from this principal; its calls are then hidden too (rules 1 and 2). */
 export function isHidden(registry: ToolSet, principal: Principal, tool: string): boolean {
-  return registry.has(tool) && registry.catalogFor(principal).get(tool) === undefined
+  return registry.get(tool) !== undefined && registry.catalogFor(principal).get(tool) === undefined
 }
 
 /** Rule 9: a call that failed without effect may be tried again with other input by the same user, in the same session if one is named. */

@@ -1,5 +1,12 @@
 import { hash } from 'node:crypto'
-import { compareVersions, LATEST, parseToolName, plainVersion, type ToolRef } from '#kernel/base/ids'
+import {
+  compareVersions,
+  type EntryKind,
+  LATEST,
+  parseToolName,
+  plainVersion,
+  type ToolRef,
+} from '#kernel/base/ids'
 import { atOnce, inPieces } from '#kernel/base/long-work'
 import { coversScope, type Principal } from '#kernel/base/principal'
 import { isForTenant, type Tool } from './tool.ts'
@@ -13,7 +20,7 @@ import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
  */
 
 /** The part of a registry that calls use. */
-export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'find' | 'catalogFor'>
+export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'get' | 'find' | 'catalogFor'>
 
 /** The tools of the server while sources are added, changed and removed; each change is one new frozen snapshot. */
 export class LiveRegistry implements ToolSet {
@@ -53,8 +60,8 @@ export class LiveRegistry implements ToolSet {
     return this.#current.hasWaiting
   }
 
-  has(id: string): boolean {
-    return this.#current.has(id)
+  get(id: string): Tool | undefined {
+    return this.#current.get(id)
   }
 
   find(name: string): Tool | undefined {
@@ -85,7 +92,8 @@ export class LiveRegistry implements ToolSet {
     const before = this.#current
     this.#current = next
     this.#changes.notify(
-      (principal) => !isSame(before.catalogFor(principal).tools, this.catalogFor(principal).tools),
+      (principal, kind) =>
+        !isSame(before.catalogFor(principal).listed(kind), this.catalogFor(principal).listed(kind)),
     )
   }
 }
@@ -115,6 +123,7 @@ interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
 
 /** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
 export class Registry {
+  /** Without entries. */
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for protocols that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
@@ -145,7 +154,7 @@ export class Registry {
     this.waiting = waiting
     this.#index = index
     this.#all = new Catalog(this.#index)
-    this.tools = this.#index.tools
+    this.tools = this.#all.tools
     this.toolkits = toolkits
     this.toolsets = toolsets
     this.hasWaiting = tools.some(
@@ -167,17 +176,19 @@ export class Registry {
   }
 
   with(toolsets: Toolsets): Registry {
-    const { tools, waiting, toolkits } = this
+    const { waiting, toolkits } = this
+    const { tools } = this.#index
     return new Registry(tools, toolkits, toolsets, { tools, waiting, index: this.#index })
   }
 
-  has(id: string): boolean {
-    return this.#index.positionOfId(id) !== undefined
+  /** Any served tool or entry by its id. */
+  get(id: string): Tool | undefined {
+    return this.#all.get(id)
   }
 
-  /** Any served tool by any of its names: for operators, never for callers (rule 2). */
+  /** Any served tool or entry by any of its names: for operators, never for callers (rule 2). */
   find(name: string): Tool | undefined {
-    return this.#all.find(name)
+    return this.#all.find(name) ?? this.#all.versionsOf(name).at(-1)
   }
 
   /** Computed once per distinct set of scopes, allow-lists and tenant; each principal remembers which one is its own. */
@@ -211,7 +222,7 @@ export class Registry {
       allowed.flatMap((text) => {
         const selector = readSelector(text)
         if (selector?.kind !== 'name')
-          return this.tools.flatMap((tool, at) => (selectsIn(this.toolsets, text, tool) ? [at] : []))
+          return this.#index.tools.flatMap((tool, at) => (selectsIn(this.toolsets, text, tool) ? [at] : []))
         if (selector.version === LATEST) return this.#index.versionsOf(selector.base)
         return this.#index.positionOfRef(selector.base, selector.version) ?? []
       }),
@@ -221,9 +232,10 @@ export class Registry {
   #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
     const { tenant, seesEveryTenant } = principal
     const allowed = allowLists(principal).map((list) => this.#positionsOf(list))
-    const visible = new Uint8Array(this.tools.length)
+    const { tools } = this.#index
+    const visible = new Uint8Array(tools.length)
     let size = 0
-    for (const [position, { policy }] of this.tools.entries()) {
+    for (const [position, { policy }] of tools.entries()) {
       if (!allowed.every((list) => list.has(position)) || !policy.scopes.every((scope) => held.has(scope)))
         continue
       if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
@@ -244,7 +256,7 @@ export class Registry {
     let hidden = 0
     for (const position of this.#workflows) {
       if (visible[position] !== 1) continue
-      const steps = [...(this.tools[position]?.workflow?.steps?.keys() ?? [])]
+      const steps = [...(this.#index.tools[position]?.workflow?.steps?.keys() ?? [])]
       if (steps.every((id) => visible[this.#index.positionOfId(id) ?? -1] === 1)) continue
       visible[position] = 0
       hidden += 1
@@ -278,7 +290,7 @@ export class Registry {
 }
 
 /** Whether a principal's own catalog changed. Callers learn nothing about tools hidden from them (rule 2). */
-type IsAffected = (principal: Principal) => boolean
+type IsAffected = (principal: Principal, kind?: EntryKind) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void
 
@@ -305,7 +317,7 @@ export class Catalog {
   /** One byte per tool of the index; absent if all are visible. */
   readonly #visible: Uint8Array | undefined
   readonly #onListed: (() => void) | undefined
-  #tools: readonly Tool[] | undefined
+  readonly #lists = new Map<EntryKind | undefined, readonly Tool[]>()
   #bases: readonly string[] | undefined
   #latest: readonly Tool[] | undefined
 
@@ -318,18 +330,28 @@ export class Catalog {
 
   /** Every version, in registration order (OTC/T-22). */
   get tools(): readonly Tool[] {
-    if (this.#tools === undefined) {
-      this.#onListed?.()
-      this.#tools = Object.freeze(this.#index.tools.filter((_, position) => this.#sees(position)))
-    }
-    return this.#tools
+    return this.listed(undefined)
+  }
+
+  /** The tools, or the entries of one kind. */
+  listed(kind: EntryKind | undefined): readonly Tool[] {
+    const known = this.#lists.get(kind)
+    if (known !== undefined) return known
+    if (this.#lists.size === 0) this.#onListed?.()
+    const found = Object.freeze(
+      this.#index.tools.filter((tool, position) => tool.entry?.kind === kind && this.#sees(position)),
+    )
+    this.#lists.set(kind, found)
+    return found
   }
 
   /** `base` may be any of a tool's names. */
   resolve(ref: ToolRef): Tool | undefined {
-    return ref.version === LATEST
-      ? this.#newestOf(ref.base)
-      : this.#at(this.#index.positionOfRef(ref.base, ref.version))
+    const found =
+      ref.version === LATEST
+        ? this.#newestOf(ref.base)
+        : this.#at(this.#index.positionOfRef(ref.base, ref.version))
+    return found?.entry?.kind === ref.entry ? found : undefined
   }
 
   get(id: string): Tool | undefined {

@@ -1,6 +1,6 @@
 import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import type { InputIssue } from '#kernel/base/errors'
-import type { ToolId } from '#kernel/base/ids'
+import type { EntryKind, ToolId } from '#kernel/base/ids'
 import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
@@ -237,6 +237,15 @@ export interface KeptFrom {
   readonly pin: string
 }
 
+/** How a definition that is no tool is listed. */
+export interface ListedEntry {
+  readonly kind: EntryKind
+  /** The name that callers use: unique among the entries of its kind. */
+  readonly name: string
+  /** Its members as its source wrote them, without the name. */
+  readonly definition: JsonObject
+}
+
 /** A checked definition, ready to be listed and called. Made by `prepareTool`; frozen. */
 export interface Tool {
   /** `Toolkit.Name@x.y.z`. */
@@ -265,6 +274,10 @@ export interface Tool {
   readonly keptFrom?: KeptFrom
   /** Hints of the upstream that the operator accepts. */
   readonly shownHints?: ShownHints
+  /** Present for a prompt or another entry, which no list of tools shows. */
+  readonly entry?: ListedEntry
+  /** Members of an MCP server's definition that change nothing here and are passed on: icons, `_meta`. */
+  readonly passedOn?: JsonObject
   /** Present for a tool that keeps state between calls. */
   readonly session?: SessionHooks
   /** Present for a tool made of other tools. */

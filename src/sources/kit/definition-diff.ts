@@ -37,6 +37,8 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
     ...requirementsDiff(before.requirements, after.requirements),
     // A withdrawn hint holds at once, so only additional hints wait for a decision.
     ...leafDiff('hints', { ...before.hints }, { ...after.hints }, 'widening'),
+    ...leafDiff('definition', before.entry?.definition, after.entry?.definition, 'wording'),
+    ...leafDiff('passedOn', before.passedOn, after.passedOn, 'wording'),
   ]
 }
 
@@ -139,6 +141,7 @@ function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>)
  */
 export function pinHash(identity: JsonObject, offered: OfferedTool): string {
   const { nativeName, title, description, inputSchema, outputSchema, requirements, binding, hints } = offered
+  const { entry, passedOn } = offered
   const facts = defined({
     identity,
     nativeName,
@@ -149,6 +152,8 @@ export function pinHash(identity: JsonObject, offered: OfferedTool): string {
     requirements: requirements && requirementsJson(requirements),
     binding,
     hints: hints && { ...hints },
+    entry: entry && { ...entry },
+    passedOn,
   })
   return hash('sha256', canonicalJson(facts), 'base64url')
 }

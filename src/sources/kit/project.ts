@@ -1,7 +1,7 @@
 import { defined } from '#kernel/base/defined'
 import { type Finding, fault, type Report } from '#kernel/base/errors'
 import { shortHash } from '#kernel/base/hash'
-import { hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
+import { type EntryKind, hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import { prepareTool } from '#kernel/tool/prepare-tool'
@@ -194,7 +194,10 @@ function projectTool(
     reportUndescribed(tool, onWarning)
     const shownHints = source.shownHintsFor?.(pin.offered)
     const { keptFrom } = naming
-    return { tool: { ...tool, ...defined({ shownHints, keptFrom }) }, findings, warnings }
+    const { entry, passedOn } = pin.offered
+    const listed = entry && { ...entry, name: entryName(naming, entry.kind) }
+    const extra = defined({ shownHints, keptFrom, entry: listed, passedOn })
+    return { tool: { ...tool, ...extra }, findings, warnings }
   } catch (error) {
     // A definition that its source cannot read, or that overflows the stack, must not affect other tools.
     const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
@@ -330,6 +333,11 @@ export function giveLocalNames(
     names.set(native, local)
   }
   return names
+}
+
+/** The name of an entry without its kind: the prompt `prompt/summary` of `Docs` is `Docs_summary`. */
+function entryName({ toolkit, local }: Naming, kind: EntryKind): string {
+  return functionNameOf(toolkit, local.startsWith(`${kind}_`) ? local.slice(kind.length + 1) : local)
 }
 
 /** Function name for models: `Toolkit_Name` within 64 characters. */

@@ -1,5 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
-import type { ToolId } from '#kernel/base/ids'
+import type { EntryKind, ToolId } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { SessionDefinition } from '#kernel/tool/define'
@@ -89,6 +89,17 @@ export interface OfferedTool {
    * Kept with the pin and passed to `invoke`, so that a call uses the accepted one.
    */
   readonly binding: JsonObject
+  /** Present for a prompt or another entry that is no tool; its native name begins with the kind: `prompt/summary`. */
+  readonly entry?: OfferedEntry
+  /** Members of an MCP server's definition that callers on MCP get as they are. */
+  readonly passedOn?: JsonObject
+}
+
+/** An entry as its upstream lists it. */
+export interface OfferedEntry {
+  readonly kind: EntryKind
+  /** Its members, without the name. */
+  readonly definition: JsonObject
 }
 
 export interface Discovery {
