@@ -131,11 +131,10 @@ export interface ToolId {
 }
 
 /**
- * Definitions that are called like tools but listed apart from them: a prompt, a template of resource addresses, a skill; and one
- * for each source that has resources or completes arguments.
+ * Definitions that are called like tools but listed apart from them: a prompt, a resource, a template of resource addresses, a
+ * skill; and one for each source that has resources or completes arguments.
  */
-export const ENTRY_KINDS = ['prompt', 'template', 'skill', 'resources', 'completions'] as const
-export type EntryKind = (typeof ENTRY_KINDS)[number]
+export type EntryKind = 'prompt' | 'resource' | 'template' | 'skill' | 'resources' | 'completions'
 
 /** The tool that a caller asks for: one of its names, and an exact version or the latest one. */
 export interface ToolRef {

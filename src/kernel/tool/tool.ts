@@ -242,7 +242,7 @@ export interface ListedEntry {
   readonly kind: EntryKind
   /** The name that callers use: unique among the entries of its kind. */
   readonly name: string
-  /** Its members as its source wrote them, without the name. */
+  /** Its members as its author or its upstream wrote them, under the upstream's own name. */
   readonly definition: JsonObject
 }
 

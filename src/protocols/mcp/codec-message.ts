@@ -9,6 +9,7 @@ import {
   MCP_CODES,
   META,
   type Message,
+  NAMED_BY,
   NEW_REVISION,
   type Revision,
   TRAITS,
@@ -66,18 +67,20 @@ export function encodeHeaderValue(text: string): string {
 /** Checks the headers that repeat the body; returns the problem, or `undefined` (MCP row 12). */
 export function checkStandardHeaders(
   headers: RequestHeaders,
-  asked: { readonly method: string; readonly name: JsonValue | undefined },
+  asked: { readonly method: string; readonly params: JsonValue | undefined },
 ): string | undefined {
   if (headerOf(headers, HEADERS.version) === undefined) return 'MCP-Protocol-Version is missing'
   const method = headerOf(headers, HEADERS.method)
   if (method === undefined) return 'Mcp-Method is missing'
   if (method !== asked.method) return 'Mcp-Method does not match method'
-  if (asked.method !== 'tools/call') return undefined
+  const named = NAMED_BY.get(method)
+  if (named === undefined) return undefined
   const name = headerOf(headers, HEADERS.name)
   if (name === undefined) return 'Mcp-Name is missing'
   const decoded = decodeHeaderValue(name)
   if (decoded === undefined) return 'Mcp-Name is not valid base64 of UTF-8'
-  return decoded === asked.name ? undefined : 'Mcp-Name does not match params.name'
+  const value = isJsonObject(asked.params) ? asked.params[named] : undefined
+  return decoded === value ? undefined : `Mcp-Name does not match params.${named}`
 }
 
 /** Version and capabilities that a request of the newest revision carries (MCP-32). */

@@ -1,4 +1,3 @@
-import { isJsonObject } from '#kernel/base/json'
 import { unreadCallHeaders } from '#protocols/call-wire'
 import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
@@ -133,8 +132,7 @@ function answerStateless(
   if (version !== undefined && version !== claimed)
     return mismatch('MCP-Protocol-Version does not match params._meta')
   if (claimed !== NEW_REVISION) return refusal(unsupportedVersion(claimed), id)
-  const name = isJsonObject(params) ? params.name : undefined
-  const problem = checkStandardHeaders(request.headers, { method, name })
+  const problem = checkStandardHeaders(request.headers, { method, params })
   if (problem !== undefined) return mismatch(problem)
   const channel = new HttpChannel(accepted)
   const exchange: McpExchange = {

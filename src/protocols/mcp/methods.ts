@@ -1,23 +1,34 @@
 import { isToolError, mayRepeat, storeFault, type ToolError } from '#kernel/base/errors'
 import { OutageLog } from '#kernel/base/logger'
+import type { Catalog } from '#kernel/tool/catalog'
 import { ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { KeyedCounter } from '#stages/limits/limits'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
+import { toWireTool } from './codec-tool.ts'
 import type { McpExchange, McpFeature, McpMethod, McpServices } from './exchange.ts'
+import { completionFeature } from './features/completion.ts'
+import { EntryTables } from './features/entry-tables.ts'
+import { promptFeature } from './features/prompts.ts'
+import { resourceFeature } from './features/resources.ts'
+import { listMethod } from './lists.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams } from './streams.ts'
-import { ToolCalls } from './tool-calls.ts'
-import { toolListMethod } from './tool-list.ts'
-import { LEGACY_REVISIONS, type LegacyRevision, NEW_REVISION, type Revision, TRAITS } from './wire.ts'
+import { ToolCalls, type ToolTables } from './tool-calls.ts'
+import {
+  ALL_REVISIONS,
+  LEGACY_REVISIONS,
+  type LegacyRevision,
+  NEW_REVISION,
+  type Revision,
+  TRAITS,
+} from './wire.ts'
 
 /*
  * The table of methods by revision, and the capabilities that the server declares.
  * The transports look a method up and run it; a thrown error becomes an answer here.
  * To add a group of methods (prompts, resources …), add one `McpFeature` to `features` in `openMethods`.
  */
-
-const ALL_REVISIONS: readonly Revision[] = [...LEGACY_REVISIONS, NEW_REVISION]
 
 export interface Methods {
   readonly services: McpServices
@@ -40,10 +51,9 @@ export function openMethods(services: McpServices): Methods {
   const listens = new ListenStreams(services, openStreams)
   const calls = new ToolCalls(services, envelopes)
   const tools: McpFeature = {
-    // Without logging, prompts and resources (MCP-29, MCP-87).
     capabilities: { tools: { listChanged: true } },
     methods: [
-      ['tools/list', ALL_REVISIONS, toolListMethod(services, calls.tables, envelopes)],
+      ['tools/list', ALL_REVISIONS, listMethod(services, envelopes, toolList(calls.tables))],
       ['tools/call', ALL_REVISIONS, calls.handle],
     ],
   }
@@ -55,7 +65,14 @@ export function openMethods(services: McpServices): Methods {
       ['subscriptions/listen', [NEW_REVISION], (params, exchange) => listens.listen(params, exchange)],
     ],
   }
-  const features = [base, tools]
+  const parts = { calls, tables: new EntryTables() }
+  const features = [
+    base,
+    tools,
+    promptFeature(services, envelopes, parts),
+    resourceFeature(services, envelopes, parts),
+    completionFeature(services, envelopes, parts),
+  ]
   const capabilities = Object.assign({}, ...features.map((feature) => feature.capabilities))
   const instructions = options.instructions === undefined ? {} : { instructions: options.instructions }
   // Equal for every caller, so shared caches may keep it (MCP-33).
@@ -92,6 +109,17 @@ export function openMethods(services: McpServices): Methods {
     },
     close: () => listens.close(),
   }
+}
+
+function toolList(tables: ToolTables) {
+  return {
+    member: 'tools',
+    itemsOf: (catalog: Catalog, revision: Revision) =>
+      [...tables.of(catalog).values()].map(({ name, tool }) => ({
+        name,
+        json: JSON.stringify(toWireTool(tool, name, revision)),
+      })),
+  } as const
 }
 
 /** MCP row 13. */

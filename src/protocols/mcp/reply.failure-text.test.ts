@@ -35,6 +35,7 @@ it('MCP-62: each problem of an input is described once', async () => {
 
 const target = {
   ...({ id: 1, name: 'A_B', revision: '2025-11-25', principal: ALICE, hasHttp: true } as const),
+  noun: 'tool' as const,
   tool: undefined,
   hasCallId: false,
   metadataUrl: undefined,

@@ -44,7 +44,11 @@ export class ResultEnvelopes {
 /** Failures whose text comes from the tool or its upstream. */
 const FOREIGN_TEXTS: ReadonlySet<ErrorCode> = new Set(['tool_failed', 'upstream_failed'])
 
+/** What a method calls; the errors of a request name it. */
+export type CallNoun = 'tool' | 'prompt' | 'resource' | 'completion'
+
 export interface ReplyTarget {
+  readonly noun: CallNoun
   readonly id: JsonRpcId
   readonly name: string
   /** True if the client sent an idempotency key, which few clients of MCP do. */
@@ -70,10 +74,21 @@ export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
 function valueResult(
   outcome: Success,
   { callId, runId, untrusted }: CallReply,
-  { envelope, tool, revision }: ReplyTarget,
+  { envelope, tool, revision, noun }: ReplyTarget,
 ): string {
   const metaJson = outcome.shown?.metaJson
-  return envelope.complete(encodeValue(outcome, tool, revision), { callId, runId, untrusted, metaJson })
+  // The value of an entry is the result itself.
+  const members =
+    noun === 'tool' ? encodeValue(outcome, tool, revision) : entryMembers(outcome, noun, revision)
+  return envelope.complete(members, { callId, runId, untrusted, metaJson })
+}
+
+/** A resource says how long it may be cached in the newest revision, and not before it (MCP-106). */
+function entryMembers({ valueJson }: Success, noun: CallNoun, revision: Revision): string {
+  const members = valueJson.slice(1, -1)
+  if (noun !== 'resource') return members
+  const { ttlMs = 0, cacheScope = 'private', ...rest }: JsonObject = JSON.parse(valueJson)
+  return JSON.stringify(TRAITS[revision].hasResultType ? { ...rest, ttlMs, cacheScope } : rest).slice(1, -1)
 }
 
 interface FailedReply {
@@ -111,12 +126,23 @@ export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
       return encodeForbidden(error, failed)
     case 'tool error':
     case 'ask':
-      return toolError(error, failed)
+      return target.noun === 'tool' ? toolError(error, failed) : entryError(error, failed)
   }
 }
 
-function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
-  const text = `Unknown tool: ${name}`
+/** Only results of tools can report failures; other methods fail with a JSON-RPC error, in the server's own words. */
+function entryError(error: CallError, { callId, headers, target }: FailedReply): Answer {
+  const own = error.code === 'input_invalid' ? JSON_RPC_CODES.badParams : JSON_RPC_CODES.internal
+  const wireError = {
+    code: error.errorNumber ?? own,
+    message: describeFailure(error),
+    ...callData(error, callId),
+  }
+  return errorAnswer(target.id, wireError, { headers })
+}
+
+function unknownTool({ name, noun }: ReplyTarget, { details }: CallError): string {
+  const text = `Unknown ${noun}: ${name}`
   return details?.nextStep === undefined ? text : `${text}. ${details.nextStep}`
 }
 

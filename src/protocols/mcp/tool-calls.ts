@@ -28,7 +28,14 @@ import { mayAsk } from './codec-question.ts'
 import { checkParameterHeaders, type HeaderParameter, headersAskedBy } from './codec-tool.ts'
 import { type McpExchange, type McpServices, ProgressGate } from './exchange.ts'
 import { type AskKeyed, Questions, StreamAsker, urlElicitationRequired } from './questions.ts'
-import { encodeFailure, encodeReply, pagesOf, type ReplyTarget, type ResultEnvelopes } from './reply.ts'
+import {
+  type CallNoun,
+  encodeFailure,
+  encodeReply,
+  pagesOf,
+  type ReplyTarget,
+  type ResultEnvelopes,
+} from './reply.ts'
 import { MultiRoundCalls } from './revision-2026/multi-round-calls.ts'
 import { PendingCall, PendingCalls, type PendingStep } from './revision-2026/pending-calls.ts'
 import { type ClientCapabilities, MCP_CODES, META, TRAITS, type WireError } from './wire.ts'
@@ -43,6 +50,13 @@ import { type ClientCapabilities, MCP_CODES, META, TRAITS, type WireError } from
 /** Prefix of a name that no tool has, so that malformed names fail exactly like unknown tools (rule 2). */
 const NO_TOOL = '/'
 const NO_HEADERS: RequestHeaders = {}
+const NOTHING_ELSE = {
+  key: undefined,
+  progressToken: undefined,
+  traceparent: undefined,
+  inputResponses: undefined,
+  requestState: undefined,
+}
 
 /** One `tools/call` whose params are read and whose tool is looked up. */
 export interface StartedCall {
@@ -66,6 +80,10 @@ export class ToolCalls {
   readonly #envelopes: ResultEnvelopes
   readonly #pending = new PendingCalls()
   readonly #rounds: MultiRoundCalls
+  readonly #tools: CallMethod = {
+    noun: 'tool',
+    resolve: (params, catalog) => resolveToolCall(params, (name) => this.tables.find(catalog, name)),
+  }
 
   constructor(services: McpServices, envelopes: ResultEnvelopes) {
     this.#services = services
@@ -74,13 +92,19 @@ export class ToolCalls {
     this.#rounds = new MultiRoundCalls({ services, pending: this.#pending, questions: this.questions })
   }
 
-  readonly handle = async (params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> => {
+  /** `tools/call`. */
+  readonly handle = (params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> =>
+    this.call(this.#tools, params, exchange)
+
+  /** Any method whose request is a durable call. */
+  async call(method: CallMethod, params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal, headers, revision } = exchange
     const { hasRounds, hasStandardHeaders } = TRAITS[revision]
-    const read = readToolCall(params, { headers, mayContinue: hasRounds })
+    const catalog = this.#services.gateway.catalogFor(principal)
+    const read = readCall(method, params, { catalog, headers, mayContinue: hasRounds })
     if (!read.ok) return errorAnswer(id, read.error, { headers: unreadHeaders(read.key) })
     const asked = read.call
-    const served = this.tables.find(this.#services.gateway.catalogFor(principal), asked.name)
+    const { served } = asked
     if (hasStandardHeaders && headers !== undefined && served !== undefined && served.headers.length > 0) {
       const message = checkParameterHeaders(served.headers, asked.input, headers)
       if (message !== undefined)
@@ -90,7 +114,8 @@ export class ToolCalls {
           { status: 400, headers: unreadHeaders(asked.key) },
         )
     }
-    const call: StartedCall = { exchange, asked, served, target: this.#targetOf(exchange, asked, served) }
+    const target = this.#targetOf(exchange, asked, served, method.noun)
+    const call: StartedCall = { exchange, asked, served, target }
     try {
       return asked.requestState === undefined
         ? await this.#begin(call, asked.key)
@@ -103,6 +128,15 @@ export class ToolCalls {
       const failed = { callId, headers: unreadHeaders(callId, code), target: call.target }
       return encodeFailure({ code, message, canRetry, details }, failed)
     }
+  }
+
+  /** A call that answers no request by itself and asks nothing. */
+  plainCall(exchange: McpExchange, served: ServedTool, input: JsonObject): Promise<CallReply> {
+    const asked = { name: served.name, input, served, ...NOTHING_ELSE }
+    const call = { exchange, asked, served, target: this.#targetOf(exchange, asked, served, 'resource') }
+    const begun = { key: undefined, callId: newCallId(), waitMs: undefined, progress: undefined }
+    const { leaving } = exchange
+    return this.#services.gateway.call(exchange.principal, this.#requestOf(call, begun, { leaving }))
   }
 
   /** Begins a call, or continues one under its id after a person has opened a page. */
@@ -246,10 +280,16 @@ export class ToolCalls {
     }
   }
 
-  #targetOf(exchange: McpExchange, asked: ToolCallRequest, served: ServedTool | undefined): ReplyTarget {
+  #targetOf(
+    exchange: McpExchange,
+    asked: ToolCallRequest,
+    served: ServedTool | undefined,
+    noun: CallNoun,
+  ): ReplyTarget {
     const { id, revision, principal, headers } = exchange
     return {
       id,
+      noun,
       name: asked.name,
       hasCallId: asked.key !== undefined,
       revision,
@@ -289,9 +329,7 @@ function unreadHeaders(
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
 }
 
-interface ToolCallRequest {
-  readonly name: string
-  readonly input: JsonObject
+interface ToolCallRequest extends ResolvedCall {
   readonly key: string | undefined
   readonly progressToken: string | number | undefined
   /** W3C trace context, where the transport carries none. */
@@ -306,21 +344,53 @@ type ReadCall =
   /** `key` of the request, if it is valid. */
   | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
 
-/** MCP-60, MCP-68, MCP-74. `_meta` is never tool input (MCP-06); members of other revisions are ignored. */
-function readToolCall(
+/** A method whose requests are durable calls: what its params name, and which tool or entry that is. */
+export interface CallMethod {
+  readonly noun: CallNoun
+  /** Returns a text if the params are invalid. */
+  resolve(params: JsonObject, catalog: Catalog): ResolvedCall | string
+}
+
+interface ResolvedCall {
+  /** As the client wrote it. */
+  readonly name: string
+  readonly input: JsonObject
+  /** `undefined` if the principal has nothing of this name. */
+  readonly served: ServedTool | undefined
+}
+
+/** MCP-60. */
+function resolveToolCall(
+  { name, arguments: input = {} }: JsonObject,
+  find: (name: string) => ServedTool | undefined,
+): ResolvedCall | string {
+  if (typeof name !== 'string') return 'params.name must be the name of a tool.'
+  return isJsonObject(input) ? { name, input, served: find(name) } : 'params.arguments must be an object.'
+}
+
+/** MCP-68, MCP-74. `_meta` is never input (MCP-06); members of other revisions are ignored. */
+function readCall(
+  method: CallMethod,
   params: JsonValue | undefined,
-  { headers, mayContinue }: { readonly headers: RequestHeaders | undefined; readonly mayContinue: boolean },
+  {
+    catalog,
+    headers,
+    mayContinue,
+  }: {
+    readonly catalog: Catalog
+    readonly headers: RequestHeaders | undefined
+    readonly mayContinue: boolean
+  },
 ): ReadCall {
   const meta = metaOf(params)
   const key = readKey(meta[META.idempotencyKey], headers)
   const bad = (message: string): ReadCall => ({ ...refuse(message), key: key.ok ? key.key : undefined })
-  if (!isJsonObject(params)) return bad('params must be an object with the name of a tool.')
-  const { name, arguments: input = {} } = params
-  if (typeof name !== 'string') return bad('params.name must be the name of a tool.')
-  if (!isJsonObject(input)) return bad('params.arguments must be an object.')
+  if (!isJsonObject(params)) return bad(`params must be an object that names a ${method.noun}.`)
+  const named = method.resolve(params, catalog)
+  if (typeof named === 'string') return bad(named)
   if (!key.ok) return { ...key, key: undefined }
   const progressToken = readProgressToken(meta.progressToken)
-  const call = { name, input, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
+  const call = { ...named, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
   if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
   const { requestState } = params
   if (requestState !== undefined && typeof requestState !== 'string')
@@ -378,8 +448,8 @@ function readProgressToken(token: JsonValue | undefined): string | number | unde
     : undefined
 }
 
-/** The newest version of a tool, under its name in the list. */
-interface ServedTool {
+/** The newest version of a tool or entry, under its name in the list. */
+export interface ServedTool {
   readonly name: string
   readonly tool: Tool
   readonly ref: ToolRef

@@ -17,6 +17,8 @@ export const NEW_REVISION = '2026-07-28'
 export type LegacyRevision = (typeof LEGACY_REVISIONS)[number]
 export type Revision = LegacyRevision | typeof NEW_REVISION
 
+export const ALL_REVISIONS: readonly Revision[] = [...LEGACY_REVISIONS, NEW_REVISION]
+
 /** Offered to clients that ask for a revision we do not serve (MCP-22, MCP/T-8). */
 export const NEWEST_LEGACY_REVISION: LegacyRevision = '2025-11-25'
 
@@ -37,6 +39,10 @@ interface RevisionTraits {
   readonly hasUrlMode: boolean
   /** A question for a page carries an id of its own. */
   readonly hasElicitationId: boolean
+  /** Definitions may have icons (MCP-56). */
+  readonly hasIcons: boolean
+  /** Code of the error for an unknown resource (MCP-105). */
+  readonly resourceUnknownCode: number
   /** HTTP status of an unknown method (MCP §1.5). */
   readonly unknownMethodStatus: 200 | 404
 }
@@ -46,12 +52,13 @@ const SESSION_TRAITS = {
   hasRounds: false,
   hasStandardHeaders: false,
   hasFullSchemas: false,
+  resourceUnknownCode: -32_002,
   unknownMethodStatus: 200,
 } as const
 
 export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
-  '2025-06-18': { ...SESSION_TRAITS, hasUrlMode: false, hasElicitationId: false },
-  '2025-11-25': { ...SESSION_TRAITS, hasUrlMode: true, hasElicitationId: true },
+  '2025-06-18': { ...SESSION_TRAITS, hasUrlMode: false, hasElicitationId: false, hasIcons: false },
+  '2025-11-25': { ...SESSION_TRAITS, hasUrlMode: true, hasElicitationId: true, hasIcons: true },
   [NEW_REVISION]: {
     hasResultType: true,
     hasRounds: true,
@@ -59,6 +66,8 @@ export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
     hasFullSchemas: true,
     hasUrlMode: true,
     hasElicitationId: false,
+    hasIcons: true,
+    resourceUnknownCode: -32_602,
     unknownMethodStatus: 404,
   },
 }
@@ -70,6 +79,8 @@ export const MCP_CODES = {
   unsupportedVersion: -32_022,
   /** 2025-11-25 only. */
   urlElicitationRequired: -32_042,
+  /** Revisions with sessions only. */
+  resourceNotFound: -32_002,
 } as const
 
 const RESERVED = 'io.modelcontextprotocol/'
@@ -97,6 +108,13 @@ export const HEADERS = {
   name: 'mcp-name',
   paramPrefix: 'mcp-param-',
 } as const
+
+/** The parameter that `Mcp-Name` repeats, by method (MCP-35). */
+export const NAMED_BY: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+])
 
 export const JSON_TYPE = 'application/json'
 export const STREAM_TYPE = 'text/event-stream'

@@ -98,7 +98,7 @@ export interface OfferedTool {
 /** An entry as its upstream lists it. */
 export interface OfferedEntry {
   readonly kind: EntryKind
-  /** Its members, without the name. */
+  /** Its members as the upstream wrote them. */
   readonly definition: JsonObject
 }
 

@@ -8,8 +8,9 @@ import { MCP_CODES, META } from '#protocols/mcp/wire'
 import { suspensionBy } from '#sources/kit/pin-view'
 import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/source'
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
-import { type DiscoverSetting, listTools, readListing } from './discover.ts'
+import { type DiscoverSetting, listAll, readListing } from './discover.ts'
 import { askCaller } from './elicitation.ts'
+import { entryFailure, entryRequest, entryResult } from './entries.ts'
 import {
   errorText,
   explainLoss,
@@ -54,10 +55,12 @@ export function createInvoke(setting: CallSetting): Source['invoke'] {
       }
       const result = await invoke(setting, invocation)
       upstream.succeeded()
-      return readOutput(result, binding.isStructured === true)
+      return binding.entry === undefined
+        ? readOutput(result, binding.isStructured === true)
+        : entryResult(result, metaOf(result))
     } catch (error) {
       if (isToolError(error)) upstream.failed(error)
-      throw error
+      throw binding.entry === undefined ? error : entryFailure(error)
     }
   }
 }
@@ -107,9 +110,12 @@ async function sendCall(
   const { nativeName, input, binding, context } = invocation
   await checkProgram(setting, connection, invocation)
   const { traceparent } = context
+  const { method, params: asked } = entryRequest(binding, input) ?? {
+    method: 'tools/call',
+    params: { name: nativeName, arguments: input },
+  }
   const params = {
-    name: nativeName,
-    arguments: input,
+    ...asked,
     // Rule 27: derived by us, ignored by servers that do not know it.
     _meta: {
       [META.idempotencyKey]: context.effectKey(),
@@ -118,7 +124,7 @@ async function sendCall(
   }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
   try {
-    return await runRounds({ setting, connection, context, params, credentials, headers })
+    return await runRounds({ setting, connection, context, method, params, credentials, headers })
   } catch (error) {
     if (isToolError(error) && isOutdated(error.cause)) setting.upstream.outdated()
     throw error
@@ -139,6 +145,7 @@ interface ToolCall {
   readonly setting: CallSetting
   readonly connection: McpConnection
   readonly context: ToolContext
+  readonly method: string
   readonly params: JsonObject
   readonly credentials: Credentials
   readonly headers: HeaderFields | undefined
@@ -159,7 +166,7 @@ async function runRounds(call: ToolCall): Promise<JsonObject> {
     const isFirst = rounds + waits === 0
     let result: JsonObject
     try {
-      result = await connection.call(params, options)
+      result = await connection.call(call.method, params, options)
     } catch (error) {
       if (await wasSentToPage(error, call)) {
         rounds += 1
@@ -364,7 +371,7 @@ function beginCheck(setting: CallSetting, connection: McpConnection): ProgramChe
 async function listProgram(setting: CallSetting, connection: McpConnection): Promise<Discovery> {
   try {
     const deadline = AbortSignal.timeout(setting.options.discoverTimeoutMs)
-    return await readListing(setting, connection, await listTools(connection, deadline))
+    return await readListing(setting, connection, await listAll(connection, deadline))
   } catch (error) {
     const developerMessage = `The program does not list its tools: ${errorText(error)}`
     throw unreachable({ developerMessage, cause: error })

@@ -157,11 +157,11 @@ export class McpConnection implements Receiver {
           }
   }
 
-  /** Sends one `tools/call` when a place is free; an `input_required` result is returned as it is. */
-  async call(params: JsonObject, options: RequestOptions): Promise<JsonObject> {
+  /** Sends one call when a place is free; an `input_required` result is returned as it is. */
+  async call(method: string, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
     if (!this.#running.tryEnter()) await this.#running.enter(options.signal)
     try {
-      return await this.request('tools/call', params, { bounds: CALL_BOUNDS, ...options })
+      return await this.request(method, params, { bounds: CALL_BOUNDS, ...options })
     } finally {
       this.#running.leave()
     }

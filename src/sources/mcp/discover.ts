@@ -6,6 +6,7 @@ import { EventLoopYielder } from '#kernel/base/long-work'
 import { isWanted } from '#sources/common/options'
 import { type Discovery, type OfferedTool, type SourceServices, UpstreamLacks } from '#sources/kit/source'
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
+import { type EntryLists, readEntries } from './entries.ts'
 import { errorText, isCredentialRefusal, isStale, StaleConnection } from './errors.ts'
 import type { McpOptions } from './options.ts'
 import { readTool } from './read-tool.ts'
@@ -50,7 +51,7 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
   const { upstream } = setting
   const { connection, release } = await upstream.common(deadline)
   try {
-    const listing = await listTools(connection, deadline)
+    const listing = await listAll(connection, deadline)
     connection.hasListed = true
     upstream.listed()
     listen(setting, connection)
@@ -68,10 +69,14 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
 export async function readListing(
   setting: Pick<DiscoverSetting, 'options' | 'endpoint'>,
   connection: McpConnection,
-  listing: ToolListing,
+  listing: Listing,
 ): Promise<Discovery> {
   const warnings = [...listing.warnings]
-  const tools = await readAll(listing.tools, setting, warnings)
+  const named = await readAll(listing.tools, setting, warnings)
+  const entries = readEntries(connection, listing, setting, warnings).filter(({ nativeName }) =>
+    isWanted(nativeName, setting.options),
+  )
+  const tools = [...named, ...entries]
   const leftOut = listing.tools.flatMap(({ name }) =>
     typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
   )
@@ -173,41 +178,78 @@ const MIB = 1_048_576
 /** All pages are held in memory until the last one is read. */
 const MAX_LISTING_BYTES = 16 * MIB
 
-interface ToolListing {
+interface Listing extends EntryLists {
   readonly tools: readonly JsonObject[]
   readonly warnings: readonly string[]
 }
 
-/** Reads every page of `tools/list` (MCP/T-12), up to the bounds. */
-export async function listTools(connection: McpConnection, signal: AbortSignal): Promise<ToolListing> {
-  if (connection.server.capabilities.tools === undefined)
-    return { tools: [], warnings: ['the server declares that it has no tools'] }
-  const tools: JsonObject[] = []
+/** Reads everything that the server declares to have. A list besides the tools that cannot be read is left out. */
+export async function listAll(connection: McpConnection, signal: AbortSignal): Promise<Listing> {
+  const { capabilities } = connection.server
+  const warnings: string[] = []
+  const read = async (capability: string, method: string, member: string): Promise<readonly JsonObject[]> => {
+    if (capabilities[capability] === undefined) return []
+    const list = await listPages(connection, { method, member, signal })
+    warnings.push(...list.warnings)
+    return list.items
+  }
+  const readFurther = (capability: string, method: string, member: string) =>
+    read(capability, method, member).catch((error: unknown) => {
+      if (signal.aborted || isStale(error, connection)) throw error
+      warnings.push(`${method} cannot be read: ${errorText(error)}`)
+      return []
+    })
+  if (!LISTED.some((capability) => capabilities[capability] !== undefined))
+    warnings.push('the server declares that it has no tools')
+  return {
+    tools: await read('tools', 'tools/list', 'tools'),
+    prompts: await readFurther('prompts', 'prompts/list', 'prompts'),
+    resourceTemplates: await readFurther('resources', 'resources/templates/list', 'resourceTemplates'),
+    warnings,
+  }
+}
+
+const LISTED = ['tools', 'prompts', 'resources'] as const
+
+interface PagedList {
+  readonly method: string
+  /** The member of the result that holds the list. */
+  readonly member: string
+  readonly signal: AbortSignal
+}
+
+/** Reads every page of a list (MCP/T-12), up to the bounds. */
+async function listPages(
+  connection: McpConnection,
+  { method, member, signal }: PagedList,
+): Promise<{ readonly items: readonly JsonObject[]; readonly warnings: readonly string[] }> {
+  const items: JsonObject[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
   let bytes = 0
   const yielder = new EventLoopYielder()
-  for (let page = 0; page < MAX_PAGES; page += 1) {
-    const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, { signal })
-    if (!isWireArray(result.tools)) throw new TypeError('tools/list gave no list of tools')
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { signal })
+    const page = result[member]
+    if (!isWireArray(page)) throw new TypeError(`${method} gave no list of ${member}`)
     // Parsing the page was a long step.
     await yielder.yieldNow()
-    for (const tool of result.tools) {
-      bytes += Buffer.byteLength(JSON.stringify(tool))
+    for (const item of page) {
+      bytes += Buffer.byteLength(JSON.stringify(item))
       if (bytes > MAX_LISTING_BYTES)
-        return {
-          tools,
-          warnings: [`only the first ${MAX_LISTING_BYTES / MIB} MiB of tools/list are read`],
-        }
-      if (isWireObject(tool)) tools.push(tool)
+        return { items, warnings: [`only the first ${MAX_LISTING_BYTES / MIB} MiB of ${method} are read`] }
+      if (isWireObject(item)) items.push(item)
       if (yielder.isDue) await yielder.yieldNow()
     }
-    if (tools.length > MAX_TOOLS)
-      return { tools: tools.slice(0, MAX_TOOLS), warnings: [`only the first ${MAX_TOOLS} tools are read`] }
+    if (items.length > MAX_TOOLS)
+      return {
+        items: items.slice(0, MAX_TOOLS),
+        warnings: [`only the first ${MAX_TOOLS} ${member} are read`],
+      }
     cursor = textOf(result.nextCursor)
-    if (cursor === undefined) return { tools, warnings: [] }
-    if (seen.has(cursor)) return { tools, warnings: ['the cursors of tools/list form a loop'] }
+    if (cursor === undefined) return { items, warnings: [] }
+    if (seen.has(cursor)) return { items, warnings: [`the cursors of ${method} form a loop`] }
     seen.add(cursor)
   }
-  return { tools, warnings: [`only the first ${MAX_PAGES} pages of tools/list are read`] }
+  return { items, warnings: [`only the first ${MAX_PAGES} pages of ${method} are read`] }
 }

@@ -6,7 +6,7 @@ import { EventParser, EventTooLong } from '#kernel/base/event-stream'
 import { type JsonObject, JsonScan, parseJson, tooMuchJson } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
 import { encodeHeaderValue } from '#protocols/mcp/codec-message'
-import { HEADERS, JSON_TYPE, META, STREAM_TYPE } from '#protocols/mcp/wire'
+import { HEADERS, JSON_TYPE, META, NAMED_BY, STREAM_TYPE } from '#protocols/mcp/wire'
 import type { PlainAnswer, SendRequest } from '#sources/kit/source'
 import { isWireObject } from './connection.ts'
 import { HttpRefusal, NotConnected } from './errors.ts'
@@ -53,12 +53,6 @@ const EVENTS_A_TURN = 100
 const MAX_REFUSAL_BYTES = 65_536
 const MAX_RETRY_AFTER_MS = 3_600_000
 const ACCEPTED = `${JSON_TYPE}, ${STREAM_TYPE}`
-/** The parameter that `Mcp-Name` repeats (2026-07-28). */
-const NAMED_BY: ReadonlyMap<string, string> = new Map([
-  ['tools/call', 'name'],
-  ['prompts/get', 'name'],
-  ['resources/read', 'uri'],
-])
 
 export class HttpTransport implements Transport {
   readonly kind = 'http'

@@ -3,6 +3,7 @@ import { isWanted } from '#sources/common/options'
 import type { OfferedTool, Source, SourceServices } from '#sources/kit/source'
 import { createInvoke } from './call-tool.ts'
 import { discover } from './discover.ts'
+import { entryPolicy } from './entries.ts'
 import type { McpOptions } from './options.ts'
 import type { ProcessLimit } from './pool.ts'
 import { mcpPolicy, mcpShownHints } from './read-tool.ts'
@@ -46,8 +47,8 @@ export function createMcpSource(
     renew: () => upstream.renew(),
     discover: (signal) => discover(setting, signal),
     invoke: createInvoke(setting),
-    sessionOf() {
-      if (!isStateful) return undefined
+    sessionOf({ entry }) {
+      if (!isStateful || entry !== undefined) return undefined
       return {
         isOptional: true,
         open: ({ sessionId }) => new SessionConnection(sessionId, upstream),
@@ -57,7 +58,8 @@ export function createMcpSource(
         },
       }
     },
-    policyFor: (tool: OfferedTool) => mcpPolicy(tool, options),
+    policyFor: (tool: OfferedTool) =>
+      tool.entry === undefined ? mcpPolicy(tool, options) : entryPolicy(tool.nativeName, options),
     shownHintsFor: (tool: OfferedTool) => mcpShownHints(tool, options),
     wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => upstream.health,

@@ -121,7 +121,7 @@ export function mcpShownHints({ nativeName, hints }: OfferedTool, options: McpOp
 }
 
 /** The credentials that callers need: consent by the broker, secrets by the vault. Tokens for us are never passed on (OWP-85). */
-function requirementsOf({ authorization, secretHeaders }: McpOptions): ToolRequirements | undefined {
+export function requirementsOf({ authorization, secretHeaders }: McpOptions): ToolRequirements | undefined {
   const ids = [...new Set(Object.values(secretHeaders))]
   if (authorization === undefined && ids.length === 0) return undefined
   return {

@@ -4,23 +4,28 @@ import type { Principal } from '#kernel/base/principal'
 import type { Catalog } from '#kernel/tool/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
-import { toWireTool } from './codec-tool.ts'
 import type { McpExchange, McpServices } from './exchange.ts'
 import type { ResultEnvelopes } from './reply.ts'
-import type { ToolTables } from './tool-calls.ts'
 import { type Revision, TRAITS } from './wire.ts'
 
 /*
- * `tools/list`: the newest version of each tool in the caller's catalog, page by page (MCP-40 to MCP-45).
- * The method table has one row for it.
+ * The lists of a caller's catalog, page by page: `tools/list` and the lists of entries (MCP-40 to MCP-45, MCP-102).
+ * The features of MCP make their list methods with it.
  * Invariant: a page starts after a name, so changes of the catalog do not shift it; cursors are signed for one principal.
  */
 
 /** Clients may cache a list for a short time, but not share it (MCP-45, MCP/T-27). */
 const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
-export function toolListMethod(services: McpServices, tables: ToolTables, envelopes: ResultEnvelopes) {
-  const lists = new ToolLists(tables, (text) => services.sign(text), services.options.pageSize)
+interface CatalogList {
+  /** The member of the result that holds the list. */
+  readonly member: 'tools' | 'prompts' | 'resourceTemplates'
+  /** Sorted by name. */
+  itemsOf(catalog: Catalog, revision: Revision): readonly ListedItem[]
+}
+
+export function listMethod(services: McpServices, envelopes: ResultEnvelopes, list: CatalogList) {
+  const lists = new ListPages(list, (text) => services.sign(text), services.options.pageSize)
   return (params: JsonValue | undefined, { id, principal, revision }: McpExchange): Answer => {
     const cursor = isJsonObject(params) ? params.cursor : undefined
     const catalog = services.gateway.catalogFor(principal)
@@ -32,17 +37,18 @@ export function toolListMethod(services: McpServices, tables: ToolTables, envelo
     }
     const next = page.nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(page.nextCursor)}`
     const caching = TRAITS[revision].hasResultType ? CACHING : ''
-    return resultAnswer(id, envelopes.of(revision).complete(`"tools":${page.toolsJson}${next}${caching}`))
+    const members = `"${list.member}":${page.itemsJson}${next}${caching}`
+    return resultAnswer(id, envelopes.of(revision).complete(members))
   }
 }
 
-interface ListedTool {
+export interface ListedItem {
   readonly name: string
   readonly json: string
 }
 
-interface ToolPage {
-  readonly toolsJson: string
+interface ListPage {
+  readonly itemsJson: string
   readonly nextCursor: string | undefined
 }
 
@@ -50,16 +56,16 @@ interface ToolPage {
 const PAGE_SIZE = 1_000
 const PAGE_CHARACTERS = 4 * 1_024 * 1_024
 
-/** Lists of each catalog in each revision, built once. */
-class ToolLists {
-  readonly #tables: ToolTables
+/** The list of each catalog in each revision, built once. */
+class ListPages {
+  readonly #list: CatalogList
   readonly #pageSize: number
   readonly #sign: (text: string) => string
-  readonly #byCatalog = new WeakMap<Catalog, Map<Revision, readonly ListedTool[]>>()
-  readonly #whole = new WeakMap<readonly ListedTool[], string>()
+  readonly #byCatalog = new WeakMap<Catalog, Map<Revision, readonly ListedItem[]>>()
+  readonly #whole = new WeakMap<readonly ListedItem[], string>()
 
-  constructor(tables: ToolTables, sign: (text: string) => string, pageSize = PAGE_SIZE) {
-    this.#tables = tables
+  constructor(list: CatalogList, sign: (text: string) => string, pageSize = PAGE_SIZE) {
+    this.#list = list
     this.#sign = sign
     this.#pageSize = pageSize
   }
@@ -72,46 +78,41 @@ class ToolLists {
       readonly principal: Principal
       readonly cursor: string | undefined
     },
-  ): ToolPage | undefined {
+  ): ListPage | undefined {
     const after = asked.cursor === undefined ? '' : this.#openCursor(asked.cursor, asked.principal)
     if (after === undefined) return undefined
-    const tools = this.#listed(catalog, asked.revision)
-    const start = after === '' ? 0 : tools.findIndex(({ name }) => name > after)
-    const end = start === -1 ? tools.length : this.#endOf(tools, start)
-    const isWhole = start === 0 && end === tools.length
-    const toolsJson = isWhole ? this.#wholeOf(tools) : join(tools.slice(start === -1 ? end : start, end))
-    const last = tools[end - 1]
-    const hasMore = end < tools.length && last !== undefined
-    return { toolsJson, nextCursor: hasMore ? this.#cursor(last.name, asked.principal) : undefined }
+    const items = this.#listed(catalog, asked.revision)
+    const start = after === '' ? 0 : items.findIndex(({ name }) => name > after)
+    const end = start === -1 ? items.length : this.#endOf(items, start)
+    const isWhole = start === 0 && end === items.length
+    const itemsJson = isWhole ? this.#wholeOf(items) : join(items.slice(start === -1 ? end : start, end))
+    const last = items[end - 1]
+    const hasMore = end < items.length && last !== undefined
+    return { itemsJson, nextCursor: hasMore ? this.#cursor(last.name, asked.principal) : undefined }
   }
 
-  #listed(catalog: Catalog, revision: Revision): readonly ListedTool[] {
-    const known = this.#byCatalog.get(catalog) ?? new Map<Revision, readonly ListedTool[]>()
+  #listed(catalog: Catalog, revision: Revision): readonly ListedItem[] {
+    const known = this.#byCatalog.get(catalog) ?? new Map<Revision, readonly ListedItem[]>()
     this.#byCatalog.set(catalog, known)
-    const made =
-      known.get(revision) ??
-      [...this.#tables.of(catalog).values()].map(({ name, tool }) => ({
-        name,
-        json: JSON.stringify(toWireTool(tool, name, revision)),
-      }))
+    const made = known.get(revision) ?? this.#list.itemsOf(catalog, revision)
     known.set(revision, made)
     return made
   }
 
-  #wholeOf(tools: readonly ListedTool[]): string {
-    const known = this.#whole.get(tools) ?? join(tools)
-    this.#whole.set(tools, known)
+  #wholeOf(items: readonly ListedItem[]): string {
+    const known = this.#whole.get(items) ?? join(items)
+    this.#whole.set(items, known)
     return known
   }
 
-  /** A page has at least one tool, whatever its size. */
-  #endOf(tools: readonly ListedTool[], start: number): number {
+  /** A page has at least one item, whatever its size. */
+  #endOf(items: readonly ListedItem[], start: number): number {
     let characters = 0
-    for (let index = start; index < tools.length; index += 1) {
-      characters += tools[index]?.json.length ?? 0
+    for (let index = start; index < items.length; index += 1) {
+      characters += items[index]?.json.length ?? 0
       if (index - start >= this.#pageSize || (characters > PAGE_CHARACTERS && index > start)) return index
     }
-    return tools.length
+    return items.length
   }
 
   #cursor(after: string, principal: Principal): string {
@@ -126,10 +127,10 @@ class ToolLists {
   }
 
   #signatureOf(after: string, { tenant, id }: Principal): string {
-    return this.#sign(JSON.stringify(['mcp cursor', tenant, id, after]))
+    return this.#sign(JSON.stringify(['mcp cursor', this.#list.member, tenant, id, after]))
   }
 }
 
-function join(tools: readonly ListedTool[]): string {
-  return `[${tools.map(({ json }) => json).join(',')}]`
+function join(items: readonly ListedItem[]): string {
+  return `[${items.map(({ json }) => json).join(',')}]`
 }

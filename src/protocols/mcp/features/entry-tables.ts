@@ -1,0 +1,54 @@
+import { type EntryKind, LATEST } from '#kernel/base/ids'
+import type { JsonObject } from '#kernel/base/json'
+import type { Catalog } from '#kernel/tool/catalog'
+import type { ListedEntry, Tool } from '#kernel/tool/tool'
+import type { ListedItem } from '#protocols/mcp/lists'
+import type { ServedTool } from '#protocols/mcp/tool-calls'
+import { type Revision, TRAITS } from '#protocols/mcp/wire'
+
+/*
+ * The entries of a catalog by the names that clients use, and as lists show them. The features for prompts, resources and
+ * completion share one instance.
+ * Invariant: an entry that the principal may not see is absent, like an unknown one (rule 2).
+ */
+
+/** An entry that a client can call. */
+export interface ServedEntry extends ServedTool {
+  readonly entry: ListedEntry
+}
+
+export class EntryTables {
+  readonly #byCatalog = new WeakMap<Catalog, Map<EntryKind, ReadonlyMap<string, ServedEntry>>>()
+
+  /** The newest version of each entry of a kind, sorted by name. */
+  of(catalog: Catalog, kind: EntryKind): ReadonlyMap<string, ServedEntry> {
+    const tables = this.#byCatalog.get(catalog) ?? new Map<EntryKind, ReadonlyMap<string, ServedEntry>>()
+    this.#byCatalog.set(catalog, tables)
+    const table = tables.get(kind) ?? makeTable(catalog.listed(kind))
+    tables.set(kind, table)
+    return table
+  }
+
+  /** The entry of a kind that belongs to the same source as another one. */
+  ofSameSource(catalog: Catalog, kind: EntryKind, { parts }: Tool): ServedEntry | undefined {
+    return [...this.of(catalog, kind).values()].find(({ tool }) => tool.parts.toolkit === parts.toolkit)
+  }
+}
+
+function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedEntry> {
+  const found = tools.flatMap((tool): [string, ServedEntry][] => {
+    const { entry, parts } = tool
+    if (entry === undefined) return []
+    const ref = { base: parts.base, version: LATEST, entry: entry.kind }
+    return [[entry.name, { name: entry.name, tool, ref, headers: [], entry }]]
+  })
+  // Versions stand oldest first, so that the newest one stays.
+  return new Map(found.sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0)))
+}
+
+/** An entry as a list of one revision shows it: its definition under the name that clients use. */
+export function listedEntry({ name, entry }: ServedEntry, named: JsonObject, revision: Revision): ListedItem {
+  const { icons, ...definition } = entry.definition
+  const shown = icons !== undefined && TRAITS[revision].hasIcons ? { ...definition, icons } : definition
+  return { name, json: JSON.stringify({ ...shown, ...named }) }
+}

@@ -1,0 +1,251 @@
+import { fault, isToolError } from '#kernel/base/errors'
+import type { EntryKind } from '#kernel/base/ids'
+import { JSON_BOUNDS, type JsonObject, tooMuchJson } from '#kernel/base/json'
+import { type PolicyDefinition, type ShownContent, ShownValue } from '#kernel/tool/tool'
+import { writtenPolicy } from '#sources/common/options'
+import type { OfferedTool } from '#sources/kit/source'
+import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
+import { RpcError } from './errors.ts'
+import type { McpOptions } from './options.ts'
+import { requirementsOf } from './read-tool.ts'
+import type { Endpoint } from './upstream.ts'
+
+/**
+ * The entries of an MCP server besides its tools: prompts, templates of resource addresses, its resources and the completion
+ * of arguments. Discovery reads them into offered definitions, and a call of one becomes the request of its method.
+ * Invariant: an entry only reads, so none of them asks for approval.
+ */
+
+/** The capability of the server that offers entries of a kind, and the method that reads one. */
+const METHODS = {
+  prompt: 'prompts/get',
+  template: 'resources/read',
+  resources: 'resources/list',
+  completions: 'completion/complete',
+} as const satisfies Partial<Record<EntryKind, string>>
+
+type McpEntryKind = keyof typeof METHODS
+
+/** Requests that the entry `resources` of a source takes. */
+export const RESOURCE_METHODS = [
+  'resources/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+] as const
+
+const MAX_DEFINITION_SIZE = 1_048_576
+const DEFINITION_BOUNDS = { ...JSON_BOUNDS, maxValues: 5_000 }
+const MAX_NAME_LENGTH = 256
+
+/** The lists of a server that discovery reads besides its tools. */
+export interface EntryLists {
+  readonly prompts: readonly JsonObject[]
+  readonly resourceTemplates: readonly JsonObject[]
+}
+
+interface EntrySetting {
+  readonly options: McpOptions
+  readonly endpoint: Endpoint
+}
+
+export function readEntries(
+  { server: { capabilities } }: Pick<McpConnection, 'server'>,
+  lists: EntryLists,
+  setting: EntrySetting,
+  warnings: string[],
+): readonly OfferedTool[] {
+  const offered: OfferedTool[] = []
+  for (const prompt of lists.prompts)
+    add(offered, warnings, prompt, 'name', (name) => promptOf(name, prompt, setting))
+  for (const template of lists.resourceTemplates)
+    add(offered, warnings, template, 'uriTemplate', (uri) => templateOf(uri, template, setting))
+  if (capabilities.resources !== undefined)
+    offered.push(
+      entryOf('resources', 'resources', setting, {
+        description: 'Lists and reads the resources of the server.',
+        inputSchema: RESOURCES_INPUT,
+      }),
+    )
+  if (capabilities.completions !== undefined)
+    offered.push(
+      entryOf('completions', 'completions', setting, {
+        description: 'Completes arguments of prompts and resource templates.',
+        inputSchema: COMPLETIONS_INPUT,
+      }),
+    )
+  return offered
+}
+
+function add(
+  offered: OfferedTool[],
+  warnings: string[],
+  definition: JsonObject,
+  idMember: 'name' | 'uriTemplate',
+  read: (id: string) => OfferedTool,
+): void {
+  const id = textOf(definition[idMember])
+  if (id === undefined || id === '' || id.length > MAX_NAME_LENGTH || id.includes('\0')) {
+    warnings.push(`an entry without a usable ${idMember} is left out`)
+    return
+  }
+  const text = JSON.stringify(definition)
+  const problem =
+    text.length > MAX_DEFINITION_SIZE
+      ? 'is larger than 1 MiB'
+      : tooMuchJson(Buffer.from(text), DEFINITION_BOUNDS)
+  if (problem === undefined) offered.push(read(id))
+  else warnings.push(`"${id}" is left out: its definition ${problem}`)
+}
+
+function promptOf(name: string, definition: JsonObject, setting: EntrySetting): OfferedTool {
+  const args = isWireArray(definition.arguments) ? definition.arguments.filter(isWireObject) : []
+  const properties = args.map((argument): [string, JsonObject] => {
+    const description = textOf(argument.description)
+    return [
+      textOf(argument.name) ?? '',
+      { type: 'string', ...(description === undefined ? {} : { description }) },
+    ]
+  })
+  return entryOf('prompt', `prompt/${name}`, setting, {
+    ...textsOf(definition, name),
+    inputSchema: {
+      type: 'object',
+      properties: Object.fromEntries(properties),
+      required: args.flatMap(({ name: argument, required }) =>
+        required === true && typeof argument === 'string' ? [argument] : [],
+      ),
+      additionalProperties: { type: 'string' },
+    },
+    definition,
+    name,
+  })
+}
+
+function templateOf(uriTemplate: string, definition: JsonObject, setting: EntrySetting): OfferedTool {
+  return entryOf('template', `template/${uriTemplate}`, setting, {
+    ...textsOf(definition, uriTemplate),
+    inputSchema: URI_INPUT,
+    definition,
+  })
+}
+
+function textsOf(definition: JsonObject, name: string) {
+  const title = textOf(definition.title)
+  return {
+    ...(title === undefined || title === '' ? {} : { title }),
+    description: textOf(definition.description) || title || name,
+  }
+}
+
+const URI_INPUT: JsonObject = {
+  type: 'object',
+  properties: { uri: { type: 'string', description: 'Address of the resource.' } },
+  required: ['uri'],
+}
+
+const RESOURCES_INPUT: JsonObject = {
+  type: 'object',
+  properties: {
+    method: { enum: [...RESOURCE_METHODS], description: 'What to do.' },
+    uri: { type: 'string', description: 'Address of the resource; not for a list.' },
+    cursor: { type: 'string', description: 'Where the next page of a list begins.' },
+  },
+  required: ['method'],
+}
+
+const COMPLETIONS_INPUT: JsonObject = {
+  type: 'object',
+  properties: {
+    ref: { type: 'object', description: 'The prompt or the template whose argument is completed.' },
+    argument: { type: 'object', description: 'Name and beginning of the argument.' },
+    context: { type: 'object', description: 'Arguments that are complete already.' },
+  },
+  required: ['ref', 'argument'],
+}
+
+interface EntryParts {
+  readonly title?: string
+  readonly description: string
+  readonly inputSchema: JsonObject
+  readonly definition?: JsonObject
+  /** The upstream's name for it, where the request names it. */
+  readonly name?: string
+}
+
+function entryOf(
+  kind: McpEntryKind,
+  nativeName: string,
+  setting: EntrySetting,
+  parts: EntryParts,
+): OfferedTool {
+  const { options, endpoint } = setting
+  const { definition = {}, name, ...texts } = parts
+  const requirements = requirementsOf(options)
+  return {
+    nativeName,
+    ...texts,
+    outputSchema: {},
+    ...(requirements === undefined ? {} : { requirements }),
+    policy: entryPolicy(nativeName, options),
+    binding: {
+      endpoint: endpoint.pinned,
+      entry: kind,
+      ...(name === undefined ? {} : { name }),
+      ...(options.authorization === undefined ? {} : { authorization: options.authorization.provider }),
+      secretHeaders: options.secretHeaders,
+    },
+    entry: { kind, definition },
+  }
+}
+
+/** Who may see the tools of the source may see its entries; what the operator says of effects is about tools. */
+export function entryPolicy(nativeName: string, options: McpOptions): PolicyDefinition {
+  const { scopes, tenants = options.tenants, timeoutMs, cost } = writtenPolicy(nativeName, options)
+  return {
+    safetyTier: 'read',
+    replay: 'idempotent',
+    egress: 'host-mediated',
+    ...(scopes === undefined ? {} : { scopes }),
+    ...(tenants === undefined ? {} : { tenants }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(cost === undefined ? {} : { cost }),
+  }
+}
+
+/** The request that a call of an entry sends; `undefined` for a tool. */
+export function entryRequest(
+  binding: JsonObject,
+  input: JsonObject,
+): { readonly method: string; readonly params: JsonObject } | undefined {
+  switch (binding.entry) {
+    case 'prompt':
+      return { method: METHODS.prompt, params: { name: binding.name ?? '', arguments: input } }
+    case 'template':
+      return { method: METHODS.template, params: { uri: input.uri ?? '' } }
+    case 'completions':
+      return { method: METHODS.completions, params: input }
+    case 'resources': {
+      const { method, ...params } = input
+      return { method: String(method), params }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** The result of an entry's request as callers get it: without the members that describe the server's own exchange. */
+export function entryResult(
+  { resultType: _resultType, _meta, ...value }: JsonObject,
+  meta: ShownContent,
+): ShownValue {
+  return new ShownValue(value, meta)
+}
+
+/** Callers get the server's own error of an entry, because methods other than `tools/call` have no results that report errors. */
+export function entryFailure(error: unknown): unknown {
+  const cause = isToolError(error) ? error.cause : undefined
+  return cause instanceof RpcError
+    ? fault('tool_failed', cause.message, { errorNumber: cause.code, cause })
+    : error
+}
