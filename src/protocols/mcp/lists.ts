@@ -9,7 +9,7 @@ import type { ResultEnvelopes } from './reply.ts'
 import { type Revision, TRAITS } from './wire.ts'
 
 /*
- * The lists of a caller's catalog, page by page: `tools/list` and the lists of entries (MCP-40 to MCP-45, MCP-102).
+ * The lists of a caller's catalog, page by page: `tools/list` and the lists of entries (MCP-40 to MCP-45, MCP-112).
  * The features of MCP make their list methods with it.
  * Invariant: a page starts after a name, so changes of the catalog do not shift it; cursors are signed for one principal.
  */

@@ -83,7 +83,7 @@ function valueResult(
   return envelope.complete(members, { callId, runId, untrusted, metaJson })
 }
 
-/** A resource says how long it may be cached in the newest revision, and not before it (MCP-106). */
+/** A resource says how long it may be cached in the newest revision, and not before it (MCP-116). */
 function entryMembers({ valueJson }: Success, noun: CallNoun, revision: Revision): string {
   const members = valueJson.slice(1, -1)
   if (noun !== 'resource') return members

@@ -41,7 +41,7 @@ interface RevisionTraits {
   readonly hasElicitationId: boolean
   /** Definitions may have icons (MCP-56). */
   readonly hasIcons: boolean
-  /** Code of the error for an unknown resource (MCP-105). */
+  /** Code of the error for an unknown resource (MCP-115). */
   readonly resourceUnknownCode: number
   /** HTTP status of an unknown method (MCP §1.5). */
   readonly unknownMethodStatus: 200 | 404

@@ -9,7 +9,7 @@ import { ALL_REVISIONS } from '#protocols/mcp/wire'
 import type { EntryTables, ServedEntry } from './entry-tables.ts'
 
 /*
- * `completion/complete`: values for an argument of a prompt or of a resource template (MCP-107).
+ * `completion/complete`: values for an argument of a prompt or of a resource template (MCP-117).
  * `methods.ts` lists the feature.
  * Invariant: only arguments of entries that the caller may see are completed; those of any other entry are unknown.
  */

@@ -8,7 +8,7 @@ import { ALL_REVISIONS, type Revision } from '#protocols/mcp/wire'
 import { type EntryTables, listedEntry } from './entry-tables.ts'
 
 /*
- * Prompts: `prompts/list` and `prompts/get` (MCP-100 to MCP-102).
+ * Prompts: `prompts/list` and `prompts/get` (MCP-110 to MCP-112).
  * `methods.ts` lists the feature.
  * Invariant: getting a prompt is a durable call of its entry, with the same limits, credentials and journal as a tool.
  */

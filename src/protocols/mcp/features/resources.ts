@@ -13,7 +13,7 @@ import { type EntryTables, listedEntry, type ServedEntry } from './entry-tables.
 import { templateMatcher } from './uri-template.ts'
 
 /*
- * Resources: `resources/list`, `resources/templates/list` and `resources/read` (MCP-103 to MCP-106).
+ * Resources: `resources/list`, `resources/templates/list` and `resources/read` (MCP-113 to MCP-116).
  * `methods.ts` lists the feature. A source has one entry for all its resources, which change too often to be pinned one by one;
  * its templates are pinned.
  * Invariant: addresses are passed on as their servers wrote them, and each read is a durable call of one entry.
@@ -60,7 +60,7 @@ class Resources {
     this.#tables = tables
   }
 
-  /** The first pages of all sources together; the cursor says where the lists of some go on (MCP-103). */
+  /** The first pages of all sources together; the cursor says where the lists of some go on (MCP-113). */
   async list(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal, revision } = exchange
     const catalog = this.#services.gateway.catalogFor(principal)
@@ -112,7 +112,7 @@ class Resources {
     }
   }
 
-  /** Reads from the entry that has the address; if several sources may have it, from the first that does (MCP-105). */
+  /** Reads from the entry that has the address; if several sources may have it, from the first that does (MCP-115). */
   async read(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal, revision } = exchange
     const uri = isJsonObject(params) ? params.uri : undefined
