@@ -7,14 +7,14 @@ import { KeyedCounter } from '#stages/limits/limits'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { toWireTool } from './codec-tool.ts'
 import type { McpExchange, McpFeature, McpMethod, McpServices } from './exchange.ts'
-import { completionFeature } from './features/completion.ts'
 import { EntryTables } from './features/entry-tables.ts'
-import { promptFeature } from './features/prompts.ts'
+import { completionFeature, promptFeature } from './features/prompts.ts'
 import { resourceFeature } from './features/resources.ts'
 import { listMethod } from './lists.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams } from './streams.ts'
-import { ToolCalls, type ToolTables } from './tool-calls.ts'
+import { ToolCalls } from './tool-calls.ts'
+import type { ToolTables } from './tool-tables.ts'
 import {
   ALL_REVISIONS,
   LEGACY_REVISIONS,

@@ -1,11 +1,8 @@
 import type { Elicit, ElicitationAnswer, ElicitationMode } from '#kernel/base/elicitation'
 import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
-import { shortHash } from '#kernel/base/hash'
-import { checkCallKey, LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { LATEST, newCallId, parseToolName } from '#kernel/base/ids'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { CallReply, CallRequest, Leaving } from '#kernel/call/call'
-import type { Catalog } from '#kernel/tool/catalog'
-import type { Tool } from '#kernel/tool/tool'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -13,19 +10,13 @@ import {
   decodeRequirements,
   ERROR_CODE_HEADER,
   readCallScope,
-  readKeyHeader,
   readWait,
 } from '#protocols/call-wire'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
-import {
-  type Answer,
-  errorAnswer,
-  metaOf,
-  REQUIRED_CAPABILITIES,
-  type RequestHeaders,
-} from './codec-message.ts'
+import { type CallMethod, readCall, resolveToolCall, type ToolCallRequest } from './call-params.ts'
+import { type Answer, errorAnswer, REQUIRED_CAPABILITIES, type RequestHeaders } from './codec-message.ts'
 import { mayAsk } from './codec-question.ts'
-import { checkParameterHeaders, type HeaderParameter, headersAskedBy } from './codec-tool.ts'
+import { checkParameterHeaders } from './codec-tool.ts'
 import { type McpExchange, type McpServices, ProgressGate } from './exchange.ts'
 import { type AskKeyed, Questions, StreamAsker, urlElicitationRequired } from './questions.ts'
 import {
@@ -38,7 +29,8 @@ import {
 } from './reply.ts'
 import { MultiRoundCalls } from './revision-2026/multi-round-calls.ts'
 import { PendingCall, PendingCalls, type PendingStep } from './revision-2026/pending-calls.ts'
-import { type ClientCapabilities, MCP_CODES, META, TRAITS, type WireError } from './wire.ts'
+import { type ServedTool, ToolTables } from './tool-tables.ts'
+import { type ClientCapabilities, MCP_CODES, TRAITS } from './wire.ts'
 
 /*
  * `tools/call` in every revision: reads the params, finds the tool, runs the durable call and encodes its end.
@@ -327,186 +319,4 @@ function unreadHeaders(
   code: ErrorCode = 'request_invalid',
 ): Record<string, string> {
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
-}
-
-interface ToolCallRequest extends ResolvedCall {
-  readonly key: string | undefined
-  readonly progressToken: string | number | undefined
-  /** W3C trace context, where the transport carries none. */
-  readonly traceparent: string | undefined
-  /** Answers by the key of their question. */
-  readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
-  readonly requestState: string | undefined
-}
-
-type ReadCall =
-  | { readonly ok: true; readonly call: ToolCallRequest }
-  /** `key` of the request, if it is valid. */
-  | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
-
-/** A method whose requests are durable calls: what its params name, and which tool or entry that is. */
-export interface CallMethod {
-  readonly noun: CallNoun
-  /** Returns a text if the params are invalid. */
-  resolve(params: JsonObject, catalog: Catalog): ResolvedCall | string
-}
-
-interface ResolvedCall {
-  /** As the client wrote it. */
-  readonly name: string
-  readonly input: JsonObject
-  /** `undefined` if the principal has nothing of this name. */
-  readonly served: ServedTool | undefined
-}
-
-/** MCP-60. */
-function resolveToolCall(
-  { name, arguments: input = {} }: JsonObject,
-  find: (name: string) => ServedTool | undefined,
-): ResolvedCall | string {
-  if (typeof name !== 'string') return 'params.name must be the name of a tool.'
-  return isJsonObject(input) ? { name, input, served: find(name) } : 'params.arguments must be an object.'
-}
-
-/** MCP-68, MCP-74. `_meta` is never input (MCP-06); members of other revisions are ignored. */
-function readCall(
-  method: CallMethod,
-  params: JsonValue | undefined,
-  {
-    catalog,
-    headers,
-    mayContinue,
-  }: {
-    readonly catalog: Catalog
-    readonly headers: RequestHeaders | undefined
-    readonly mayContinue: boolean
-  },
-): ReadCall {
-  const meta = metaOf(params)
-  const key = readKey(meta[META.idempotencyKey], headers)
-  const bad = (message: string): ReadCall => ({ ...refuse(message), key: key.ok ? key.key : undefined })
-  if (!isJsonObject(params)) return bad(`params must be an object that names a ${method.noun}.`)
-  const named = method.resolve(params, catalog)
-  if (typeof named === 'string') return bad(named)
-  if (!key.ok) return { ...key, key: undefined }
-  const progressToken = readProgressToken(meta.progressToken)
-  const call = { ...named, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
-  if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
-  const { requestState } = params
-  if (requestState !== undefined && typeof requestState !== 'string')
-    return bad('params.requestState must be the string that was sent.')
-  const responses = readResponses(params.inputResponses)
-  if (responses === 'bad') return bad('params.inputResponses must be an object of objects by key.')
-  return { ok: true, call: { ...call, inputResponses: responses, requestState } }
-}
-
-const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
-
-function readTraceparent(sent: JsonValue | undefined): string | undefined {
-  return typeof sent === 'string' && TRACEPARENT.test(sent) ? sent : undefined
-}
-
-function readResponses(given: JsonValue | undefined): ReadonlyMap<string, JsonObject> | undefined | 'bad' {
-  if (given === undefined) return undefined
-  if (!isJsonObject(given)) return 'bad'
-  const found = new Map<string, JsonObject>()
-  for (const [key, answer] of Object.entries(given)) {
-    if (!isJsonObject(answer)) return 'bad'
-    found.set(key, answer)
-  }
-  return found
-}
-
-type ReadKey =
-  | { readonly ok: true; readonly key: string | undefined }
-  | { readonly ok: false; readonly error: WireError }
-
-/** The key is in `_meta`, in the header, or equal in both; it is never the JSON-RPC id (rule 4). */
-function readKey(inMeta: JsonValue | undefined, headers: RequestHeaders | undefined): ReadKey {
-  const inHeader = headers === undefined ? undefined : readKeyHeader(headers)
-  if (inMeta !== undefined && typeof inMeta !== 'string')
-    return refuse(`${META.idempotencyKey} must be a string.`)
-  if (inMeta !== undefined && inHeader !== undefined && inMeta !== inHeader)
-    return refuse(`${META.idempotencyKey} and Idempotency-Key differ; send one of them.`)
-  const key = inMeta ?? inHeader
-  try {
-    return { ok: true, key: key === undefined ? undefined : checkCallKey(key) }
-  } catch (error) {
-    if (isToolError(error)) return refuse(error.message)
-    throw error
-  }
-}
-
-function refuse(message: string): { readonly ok: false; readonly error: WireError } {
-  return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
-}
-
-/** A string or an integer; any other token requests no progress. */
-function readProgressToken(token: JsonValue | undefined): string | number | undefined {
-  return typeof token === 'string' || (typeof token === 'number' && Number.isSafeInteger(token))
-    ? token
-    : undefined
-}
-
-/** The newest version of a tool or entry, under its name in the list. */
-export interface ServedTool {
-  readonly name: string
-  readonly tool: Tool
-  readonly ref: ToolRef
-  readonly headers: readonly HeaderParameter[]
-}
-
-/** Names that every client accepts (MCP-50, MCP/T-13). */
-const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
-const MAX_LENGTH = 64
-
-export class ToolTables {
-  readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
-
-  /** Finds a tool by its name in the list, or by any other of its names. */
-  find(catalog: Catalog, name: string): ServedTool | undefined {
-    return this.of(catalog).get(name) ?? byOtherName(catalog, name)
-  }
-
-  /** Sorted by name, so that two reads are equal (MCP-42). */
-  of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
-    const known = this.#byCatalog.get(catalog)
-    if (known !== undefined) return known
-    const table = makeTable(catalog.latest())
-    this.#byCatalog.set(catalog, table)
-    return table
-  }
-}
-
-function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {
-  const ref = parseToolName(name)
-  const tool = ref === undefined ? undefined : catalog.resolve(ref)
-  if (ref === undefined || tool === undefined) return undefined
-  const { base } = tool.parts
-  return { name, tool, ref: { base, version: ref.version }, headers: headersAskedBy(tool) }
-}
-
-function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {
-  const named = new Map<string, Tool>()
-  const sorted = [...tools].sort((left, right) => compare(left.parts.base, right.parts.base))
-  for (const tool of sorted) if (LEGAL.test(tool.name) && !named.has(tool.name)) named.set(tool.name, tool)
-  for (const tool of sorted) if (named.get(tool.name) !== tool) named.set(freeName(tool), tool)
-  const entries = [...named].sort(([left], [right]) => compare(left, right))
-  return new Map(
-    entries.map(([name, tool]) => {
-      const ref = { base: tool.parts.base, version: LATEST }
-      return [name, { name, tool, ref, headers: headersAskedBy(tool) }]
-    }),
-  )
-}
-
-/** A name with a digest, for a tool whose own name is taken or not accepted by clients. */
-function freeName({ name, parts }: Tool): string {
-  const digest = shortHash(parts.base)
-  return `${name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_LENGTH - digest.length - 1)}_${digest}`
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0
-  return left < right ? -1 : 1
 }

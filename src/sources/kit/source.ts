@@ -96,7 +96,7 @@ export interface OfferedTool {
 }
 
 /** An entry as its upstream lists it. */
-export interface OfferedEntry {
+interface OfferedEntry {
   readonly kind: EntryKind
   /** Its members as the upstream wrote them. */
   readonly definition: JsonObject

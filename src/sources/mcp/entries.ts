@@ -27,7 +27,7 @@ const METHODS = {
 type McpEntryKind = keyof typeof METHODS
 
 /** Requests that the entry `resources` of a source takes. */
-export const RESOURCE_METHODS = [
+const RESOURCE_METHODS = [
   'resources/list',
   'resources/read',
   'resources/subscribe',

@@ -3,7 +3,7 @@ import type { JsonObject } from '#kernel/base/json'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { ListedEntry, Tool } from '#kernel/tool/tool'
 import type { ListedItem } from '#protocols/mcp/lists'
-import type { ServedTool } from '#protocols/mcp/tool-calls'
+import type { ServedTool } from '#protocols/mcp/tool-tables'
 import { type Revision, TRAITS } from '#protocols/mcp/wire'
 
 /*

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Catalog, ToolIndex } from '#kernel/tool/catalog'
 import { sampleTool } from '../../../test/contracts/samples.ts'
-import { ToolTables } from './tool-calls.ts'
+import { ToolTables } from './tool-tables.ts'
 
 describe('names', () => {
   it('MCP-50, MCP-42: every tool has one name that all clients accept, and the names are sorted', () => {

@@ -1,0 +1,135 @@
+import { isToolError } from '#kernel/base/errors'
+import { checkCallKey } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Catalog } from '#kernel/tool/catalog'
+import { readKeyHeader } from '#protocols/call-wire'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { metaOf, type RequestHeaders } from './codec-message.ts'
+import type { CallNoun } from './reply.ts'
+import type { ServedTool } from './tool-tables.ts'
+import { META, type WireError } from './wire.ts'
+
+/*
+ * Reads the params of the methods whose requests are durable calls: what is called with which input, the idempotency key, and
+ * the answers to questions. `tool-calls.ts` runs what is read here.
+ * Invariant: `_meta` is never input (MCP-06), and a JSON-RPC id is never a key (rule 4).
+ */
+
+export interface ToolCallRequest extends ResolvedCall {
+  readonly key: string | undefined
+  readonly progressToken: string | number | undefined
+  /** W3C trace context, where the transport carries none. */
+  readonly traceparent: string | undefined
+  /** Answers by the key of their question. */
+  readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
+  readonly requestState: string | undefined
+}
+
+type ReadCall =
+  | { readonly ok: true; readonly call: ToolCallRequest }
+  /** `key` of the request, if it is valid. */
+  | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
+
+/** A method whose requests are durable calls: what its params name, and which tool or entry that is. */
+export interface CallMethod {
+  readonly noun: CallNoun
+  /** Returns a text if the params are invalid. */
+  resolve(params: JsonObject, catalog: Catalog): ResolvedCall | string
+}
+
+interface ResolvedCall {
+  /** As the client wrote it. */
+  readonly name: string
+  readonly input: JsonObject
+  /** `undefined` if the principal has nothing of this name. */
+  readonly served: ServedTool | undefined
+}
+
+/** MCP-60. */
+export function resolveToolCall(
+  { name, arguments: input = {} }: JsonObject,
+  find: (name: string) => ServedTool | undefined,
+): ResolvedCall | string {
+  if (typeof name !== 'string') return 'params.name must be the name of a tool.'
+  return isJsonObject(input) ? { name, input, served: find(name) } : 'params.arguments must be an object.'
+}
+
+/** MCP-68, MCP-74. `_meta` is never input (MCP-06); members of other revisions are ignored. */
+export function readCall(
+  method: CallMethod,
+  params: JsonValue | undefined,
+  {
+    catalog,
+    headers,
+    mayContinue,
+  }: {
+    readonly catalog: Catalog
+    readonly headers: RequestHeaders | undefined
+    readonly mayContinue: boolean
+  },
+): ReadCall {
+  const meta = metaOf(params)
+  const key = readKey(meta[META.idempotencyKey], headers)
+  const bad = (message: string): ReadCall => ({ ...refuse(message), key: key.ok ? key.key : undefined })
+  if (!isJsonObject(params)) return bad(`params must be an object that names a ${method.noun}.`)
+  const named = method.resolve(params, catalog)
+  if (typeof named === 'string') return bad(named)
+  if (!key.ok) return { ...key, key: undefined }
+  const progressToken = readProgressToken(meta.progressToken)
+  const call = { ...named, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
+  if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
+  const { requestState } = params
+  if (requestState !== undefined && typeof requestState !== 'string')
+    return bad('params.requestState must be the string that was sent.')
+  const responses = readResponses(params.inputResponses)
+  if (responses === 'bad') return bad('params.inputResponses must be an object of objects by key.')
+  return { ok: true, call: { ...call, inputResponses: responses, requestState } }
+}
+
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+function readTraceparent(sent: JsonValue | undefined): string | undefined {
+  return typeof sent === 'string' && TRACEPARENT.test(sent) ? sent : undefined
+}
+
+function readResponses(given: JsonValue | undefined): ReadonlyMap<string, JsonObject> | undefined | 'bad' {
+  if (given === undefined) return undefined
+  if (!isJsonObject(given)) return 'bad'
+  const found = new Map<string, JsonObject>()
+  for (const [key, answer] of Object.entries(given)) {
+    if (!isJsonObject(answer)) return 'bad'
+    found.set(key, answer)
+  }
+  return found
+}
+
+type ReadKey =
+  | { readonly ok: true; readonly key: string | undefined }
+  | { readonly ok: false; readonly error: WireError }
+
+/** The key is in `_meta`, in the header, or equal in both; it is never the JSON-RPC id (rule 4). */
+function readKey(inMeta: JsonValue | undefined, headers: RequestHeaders | undefined): ReadKey {
+  const inHeader = headers === undefined ? undefined : readKeyHeader(headers)
+  if (inMeta !== undefined && typeof inMeta !== 'string')
+    return refuse(`${META.idempotencyKey} must be a string.`)
+  if (inMeta !== undefined && inHeader !== undefined && inMeta !== inHeader)
+    return refuse(`${META.idempotencyKey} and Idempotency-Key differ; send one of them.`)
+  const key = inMeta ?? inHeader
+  try {
+    return { ok: true, key: key === undefined ? undefined : checkCallKey(key) }
+  } catch (error) {
+    if (isToolError(error)) return refuse(error.message)
+    throw error
+  }
+}
+
+function refuse(message: string): { readonly ok: false; readonly error: WireError } {
+  return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
+}
+
+/** A string or an integer; any other token requests no progress. */
+function readProgressToken(token: JsonValue | undefined): string | number | undefined {
+  return typeof token === 'string' || (typeof token === 'number' && Number.isSafeInteger(token))
+    ? token
+    : undefined
+}

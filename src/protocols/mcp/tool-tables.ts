@@ -1,0 +1,73 @@
+import { shortHash } from '#kernel/base/hash'
+import { LATEST, parseToolName, type ToolRef } from '#kernel/base/ids'
+import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
+import { type HeaderParameter, headersAskedBy } from './codec-tool.ts'
+
+/*
+ * The tools of a catalog by the names that MCP clients use (MCP-42, MCP-50). `tools/list` and `tools/call` share one instance.
+ * Invariant: two reads of a catalog give the same names in the same order.
+ */
+
+/** The newest version of a tool or entry, under its name in the list. */
+export interface ServedTool {
+  readonly name: string
+  readonly tool: Tool
+  readonly ref: ToolRef
+  readonly headers: readonly HeaderParameter[]
+}
+
+/** Names that every client accepts (MCP-50, MCP/T-13). */
+const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
+const MAX_LENGTH = 64
+
+export class ToolTables {
+  readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
+
+  /** Finds a tool by its name in the list, or by any other of its names. */
+  find(catalog: Catalog, name: string): ServedTool | undefined {
+    return this.of(catalog).get(name) ?? byOtherName(catalog, name)
+  }
+
+  /** Sorted by name, so that two reads are equal (MCP-42). */
+  of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
+    const known = this.#byCatalog.get(catalog)
+    if (known !== undefined) return known
+    const table = makeTable(catalog.latest())
+    this.#byCatalog.set(catalog, table)
+    return table
+  }
+}
+
+function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {
+  const ref = parseToolName(name)
+  const tool = ref === undefined ? undefined : catalog.resolve(ref)
+  if (ref === undefined || tool === undefined) return undefined
+  const { base } = tool.parts
+  return { name, tool, ref: { base, version: ref.version }, headers: headersAskedBy(tool) }
+}
+
+function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {
+  const named = new Map<string, Tool>()
+  const sorted = [...tools].sort((left, right) => compare(left.parts.base, right.parts.base))
+  for (const tool of sorted) if (LEGAL.test(tool.name) && !named.has(tool.name)) named.set(tool.name, tool)
+  for (const tool of sorted) if (named.get(tool.name) !== tool) named.set(freeName(tool), tool)
+  const entries = [...named].sort(([left], [right]) => compare(left, right))
+  return new Map(
+    entries.map(([name, tool]) => {
+      const ref = { base: tool.parts.base, version: LATEST }
+      return [name, { name, tool, ref, headers: headersAskedBy(tool) }]
+    }),
+  )
+}
+
+/** A name with a digest, for a tool whose own name is taken or not accepted by clients. */
+function freeName({ name, parts }: Tool): string {
+  const digest = shortHash(parts.base)
+  return `${name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_LENGTH - digest.length - 1)}_${digest}`
+}
+
+function compare(left: string, right: string): number {
+  if (left === right) return 0
+  return left < right ? -1 : 1
+}
