@@ -62,7 +62,7 @@ import { appendFact, type BegunAttempt, endAttempt, endOwnSession } from './runs
  */
 
 /** Rows that decide whether a call may run: the requests, and the decisions of approvers. */
-export const GUARDED = {
+export const GUARDED: Readonly<Record<'approvals' | 'decisions', GuardedTable>> = {
   approvals: {
     table: 'approvals',
     columns: [
@@ -94,7 +94,7 @@ export const GUARDED = {
       yield* write('resealReason', reason, approval, text(row, 'principal'))
     },
   },
-} as const satisfies Readonly<Record<string, GuardedTable>>
+}
 
 /** A waiting call belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
