@@ -1,4 +1,17 @@
+/**
+ * What authors of tools, prompts and resources import, and the gateway as code. Each symbol is listed here, and
+ * `test/exports.test.ts` compares the list.
+ */
+
 export { type ColletConfig, defineConfig } from '#config/config'
+export type { Complete, EntryPolicy, Icon } from '#entries/entry-definition'
+export { type PromptDefinition, type PromptMessage, type PromptResult, prompt } from '#entries/prompt'
+export {
+  type ResourceContent,
+  type ResourceDefinition,
+  type ResourceResult,
+  resource,
+} from '#entries/resource'
 export type { ApprovalState, ApproverDecision } from '#kernel/approval/approval'
 export type { ApprovalFacts } from '#kernel/approval/approvals'
 export { DefinitionError, type ErrorCode, ToolError, type ToolErrorOptions } from '#kernel/base/errors'

@@ -23,13 +23,15 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   {
     zone: 'index',
     files: /^src\/index\.ts$/,
-    may: ['base', 'kernel', 'config', 'server', 'stages', 'source-kit'],
+    may: ['base', 'kernel', 'entries', 'config', 'server', 'stages', 'source-kit'],
   },
   { zone: 'base', files: /^src\/kernel\/(base\/|call\/call\.ts$|tool\/tool\.ts$)/, may: [] },
   // Declarations of the admin API, which browsers can load: they import zod and nothing of ours.
   { zone: 'admin-api', files: /^src\/admin-api\//, may: [] },
   { zone: 'schema', files: /^src\/schema\//, may: ['base', 'kernel'] },
   { zone: 'kernel', files: /^src\/kernel\//, may: ['base', 'schema'] },
+  // Prompts and resources written as code: definitions that the kernel prepares like tools.
+  { zone: 'entries', files: /^src\/entries\//, may: ['base', 'kernel'] },
   { zone: 'stages', files: /^src\/stages\//, may: ['base', 'kernel'] },
   {
     zone: 'http-exchange',

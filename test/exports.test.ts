@@ -13,6 +13,8 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'content',
     'createGateway',
     'defineConfig',
+    'prompt',
+    'resource',
     'serve',
     'tool',
     'workflow',

@@ -75,13 +75,14 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
         if (isDefinedTool(item)) {
           hasTool = true
           add(item, file)
-        } else if (looksLikeTool(item)) {
-          problems.push({ severity: 'error', file, where: name, message: NOT_MADE_BY_TOOL })
+        } else {
+          const message = unmarked(item)
+          if (message !== undefined) problems.push({ severity: 'error', file, where: name, message })
         }
       }
     }
     if (!hasTool && !problems.some((problem) => problem.file === file)) {
-      problems.push({ severity: 'warning', file, message: 'exports no tool. Export what tool({ … }) gives.' })
+      problems.push({ severity: 'warning', file, message: EXPORTS_NOTHING })
     }
   }
 }
@@ -96,16 +97,24 @@ async function hashFiles(files: readonly string[]): Promise<ReadonlyMap<string, 
   return hashes
 }
 
+const EXPORTS_NOTHING =
+  'exports no tool. Export what tool({ … }), workflow({ … }), prompt({ … }) or resource({ … }) gives.'
 const NOT_MADE_BY_TOOL = 'looks like a tool, but was not made by tool(). Write tool({ … }) around it.'
+const NOT_MADE_BY_RESOURCE =
+  'looks like a resource, but was not made by resource(). Write resource({ … }) around it.'
 
 function notATool(entry: unknown): string {
-  if (looksLikeTool(entry)) return NOT_MADE_BY_TOOL
+  const message = unmarked(entry)
+  if (message !== undefined) return message
   if (Array.isArray(entry)) return 'is a list. Spread it: tools: [...list].'
   return 'expected a tool made by tool(), or a path or glob of files that export some.'
 }
 
-function looksLikeTool(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'id' in value && 'run' in value
+/** What is wrong with a definition that no function of ours made; `undefined` for any other value. */
+function unmarked(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || !('id' in value)) return undefined
+  if ('run' in value) return NOT_MADE_BY_TOOL
+  return 'read' in value && ('uri' in value || 'uriTemplate' in value) ? NOT_MADE_BY_RESOURCE : undefined
 }
 
 function toProblem({ toolId, file, where, problem, fix }: Finding): ConfigProblem {

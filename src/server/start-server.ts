@@ -139,7 +139,7 @@ async function findStartWarnings(host: ServerHost): Promise<readonly string[]> {
     ...checkExposure(exposure, options.allowAnonymous ?? false).map(({ text }) => text),
     ...(unencrypted === undefined ? [] : [unencrypted]),
     ...findConsentWarnings(settings),
-    ...providerWarnings(settings.oauth, services.registry.tools, options.developing !== undefined),
+    ...providerWarnings(settings.oauth, services.registry.definitions, options.developing !== undefined),
     ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
     ...services.sources.sources.status().flatMap(unusedOverrides),
     ...(await watchUnusedNames(services, host.settings, { log, clock })),

@@ -19,7 +19,7 @@ export function openToolsets(registry: LiveRegistry, principal: Principal): read
 
 /**
  * A caller with granted toolsets has only these. A caller that is limited to single tools, or belongs to another tenant than
- * the server's own, has the toolsets in which it sees a tool. All other callers have every toolset.
+ * the server's own, has the toolsets in which it sees something. All other callers have every toolset.
  */
 function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): boolean {
   if (!registry.toolsets.has(name)) return false
@@ -27,5 +27,5 @@ function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): b
   if (tools === undefined && toolsets === undefined && principal.tenant === DEFAULT_TENANT) return true
   if (tools?.includes(TOOLSET_PREFIX + name) === true || toolsets?.includes(name) === true) return true
   const wasGivenOthers = toolsets !== undefined || tools?.some((text) => text.startsWith(TOOLSET_PREFIX))
-  return wasGivenOthers !== true && registry.catalogFor(withinToolset(principal, name)).tools.length > 0
+  return wasGivenOthers !== true && !registry.catalogFor(withinToolset(principal, name)).isEmpty
 }

@@ -176,7 +176,7 @@ export async function watchUnusedNames(
       webhooks,
     }
     const things = {
-      tools: registry.tools,
+      tools: registry.definitions,
       sources: status.map(({ key }) => key),
       unread: status.flatMap(({ key, type, tools }) => (tools === 0 ? [[key, { type }] as const] : [])),
       keys,

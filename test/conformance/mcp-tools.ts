@@ -5,7 +5,8 @@ import type { CatalogChanges } from '#kernel/tool/catalog'
 import { type DefinedTool, tool } from '#kernel/tool/define'
 import { askingTools } from './mcp-asking-tools.ts'
 
-const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+export const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
 
 const text = (said: string): JsonObject => ({ type: 'text', text: said })
@@ -129,18 +130,20 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
         return { content: [text('Logged.')] }
       },
     }),
-    tool({
-      id: 'Suite.ToolChange@1.0.0',
-      name: 'test_trigger_tool_change',
-      description: 'Says that the list of tools has changed.',
-      input: {},
-      output: {},
-      policy: { safetyTier: 'write' },
-      run() {
-        changes.notify()
-        return { content: [text('Changed.')] }
-      },
-    }),
+    ...['Tool', 'Prompt'].map((what) =>
+      tool({
+        id: `Suite.${what}Change@1.0.0`,
+        name: `test_trigger_${what.toLowerCase()}_change`,
+        description: 'Says that the lists have changed.',
+        input: {},
+        output: {},
+        policy: { safetyTier: 'write' },
+        run() {
+          changes.notify()
+          return { content: [text('Changed.')] }
+        },
+      }),
+    ),
     ...askingTools(),
   ]
 }

@@ -34,7 +34,8 @@ function curl(
   bodyFor: (tool: Tool, input: JsonValue) => JsonObject,
 ): string | undefined {
   const easy = settings.tools.filter(
-    (tool) => tool.requirements === undefined && tool.policy.scopes.length === 0,
+    ({ requirements, policy, entry }) =>
+      requirements === undefined && policy.scopes.length === 0 && entry === undefined,
   )
   const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
   for (const tool of [...harmless, ...easy].slice(0, MAX_ATTEMPTS)) {

@@ -44,6 +44,10 @@ export class LiveRegistry implements ToolSet {
     return this.#current.tools
   }
 
+  get definitions(): readonly Tool[] {
+    return this.#current.definitions
+  }
+
   get toolkits(): ReadonlyMap<string, string> {
     return this.#current.toolkits
   }
@@ -179,6 +183,11 @@ export class Registry {
     const { waiting, toolkits } = this
     const { tools } = this.#index
     return new Registry(tools, toolkits, toolsets, { tools, waiting, index: this.#index })
+  }
+
+  /** Tools and entries. */
+  get definitions(): readonly Tool[] {
+    return this.#index.tools
   }
 
   /** Any served tool or entry by its id. */
@@ -331,6 +340,11 @@ export class Catalog {
   /** Every version, in registration order (OTC/T-22). */
   get tools(): readonly Tool[] {
     return this.listed(undefined)
+  }
+
+  /** True if the principal sees neither a tool nor an entry. */
+  get isEmpty(): boolean {
+    return this.#visible === undefined ? this.#index.tools.length === 0 : !this.#visible.includes(1)
   }
 
   /** The tools, or the entries of one kind. */

@@ -1,9 +1,12 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Report } from '#kernel/base/errors'
 import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
 import type {
+  ListedEntry,
   PolicyDefinition,
   SessionContext,
   StatefulContext,
+  Tool,
   ToolContext,
   ToolRequirements,
 } from './tool.ts'
@@ -119,6 +122,41 @@ export function markTool<D extends { readonly id: string }>(definition: D): D & 
 
 export function isDefinedTool(value: unknown): value is DefinedTool {
   return typeof value === 'object' && value !== null && BRAND in value && value[BRAND] === true
+}
+
+/** Registered, so that an entry made by another copy of this package is still recognised. */
+const ENTRY: unique symbol = Symbol.for('collet.entry')
+
+/** The members of a definition, none of which is trusted. */
+export type WrittenMembers = Readonly<Record<string, unknown>>
+
+/** How the definition of an entry becomes the definition of a tool. */
+export interface EntryReader {
+  /** Reports what is wrong with members that only the entry has; the rest is checked like a tool. */
+  read(written: WrittenMembers, report: Report): ReadEntry
+}
+
+export interface ReadEntry {
+  readonly tool: WrittenMembers
+  /** The author's functions, part of what an approval pins. */
+  readonly functions: readonly unknown[]
+  list(tool: Pick<Tool, 'name' | 'inputSchema'>, report: Report): ListedEntry
+}
+
+/** Marks a definition as that of an entry, which loaders find like a tool. */
+export function markEntry<D extends { readonly id: string }>(
+  definition: D,
+  reader: EntryReader,
+): D & DefinedTool<D['id']> {
+  return markTool({ ...definition, [ENTRY]: reader })
+}
+
+export function entryReader(value: unknown): EntryReader | undefined {
+  return isMarked(value) ? value[ENTRY] : undefined
+}
+
+function isMarked(value: unknown): value is { readonly [ENTRY]: EntryReader } {
+  return typeof value === 'object' && value !== null && ENTRY in value
 }
 
 /** A schema of a library (zod, arktype, valibot …), an object of such schemas (`{ city: z.string() }`), or plain JSON Schema. */

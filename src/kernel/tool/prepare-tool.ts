@@ -25,7 +25,13 @@ import {
   readSession,
   readUses,
 } from './checks.ts'
-import { isWorkflow, type ToolDefinition, type WorkflowDefinition } from './define.ts'
+import {
+  entryReader,
+  isWorkflow,
+  type ReadEntry,
+  type ToolDefinition,
+  type WorkflowDefinition,
+} from './define.ts'
 import { readPolicy } from './policy.ts'
 import { MAX_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
 
@@ -99,21 +105,23 @@ const WORKFLOW_TIMES = 10
 /** Returns the tool, or every finding. */
 export function prepareTool(definition: unknown, given: PrepareOptions = {}): PreparedTool {
   const asWorkflow = isWorkflow(definition)
-  const written = isRecord(definition) ? definition : {}
-  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : ownOptions(given, written)
+  const members = isRecord(definition) ? definition : {}
   const findings: Finding[] = []
-  const toolId = typeof written.id === 'string' ? written.id : '(no id)'
-  const { file } = options
+  const toolId = typeof members.id === 'string' ? members.id : '(no id)'
+  const { file } = given
   const report: Report = (where, problem, fix) =>
     void findings.push(defined({ toolId, file, where, problem, fix }))
-  if (written !== definition) {
+  if (members !== definition) {
     const problem = `Is ${describeValue(definition)}, not a definition.`
     report('tool', problem, 'Write `tool({ id, description, … })`.')
     return { identity: undefined, tool: undefined, findings }
   }
+  const entry = entryReader(definition)?.read(members, report)
+  const written: Written = entry?.tool ?? members
+  const options: PrepareOptions = asWorkflow ? workflowOptions(given) : ownOptions(given, written)
   checkKeys(written, asWorkflow ? WORKFLOW_KEYS : KEYS, '', report)
   const identity = readIdentity(written, options, report)
-  const tool = readTool(written, identity, options, report)
+  const tool = readTool(written, identity, { ...options, entry }, report)
   return { identity, tool: findings.length === 0 ? tool : undefined, findings }
 }
 
@@ -154,7 +162,7 @@ function readIdentity(
 function readTool(
   written: Written,
   identity: ToolIdentity | undefined,
-  options: PrepareOptions,
+  options: PrepareOptions & { readonly entry: ReadEntry | undefined },
   report: Report,
 ): Tool | undefined {
   const { source = 'node-pack', defaultTimeoutMs = DEFAULT_TIMEOUT_MS, moduleHash } = options
@@ -181,12 +189,18 @@ function readTool(
     inputSchema: input.schema,
     outputSchema: output.schema,
   }
-  const hashed = { session: session && { idleMs: session.idleMs }, requirements: requirements?.json, uses }
+  const entry = options.entry?.list({ name: names.name, inputSchema: input.schema }, report)
+  const hashed = {
+    session: session && { idleMs: session.idleMs },
+    requirements: requirements?.json,
+    uses,
+    entry: entry && { kind: entry.kind, definition: entry.definition },
+  }
   const ownHash = definitionHash({
     ...published,
     ...defined(hashed),
     policy: promised,
-    module: moduleHash ?? codeHash(written),
+    module: moduleHash ?? codeHash(options.entry?.functions ?? functionsOf(written)),
   })
   const own = { policy, definitionHash: ownHash }
   return Object.freeze({
@@ -199,6 +213,7 @@ function readTool(
       requirements: requirements && Object.freeze(requirements.requirements),
       workflow: uses && { uses, own, steps: undefined, depth: 1, run },
       session,
+      entry,
     }),
     checkInput: createInputCheck(input.enforced),
     parseInput: createInputParse(input.validate),
@@ -270,10 +285,14 @@ function publish(json: JsonObject, where: string, report: Report): JsonObject | 
   return sound ? inlineSchema(json, where, report) : undefined
 }
 
-/** Hashes the definition's own functions, but not what these call (rule 21). */
-function codeHash({ run, session }: Written): string {
+function functionsOf({ run, session }: Written): readonly unknown[] {
   const { open, close } = isRecord(session) ? { open: undefined, close: undefined, ...session } : {}
-  return hash('sha256', JSON.stringify([run, open, close].map(String)), 'base64url')
+  return [run, open, close]
+}
+
+/** Hashes the definition's own functions, but not what these call (rule 21). */
+function codeHash(functions: readonly unknown[]): string {
+  return hash('sha256', JSON.stringify(functions.map(String)), 'base64url')
 }
 
 /** The server passes a context with `call` to a workflow, and another one to every other tool. */

@@ -28,9 +28,9 @@ export function findFunctionNames(identities: readonly ToolIdentity[]): Readonly
 /** The tool under its function name. The definition hash stays, so that adding other tools does not change it. */
 export function withFunctionName(tool: Tool, names: ReadonlyMap<string, string>): Tool {
   const name = names.get(tool.parts.base)
-  return name === undefined || name === tool.name
-    ? tool
-    : Object.freeze({ ...tool, name, writtenName: tool.name })
+  if (name === undefined || name === tool.name) return tool
+  const entry = tool.entry === undefined ? {} : { entry: { ...tool.entry, name } }
+  return Object.freeze({ ...tool, ...entry, name, writtenName: tool.name })
 }
 
 type Named = Pick<Tool, 'parts' | 'name' | 'writtenName'>

@@ -244,7 +244,14 @@ export interface ListedEntry {
   readonly name: string
   /** Its members as its author or its upstream wrote them, under the upstream's own name. */
   readonly definition: JsonObject
+  /** Only of an entry written as code. Values for one of its arguments, given those that are complete already. */
+  complete?(argument: string, value: string, others: Readonly<Record<string, string>>): Promise<Completion>
+  /** Only of a template written as code: whether it has the address. */
+  hasAddress?(uri: string): boolean
 }
+
+/** `undefined` for an argument that the entry does not have. */
+type Completion = readonly string[] | undefined
 
 /** A checked definition, ready to be listed and called. Made by `prepareTool`; frozen. */
 export interface Tool {

@@ -65,7 +65,7 @@ export function openAdmin(host: ServerHost): ServerPart {
       clock,
       isOpen,
       known: () => ({
-        tools: registry.tools,
+        tools: registry.definitions,
         toolsets: registry.toolsets,
         roles: roles(),
         sources: sources.status().map(({ key }) => key),
@@ -105,7 +105,7 @@ export function openAdmin(host: ServerHost): ServerPart {
       publicUrl,
       openCaller,
       providers: () => live().oauth.providers,
-      tools: () => registry.tools,
+      tools: () => registry.definitions,
     }),
     ...createSourceRoutes(access, {
       sources,

@@ -51,7 +51,7 @@ function resolvePrompt({ name, arguments: input = {} }: JsonObject, catalog: Cat
 const NOTHING = '"completion":{"values":[],"total":0,"hasMore":false}'
 
 export function completionFeature(
-  { gateway }: McpServices,
+  { gateway, log }: McpServices,
   envelopes: ResultEnvelopes,
   { calls, tables }: { readonly calls: ToolCalls; readonly tables: EntryTables },
 ): McpFeature {
@@ -60,6 +60,7 @@ export function completionFeature(
     const catalog = gateway.catalogFor(principal)
     const about = findEntry(params.ref, catalog, tables)
     if (typeof about === 'string') return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message: about })
+    if (about.entry.complete !== undefined) return await completeOwn(about, params, exchange)
     const completions = tables.ofSameSource(catalog, 'completions', about.tool)
     if (completions === undefined) return resultAnswer(id, envelopes.of(revision).complete(NOTHING))
     const { argument, context } = params
@@ -72,6 +73,31 @@ export function completionFeature(
     const method = { noun: 'completion', resolve: () => ({ name, input, served: completions }) } as const
     return await calls.call(method, params, exchange)
   }
+  /** An entry written as code completes its arguments itself: no call is made and nothing is recorded (MCP-133). */
+  const completeOwn = async (
+    { name, entry }: ServedEntry,
+    params: JsonObject,
+    { id, revision }: McpExchange,
+  ): Promise<Answer> => {
+    const { argument, context } = params
+    const asked = isJsonObject(argument) ? argument : {}
+    if (typeof asked.name !== 'string' || typeof asked.value !== 'string') {
+      const message = 'params.argument must have the name of an argument and the value so far.'
+      return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
+    }
+    const others = textsIn(isJsonObject(context) ? context.arguments : undefined)
+    try {
+      const values = await withDeadline(entry.complete?.(asked.name, asked.value, others))
+      if (values !== undefined)
+        return resultAnswer(id, envelopes.of(revision).complete(`"completion":${completionOf(values)}`))
+      const message = `${name} has no argument "${asked.name}".`
+      return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
+    } catch (err) {
+      log.error({ err, entry: name, argument: asked.name }, 'a completion failed')
+      const message = `The values for "${asked.name}" could not be found. The server's log says why.`
+      return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
+    }
+  }
   return {
     capabilities: { completions: {} },
     methods: [
@@ -82,6 +108,34 @@ export function completionFeature(
       ],
     ],
   }
+}
+
+const COMPLETION_MS = 10_000
+/** The most values of one answer. */
+const MAX_VALUES = 100
+
+async function withDeadline<Value>(answer: Promise<Value> | undefined): Promise<Value | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer after ${COMPLETION_MS} ms`)), COMPLETION_MS)
+  })
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function completionOf(values: readonly string[]): string {
+  const shown = values.slice(0, MAX_VALUES)
+  return JSON.stringify({ values: shown, total: values.length, hasMore: values.length > shown.length })
+}
+
+function textsIn(given: JsonObject[string] | undefined): Readonly<Record<string, string>> {
+  const members = isJsonObject(given) ? Object.entries(given) : []
+  return Object.fromEntries(
+    members.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
+  )
 }
 
 /** The entry that a reference names; a text if there is none. */

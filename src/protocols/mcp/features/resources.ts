@@ -134,7 +134,7 @@ class Resources {
     )
     const templates = [...this.#tables.of(catalog, 'template').values()]
       .map((served) => ({ served, matcher: templateMatcher(String(served.entry.definition.uriTemplate)) }))
-      .filter(({ matcher }) => matcher.matches(uri))
+      .filter(({ served, matcher }) => served.entry.hasAddress?.(uri) ?? matcher.matches(uri))
       .sort((left, right) => right.matcher.literals - left.matcher.literals)
       .map(({ served }) => served)
     return [...own, ...templates, ...this.#tables.of(catalog, 'resources').values()]

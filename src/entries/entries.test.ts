@@ -1,0 +1,153 @@
+import { describe, expect, expectTypeOf, it } from 'vitest'
+import { z } from 'zod'
+import { prepareTools, requireTools } from '#kernel/tool/prepare-tools'
+import { prompt } from './prompt.ts'
+import { resource } from './resource.ts'
+
+const city = z.string().describe('Name of the city.')
+
+function findingsOf(...definitions: readonly unknown[]) {
+  const prepared = prepareTools(definitions.map((definition) => ({ definition })))
+  return prepared.ok ? [] : prepared.findings.map(({ where, problem }) => `${where}: ${problem}`)
+}
+
+function entryOf(definition: unknown) {
+  const [tool] = requireTools([definition])
+  if (tool?.entry === undefined) throw new Error('no entry was made')
+  return { tool, entry: tool.entry }
+}
+
+describe('prompt()', () => {
+  const summary = prompt({
+    id: 'Docs.Summary@1.0.0',
+    title: 'Summary',
+    description: 'Sums up a city.',
+    input: { city, style: z.enum(['short', 'long']).optional().describe('How long.') },
+    complete: {
+      city: (value, { style }) => ['Oslo', 'Osaka', style ?? ''].filter((name) => name.startsWith(value)),
+    },
+    policy: { scopes: ['docs:read'], timeoutMs: 5_000 },
+    run: (args) => {
+      expectTypeOf(args).toEqualTypeOf<{ city: string; style?: 'short' | 'long' | undefined }>()
+      return `Sum up ${args.city}.`
+    },
+  })
+
+  it('MCP-130: becomes an entry that is listed with its arguments', () => {
+    const { tool, entry } = entryOf(summary)
+    expect(entry).toMatchObject({
+      kind: 'prompt',
+      name: 'Docs_Summary',
+      definition: {
+        title: 'Summary',
+        description: 'Sums up a city.',
+        arguments: [
+          { name: 'city', description: 'Name of the city.', required: true },
+          { name: 'style', description: 'How long.', required: false },
+        ],
+      },
+    })
+    expect(tool.policy).toMatchObject({ safetyTier: 'read', scopes: ['docs:read'], timeoutMs: 5_000 })
+  })
+
+  it('MCP-133: completes arguments by its function, or by the values of their schema', async () => {
+    const { entry } = entryOf(summary)
+    expect(await entry.complete?.('city', 'Os', { style: 'Ost' })).toEqual(['Oslo', 'Osaka', 'Ost'])
+    expect(await entry.complete?.('style', 'S', {})).toEqual(['short'])
+    expect(await entry.complete?.('other', '', {})).toBeUndefined()
+  })
+
+  it('MCP-131: reports what is wrong, each with its place', () => {
+    const broken = {
+      ...summary,
+      input: { days: z.number().describe('How many.') },
+      complete: { city: 3 },
+      policy: { approval: 'always' },
+      icons: [{ src: 'javascript:alert(1)' }],
+      run: undefined,
+      colour: 'red',
+    }
+    expect(findingsOf(broken)).toEqual([
+      'colour: "colour" is not known here.',
+      'run: Is missing.',
+      'policy/approval: "approval" is not known here.',
+      'input/properties/days: Is not a text. Clients send every argument of a prompt as a text.',
+      'icons: Has an icon without a usable address.',
+      'complete/city: Is not an argument.',
+    ])
+  })
+
+  it('MCP-130: another function, or another text in its list, is another definition', () => {
+    const base = { id: 'Docs.One@1.0.0', description: 'One.', run: () => 'a' } as const
+    const hashes = [
+      prompt(base),
+      prompt({ ...base, run: () => 'b' }),
+      prompt({ ...base, icons: [{ src: 'https://example.com/a.png' }] }),
+    ].map((definition) => entryOf(definition).tool.definitionHash)
+    expect(new Set(hashes).size).toBe(3)
+  })
+})
+
+describe('resource()', () => {
+  const page = resource({
+    id: 'Docs.Page@1.0.0',
+    uriTemplate: 'docs://{page}{?lang}',
+    description: 'A page.',
+    mimeType: 'text/markdown',
+    annotations: { audience: ['user'] },
+    complete: { page: () => ['start', 'end'] },
+    read: ({ params }) => {
+      expectTypeOf(params).toEqualTypeOf<{ readonly page: string; readonly lang?: string }>()
+      return `# ${params.page}`
+    },
+  })
+
+  it('MCP-132: one address is a resource, a template is a template', async () => {
+    const guide = resource({
+      id: 'Docs.Guide@1.0.0',
+      uri: 'docs://guide',
+      description: 'How to begin.',
+      read: () => 'Begin.',
+    })
+    expect(entryOf(guide).entry).toMatchObject({
+      kind: 'resource',
+      definition: { uri: 'docs://guide', name: 'Docs_Guide', description: 'How to begin.' },
+    })
+    const { entry } = entryOf(page)
+    expect(entry).toMatchObject({
+      kind: 'template',
+      definition: {
+        uriTemplate: 'docs://{page}{?lang}',
+        mimeType: 'text/markdown',
+        annotations: { audience: ['user'] },
+      },
+    })
+    expect(entry.hasAddress?.('docs://start?lang=en')).toBe(true)
+    expect(entry.hasAddress?.('docs://start/more')).toBe(false)
+    expect(await entry.complete?.('page', '', {})).toEqual(['start', 'end'])
+  })
+
+  it('MCP-132: reports what is wrong, each with its place', () => {
+    const base = { id: 'Docs.Bad@1.0.0', description: 'Bad.', read: () => '' }
+    const mark = (changes: object) => ({
+      ...page,
+      uriTemplate: undefined,
+      complete: undefined,
+      ...base,
+      ...changes,
+    })
+    expect(findingsOf(mark({}))).toEqual(['uri: Is missing.'])
+    expect(findingsOf(mark({ uri: 'a://b', uriTemplate: 'a://{b}' }))).toEqual([
+      'uri: Is there beside `uriTemplate`.',
+    ])
+    expect(findingsOf(mark({ uri: 'no address' }))).toEqual(['uri: Is "no address", which is no address.'])
+    expect(findingsOf(mark({ uri: 'a://b', mimeType: 'text', read: 3, annotations: [] }))).toEqual([
+      'read: Is 3.',
+      'mimeType: Is "text".',
+      'annotations: Is a list.',
+    ])
+    expect(findingsOf(mark({ uriTemplate: 'a://{b*}' }))).toEqual([
+      'uriTemplate: Has "{b*}", which is not supported.',
+    ])
+  })
+})
