@@ -3,7 +3,7 @@ import { canonicalJson, isJsonObject, isRecord, type JsonObject, type JsonValue 
 import { EventLoopYielder } from '#kernel/base/long-work'
 import type { ChangeClass, PinChanged, SourceChanged } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
-import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { KeyRing, ResealableRows } from '#kernel/store/key-ring'
 import type { GuardedTable, StoreModule } from '#kernel/store/module'
 import { rowMac } from '#kernel/store/row-mac'
 import { bytes, integer, optionalText, readEpoch, text } from '#kernel/store/rows'
@@ -372,7 +372,7 @@ const PINS: GuardedTable = {
   },
 }
 
-const resealing: readonly Resealing[] = [
+const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'options of sources', page: 'sourcesAfter', start: [''] },
     after: (row) => [text(row, 'key')],

@@ -1,7 +1,7 @@
 import { StoreError } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
-import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { KeyRing, ResealableRows } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, text } from '#kernel/store/rows'
 import { mapped } from './steps.ts'
@@ -301,7 +301,7 @@ const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 
 const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
 
-const resealing: readonly Resealing[] = [
+const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'answers to requests', page: 'answeredAfter', start: ['', ''] },
     after: (row) => [text(row, 'tenant'), text(row, 'id')],

@@ -7,7 +7,7 @@ import {
   type StoreContext,
   statements,
 } from '#kernel/store/engine'
-import type { KeyRing, Resealing } from '#kernel/store/key-ring'
+import type { KeyRing, ResealableRows } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, word } from '#kernel/store/rows'
 import { type CallFilter, type TallyQuery, toolCondition, toolValues } from './call-filter.ts'
@@ -120,7 +120,7 @@ function matchedBy({ tenant, principal, tool, code, sinceMs, untilMs }: Rejectio
   ]
 }
 
-const resealing: readonly Resealing[] = [
+const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'messages of rejected requests', page: 'rejectionsAfter', start: [0] },
     after: (row) => [integer(row, 'no')],

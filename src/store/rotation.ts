@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JournalHead } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
-import { generationOfTag, type KeyRing, type Resealing } from '#kernel/store/key-ring'
+import { generationOfTag, type KeyRing, type ResealableRows } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from '#kernel/store/rows'
 
@@ -21,7 +21,7 @@ const LOOK_EVERY_MS = 100
 const PAGE = 100
 
 /** Rows of this module that a change of the key seals again. */
-const resealing: readonly Resealing[] = [
+const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'ends of earlier keys', page: 'closingsAfter', start: [0] },
     after: (row) => [integer(row, 'no')],
@@ -33,7 +33,7 @@ const resealing: readonly Resealing[] = [
   },
 ]
 
-type Place = Resealing['start']
+type Place = ResealableRows['start']
 
 export interface KeyStatus {
   /** The generation that new data is sealed under. */
@@ -80,7 +80,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
-  const readPage = read((table: Resealing, after: Place) => allOf(table.page, ...after, PAGE))
+  const readPage = read((table: ResealableRows, after: Place) => allOf(table.page, ...after, PAGE))
   const acknowledge = careful(
     () => '',
     (_group: CommitGroup, writer: number, knows: number, uses: number) =>
@@ -133,7 +133,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
   }
 
   const walk = async (
-    visit: (table: Resealing, rows: readonly Row[], after: Place) => Promise<void> | void,
+    visit: (table: ResealableRows, rows: readonly Row[], after: Place) => Promise<void> | void,
   ) => {
     for (const table of definition.resealing) {
       for (let after: Place | undefined = table.start; after !== undefined; ) {
@@ -237,7 +237,7 @@ function* activateNewest(group: CommitGroup, by: string, atMs: number): Steps<vo
   group.append({ type: 'keys.activated', at: atMs, by, generation: newest.no })
 }
 
-function* resealPage(group: CommitGroup, table: Resealing, after: Place, atMs: number): Steps<number> {
+function* resealPage(group: CommitGroup, table: ResealableRows, after: Place, atMs: number): Steps<number> {
   let resealed = 0
   for (const row of yield* allOf(table.page, ...after, PAGE)) {
     if (!table.isDue(row, group.keys)) continue

@@ -3,7 +3,7 @@ import { Secret } from '#kernel/base/secret'
 import type { ChallengeNeed } from '#kernel/call/stages'
 import type { CredentialKind, VaultChanged } from '#kernel/journal/events'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
-import { type KeyRing, newDataKey, type Resealing, sealOnce, unseal } from '#kernel/store/key-ring'
+import { type KeyRing, newDataKey, type ResealableRows, sealOnce, unseal } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#kernel/store/rows'
 import { type Attribution, mapped, type TenantPage, texts } from './steps.ts'
@@ -177,7 +177,7 @@ function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<
 }
 
 /** A tenant's values get a new data key, because a holder of the old master key may know the old one. */
-const resealing: readonly Resealing[] = [
+const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'vaults', page: 'vaultsAfter', start: [''] },
     after: (row) => [text(row, 'tenant')],

@@ -1,6 +1,6 @@
 import type { EndedParked } from '#kernel/approval/approval'
 import type { Attempt, CallAddress, CallRecord } from '#kernel/call/call-record'
-import type { Suspending, WorkflowStore } from '#kernel/call/stages'
+import type { SuspendDetails, WorkflowStore } from '#kernel/call/stages'
 import { endSuspended } from '#kernel/call/suspend'
 import { attemptEvent, endedEvent } from '#kernel/journal/append'
 import { holderOf } from '#kernel/store/calls/calls'
@@ -48,7 +48,7 @@ export function openWorkflows(context: StoreContext) {
 
 export type SuspendedStore = ReturnType<typeof openWorkflows>
 
-function* suspend(group: CommitGroup, run: Attempt, { waitsFor, atMs }: Suspending): Steps<boolean> {
+function* suspend(group: CommitGroup, run: Attempt, { waitsFor, atMs }: SuspendDetails): Steps<boolean> {
   if ((yield* write('suspendCall', waitsFor, run.record, run.attempt, group.writer)) === 0) return false
   group.append(attemptEvent('call.suspended', run, atMs, waitsFor === '' ? {} : { waitsFor }))
   return true

@@ -82,7 +82,7 @@ it('calls of a killed replica are decided within two leases: ambiguous if they m
   const later = await add('quick')
   expect([later.code, later.message]).toEqual([
     'session_not_found',
-    expect.stringContaining('the server that held its state is gone'),
+    expect.stringContaining('the server that held its state stopped'),
   ])
   // Rule 8 and rule 30: a call that may have had effects ran once, and no call is left as running.
   expect(runs().toSorted()).toEqual(['in session', 'quick', 'read', 'read', 'write'])

@@ -120,6 +120,6 @@ describe('a session of three replicas', () => {
     await owner.close()
     const lost = await add('b')
     expect(lost.code).toBe('session_not_found')
-    expect(lost.message).toMatch(/the server that held its state is gone/)
+    expect(lost.message).toMatch(/the server that held its state stopped/)
   })
 })

@@ -72,7 +72,7 @@ describe.each(Object.entries(PROTOCOLS))('an integer that a double cannot hold: 
   ])('%s is refused by name and runs nothing', async (input, place) => {
     const before = seen.length
     const { text } = await call(input)
-    expect(text).toContain('cannot be held exactly; send it as a string')
+    expect(text).toContain('cannot be represented exactly; send it as a string')
     expect(text).toContain(place)
     expect(seen).toHaveLength(before)
   })
@@ -85,7 +85,7 @@ it('OTC answers 422 with the parameter', async () => {
   )
   expect([status, JSON.parse(text).parameter_errors]).toEqual([
     422,
-    { v: 'Is an integer that cannot be held exactly; send it as a string' },
+    { v: 'Is an integer that cannot be represented exactly; send it as a string' },
   ])
 })
 

@@ -73,7 +73,7 @@ describe('the tables of a database', () => {
     const access = { dataFolder: '.', masterKey }
     expect(await migrateStore(url, access, 'look')).toEqual({ from: 0, to: OLD })
     await expect(openStore(url, { ...access, mode: 'operator' })).rejects.toThrow(
-      'holds no store yet. Run: collet migrate',
+      'does not contain a store yet. Run: collet migrate',
     )
     await expect(openStore(url, { ...access, mode: 'server', migrates: false })).rejects.toThrow(
       'Run: collet migrate',

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { RunEvent } from '#kernel/run/events'
-import { opens } from '#kernel/run/events'
+import { openCountChange } from '#kernel/run/events'
 import type { Store } from '#store/collet-store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { DAY_MS, POLICY, success } from '../contracts/samples.ts'
@@ -99,8 +99,8 @@ function expectPairs(events: readonly RunEvent[]): void {
   const begun = new Set<string>()
   for (const [index, event] of events.entries()) {
     expect(event.sequence).toBe(index)
-    const begins = opens(event) === 1
-    if (opens(event) === 0) continue
+    const begins = openCountChange(event) === 1
+    if (openCountChange(event) === 0) continue
     const name = 'attempt' in event ? `${event.record} ${event.attempt}` : sessionOf(event)
     expect({ name, begins, isOpen: begun.has(name) }).toEqual({ name, begins, isOpen: !begins })
     if (begins) begun.add(name)

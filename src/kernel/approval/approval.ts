@@ -3,12 +3,12 @@ import type { SafetyTier } from '#kernel/tool/tool'
 
 /**
  * Approvals as the store keeps them: requests, decisions, links, and the parked calls that wait for them. The ladder parks calls,
- * `Approvals` decides, and the store's module of approvals writes and reads these records.
+ * `Approvals` decides, and the store's module for approvals writes and reads these records.
  */
 
 /**
- * `pending`: waits for approval. `granted`: may be used once. `used`: an attempt ran on it. The others are final refusals:
- * `cancelled` when its caller, its run or its session ended.
+ * `pending`: waits for decisions. `granted`: may be used once. `used`: an attempt ran with it. The other states are final
+ * refusals; `cancelled` means that its caller, its run or its session ended the call.
  */
 export const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
 export type ApprovalState = (typeof APPROVAL_STATES)[number]
@@ -27,13 +27,13 @@ export interface ApprovalSubject {
   readonly userId: string | undefined
   /** Whether the caller's credential proves that user; otherwise the caller only claims it (OTC/T-27). */
   readonly isUserProven: boolean
-  /** JSON of the summary: short, and says what it leaves out. */
+  /** JSON of a short summary that states what it leaves out. */
   readonly summaryJson: string
   /** JSON of the whole input, except credentials that the tool declares. */
   readonly inputJson: string
-  /** How many values those credentials hide or shorten. */
+  /** Number of values that are hidden or shortened because they contain these credentials. */
   readonly hidden: number
-  /** JSON of an `AskedDefinition`, to show what has changed since the request. Absent if it was too large or not kept. */
+  /** JSON of an `AskedDefinition`, to show how the tool has changed after the request. Absent if it was too large or not kept. */
   readonly definitionJson?: string
   /** Only a summary was kept, or the text was removed with its journal group. */
   readonly isPartial?: true
@@ -45,11 +45,11 @@ export interface ApprovalTerms {
   /** The scope an approver needs besides `approvals:respond` (OWP-69). */
   readonly requiredScope: string
   readonly selfApproval: boolean
-  /** Whether one override is enough, whatever the quorum (OWP-70). */
+  /** Whether one override is enough for any quorum (OWP-70). */
   readonly overrideBypassesQuorum: boolean
 }
 
-/** One request for approval: for one attempt of one call (rule 20). */
+/** One request for approval, which covers one attempt of one call (rule 20). */
 export interface NewApproval extends ApprovalAddress, Omit<ApprovalTerms, 'expiresAfterMs'> {
   readonly subject: ApprovalSubject
   /** Keyed digest of everything an approval covers (rule 21). */
@@ -68,7 +68,7 @@ export interface ApproverDecision {
 
 export interface ApprovalRecord extends NewApproval, CallAddress {
   readonly attempt: number
-  /** The run that has its events. */
+  /** The run that contains its events. */
   readonly run: string
   readonly principal: string
   readonly tool: string
@@ -82,24 +82,24 @@ export interface ApprovalRecord extends NewApproval, CallAddress {
 }
 
 export interface NewDecision extends ApprovalAddress, ApproverDecision {
-  /** The approver as readers of the run see it (OWP-72). */
+  /** Opaque id of the approver, for readers of the run (OWP-72). */
   readonly opaque: string
 }
 
 export type DecideResult =
-  /** This decision ended `pending`. */
+  /** This decision granted or rejected the approval. */
   | { readonly kind: 'decided'; readonly approval: ApprovalRecord }
-  /** Counted; more approvers are needed. */
+  /** The decision was counted; more approvers are needed. */
   | { readonly kind: 'counted'; readonly approval: ApprovalRecord }
-  /** This approver has already decided so: nothing changed (OWP-72). */
+  /** This approver has already approved, so nothing changed (OWP-72). */
   | { readonly kind: 'repeated'; readonly approval: ApprovalRecord }
-  /** Another decision or event had already ended it. */
+  /** The approval was already decided, used, expired or cancelled. */
   | { readonly kind: 'closed'; readonly approval: ApprovalRecord }
   | { readonly kind: 'not_found' }
 
 export type ParkResult =
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
-  /** The key is taken, or a call without a key equals a parked one (rule 6). */
+  /** The key is taken, or a call without a key equals a parked call (rule 6). */
   | { readonly kind: 'found'; readonly record: CallRecord }
   | { readonly kind: 'run_ended' | 'session_ended' }
   /** The principal has as many parked calls as allowed (rule 22). */
@@ -108,14 +108,14 @@ export type ParkResult =
 export interface Parking {
   readonly approval: NewApproval
   readonly maxParked: number
-  /** False: the call was made without a key, and equal calls without a key are the same call (rule 6). */
+  /** False if the call was made without a key; equal calls without a key are the same call (rule 6). */
   readonly keyed: boolean
 }
 
 /** How a granted attempt begins. */
 export interface Resumption extends NextAttempt {
   readonly approvalId: string
-  /** Must equal that of the grant. */
+  /** Must equal the binding of the granted approval. */
   readonly binding: string
   readonly rerunUntilMs: number
 }
@@ -126,22 +126,22 @@ export type ParkedScope = { readonly tenant: string } & (
   | { readonly sessionId: string }
 )
 
-/** A parked call that ended, for readers of its run. */
+/** A parked call that ended, so that readers of its run can be notified. */
 export type EndedParked = Pick<ApprovalRecord, 'record' | 'run'>
 
 export interface ApprovalFilter {
   readonly state?: ApprovalState
-  /** Absent: approvals of every tenant, for operators. */
+  /** Lists only this tenant's approvals; absent for operators, who see every tenant's. */
   readonly tenant?: string
   readonly limit: number
 }
 
-/** A link that lets its holder see or decide an approval under a name. */
+/** A link that lets its holder see or decide an approval under the name of an approver. */
 export interface NewLink {
   readonly approval: Pick<ApprovalRecord, 'id' | 'tenant' | 'record' | 'attempt' | 'tool'>
   readonly by: string
   readonly for: string
-  /** `inspect` only shows. */
+  /** `inspect` only shows the approval. */
   readonly power: 'decide' | 'inspect'
   readonly atMs: number
 }

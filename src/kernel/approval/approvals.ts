@@ -25,11 +25,11 @@ import {
 } from './decisions.ts'
 
 /**
- * Requests for approval: who may see, decide and hand out links for them, and the rules that say when one is needed. HTTP, CLI,
- * console and link pages all decide here. Deciding never runs a call (rule 20), and missing permission fails closed (OWP-69).
+ * Requests for approval: who may see them, decide them and hand out links for them, and the rules for when an approval is needed.
+ * HTTP, CLI, console and link pages all decide here. Deciding never runs a call (rule 20); missing permission fails closed (OWP-69).
  */
 
-/** The error for the caller of a parked call: where to look, and to repeat the same call (rule 6). */
+/** The error for the caller of a parked call, with the approval's URL and the advice to repeat the same call (rule 6). */
 export function approvalRequired(
   { id, tool }: Pick<ApprovalRecord, 'id' | 'tool'>,
   publicUrl: string,
@@ -48,17 +48,17 @@ export function approvalRequired(
 
 export interface Approver {
   readonly id: string
-  /** `undefined` = every tenant: the person at this machine (rule 29). */
+  /** `undefined` for the person at this machine, who may decide for every tenant (rule 29). */
   readonly tenant: string | undefined
   readonly scopes: readonly string[]
 }
 
 export interface Decision extends Pick<ApproverDecision, 'action' | 'reason'> {
-  /** The approver knows that part of the input is hidden, and approves it nevertheless. */
+  /** The approver knows that part of the input is hidden and still approves. */
   readonly acceptsHidden?: boolean
 }
 
-/** The result of a decision; each surface has its own words and statuses for it. */
+/** The result of a decision; each interface has its own texts and status codes for it. */
 export type DecisionResult =
   | Extract<DecideResult, { readonly kind: 'decided' | 'counted' }>
   /** Already decided, used or rejected (OWP-68). */
@@ -66,16 +66,16 @@ export type DecisionResult =
   | { readonly kind: 'expired'; readonly approval: ApprovalRecord }
   | { readonly kind: 'cancelled'; readonly approval: ApprovalRecord }
   | { readonly kind: 'not_found' }
-  /** Anonymous callers decide nothing (rules 3 and 29). */
+  /** Anonymous callers may not decide (rules 3 and 29). */
   | { readonly kind: 'unauthenticated' }
   | { readonly kind: 'forbidden'; readonly scope: string }
-  /** Its caller may not approve it. */
+  /** The approver is the caller of the call, who may not approve it. */
   | { readonly kind: 'own' }
-  /** The tool's definition has changed since the request, so an approval could not be used (rule 21). */
+  /** The tool's definition has changed after the request, so an approval could not be used (rule 21). */
   | { readonly kind: 'stale'; readonly approval: ApprovalRecord }
   /** Part of the input is hidden, and the decision does not accept that. */
   | { readonly kind: 'hidden'; readonly approval: ApprovalRecord }
-  /** This link only shows, or this request needs more than a link (rule 23). */
+  /** This link only shows the approval, or this approval needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
 
 /** A result of one of these kinds. */
@@ -84,19 +84,19 @@ type Result<Kind extends DecisionResult['kind']> = Extract<DecisionResult, { rea
 export interface ApprovalsOptions {
   readonly store: Pick<KernelStore, 'approvals' | 'digest' | 'sign'>
   readonly clock: Clock
-  /** Whether approvers can sign in: then no link decides without signing in (rule 23). Default: no. */
+  /** Whether approvers can sign in; if so, a link decides only after signing in (rule 23). Default: false. */
   readonly canSignIn?: boolean
   /** The tool that is currently served under an id. */
   toolOf?(id: string): AskedTool | undefined
-  /** Called on every change, so that waiting requests and readers look again. */
+  /** Called on every change, so that waiting requests and readers read the approval again. */
   onChange?(changed: ApprovalRecord): void
-  /** Called for approvers who were refused (rule 30a). */
+  /** Called when an approver is refused (rule 30a). */
   onDenied?(approver: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
 }
 
 const ANONYMOUS_ID = 'anonymous'
-/** The action of approvers, as the audit stream names it. */
-const DECIDING = 'approval.decide'
+/** The audit stream's name for the action of approvers. */
+const DECIDE_ACTION = 'approval.decide'
 
 export class Approvals {
   readonly #options: ApprovalsOptions
@@ -105,18 +105,18 @@ export class Approvals {
     this.#options = options
   }
 
-  /** For holders of the unguessable id; each surface chooses what to show. */
+  /** Finds an approval for a request that knows its unguessable id; each interface chooses what to show. */
   async look(id: string): Promise<ApprovalRecord | undefined> {
     return await this.#options.store.approvals.findById(id)
   }
 
-  /** `undefined` for an approval of another tenant. */
+  /** Finds an approval; `undefined` if it belongs to another tenant. */
   async find({ tenant }: Approver, id: string): Promise<ApprovalRecord | undefined> {
     const { approvals } = this.#options.store
     return tenant === undefined ? await approvals.findById(id) : await approvals.find({ tenant, id })
   }
 
-  /** The newest request of a call, by the names of its run and node in openwop. */
+  /** The newest approval of a call, by its run id and node id in openwop. */
   async findInRun(
     { tenant }: Approver,
     { runId, nodeId }: { readonly runId: string; readonly nodeId: string },
@@ -132,14 +132,14 @@ export class Approvals {
     return approvalView(approval, { nowMs, isStale: this.isStale(approval), served })
   }
 
-  /** Whether it is open, but for a definition that is no longer served: its call can never run. */
+  /** Whether the approval is open but the served definition has changed, so that its call can never run. */
   isStale({ state, tool, definitionHash }: ApprovalRecord): boolean {
     if (state !== 'pending' && state !== 'granted') return false
-    const now = this.#options.toolOf?.(tool)
-    return now !== undefined && now.definitionHash !== definitionHash
+    const served = this.#options.toolOf?.(tool)
+    return served !== undefined && served.definitionHash !== definitionHash
   }
 
-  /** Refuses an approval that could not be used, or that covers more than its approver saw. A rejection always counts. */
+  /** Refuses a grant that could not be used, or that covers more than the approver saw. A rejection is never refused. */
   #checkGrantable(approval: ApprovalRecord, decision: Decision): Result<'stale' | 'hidden'> | undefined {
     if (decision.action === 'reject' || approval.state !== 'pending') return undefined
     if (this.isStale(approval)) return { kind: 'stale', approval }
@@ -154,12 +154,12 @@ export class Approvals {
     return await this.#options.store.approvals.list({ ...filter, ...defined({ tenant }) })
   }
 
-  /** What a reader lacks to see decisions. `approvals:respond` is enough too; reading alone decides nothing. */
+  /** The permission that a reader lacks to see decisions: `approvals:read` or `approvals:respond`. */
   lacksToRead(reader: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
     return coversScope(reader.scopes, READ_SCOPE) ? undefined : this.lacks(reader)
   }
 
-  /** What an approver lacks to decide anything. */
+  /** The permission that an approver lacks to decide any approval. */
   lacks(approver: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
     if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
     if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
@@ -177,7 +177,7 @@ export class Approvals {
     return this.#checkGrantable(approval, decision) ?? (await this.#write(approver.id, approval, decision))
   }
 
-  /** Why this approver may not decide; fail closed (OWP-69). */
+  /** Why this approver may not make this decision; fails closed (OWP-69). */
   #lacksFor(
     approver: Approver,
     approval: ApprovalRecord | undefined,
@@ -192,7 +192,7 @@ export class Approvals {
     return isOwn ? this.#refuseOwn(approver.id, approval, action) : undefined
   }
 
-  /** What would prevent this approver from approving. Nothing was refused yet, so no denial is recorded. */
+  /** Why this approver could not approve. Nothing is refused yet, so no denial is recorded. */
   decisionObstacle(
     { id, scopes }: Approver,
     { requiredScope, principal, selfApproval, decisions }: ApprovalRecord,
@@ -203,26 +203,26 @@ export class Approvals {
   }
 
   #forbid({ id }: Approver, tenant: string | undefined, scope: string): Result<'forbidden'> {
-    const facts = { action: DECIDING, resource: scope, reason: 'scope' } as const
+    const facts = { action: DECIDE_ACTION, resource: scope, reason: 'scope' } as const
     if (tenant !== undefined) this.#options.onDenied?.({ id, tenant }, facts)
     return { kind: 'forbidden', scope }
   }
 
-  /** A caller may reject its own call, and approve it only where the terms allow it. */
+  /** A caller may reject its own call, and approve it only if the terms allow that. */
   #refuseOwn(
     id: string,
     { tenant, toolId, principal, selfApproval }: ApprovalRecord,
     action: DecisionAction,
   ): Result<'own'> | undefined {
     if (id !== principal || selfApproval || action === 'reject') return undefined
-    const facts = { action: DECIDING, resource: toolId, reason: 'self_approval' } as const
+    const facts = { action: DECIDE_ACTION, resource: toolId, reason: 'self_approval' } as const
     this.#options.onDenied?.({ id, tenant }, facts)
     return { kind: 'own' }
   }
 
   /**
-   * A token for one approver (rule 23), made by another one who may decide: the caller of a tool could otherwise approve its
-   * own call under another name.
+   * Makes a link token for one approver (rule 23). The maker must be allowed to decide: otherwise the caller of a tool could
+   * approve its own call under another name.
    */
   async mint(
     maker: Approver,
@@ -247,7 +247,7 @@ export class Approvals {
     return { kind: 'minted', token: mintLink(store, approval, { approver, power, maker: maker.id }) }
   }
 
-  /** `isExpired` when the link or its request has expired. */
+  /** Reads a link token; `isExpired` is true if the link or its approval has expired. */
   async readLink(token: string): Promise<LinkView | undefined> {
     const { store, clock } = this.#options
     const link = readLink(store, token)
@@ -258,14 +258,14 @@ export class Approvals {
     return { link, approval, isExpired }
   }
 
-  /** Whether a link alone is too little to decide (rule 23): wherever approvers can sign in, they must. */
+  /** Whether a link alone is not enough to decide (rule 23): if approvers can sign in, they must. */
   needsSignIn(approval: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
-    return this.#options.canSignIn === true || isMoreThanALink(approval)
+    return this.#options.canSignIn === true || needsMoreThanLink(approval)
   }
 
   /**
-   * Rule 23: a quorum of more than one, and tools that run commands, need more than a link. A signed-in approver decides as the
-   * same principal as elsewhere, so that no approver counts twice or approves its own call under another name.
+   * Rule 23: a quorum of more than one, and tools that run commands, need more than a link. A signed-in approver decides under
+   * the same principal as in other interfaces, so that no approver counts twice or approves its own call under another name.
    */
   async decideByLink(
     { link, approval, isExpired }: LinkView,
@@ -294,7 +294,7 @@ export class Approvals {
     const result = await store.approvals.decide({ tenant, id, by, action, reason, atMs, opaque })
     if (result.kind === 'not_found') return result
     if (result.kind === 'repeated') {
-      onDenied?.({ id: by, tenant }, { action: DECIDING, resource: toolId, reason: 'second_vote' })
+      onDenied?.({ id: by, tenant }, { action: DECIDE_ACTION, resource: toolId, reason: 'second_vote' })
       return { kind: 'counted', approval: result.approval }
     }
     onChange?.(result.approval)
@@ -308,8 +308,8 @@ export interface LinkView {
   readonly isExpired: boolean
 }
 
-/** Whether a link alone can never decide it, sign-in or not (rule 23). */
-export function isMoreThanALink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
+/** Whether a link alone is never enough for this approval, even if approvers cannot sign in (rule 23). */
+export function needsMoreThanLink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
   return quorum > 1 || tier === 'exec'
 }
 
@@ -318,14 +318,14 @@ function closed(approval: ApprovalRecord, nowMs: number): Result<'expired' | 'ca
   return { kind: state === 'expired' || state === 'cancelled' ? state : 'resolved', approval }
 }
 
-/** The name of a decision by link; it is only what the maker of the link wrote. */
+/** The approver's name in a decision by link, which is only as reliable as the maker of the link. */
 function nameOfLink({ approver, maker }: Pick<ApprovalLink, 'approver' | 'maker'>): string {
   return maker === undefined ? `link:${approver}` : `link:${approver}, made by ${maker}`
 }
 
 /**
- * The caller's own principal when a link is made out to its name: `selfboss` for `key:selfboss`, the subject of a token. A link
- * has only a name, so the caller's name counts as the caller.
+ * The caller's own principal if a link names the caller: `selfboss` for `key:selfboss`, or the subject of a token. A link
+ * contains only a name, so the caller's name counts as the caller.
  */
 export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'principal'>): string {
   const subject = principal.slice(
@@ -336,7 +336,7 @@ export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'p
 }
 
 /**
- * What an operator's predicate learns about a call of a `conditional` tool. It is read-only. Reading a member that this call
+ * The read-only facts about a call of a `conditional` tool that an operator's predicate gets. Reading a member that this call
  * does not have throws, and then the call needs approval; check with `'amount' in input` first.
  */
 export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
@@ -345,25 +345,25 @@ export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   readonly tier: SafetyTier
   readonly principal: Principal
   readonly userId: string | undefined
-  /** The user the caller claims to act for, proven or not. */
+  /** The user that the caller claims to act for, proven or not. */
   readonly claimedUserId: string | undefined
-  /** The whole input as `run` gets it. */
+  /** The whole parsed input that `run` gets. */
   readonly input: Input
 }
 
-/** Only `false` lets a call run without approval. */
+/** Decides whether a call needs approval; only `false` lets a call run without approval. */
 export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
   facts: ApprovalFacts<Input>,
 ) => boolean | Promise<boolean>
 
 export interface ApprovalRules extends ApprovalTerms {
-  /** `false`: this call needs no approval. Only for `conditional` tools; without a predicate they always need one (rule 21). */
+  /** Returns `false` if a call needs no approval. Only for `conditional` tools; without a predicate they always need one (rule 21). */
   readonly when: ApprovalPredicate | undefined
   /** Replaces `when` for one tool, by any of its names, with or without `@x.y.z`. */
   readonly whenPerTool: ReadonlyMap<string, ApprovalPredicate>
-  /** By any name of a tool, with or without `@x.y.z`. */
+  /** Terms for single tools, by any of their names, with or without `@x.y.z`. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
-  /** Rule 22. */
+  /** Maximum number of calls of one principal that wait for approval (rule 22). */
   readonly maxParkedPerPrincipal: number
 }
 
@@ -389,7 +389,7 @@ export type NamedTool = Pick<Tool, 'parts' | 'name' | 'catalogId'>
 
 const FIRST_OF_MAJOR = /^([0-9]+)\.0+\.0+$/
 
-/** Every name that rules may use for a tool: first those of its version (`@1` is `@1.0.0`), then those for all versions. */
+/** Every name that rules may use for a tool: first the names with its version (`@1` is `@1.0.0`), then those without. */
 export function namesFor({ parts, name, catalogId }: NamedTool): readonly string[] {
   const names = [parts.base, name, catalogId]
   const [, major] = FIRST_OF_MAJOR.exec(parts.version) ?? []
@@ -397,17 +397,14 @@ export function namesFor({ parts, name, catalogId }: NamedTool): readonly string
   return [...versions.flatMap((version) => names.map((text) => `${text}@${version}`)), ...names]
 }
 
-/** The rules that name this tool. */
-export function writtenFor<Written>(
-  rules: ReadonlyMap<string, Written>,
-  tool: NamedTool,
-): readonly Written[] {
+/** The rules for this tool, most specific first. */
+export function rulesFor<Rule>(rules: ReadonlyMap<string, Rule>, tool: NamedTool): readonly Rule[] {
   return namesFor(tool).flatMap((text) => rules.get(text) ?? [])
 }
 
-/** The terms for one tool: those of its version, then its own, then the common ones. */
+/** The terms for one tool: those for its version override those for the tool, which override the common terms. */
 export function termsFor(rules: ApprovalRules, tool: NamedTool): ApprovalTerms {
   const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum } = rules
   const common = { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum }
-  return Object.assign(common, ...writtenFor(rules.perTool, tool).toReversed())
+  return Object.assign(common, ...rulesFor(rules.perTool, tool).toReversed())
 }

@@ -24,23 +24,23 @@ import type {
 } from './approval.ts'
 
 /**
- * What follows from a decision, as pure functions: links, facts for the run, outcomes of parked calls, quorums, and the view of
- * an approval. `Approvals` and the store share them, so that every engine judges alike.
- * One rejection is enough, distinct approvers count, and a late decision changes nothing (OWP-68, OWP-71, OWP-72).
+ * The consequences of decisions, as pure functions: links, facts for the run, outcomes of parked calls, quorums, and the view
+ * of an approval. `Approvals` and the store share them, so that every engine decides in the same way.
+ * One rejection is enough, each approver counts once, and a late decision changes nothing (OWP-68, OWP-71, OWP-72).
  */
 
-/** A link for one approver to one question (rule 23, OWP-67). */
+/** A link for one approver to one approval (rule 23, OWP-67). */
 export interface ApprovalLink extends ApprovalAddress, Pick<NewLink, 'power'> {
   readonly approver: string
   readonly expiresAtMs: number
-  /** Who made it; absent in links of earlier versions. */
+  /** Who made the link; absent in links from earlier versions. */
   readonly maker?: string | undefined
 }
 
 const PURPOSE = 'link'
 const MAX_TOKEN_LENGTH = 2_048
 
-/** `base64url(payload).hmac`. It is never valid for longer than its request is open. */
+/** Returns `base64url(payload).hmac`. The link expires when its approval does. */
 export function mintLink(
   store: Pick<KernelStore, 'sign'>,
   { tenant, id, expiresAtMs }: Pick<ApprovalRecord, 'tenant' | 'id' | 'expiresAtMs'>,
@@ -64,14 +64,17 @@ export function readLink(store: Pick<KernelStore, 'sign'>, token: string): Appro
   return { tenant, id, approver, power, expiresAtMs, maker: typeof maker === 'string' ? maker : undefined }
 }
 
-type Asked = Pick<
+type RequestedApproval = Pick<
   ApprovalRecord,
   'id' | 'record' | 'attempt' | 'requiredScope' | 'quorum' | 'tier' | 'createdAtMs' | 'expiresAtMs'
 >
 
 /** A request for approval as two facts of its run (OWP-64). */
-export function requestedFacts(asked: Asked, call: CallLabel): readonly [InterruptRequested, NodeSuspended] {
-  const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = asked
+export function requestedFacts(
+  approval: RequestedApproval,
+  call: CallLabel,
+): readonly [InterruptRequested, NodeSuspended] {
+  const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = approval
   const node = { record, attempt, approval: id }
   const terms = { requiredScope, quorum, tier, timeoutMs: expiresAtMs - createdAtMs }
   return [
@@ -86,7 +89,7 @@ const TYPES = {
   override: 'approval.overridden',
 } as const satisfies Record<DecisionAction, ApprovalDecided['type']>
 
-/** One approver's decision (OWP-70). */
+/** One approver's decision as a fact of its run (OWP-70). */
 export function decidedFact(
   { id, record, quorum }: Pick<ApprovalRecord, 'id' | 'record' | 'quorum'>,
   decision: Pick<NewDecision, 'action' | 'opaque' | 'reason'> & { readonly granted: number },
@@ -96,7 +99,7 @@ export function decidedFact(
   return { ...defined({ type: TYPES[action], record, approval: id, by: opaque, reason }), ...count }
 }
 
-/** The end of a request. Without an approver, a timeout or its own caller ended it (OWP-71). */
+/** The end of a request as a fact of its run. Without `by`, a timeout or the call's own caller ended it (OWP-71). */
 export function resolvedFact(
   { id, record, attempt }: Pick<ApprovalRecord, 'id' | 'record' | 'attempt'>,
   end: Pick<InterruptResolved, 'action' | 'by' | 'reason'>,
@@ -123,14 +126,14 @@ function errorOf(why: ParkedEnd, tool: string, reason = ''): Failure['error'] {
   return { code, message: `${text} Nothing was run.`, canRetry: false }
 }
 
-/** An approval can be used for at least this long, however late it came. */
+/** An approval can be used for at least this long after it was granted. */
 export const MIN_USE_MS = 5 * 60_000
 
-/** The effect of one more decision; every store follows this. */
+/** The effect of one more decision, the same for every store. */
 type Judgement =
-  /** Unchanged: already decided, used up, or expired. */
+  /** Nothing changes, because the approval was already decided or used, or has expired. */
   | { readonly kind: 'closed' }
-  /** This approver has already decided so (OWP-72). */
+  /** This approver has already approved (OWP-72). */
   | { readonly kind: 'repeated' }
   | { readonly kind: 'counted'; readonly granted: number }
   | {
@@ -159,33 +162,33 @@ export function judgeDecision(approval: ApprovalRecord, decision: ApproverDecisi
   }
 }
 
-/** Whether an attempt may run on it now. */
+/** Whether an attempt may use this approval now. */
 export function isUsable(approval: ApprovalRecord, binding: string, nowMs: number): boolean {
   return approval.state === 'granted' && approval.expiresAtMs > nowMs && approval.binding === binding
 }
 
-type NotShown = 'subject' | 'binding' | 'run' | 'tier' | 'selfApproval' | 'overrideBypassesQuorum'
+type HiddenMember = 'subject' | 'binding' | 'run' | 'tier' | 'selfApproval' | 'overrideBypassesQuorum'
 
-/** Everything that can be shown of an approval. Each surface chooses what its reader may see. */
+/** Everything about an approval that can be shown. Each interface chooses what its reader may see. */
 export interface ApprovalView
-  extends Omit<ApprovalRecord, NotShown>,
+  extends Omit<ApprovalRecord, HiddenMember>,
     Pick<ApprovalSubject, 'callId' | 'runId' | 'userId' | 'isUserProven' | 'argsHash'> {
-  /** The tool's definition changed since the request: it cannot be approved, and its call never runs. */
+  /** The tool's definition has changed after the request, so the call cannot be approved and never runs. */
   readonly isStale: boolean
   /** The tool's description, while the same definition is served. */
   readonly description: string | undefined
-  /** The tool as it was at the time of the request, if that was kept. */
+  /** The tool's definition at the time of the request, if it was kept. */
   readonly asked: AskedDefinition | undefined
-  /** The tool that has its name now. */
+  /** The tool that is currently served under the same id. */
   readonly served: AskedTool | undefined
   /** The tool's approval policy, while the same definition is served. */
   readonly needed: Tool['policy']['approval'] | undefined
   readonly safetyTier: SafetyTier
   readonly summary: JsonValue
-  /** All of it, except credentials that the tool declares. */
+  /** The whole input, except credentials that the tool declares. */
   readonly input: JsonValue
   readonly inputBytes: number
-  /** How many values those credentials hide. */
+  /** Number of values that are hidden because they contain these credentials. */
   readonly hiddenValues: number
   /** Whether part of the input was not kept. */
   readonly isPartial: boolean
@@ -193,7 +196,7 @@ export interface ApprovalView
   readonly hidesSomething: boolean
 }
 
-/** A tool as approvers were asked about it. */
+/** The definition of a tool at the time when its approval was requested. */
 export type AskedDefinition = Pick<
   Tool,
   'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements'
@@ -201,7 +204,7 @@ export type AskedDefinition = Pick<
 
 const MAX_DEFINITION_LENGTH = 65_536
 
-/** The tool's definition, kept with the request so that an approver can see what has changed since, unless it is very large. */
+/** The tool's definition, kept with the request so that an approver can see later changes; left out if it is very large. */
 export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
   const { title, description, inputSchema, outputSchema, requirements } = tool
   const { safetyTier, approval } = tool.policy
@@ -212,7 +215,7 @@ export function keptDefinition(tool: AskedDefinition): { readonly definitionJson
 
 export type AskedTool = AskedDefinition & Pick<Tool, 'definitionHash'>
 
-/** `at` adds what the record does not have: the current time, and the current tool. */
+/** `at` has the facts that are not in the record: the current time, and the current tool. */
 export function approvalView(
   approval: ApprovalRecord,
   at: { readonly nowMs: number; readonly isStale: boolean; readonly served: AskedTool | undefined },
@@ -224,7 +227,7 @@ export function approvalView(
     ...{ id, state: stateOf(approval, at.nowMs), isStale: at.isStale, tenant, principal },
     ...{ record, callId, runId, userId, isUserProven, attempt },
     ...{ tool, toolId, safetyTier: tier, argsHash, definitionHash },
-    // The description of a changed tool is not the one this call was made for.
+    // A changed tool's description is not shown, because the call was made for the previous definition.
     description: at.isStale ? undefined : at.served?.description,
     needed: at.isStale ? undefined : at.served?.policy.approval,
     served: at.served,
@@ -248,7 +251,7 @@ export function approvalView(
   }
 }
 
-/** The current state, even if its end has not been written yet. */
+/** The current state: `expired` from the time of expiry on, even if that has not been written yet. */
 export function stateOf(
   { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
   nowMs: number,

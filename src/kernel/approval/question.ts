@@ -8,33 +8,33 @@ import type { CallAddress } from '#kernel/call/call-record'
 import type { KernelStore } from '#kernel/store/store'
 import type { Tool } from '#kernel/tool/tool'
 import type { ApprovalSubject } from './approval.ts'
-import { type ApprovalFacts, type ApprovalRules, type NamedTool, writtenFor } from './approvals.ts'
+import { type ApprovalFacts, type ApprovalRules, type NamedTool, rulesFor } from './approvals.ts'
 
 /**
- * What an approver is asked: whether approval is needed at all, the input as shown, and the digest that binds the approval to
- * it (rule 21). `call/approval.ts` uses it when it parks a call.
- * Whatever is not certainly exempt needs approval, and an approval covers exactly the bound input, definition and credentials.
+ * The question to approvers: whether approval is needed at all, the input as it is shown, and the digest that binds the approval
+ * to that input (rule 21). `call/approval.ts` uses this module when it parks a call.
+ * A call that is not certainly exempt needs approval; an approval covers exactly the bound input, definition and credentials.
  */
 
-const MAX_MS = 5_000
+const MAX_PREDICATE_MS = 5_000
 
-/** The facts of a predicate, before they are guarded. The input is whole: a caller chooses what a summary would leave out. */
-type AskedCall = Omit<ApprovalFacts<unknown>, 'tool' | 'tier'>
+/** The facts for a predicate, before they are guarded. The input is complete: a caller could hide members from a summary. */
+type PredicateCall = Omit<ApprovalFacts<unknown>, 'tool' | 'tier'>
 
 /** Rule 21: only a certain `false` means that no approval is needed. */
 export async function needsApproval(
   tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
   rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
-  { call, log }: { readonly call: AskedCall; readonly log: Logger },
+  { call, log }: { readonly call: PredicateCall; readonly log: Logger },
 ): Promise<boolean> {
   const { id, policy } = tool
   if (policy.approval !== 'conditional') return policy.approval === 'always'
-  const when = writtenFor(rules.whenPerTool, tool)[0] ?? rules.when
+  const when = rulesFor(rules.whenPerTool, tool)[0] ?? rules.when
   if (when === undefined) return true
   try {
     const input = isObject(call.input) ? call.input : {}
     const facts = guarded({ ...call, tool: id, tier: policy.safetyTier, input }, '')
-    return (await withDeadline(MAX_MS, () => when(facts))) !== false
+    return (await withDeadline(MAX_PREDICATE_MS, () => when(facts))) !== false
   } catch (error) {
     log.error({ err: error, tool: id }, 'approvals.when failed, so the call needs an approval')
     return true
@@ -45,7 +45,7 @@ function isObject(value: unknown): value is ApprovalFacts['input'] {
   return typeof value === 'object' && value !== null
 }
 
-/** A predicate read a member that the call does not have: it is wrong about the tool, or the caller left it out. */
+/** A predicate read a member that the call does not have: a mistake in the predicate, or a member that the caller left out. */
 export class MissingMember extends Error {
   override readonly name = 'MissingMember'
 }
@@ -61,7 +61,7 @@ export function guarded(value: unknown, path: string): unknown {
     const members = value.map((member: unknown, index) => guarded(member, `${path}[${index}]`))
     return new Proxy(Object.freeze(members), guardOf(path, Array.prototype))
   }
-  // Dates, maps, sets and bytes have no members to guard, and the tool's own must not be changed.
+  // Dates, maps, sets and bytes have no members to guard; they are copied so that a predicate cannot change the tool's input.
   if (!isPlain(value)) return structuredClone(value)
   const members = Object.entries(value).map(([name, member]) => [
     name,
@@ -70,20 +70,20 @@ export function guarded(value: unknown, path: string): unknown {
   return new Proxy(Object.freeze(Object.fromEntries(members)), guardOf(path, Object.prototype))
 }
 
-/** Members that the language itself looks up on any object. */
-const LOOKED_FOR: ReadonlySet<string> = new Set(['toJSON', 'then'])
+/** Members that JavaScript itself looks up on any object. */
+const LANGUAGE_MEMBERS: ReadonlySet<string> = new Set(['toJSON', 'then'])
 
 function guardOf(path: string, methods: object): ProxyHandler<object> {
   return {
     get(target, name) {
       if (name === Symbol.toPrimitive) {
-        throw new MissingMember(`${path || 'facts'} is no single value and was taken for one`)
+        throw new MissingMember(`${path || 'facts'} is an object, but it was used as a single value`)
       }
       const exists = typeof name === 'symbol' || Object.hasOwn(target, name) || name in methods
-      if (exists || LOOKED_FOR.has(name)) return Reflect.get(target, name)
+      if (exists || LANGUAGE_MEMBERS.has(name)) return Reflect.get(target, name)
       const read = path === '' ? name : `${path}.${name}`
       throw new MissingMember(
-        `it read ${read}, which this call does not have. Where that may be, ask first: '${name}' in ${path || 'facts'}`,
+        `the predicate read ${read}, which this call does not have. If it may be missing, check first: '${name}' in ${path || 'facts'}`,
       )
     },
   }
@@ -103,8 +103,8 @@ type Member = [string, JsonValue]
 export type ShownInput = Pick<ApprovalSubject, 'summaryJson' | 'inputJson' | 'hidden'>
 
 /**
- * The input as approvers see it: whole, with a summary that says what it leaves out. Only credentials that the tool declares
- * are hidden, and their number is shown: what a caller merely calls a secret could be what matters.
+ * The input as approvers see it: complete, with a summary that states what it leaves out. Only credentials that the tool declares
+ * are hidden, and their number is shown; a value that only the caller calls a secret may matter for the decision.
  */
 export function shownInput(
   input: JsonValue,
@@ -130,7 +130,7 @@ export function shownInput(
   return { summaryJson: JSON.stringify(summary), inputJson: JSON.stringify(shown), hidden }
 }
 
-/** A caller must not push what a tool acts on out of an approver's sight with members that have no meaning. */
+/** Puts declared members first, so that a caller cannot push them out of the summary with meaningless members. */
 function declaredFirst(input: JsonObject, declared: JsonValue | undefined): readonly Member[] {
   const members = Object.entries(input)
   if (!isJsonObject(declared)) return members
@@ -158,11 +158,11 @@ function summarizeMembers(members: readonly Member[], depth: number): JsonObject
   return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)
 }
 
-/** Cuts whole characters and states the full length. */
+/** Shortens a text without splitting a character, and states the full length. */
 function shorten(text: string): string {
   if (text.length <= MAX_TEXT_LENGTH) return text
-  const kept = text.slice(0, MAX_TEXT_LENGTH).toWellFormed()
-  return `${kept}… (${text.length} characters)`
+  const start = text.slice(0, MAX_TEXT_LENGTH).toWellFormed()
+  return `${start}… (${text.length} characters)`
 }
 
 /** The parts of a call that an approval is bound to. */
@@ -186,17 +186,17 @@ export function approvalBinding(
     ...[tool.id, tool.definitionHash],
     ...[inputJson, canonicalValue(input)],
     [...credentialTags(store, tool, call)].sort(),
-    // Left out when absent, which keeps the digests of calls without it unchanged.
+    // `userInfo` is left out if it is absent, so that digests of calls without it stay unchanged.
     ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
-    // An approver saw whether the user is proven. An array, so that it cannot equal a text of the caller.
+    // The approver saw whether the user is proven. This part is an array, so that it cannot equal a caller's text.
     ...(call.isUserProven === true ? [['proven user']] : []),
   ]
   return store.sign('grant', JSON.stringify(parts))
 }
 
 /**
- * Identifies equal credentials without revealing them, one tag per declared credential (rule 21): of the value that the caller
- * sent, or of the vault entry, whose value may be renewed while the call waits.
+ * Identifies equal credentials without revealing them, with one tag per declared credential (rule 21): from the value that the
+ * caller sent, or from the reference to a vault entry, whose value may be renewed while the call waits.
  */
 function credentialTags(
   store: Pick<KernelStore, 'sign'>,
@@ -219,8 +219,8 @@ function credentialTags(
 const MAX_BOUND_DEPTH = 200
 
 /**
- * One text per value that a schema library can pass to `run`: JSON, and what libraries make of it (dates, big numbers, maps,
- * sets, bytes, class instances). An approval covers exactly this (rule 21).
+ * One text per value that a schema library can pass to `run`: JSON values, and dates, big integers, maps, sets, bytes and class
+ * instances, which libraries make from JSON. An approval covers exactly this text (rule 21).
  */
 export function canonicalValue(value: unknown, depth = 0): string {
   if (depth > MAX_BOUND_DEPTH) throw unbindable()
@@ -261,7 +261,11 @@ function boundObject(value: object, inner: (member: unknown) => string): string 
 }
 
 function unbindable() {
-  return fault('internal', 'The input of this tool cannot be approved: it holds something without a text.', {
-    developerMessage: 'Let the input schema give plain data, not functions or symbols.',
-  })
+  return fault(
+    'internal',
+    'The input of this tool cannot be approved, because it contains a value that cannot be written as text.',
+    {
+      developerMessage: 'The input schema must produce plain data, not functions or symbols.',
+    },
+  )
 }

@@ -16,8 +16,8 @@ import { redactText } from './redact.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 
 /**
- * Whether a call may run without asking a person, and parking of calls that may not (rules 20 and 21). `call-tool.ts` runs this
- * stage after input and credentials are checked.
+ * Decides whether a call may run without an approval, and parks the calls that may not (rules 20 and 21). `call-tool.ts` runs
+ * this stage after input and credentials are checked.
  * An approval covers one attempt, with exactly the arguments and credentials it was requested for.
  */
 
@@ -35,14 +35,14 @@ export interface Grant {
 }
 
 type ApprovalCheck =
-  /** Without a grant the call needs no approval. */
+  /** The call may run: with a granted approval, or without a grant because it needs no approval. */
   | { readonly kind: 'may run'; readonly grant?: Grant }
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
   /** The call changed in the meantime: look it up again. */
   | { readonly kind: 'changed' }
 
 /**
- * Whether the call may run now, on an approval, or only after one. A call that needs one is parked here (rule 20).
+ * Whether the call may run now. A call that still needs an approval is parked here (rule 20).
  */
 export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
   const { tool, call, previous, input } = checked
@@ -55,17 +55,17 @@ export async function checkApproval(needs: ApprovalNeeds, checked: CheckedCall):
   return isNeeded ? await park(needs, checked) : { kind: 'may run' }
 }
 
-/** A caller may send any text as a secret; only those the tool declares are redacted. */
+/** A caller may send any text as a secret; only the secrets that the tool declares are redacted. */
 function onlyDeclared(request: CallRequest, { requirements }: Tool): CallRequest {
   const { authorization = [], secrets = [] } = requirements ?? {}
-  const among = (declared: readonly { readonly id: string }[]) => {
+  const isIn = (declared: readonly { readonly id: string }[]) => {
     const ids = new Set(declared.map(({ id }) => id))
     return ([id]: readonly [string, unknown]) => ids.has(id)
   }
   return {
     ...request,
-    tokens: new Map([...request.tokens].filter(among(authorization))),
-    secrets: new Map([...request.secrets].filter(among(secrets))),
+    tokens: new Map([...request.tokens].filter(isIn(authorization))),
+    secrets: new Map([...request.secrets].filter(isIn(secrets))),
   }
 }
 

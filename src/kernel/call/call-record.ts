@@ -4,7 +4,7 @@ import type { CallLabel, SessionOutcome } from '#kernel/run/events'
 import type { ReplayPolicy, SafetyTier } from '#kernel/tool/tool'
 
 /**
- * Calls, runs and sessions as the store keeps them, and the changes of a call: claim, next attempt, end, settlement. The ladder
+ * Calls, runs and sessions as the store keeps them, and the changes to a call: claim, next attempt, end, settlement. The ladder
  * and the session stage make them; the store's modules write and read them.
  */
 
@@ -17,69 +17,69 @@ export interface CallAddress {
 /** A session in which one attempt runs. */
 export interface CallSession {
   readonly sessionId: string
-  /** Made for this attempt alone: it opens with the claim and closes with the outcome. */
+  /** The session was made for this attempt alone: it opens with the claim and closes with the outcome. */
   readonly isOwn: boolean
 }
 
 /**
- * A call as it is first written, by a claim or together with its outcome. The call id of its label is text of the caller, and
- * so stored encrypted (rule 15).
+ * A call as it is first written, by a claim or together with its outcome. The call id in its label is the caller's text, so it
+ * is stored encrypted (rule 15).
  */
 export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
-  /** The operator who ran it in the principal's name; absent when the principal itself called. */
+  /** The operator who ran the call in the principal's name; absent if the principal itself called. */
   readonly by?: string | undefined
-  /** The run that the caller named; `undefined` = a run of its own. */
+  /** The run that the caller named; `undefined` if the call is a run of its own. */
   readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
   /** Protocol of the request; `undefined` for in-process calls. */
   readonly protocol: CallProtocol | undefined
   readonly userId: string | undefined
   readonly fingerprint: string
-  /** Full id of the resolved version. */
+  /** Full id of the tool, with the resolved version. */
   readonly tool: string
   readonly definitionHash: string
   readonly tier: SafetyTier
   readonly replay: ReplayPolicy
-  /** Until when a run cut by a crash may run again; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
+  /** Until when a run interrupted by a crash may run again; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
   readonly rerunUntilMs: number
   readonly inputJson: string
   readonly atMs: number
   /** For a step of a workflow: the workflow's call, and the outermost call. */
   readonly step?: { readonly parent: string; readonly root: string } | undefined
-  /** A workflow: repeats nothing when it runs again (rule 31). */
+  /** The call is a workflow, which repeats no finished step when it runs again (rule 31). */
   readonly resumable?: true | undefined
 }
 
 export interface CallRecord
   extends Omit<NewCall, 'scope' | 'session' | 'inputJson' | 'atMs' | 'step' | 'resumable'> {
-  /** The run id that the caller named; `undefined` = a run of its own. */
+  /** The run id that the caller named; `undefined` if the call is a run of its own. */
   readonly runId: string | undefined
-  /** The run that has its events; `undefined` when this record alone describes them. */
+  /** The run that contains its events; `undefined` if they are derived from this record. */
   readonly run: string | undefined
-  /** The session of its last attempt. */
+  /** The session of the last attempt. */
   readonly sessionId: string | undefined
   readonly state: CallState
-  /** 1 for the first run. Every change of a running call is conditional on it. */
+  /** 1 for the first attempt. Every change to a running call is conditional on this number. */
   readonly attempt: number
-  /** The writer that claimed it last. */
+  /** The writer that made the last claim. */
   readonly writer: string
   readonly createdAtMs: number
   readonly finishedAtMs: number | undefined
-  /** How long the tool ran in its last attempt; absent while it runs, if it did not run, and of a call that a person settled. */
+  /** Run time of the last attempt; absent while the tool runs, if it did not run, and if an operator settled the call. */
   readonly ranMs?: number | undefined
-  /** `undefined` while not final, for `ambiguous`, and after retention removed it. */
+  /** `undefined` if the call is not final or is `ambiguous`, and after retention removed the outcome. */
   readonly outcome: Outcome | undefined
-  /** Retention removed input and outcome; the key is still taken (rule 13). */
+  /** Retention removed the input and the outcome; the key still cannot be reused (rule 13). */
   readonly expired: boolean
   /** The tool's answer after the call was ended by timeout, cancel or shutdown (rule 10). */
   readonly late: Outcome | undefined
   /** The workflow's call; only for a step. */
   readonly parent: string | undefined
-  /** The outermost call; only for a step. A step is not purged before it (rule 13). */
+  /** The outermost call; only for a step. A step is never purged before its outermost call (rule 13). */
   readonly root: string | undefined
   readonly resumable: boolean
-  /** Only for a suspended workflow: the step it waits for, or `''` when none is recorded. */
+  /** Only for a suspended workflow: the step it waits for, or `''` if no step is recorded. */
   readonly waitsFor: string | undefined
 }
 
@@ -95,16 +95,16 @@ export interface Attempt extends CallAddress {
 export interface NextAttempt {
   readonly session: CallSession | undefined
   readonly atMs: number
-  /** For a released call with other input: its new content (rule 9). */
+  /** The new content of a released call that is repeated with other input (rule 9). */
   readonly corrected?: NewCall | undefined
 }
 
 export type ClaimResult =
   | { readonly kind: 'claimed'; readonly attempt: number }
   | { readonly kind: 'found'; readonly record: CallRecord }
-  /** The run it names accepts nothing new. */
+  /** The run that the call names has ended. */
   | { readonly kind: 'run_ended' }
-  /** The session it names is closed, or belonged to an earlier writer of this process (rule 30). */
+  /** The session that the call names is closed, or belonged to an earlier writer of this process (rule 30). */
   | { readonly kind: 'session_ended' }
 
 export type FinishResult =
@@ -121,7 +121,7 @@ export interface FinishedRun {
 export interface Settlement {
   readonly record: string
   readonly as: 'succeeded' | 'failed' | 'not-run'
-  /** Only with `succeeded`: the value the tool is known to have given. */
+  /** Only with `succeeded`: the value that the tool is known to have returned. */
   readonly valueJson: string | undefined
   readonly error: CallError | undefined
   readonly who: string
@@ -133,41 +133,41 @@ export type SettleResult = 'settled' | 'not_found' | 'not_ambiguous'
 
 export interface CallPage {
   readonly calls: readonly CallRecord[]
-  /** The position to continue from; absent on the last page. A short or empty page may have one. */
+  /** Position at which the next page starts; absent on the last page. A short or empty page may still have a next page. */
   readonly next?: number
 }
 
 export interface OwnCallsQuery {
   readonly tenant: string
   readonly principal: string
-  /** Only calls before this position; absent: from the newest on. */
+  /** Lists only calls before this position; absent for the first page. */
   readonly before?: number | undefined
   readonly limit: number
 }
 
-/** `run` is the record of its only call, or the keyed digest of tenant, principal and run id. */
+/** `run` is the record of the run's only call, or the keyed digest of tenant, principal and run id. */
 export interface RunAddress {
   readonly tenant: string
   readonly run: string
 }
 
-/** A run that calls and sessions name; created by the first that does. */
+/** A run that calls and sessions name; it is created by the first of them. */
 export interface RunScope extends RunAddress {
   readonly principal: string
-  /** Public id. */
+  /** Public id of the run. */
   readonly runId: string
 }
 
 export interface RunRecord extends RunAddress {
   readonly principal: string
-  /** Calls and sessions that began here and have not ended. */
+  /** Number of calls and sessions in this run that have not ended. */
   readonly open: number
   /** Time of the last event. */
   readonly touchedAtMs: number
   readonly endedAtMs: number | undefined
 }
 
-/** A call that a limit refused: only its run's events record it (C10). */
+/** A call that a limit refused; it is recorded only in its run's events (C10). */
 export interface RefusedCall
   extends CallAddress,
     CallLabel,
@@ -185,22 +185,22 @@ export interface SessionAddress {
 
 export interface NewSession extends SessionAddress {
   readonly principal: string
-  /** Full id of the version whose state it holds. */
+  /** Full id of the tool, with its version, whose state the session holds. */
   readonly tool: string
   readonly toolId: string
   readonly scope: RunScope
-  /** Its run was made for it, and ends with it. */
+  /** The run was made for this session and ends with it. */
   readonly endsRun?: boolean
-  /** Where the process that holds its state accepts forwarded calls. */
+  /** Address at which the process that holds the state accepts forwarded calls. */
   readonly address?: string | undefined
   readonly atMs: number
 }
 
 export interface SessionRecord extends SessionAddress, Pick<NewSession, 'principal' | 'tool' | 'toolId'> {
   readonly run: string
-  /** `open`: takes calls. `closing`: takes none, and is about to close. */
+  /** `open`: accepts calls. `closing`: accepts no new calls and is about to close. */
   readonly state: 'open' | 'closing' | 'closed'
-  /** The writer that holds its state. */
+  /** The writer that holds the session's state. */
   readonly writer: string
   readonly address: string | undefined
   readonly outcome: SessionOutcome | undefined

@@ -33,24 +33,24 @@ import { type RunNeeds, type RunResult, runCall } from './run.ts'
 import { hasLeft } from './running.ts'
 import type { CallStages, Reservation } from './stages.ts'
 import type { StepOrigin } from './step-origin.ts'
-import { type Blocked, type BlockedNeeds, isStillBlocked } from './suspend.ts'
+import { type Blocker, type BlockerNeeds, findBlocker } from './suspend.ts'
 
 /**
  * The ladder of a call, from its look-up to its recorded outcome (rule 1). Every protocol, workflow steps and in-process code
- * come through `callTool`. Stages throw `ToolError`; `callTool` is the one place that catches them. Whatever is recorded under
- * the key is answered, and nothing is checked again.
+ * go through `callTool`. Stages throw `ToolError`; only `callTool` catches them. An outcome already recorded under the key is
+ * returned without any further check.
  */
 
 /** What the stages need, and what the ladder uses between them. */
 export type CallNeeds = LookUpNeeds &
   ScopeNeeds &
   ApprovalNeeds &
-  BlockedNeeds &
+  BlockerNeeds &
   RunNeeds &
   CallStages &
   Pick<KernelOptions, 'newCallId'> & { readonly starting: StartingCalls }
 
-/** How often a call that lost its claim to another process looks it up again. */
+/** How often a call is looked up again after another process won its claim. */
 const MAX_ROUNDS = 5
 
 export async function callTool(
@@ -76,8 +76,8 @@ export async function callTool(
       if (run.kind === 'parked' && !(await isDecided(needs, call, run.approval))) {
         return refuse(needs, call, approvalRequired(run.approval, await needs.approvalsUrl()), run.runId)
       }
-      if (run.kind === 'waiting' && !(await isDecided(needs, call, run.waits.decides))) {
-        return refuse(needs, call, run.waits.error, run.runId)
+      if (run.kind === 'waiting' && !(await isDecided(needs, call, run.blocker.approval))) {
+        return refuse(needs, call, run.blocker.error, run.runId)
       }
     }
     throw fault('overloaded', 'This call id is being used by several requests at once. Try again shortly.', {
@@ -88,7 +88,7 @@ export async function callTool(
   }
 }
 
-/** The reply; output of tools that other parties wrote is marked, on replays too (OWP-58). */
+/** The reply; output from third-party tools is marked as untrusted, also on replays (OWP-58). */
 function replyOf({ callId }: IdentifiedCall, { outcome, runId, tool, toolId, replayed }: Answer): CallReply {
   const reply = { callId, outcome, runId, replayed, tool }
   return hasUntrustedOutput(toolId) ? { ...reply, untrusted: true } : reply
@@ -105,8 +105,8 @@ function refuse(
 }
 
 /**
- * Rule 1: the key belongs to another request. Any other error of this request is reported first. Nothing of it runs
- * or is recorded.
+ * Rule 1: the key belongs to another request. Any other error in this request is reported first. Nothing is run or recorded
+ * for it.
  */
 async function refuseOther(needs: CallNeeds, call: IdentifiedCall): Promise<never> {
   needs.health.checkReady()
@@ -116,15 +116,18 @@ async function refuseOther(needs: CallNeeds, call: IdentifiedCall): Promise<neve
   throw keyConflict()
 }
 
-interface Start {
+interface StartOptions {
   readonly call: IdentifiedCall
   readonly previous: CallRecord | undefined
-  /** Whether it may wait for another request with its key. */
+  /** Whether the call may wait for another request with its key. */
   readonly mayWait: boolean
 }
 
-/** Rule 1 for simultaneous requests: one that a limit refuses waits for the first request with its key, if there is one. */
-async function startOrWait(needs: CallNeeds, { call, previous, mayWait }: Start): Promise<Started> {
+/** Rule 1 for simultaneous requests: a request that a limit refuses waits for the first request with its key, if there is one. */
+async function startOrWait(
+  needs: CallNeeds,
+  { call, previous, mayWait }: StartOptions,
+): Promise<StartResult> {
   const own = needs.starting.begin(call.record)
   try {
     return await startCall(needs, { call, previous, isFirst: own !== undefined })
@@ -142,18 +145,18 @@ function isLimit(error: unknown): boolean {
   return isToolError(error) && error.details.scope !== undefined
 }
 
-type Started =
+type StartResult =
   | RunResult
   | { readonly kind: 'parked'; readonly approval: ApprovalRecord; readonly runId: string }
 
 /**
- * No final outcome is recorded under this key: walk the ladder, then run. Most stages answer synchronously, and then
- * nothing is awaited: each `await` costs a promise and a turn of the event loop.
+ * Walks the ladder for a call without a final outcome, then runs it. Most stages return synchronously, and their results are
+ * not awaited, because each `await` costs a promise and a turn of the event loop.
  */
 async function startCall(
   needs: CallNeeds,
-  { call, previous, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
-): Promise<Started> {
+  { call, previous, isFirst }: Omit<StartOptions, 'mayWait'> & { readonly isFirst: boolean },
+): Promise<StartResult> {
   needs.health.checkReady()
   // A step is part of a call that was already admitted.
   const admitted = call.step === undefined ? needs.limits.checkCaller(call.principal) : undefined
@@ -182,27 +185,27 @@ async function startCall(
   }
 }
 
-/** Most tools declare no credentials, and most calls neither bring any nor name a user. */
+/** False for most calls: their tools declare no credentials, and they neither send any nor name a user. */
 function needsCredentials({ requirements }: Tool, { userId, tokens, secrets }: CallRequest): boolean {
   return requirements !== undefined || userId !== undefined || tokens.size > 0 || secrets.size > 0
 }
 
 /** Most tools need no approval: their calls do not wait here, not even for a turn of the event loop. */
-function runIfApproved(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
+function runIfApproved(needs: CallNeeds, checked: CheckedCall): Promise<StartResult> {
   const { tool, previous } = checked
   if (previous?.waitsFor !== undefined) return runIfFree(needs, checked, previous)
   const needsNoApproval = tool.policy.approval === 'never' && previous?.state !== 'parked'
   return needsNoApproval ? runWithinBudget(needs, checked) : runIfGranted(needs, checked)
 }
 
-async function runIfFree(needs: CallNeeds, checked: CheckedCall, previous: CallRecord): Promise<Started> {
+async function runIfFree(needs: CallNeeds, checked: CheckedCall, previous: CallRecord): Promise<StartResult> {
   const { call, tool, scope } = checked
-  const waits = await isStillBlocked(needs, previous, tool.name)
-  if (waits === undefined) return await runWithinBudget(needs, checked)
-  return { kind: 'waiting', waits, runId: previous.runId ?? runIdOf(call, scope) }
+  const blocker = await findBlocker(needs, previous, tool.name)
+  if (blocker === undefined) return await runWithinBudget(needs, checked)
+  return { kind: 'waiting', blocker, runId: previous.runId ?? runIdOf(call, scope) }
 }
 
-async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
+async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<StartResult> {
   const { call, scope, previous } = checked
   const check = await checkApproval(needs, checked)
   if (check.kind === 'changed') return { kind: 'lost' }
@@ -211,8 +214,8 @@ async function runIfGranted(needs: CallNeeds, checked: CheckedCall): Promise<Sta
 }
 
 /**
- * The most that a run may spend is reserved before it starts; a request that joins another run, or does not run,
- * spends nothing. Each step of a workflow reserves for itself.
+ * The maximum cost of a run is reserved before the run starts; a request that joins another run, or does not run,
+ * spends nothing. Each step of a workflow reserves its own budget.
  */
 function runWithinBudget(needs: CallNeeds, checked: CheckedCall, grant?: Grant): Promise<RunResult> {
   const { call, tool } = checked
@@ -236,21 +239,21 @@ async function runReserved(
 }
 
 /**
- * Waits for a decision about a call, or about a step of it, as long as the caller asked (`Prefer: wait`) and stays
- * connected, if the limits allow one more wait.
+ * Waits for a decision about a call or one of its steps, for as long as the caller requested (`Prefer: wait`) and stays
+ * connected, if the limits allow another waiting request.
  */
 async function isDecided(
   { store, waits, limits }: CallNeeds,
   { principal, request }: IdentifiedCall,
-  approval: Blocked['decides'],
+  approval: Blocker['approval'],
 ): Promise<boolean> {
   const { waitMs = 0, gone } = request
   const leave = approval !== undefined && waitMs > 0 ? limits.tryEnterWaiting(principal) : undefined
   if (approval === undefined || leave === undefined) return false
   try {
     return await waits.until(approval.record, { waitMs: limits.shortenWait(waitMs), gone }, async () => {
-      const now = await store.approvals.find(approval)
-      return now?.state !== 'pending' || hasLeft(request.leaving)
+      const current = await store.approvals.find(approval)
+      return current?.state !== 'pending' || hasLeft(request.leaving)
     })
   } finally {
     leave()
@@ -258,16 +261,16 @@ async function isDecided(
 }
 
 /**
- * Rule 6: a request without a key that equals a call of the same principal which is parked, or has an unused
- * approval, is that call. Clients that cannot send keys can resume this way.
+ * Rule 6: a request without a key resumes an equal call of the same principal that is parked or has an unused approval.
+ * Clients that cannot send keys can resume calls this way.
  */
 async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = needs.registry.catalogFor(call.principal).resolve(call.request.tool)
-  // A workflow may also wait for one of its steps.
+  // Even a workflow that needs no approval may wait for one of its steps.
   if (tool === undefined || (tool.policy.approval === 'never' && tool.workflow === undefined)) return call
   const { tenant, principal, fingerprint } = adaptInput(needs.store, call, tool)
   const { definitionHash } = tool
-  const like = { tenant, principal: principal.id, fingerprint, definitionHash }
-  const found = await needs.store.approvals.findParked(like)
+  const criteria = { tenant, principal: principal.id, fingerprint, definitionHash }
+  const found = await needs.store.approvals.findParked(criteria)
   return found === undefined ? call : { ...call, record: found.record, callId: found.callId, keyed: true }
 }

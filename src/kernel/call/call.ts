@@ -6,13 +6,13 @@ import type { Secret } from '#kernel/base/secret'
 import type { Tool } from '#kernel/tool/tool'
 
 /**
- * The types of a call that cross the kernel's border: request, reply, outcome, error, and the view of a principal's own call.
+ * Types of calls that cross the kernel's boundary: request, reply, outcome, error, and the view of a principal's own call.
  * Protocol codecs read and write them. Wire spelling stays in the codecs; credentials in a request are never stored.
  */
 
 /**
- * `parked`: waits for approval. `running`: claimed by a writer. `released`: failed, and the tool states that nothing
- * took effect, so the request may run again. `ambiguous`: cut by a crash; only an operator ends it.
+ * `parked`: waits for approval, or is a suspended workflow. `running`: claimed by a writer (a server process). `released`:
+ * failed without effect, as the tool states, so it may run again. `ambiguous`: interrupted by a crash; an operator must settle it.
  */
 export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export type CallState = (typeof CALL_STATES)[number]
@@ -24,7 +24,7 @@ export interface CallView {
   readonly runId: string
   readonly traceId: string
   readonly protocol: CallProtocol | undefined
-  /** As the caller claimed it. */
+  /** The user id that the caller claimed. */
   readonly userId: string | undefined
   readonly tool: string
   readonly state: CallState
@@ -40,14 +40,14 @@ export interface CallView {
 }
 
 export interface CallsQuery {
-  /** Cursor of the previous page; absent: the newest calls. */
+  /** Cursor returned with the previous page; absent for the first page. */
   readonly cursor?: string
   readonly limit: number
 }
 
 export interface CallsPage {
   readonly calls: readonly CallView[]
-  /** Cursor of the next page; absent on the last one. A page may be short or empty and still have one. */
+  /** Cursor for the next page; absent on the last page. A short or empty page may still have a cursor. */
   readonly cursor?: string
 }
 
@@ -55,40 +55,40 @@ export const CALL_PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const
 
 export type CallProtocol = (typeof CALL_PROTOCOLS)[number]
 
-/** One request to run one tool, as the codec of a protocol decodes it. */
+/** One request to run one tool, as decoded by a protocol's codec. */
 export interface CallRequest {
   readonly tool: ToolRef
-  /** Absent means `{}` (OTC-48). */
+  /** The tool's input; absent means `{}` (OTC-48). */
   readonly input: JsonValue | undefined
   /** The caller's idempotency key, already checked by `checkCallKey` (rule 4). */
   readonly key: string | undefined
   readonly traceId: string | undefined
   /** Protocol of the request; absent for in-process calls. */
   readonly protocol?: CallProtocol
-  /** W3C trace context of the request, for requests that the tool makes. */
+  /** W3C trace context of this request, passed on in requests that the tool makes. */
   readonly traceparent?: string | undefined
   /** The user the caller claims to act for; `proveUser` decides whether that is proven (OTC/T-27). */
   readonly userId: string | undefined
-  /** What the caller states about that user. Neither stored nor part of the fingerprint. */
+  /** The caller's claims about that user. They are neither stored nor part of the fingerprint. */
   readonly userInfo?: JsonValue | undefined
   /** Tokens by authorization requirement id. Never stored. */
   readonly tokens: ReadonlyMap<string, Secret>
   /** Secrets by id. Never stored. */
   readonly secrets: ReadonlyMap<string, Secret>
-  /** The run to belong to, already checked by `checkRunId`; absent = a run of its own. */
+  /** Run that the call belongs to, already checked by `checkRunId`; absent if the call is a run of its own. */
   readonly runId?: string | undefined
-  /** The session whose state to use. */
+  /** Session whose state the tool uses. */
   readonly sessionId?: string | undefined
-  /** Converts the input to the tool's form, where a protocol has another one. The recorded request stays as sent. */
+  /** Converts the input to the form that the tool expects, for protocols with a different form. */
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
-  /** The id for a call without a key, when its response headers are sent before it is recorded. */
+  /** Id for a call without a key, if its response headers are sent before the call is recorded. */
   readonly freshId?: string
   /** How long to wait for the decision about a call that needs approval. */
   readonly waitMs?: number
-  /** Aborted when no client waits for the answer any more. The call itself continues (rule 10). */
+  /** Aborted when no client waits for the reply any more. The call itself continues (rule 10). */
   readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
-  /** Called just before the outcome of a run is written; what is written synchronously joins the same commit. */
+  /** Called just before the outcome of a run is written; anything it writes synchronously joins the same commit. */
   readonly onRecording?: () => void
   /** Present where the protocol can pass a tool's question to the person behind the call. */
   readonly onElicit?: Elicit
@@ -99,7 +99,7 @@ export interface CallRequest {
 /** A caller that may disconnect. The signal is created only when it is read, because few runs take long. */
 export interface Leaving {
   readonly left?: AbortSignal | undefined
-  /** Set where this is known without the signal. */
+  /** Whether the caller has disconnected, if this is known without the signal. */
   readonly isGone?: boolean
 }
 
@@ -111,22 +111,22 @@ export interface Progress {
 
 export const NO_SECRETS: ReadonlyMap<string, Secret> = new Map()
 
-/** A refusal is an outcome too: its code says that nothing ran. */
+/** The reply to a call. A refusal is an outcome too: its code tells that nothing ran. */
 export interface CallReply {
-  /** The caller's key, or the one the server made. */
+  /** The caller's key, or a call id made by the server. */
   readonly callId: string
   readonly outcome: Outcome
-  /** The run whose events report the call; absent when nothing was recorded. */
+  /** Run whose events report the call; absent if nothing was recorded. */
   readonly runId?: string
   /** The outcome was recorded by an earlier request with this key. */
   readonly replayed: boolean
   /** A third party wrote the content of the outcome. */
   readonly untrusted?: true
-  /** Id of the tool that ran; absent when none did. */
+  /** Id of the tool that ran; absent if no tool ran. */
   readonly tool?: string
 }
 
-/** `valueJson` is the value serialised once: stored, journaled and sent as these bytes. */
+/** How a call ended. `valueJson` is serialised once; these bytes are stored, journaled and sent. */
 export type Outcome = Success | Failure
 
 export interface Success {
@@ -137,7 +137,7 @@ export interface Success {
   readonly durationMs?: number
 }
 
-/** What an MCP server answered besides the value, as JSON texts (`ShownContent`). */
+/** The content that an MCP server returned besides the value, as JSON texts (`ShownContent`). */
 export interface Shown {
   readonly contentJson?: string
   readonly structuredJson?: string
@@ -149,24 +149,24 @@ export interface Failure {
   readonly error: CallError
   /** Run time; absent when it is unknown, as after a crash. */
   readonly durationMs?: number
-  /** Ended before the tool started. */
+  /** The call ended before its tool started. */
   readonly neverStarted?: true
 }
 
 export interface CallError {
   readonly code: ErrorCode
-  /** For the user and the model. */
+  /** Text for the user and the model. */
   readonly message: string
-  /** For logs and developers only. */
+  /** Text for logs and developers only. */
   readonly developerMessage?: string
   readonly canRetry: boolean
   readonly retryAfterMs?: number
   readonly additionalPromptContent?: string
-  /** The tool's own number, for protocols whose error codes are numbers. */
+  /** The tool's own error number, for protocols whose error codes are numbers. */
   readonly errorNumber?: number
-  /** `unknown` when a started write was cut short: check before repeating. */
+  /** `unknown` if a write was interrupted after it started: the caller must check before repeating it. */
   readonly effect?: 'unknown'
   readonly details?: ErrorDetails
-  /** The content of the MCP server's failure, where it has more than the message. */
+  /** Content of the MCP server's failure, if it has more than the message. */
   readonly shown?: Shown
 }

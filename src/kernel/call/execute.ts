@@ -21,8 +21,8 @@ import type { CallStages } from './stages.ts'
 import { blockedBy, Suspension } from './suspend.ts'
 
 /**
- * Runs a tool and turns its end into an outcome: value, error, timeout, cancellation. `run.ts` calls it with a claimed call.
- * It never throws: once a tool may have started, every end is an outcome that is recorded (rule 11).
+ * Runs a tool and turns the result into an outcome: value, error, timeout or cancellation. `run.ts` uses this module for a
+ * claimed call. `execute` never throws: once a tool may have started, however it ends, an outcome is recorded (rule 11).
  */
 
 const INTERRUPTED = Symbol('interrupted')
@@ -32,13 +32,17 @@ export type ExecuteNeeds = ContextNeeds &
   Pick<CallStages, 'workflows'> &
   Pick<KernelOptions, 'log' | 'clock' | 'maxResultBytes' | 'explainThrown'>
 
-/** A run either ended or, for a workflow, was suspended. `late` is the answer of a tool that was interrupted. */
-type Ran =
+/** A run either ended or, for a workflow, was suspended. `late` is the result of a tool that was interrupted. */
+type ExecuteResult =
   | { readonly kind: 'ended'; readonly outcome: Outcome; readonly late?: Promise<Outcome> }
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
 
-/** Runs the tool until it answers or is interrupted; a synchronous answer is not awaited. */
-export function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): MaybePromise<Ran> {
+/** Runs the tool until it returns or is interrupted; a synchronous result is not awaited. */
+export function execute(
+  needs: ExecuteNeeds,
+  running: RunningCall,
+  input: unknown,
+): MaybePromise<ExecuteResult> {
   const { tool, interruption } = running
   if (interruption !== undefined) {
     const error = notStartedError(tool, interruption)
@@ -59,7 +63,7 @@ async function untilEnd(
   started: StartedRun,
   running: RunningCall,
   { answer, context }: { readonly answer: Promise<unknown>; readonly context: RunContext },
-): Promise<Ran> {
+): Promise<ExecuteResult> {
   try {
     const first = await firstOf(answer, running, context)
     if (first !== INTERRUPTED) return { kind: 'ended', outcome: started.succeed(first) }
@@ -108,8 +112,8 @@ class StartedRun {
     return { ok: false, error: errorOfRun(this.#needs, this.#running, error), durationMs: this.took() }
   }
 
-  /** The end after a thrown value: a failure, or a workflow that is suspended. */
-  endAfter(error: unknown): Ran {
+  /** The result after the tool threw: a failure, or a suspended workflow. */
+  endAfter(error: unknown): ExecuteResult {
     if (error instanceof Suspension) return { kind: 'suspended', suspension: error }
     return { kind: 'ended', outcome: this.fail(error) }
   }
@@ -119,7 +123,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
-/** The answer or the interruption, whichever is first. The timer and the listener never outlive the race. */
+/** The tool's result or the interruption, whichever comes first. The timer and the listener never outlive the race. */
 function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const endTimer = startTimer(running)
@@ -142,7 +146,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
   })
 }
 
-/** Cancels the run when its caller disconnects (MCP-84), unless another request has joined it. Only asynchronous runs need it. */
+/** Cancels an asynchronous run when its caller disconnects (MCP-84), unless another request has joined the run. */
 function watchCaller(running: RunningCall): void {
   const left = running.call.request.leaving?.left
   if (left === undefined) return
@@ -153,16 +157,16 @@ function watchCaller(running: RunningCall): void {
   else left.addEventListener('abort', leave, { once: true })
 }
 
-/** Interrupts a run that takes too long; time in which its caller answers a question does not count. */
+/** Interrupts a run that takes too long; the time that its caller takes to answer a question does not count. */
 function startTimer(running: RunningCall): () => void {
-  let leftMs = running.tool.policy.timeoutMs
+  let remainingMs = running.tool.policy.timeoutMs
   let startedMs = performance.now()
-  const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
-  // The tool may have asked before this listener was set.
+  const start = () => setTimeout(() => running.interrupt('timeout'), remainingMs)
+  // The tool may have asked a question before this listener was set.
   let timer = running.isAsking ? undefined : start()
   running.onAsking((isAsking) => {
     clearTimeout(timer)
-    if (isAsking) leftMs = Math.max(1, leftMs - (performance.now() - startedMs))
+    if (isAsking) remainingMs = Math.max(1, remainingMs - (performance.now() - startedMs))
     else {
       startedMs = performance.now()
       timer = start()
@@ -175,8 +179,8 @@ function startTimer(running: RunningCall): () => void {
 }
 
 /**
- * OTC/T-20: text of a `ToolError` goes out without credentials; any other error is only logged, unless the author is
- * the caller.
+ * OTC/T-20: the text of a `ToolError` is sent without credentials; any other error is only logged, unless the tool's author
+ * is the caller.
  */
 function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
@@ -198,7 +202,7 @@ function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): 
   return { code: 'tool_failed', message, canRetry: false }
 }
 
-/** Content beyond the limit of results is dropped; the message remains. */
+/** Content that exceeds the limit for results is dropped; the message remains. */
 function shownFailure(needs: ExecuteNeeds, error: ToolError, request: CallRequest): Shown | undefined {
   if (error.shown === undefined) return undefined
   const shown = writeShown(redactShown(error.shown, request))
@@ -213,8 +217,8 @@ type SerializedOutput =
   | { readonly ok: false; readonly error: CallError }
 
 /**
- * OTC-90, OTC/T-14: the value that is checked is exactly the one that is sent. The value of own code without an
- * output schema is dropped. An imported tool's value is kept even if it promised none, because `null` would be false.
+ * OTC-90, OTC/T-14: the value that is checked is exactly the value that is sent. A value from the author's own tool without an
+ * output schema is dropped; one from an imported tool is kept, because `null` would misreport what the tool returned.
  */
 function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
   const isImported = tool.workflow === undefined && hasUntrustedOutput(tool.catalogId)
@@ -259,7 +263,7 @@ function invalid(tool: Tool, why: string): SerializedOutput {
     ok: false,
     error: {
       code: 'output_invalid',
-      message: `${tool.name} ran, but gave a result that does not fit its output schema.`,
+      message: `${tool.name} ran, but returned a result that does not match its output schema.`,
       developerMessage: `Output of ${tool.id}: ${why}.`,
       canRetry: false,
       ...(hasEffects(tool.policy) ? { effect: 'unknown' } : {}),
@@ -267,7 +271,7 @@ function invalid(tool: Tool, why: string): SerializedOutput {
   }
 }
 
-/** The tool finished, so its effect is known: a repeat would run it again and return no more. */
+/** The tool finished, so its effect is known; repeating the call would return no more than this error. */
 function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput {
   const advice = hasEffects(tool.policy) ? 'Do not repeat it to get the result.' : 'Ask for less.'
   return {
@@ -281,7 +285,7 @@ function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput
   }
 }
 
-/** Runs the tool on the state of its session, if it has any; a workflow gets a way to call its steps. */
+/** Runs the tool with its session's state, if it has any; a workflow is run by the workflow stage. */
 function runTool(
   needs: ExecuteNeeds,
   running: RunningCall,
@@ -295,12 +299,12 @@ function runTool(
   return tool.run(input, context)
 }
 
-/** State for this attempt alone. It is closed however the run ends, even when no request waits for it any more. */
+/** Runs the tool with state for this attempt alone. The state is closed however the run ends, even if no request waits for it. */
 async function runInOwnSession(tool: Tool, input: unknown, context: RunContext): Promise<unknown> {
   const state = await tool.session?.open(context)
   context.session = state
   try {
-    // Opening took too long: the caller was answered that the call is over, so the tool must not start.
+    // Opening took too long: the caller has already been told that the call ended, so the tool must not start.
     if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
     return await tool.run(input, context)
   } finally {
@@ -308,7 +312,7 @@ async function runInOwnSession(tool: Tool, input: unknown, context: RunContext):
   }
 }
 
-/** Rule 10: an interrupted write has an unknown effect and is not retryable; the message says to check first. */
+/** Rule 10: an interrupted write has an unknown effect and is not retryable; the message asks the caller to check first. */
 function interruptedError(tool: Tool, why: Interruption): CallError {
   const what = {
     timeout: `${tool.name} did not finish within ${tool.policy.timeoutMs} ms.`,
@@ -321,7 +325,7 @@ function interruptedError(tool: Tool, why: Interruption): CallError {
   return { code, message, canRetry: false, effect: 'unknown' }
 }
 
-/** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
+/** A call that ended between its claim and its start took no effect, so one interrupted by a shutdown may run again. */
 function notStartedError(tool: Tool, why: Interruption): CallError {
   const canRetry = why === 'shutdown'
   const next = canRetry ? ` Call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.` : ''
@@ -339,7 +343,7 @@ export interface RefusalNeeds {
   readonly health: StoreHealth
 }
 
-/** The outcome of an error before the tool started. Only `ToolError`s carry text that is meant for callers. */
+/** The outcome for an error before the tool started. Only `ToolError`s have text that is meant for callers. */
 export function refusalOutcome(needs: RefusalNeeds, error: unknown): Failure {
   return { ok: false, error: refusalOf(needs, error), durationMs: 0 }
 }
@@ -355,7 +359,7 @@ function refusalOf(needs: RefusalNeeds, error: unknown): CallError {
 const UNREADABLE: CallError = {
   code: 'internal',
   message:
-    'Something this call needs is stored but cannot be read, so nothing was run. An operator has to look at it.',
+    'A stored record that this call needs cannot be read, so nothing was run. An operator has to check the server log.',
   canRetry: false,
 }
 
@@ -377,7 +381,7 @@ const MAX_TEXT_LENGTH = 16_384
 const NO_MESSAGE = 'The tool failed without saying why.'
 
 /**
- * An error as it is recorded and sent. A JavaScript tool may have set any member: only valid ones are kept (OTC-84).
+ * An error as it is recorded and sent. A JavaScript tool may have set any member; only valid members are kept (OTC-84).
  */
 export function callErrorOf(error: ToolError): CallError {
   const { retryAfterMs, errorNumber, details } = error

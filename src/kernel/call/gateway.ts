@@ -33,9 +33,9 @@ import {
 } from './stages.ts'
 
 /**
- * The gateway: the kernel's parts wired together, with their timers and their end, and whether new calls are taken. `open-gateway.ts`
- * adds the stages of the product; an embedder can open the kernel alone. After `drain` no call is running and no timer is left.
- * While the store fails, one loop probes it and writes the outcomes that it refused (rule 11); recorded outcomes are still answered.
+ * The gateway: wires the kernel's parts together, runs their timers, closes them, and decides whether new calls are accepted.
+ * `open-gateway.ts` adds the product's stages; an embedder can open the kernel alone. After `drain` no call or timer is left. While
+ * the store fails, one loop probes it and writes the outcomes that it refused (rule 11); recorded outcomes are still returned.
  */
 
 const CANCEL_POLL_MS = 1_000
@@ -52,41 +52,41 @@ export interface KernelOptions {
   readonly hooks: Hooks
   readonly approvalRules: ApprovalRules
   readonly maxResultBytes: number
-  /** UUID v4 (OTC/T-24). */
+  /** Returns a UUID v4 (OTC/T-24). */
   newCallId(): string
-  /** Ids of approvals and challenges: unguessable, URL-safe. */
+  /** Returns an unguessable, URL-safe id for an approval or a challenge. */
   newChallengeId(): string
-  /** Base of the URLs the server gives out, never taken from a request (OTC/T-16). */
+  /** Base of the URLs that the server hands out, never taken from a request (OTC/T-16). */
   publicUrl(): string
-  /** Base of the URLs of approvals, where their pages are served elsewhere. */
+  /** Base of approval URLs, if their pages are served elsewhere. */
   approvalsUrl?(): MaybePromise<string>
-  /** Announces changes of tools; default: no announcements. */
+  /** Announces changes to tools; default: no announcements. */
   readonly catalogChanges?: CatalogChanges
-  /** Stages outside of the kernel; default none. */
+  /** Opens the stages that are not part of the kernel; default: no stages. */
   readonly openStages?: OpenStages
-  /** Explains exceptions of tools to callers, where the author of the tools is the only caller. Default: they are only logged. */
+  /** Explains exceptions thrown by tools, if the tools' author is the only caller. Default: exceptions are only logged. */
   readonly explainThrown?: ((thrown: unknown) => string) | undefined
-  /** Called with the number of calls found cut by a crash whose effect is unknown. */
+  /** Called with the number of calls that a crash interrupted and whose effect is unknown. */
   readonly onAmbiguous?: (calls: number) => void
-  /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
+  /** Whether approvers can sign in, so that a link alone is not enough to decide (rule 23). */
   readonly canSignIn?: boolean
-  /** Called for approvers who were refused (rule 30a). */
+  /** Called when an approver is refused (rule 30a). */
   readonly onApproverDenied?: ApprovalsOptions['onDenied']
 }
 
-/** A gateway with its lifetime: it takes calls, watches the store and other writers, and drains at the end. */
+/** A gateway and the methods of its lifetime: it accepts calls, watches the store and other writers, and drains at the end. */
 export interface KernelGateway extends Gateway {
   /** Settles the calls that dead servers left running, and notifies requests that wait for them. */
   recover(): Promise<void>
   readonly store: KernelStore
   readonly running: RunningCalls
-  /** For calls that other processes forward to this one; never forwarded again. */
+  /** Handles the calls that other processes forward to this one, without forwarding them again. */
   readonly here: Pick<Gateway, 'call' | 'closeSession'>
-  /** Applies other rules to later checks. A call is not checked again against rules that it has passed. */
+  /** Applies new rules to later checks. A check that a call has passed is not repeated. */
   updateRules(rules: LiveRules): void
-  /** Reports itself as not ready, for load balancers, and keeps taking calls until `drain`. */
+  /** Reports the gateway as not ready, for load balancers, but accepts calls until `drain`. */
   announceStop(): void
-  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them. Later calls return the first drain. */
+  /** Refuses new calls, waits up to `graceMs` for running calls, then cancels them. Repeated drains return the first promise. */
   drain(graceMs: number): Promise<void>
 }
 
@@ -138,7 +138,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
     store,
     clock,
     canSignIn: options.canSignIn ?? false,
-    toolOf: (asked) => registry.get(asked),
+    toolOf: (toolId) => registry.get(toolId),
     onChange: ({ record, run }) => noteEnded(needs, [{ record, run }]),
     onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })
@@ -146,7 +146,10 @@ export function openKernel(options: KernelOptions): KernelGateway {
     const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
     if (deadWriters > 0) feed.notifyAll()
     if (ambiguous === 0) return
-    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+    log.warn(
+      { ambiguous },
+      'a crash interrupted calls whose effect is unknown; list them with: collet calls --state ambiguous',
+    )
     options.onAmbiguous?.(ambiguous)
   }
 
@@ -155,7 +158,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
     for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
   })
   timers.add(setInterval(pollCancellations, CANCEL_POLL_MS).unref())
-  // Rare changes of other replicas are notified without a name.
+  // Other replicas announce rare changes, such as cancel requests, without a name.
   const onChange: NotifyChange = (names) => {
     if (names === undefined) pollCancellations()
   }
@@ -216,7 +219,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
 
   async function drain(graceMs: number): Promise<void> {
     health.drain()
-    // Callers that wait for a decision get `approval_required` and may ask again.
+    // Callers that wait for a decision get `approval_required` and may repeat the call.
     waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
       running.interruptAll('shutdown')
@@ -227,38 +230,38 @@ export function openKernel(options: KernelOptions): KernelGateway {
     await health.close()
     await limits
       .close()
-      .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
+      .catch((error: unknown) => log.warn({ err: error }, 'unused budget could not be returned'))
     for (const timer of timers) clearInterval(timer)
     changes.ignore(onChange)
   }
 }
 
-/** The interface of the server to every protocol and to in-process code. */
+/** The interface that every protocol and in-process code use. */
 export interface Gateway {
-  /** The frozen catalog this principal may see; one object until tools or scopes change. */
+  /** The frozen catalog that this principal may see; the same object until tools or scopes change. */
   catalogFor(principal: Principal): Catalog
   /** Notifies when tools are added, changed or removed. */
   readonly catalogChanges: CatalogChanges
   toolkits(): ReadonlyMap<string, string>
-  /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
+  /** Runs, replays or joins one call. A failed call does not throw: its failure is an outcome. */
   call(principal: Principal, request: CallRequest): Promise<CallReply>
-  /** The principal's own call by its call id; `undefined` for any other. */
+  /** The principal's own call by its call id; `undefined` for any other call. */
   readCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** The principal's own calls, newest first, without their outcomes; a wrong cursor is a `ToolError`. */
   listCalls(principal: Principal, query: CallsQuery): Promise<CallsPage>
-  /** Requests a stop and returns the view after it; `undefined` when there is no such call. */
+  /** Cancels a call and returns its view afterwards; `undefined` if the principal has no such call. */
   cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
-  /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
+  /** Events of one of the principal's own runs; waits for the next event if requested. `undefined` for any other run. */
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
-  /** Counts other costly work towards the load and the caller's own rate; throws a `ToolError` when that is spent. */
+  /** Counts other costly work towards the load and the caller's rate; throws a `ToolError` if a limit is reached. */
   admit(principal: Principal): MaybePromise<void>
-  /** Counts a request that is held open until it is released; throws a `ToolError` when there are too many. */
+  /** Counts a request that is held open until the returned function is called; throws a `ToolError` if there are too many. */
   enterWaiting(principal: Principal): Release
-  /** Closes the run's sessions and refuses new calls in it; `false` when there is no such run. */
+  /** Closes the run's sessions and refuses new calls in it; `false` if the principal has no such run. */
   endRun(principal: Principal, runId: string): Promise<boolean>
-  /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */
+  /** Throws a `ToolError` if the tool is unknown or keeps no state, or if its state cannot be opened. */
   openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
-  /** Ends the calls running in it and closes it; `false` when the principal has no such session. */
+  /** Ends the calls running in the session and closes it; `false` if the principal has no such session. */
   closeSession(principal: Principal, sessionId: string): Promise<boolean>
   readonly approvals: Approvals
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
@@ -272,7 +275,7 @@ const FIRST_RETRY_MS = 250
 const MAX_RETRY_MS = 2_000
 
 /**
- * Why no new call is taken, in a word that is safe to show to anyone: the process is stopping, its store refused a
+ * Why no new call is accepted, as a code that is safe to show to anyone: the process is stopping, its store refused a
  * write, or its lease on a shared store is in doubt. Details are in the log.
  */
 type UnavailableReason = 'stopping' | 'store_unavailable' | 'lease_in_doubt'
@@ -304,12 +307,12 @@ export class StoreHealth {
     if (this.#hasFailed) return 'store_unavailable'
     const obstacle = this.#store.obstacle()
     if (obstacle === undefined) return undefined
-    this.#outage.report({ obstacle }, 'the server takes no new calls')
+    this.#outage.report({ obstacle }, 'the server accepts no new calls')
     return 'lease_in_doubt'
   }
 
   /**
-   * OTC-68: no new run while draining, or after a store write error (rule 11). An announced stop refuses nothing yet.
+   * OTC-68: no run starts while draining, or after a store write error (rule 11). An announced stop does not refuse calls yet.
    */
   checkReady(): void {
     if (!this.#isDraining && this.#storeReason() === undefined) return
@@ -335,7 +338,7 @@ export class StoreHealth {
     this.#watch()
   }
 
-  /** Stops probing; unsaved outcomes are tried one last time. */
+  /** Stops probing; tries to write unsaved outcomes one last time. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
@@ -350,15 +353,15 @@ export class StoreHealth {
   async #probe(): Promise<void> {
     try {
       await this.#store.probe()
-      const left = await this.unsaved.flush()
+      const unsaved = await this.unsaved.flush()
       this.#hasFailed = false
-      if (left === 0) {
+      if (unsaved === 0) {
         this.#delayMs = FIRST_RETRY_MS
         this.#timer = undefined
         this.#log.info({}, 'the store accepts writes again')
         return
       }
-      this.#outage.report({ left }, 'outcomes still cannot be committed')
+      this.#outage.report({ unsaved }, 'outcomes still cannot be committed')
     } catch (error) {
       this.#outage.report({ err: error }, 'the store does not accept writes')
     }
@@ -368,7 +371,7 @@ export class StoreHealth {
   }
 }
 
-/** Outcomes the store refused, held until it works again (rule 11). */
+/** Outcomes that the store refused, kept until the store works again (rule 11). */
 export class UnsavedOutcomes {
   readonly #log: Logger
   readonly #onKept: () => void
@@ -385,7 +388,7 @@ export class UnsavedOutcomes {
     this.#onKept()
   }
 
-  /** One pass over everything kept, one at a time; returns how many are left. */
+  /** Tries each kept write once, one after the other; returns how many are left. */
   flush(): Promise<number> {
     this.#flushing ??= this.#writeAll().finally(() => {
       this.#flushing = undefined

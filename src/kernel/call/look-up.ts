@@ -24,13 +24,13 @@ import { LOST, type RunningCall, type RunningCalls } from './running.ts'
 import { type StepOrigin, stepRecord, workflowDiverged } from './step-origin.ts'
 
 /**
- * The identity of a call, and what is already under its key. Identity: the record that a key names, the fingerprint of a request,
- * and whether two requests are equal (rules 3 to 5); both are keyed digests, so the store reveals nothing about what a caller
- * wrote. Look-up: a run of this process to join, a recorded answer to repeat, or a record whose next attempt the request may
- * make (rules 1, 9, 11 to 13). `call-tool.ts` looks up first, before it resolves anything; a look-up checks and runs nothing.
+ * The identity of a call, and the look-up of its key. Identity: the record that a key names, the fingerprint of a request, and
+ * whether two requests are equal (rules 3 to 5); record and fingerprint are keyed digests, so the store does not reveal the
+ * caller's text. Look-up: a run of this process to join, a recorded answer to repeat, or a record whose next attempt the request
+ * may make (rules 1, 9, 11 to 13). `call-tool.ts` looks up first, before it resolves anything; a look-up checks and runs nothing.
  */
 
-/** Keyed digests, and the tools that names stand for. */
+/** Computes keyed digests and resolves tool names. */
 export interface Identities {
   readonly store: Pick<KernelStore, 'digest'>
   readonly registry: ToolSet
@@ -38,23 +38,23 @@ export interface Identities {
 
 const NO_INPUT: JsonValue = {}
 
-/** A request as the store knows it. */
+/** A request together with its record and its fingerprint. */
 export interface IdentifiedCall extends CallAddress {
   readonly principal: Principal
   readonly callId: string
-  /** False when the server made the key: no earlier request can have used it. */
+  /** False if the server made the call id: no earlier request can have used it. */
   readonly keyed: boolean
-  /** `Toolkit.Name` of the tool it names, or the name itself when no tool is known by it. */
+  /** `Toolkit.Name` of the requested tool, or the requested name if no tool has it. */
   readonly base: string
   readonly fingerprint: string
   readonly input: JsonValue
   readonly inputJson: string
   readonly request: CallRequest
-  /** Vault references of the credentials lent to the call, by `authorization:<id>` and `secrets:<id>`; absent = none. */
+  /** References to the vault credentials used for the call, by `authorization:<id>` and `secrets:<id>`; absent = none. */
   readonly vaultRefs?: ReadonlyMap<string, string>
-  /** The user that the request names is proven (OTC/T-27); absent = the caller only claims it, or names none. */
+  /** The user in the request is proven (OTC/T-27); absent if the caller only claims the user, or names no user. */
   readonly isUserProven?: true
-  /** The workflow whose step this call is; only the server that runs a workflow makes such calls (rule 31). */
+  /** Present if this call is a workflow step; only the server that runs a workflow makes steps (rule 31). */
   readonly step?: StepOrigin | undefined
 }
 
@@ -82,7 +82,7 @@ export function identifyCall(
   }
 }
 
-/** Only names that are no ids have to be looked up. */
+/** A tool id contains its base; any other name has to be looked up. */
 function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: ToolRef): string {
   if (isOtherName === undefined) return base
   return registry.catalogFor(principal).versionsOf(base)[0]?.parts.base ?? base
@@ -95,7 +95,7 @@ function fingerprintOf(
   inputJson: string,
 ): string {
   const parts = ['fingerprint', base, request.userId ?? null, request.sessionId ?? null]
-  // A caller neither resumes what the operator ran under its name, nor the other way round.
+  // A caller cannot resume a call that an operator ran in its name, and an operator cannot resume the caller's.
   const purpose = principal.operatedBy !== undefined && principal.isLocal !== true ? 'run as ' : ''
   return store.digest(`${purpose}${JSON.stringify(parts)}${inputJson}`)
 }
@@ -105,7 +105,7 @@ export function recordOf(store: Pick<KernelStore, 'digest'>, principal: Principa
   return inTimeOrder(digest, callId)
 }
 
-/** The call with its input as this tool reads it; the fingerprint is then equal on every protocol (rule 5). */
+/** The call with its input in the form that this tool expects, so that the fingerprint is equal on every protocol (rule 5). */
 export function adaptInput(
   store: Pick<KernelStore, 'digest'>,
   call: IdentifiedCall,
@@ -119,17 +119,17 @@ export function adaptInput(
   return { ...call, input, inputJson, fingerprint: fingerprintOf(store, call, inputJson) }
 }
 
-/** The request that made a record, or a run of this process. */
+/** The request behind a stored record or behind a run of this process. */
 type RecordedRequest = Pick<CallRecord, 'tool' | 'toolId' | 'fingerprint'>
 
-/** Rule 5: the same tool by whichever name, the same input, user and session, and no other version than the recorded one. */
+/** Rule 5: equal requests have the same tool (under any of its names), input, user and session, and accept the recorded version. */
 export function isSameRequest(
   identities: Identities,
   call: IdentifiedCall,
   recorded: RecordedRequest,
 ): boolean {
   if (!acceptsVersion(call, recorded)) return false
-  return recorded.fingerprint === call.fingerprint || matchesOtherReading(identities, call, recorded)
+  return recorded.fingerprint === call.fingerprint || matchesOtherInput(identities, call, recorded)
 }
 
 /** A request without a version accepts the recorded one. */
@@ -139,7 +139,7 @@ function acceptsVersion({ request }: IdentifiedCall, { tool }: RecordedRequest):
   return plainVersion(parseToolId(tool)?.version ?? '') === version
 }
 
-/** The recorded tool, if it is the one that the request names, or may have named before it went away (rule 1). */
+/** The recorded tool, if the request names it, or may have named it before the tool was removed (rule 1). */
 function namedTool({ base, request }: IdentifiedCall, { tool, toolId }: RecordedRequest): ToolId | undefined {
   const named = parseToolId(tool)
   if (named === undefined) return undefined
@@ -148,10 +148,10 @@ function namedTool({ base, request }: IdentifiedCall, { tool, toolId }: Recorded
 }
 
 /**
- * Whether a request with another fingerprint is the recorded one: its schema, its name or the whole tool may have changed
- * since, and a lost reply must still be found (rule 1).
+ * Whether a request with another fingerprint is still the recorded request: the tool may have been changed, renamed or removed
+ * in the meantime, and a lost reply must still be found (rule 1).
  */
-function matchesOtherReading(
+function matchesOtherInput(
   { store, registry }: Identities,
   call: IdentifiedCall,
   recorded: RecordedRequest,
@@ -159,17 +159,17 @@ function matchesOtherReading(
   const named = namedTool(call, recorded)
   if (named === undefined) return false
   const renamed = { ...call, base: named.base }
-  return readings(registry, call).some(
+  return candidateInputs(registry, call).some(
     (inputJson) => fingerprintOf(store, renamed, inputJson) === recorded.fingerprint,
   )
 }
 
-/** Candidate inputs: as sent, as the current tool reads it, and as a removed tool would have read it. */
-function readings(registry: ToolSet, call: IdentifiedCall): readonly string[] {
+/** Candidate inputs: as sent, as adapted for the current tool, and as it would have been adapted for a removed tool. */
+function candidateInputs(registry: ToolSet, call: IdentifiedCall): readonly string[] {
   const { principal, request, input, inputJson } = call
   if (request.adapt === undefined) return [inputJson]
-  const now = registry.catalogFor(principal).resolve(request.tool)
-  const adapted = now === undefined ? input : request.adapt(now, input)
+  const tool = registry.catalogFor(principal).resolve(request.tool)
+  const adapted = tool === undefined ? input : request.adapt(tool, input)
   return [inputJson, canonicalJson(adapted), canonicalJson(withoutNulls(input))]
 }
 
@@ -187,7 +187,7 @@ export function argsHash({ input, inputJson, request }: IdentifiedCall): string 
   return hash('sha256', shown, 'hex')
 }
 
-/** Redacts the texts rather than the JSON around them, where a credential may be written with escapes. */
+/** Redacts each string value instead of the serialised JSON, in which a credential may be escaped. */
 function redacted(value: JsonValue, clean: (text: string) => string): JsonValue {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
@@ -197,7 +197,7 @@ function redacted(value: JsonValue, clean: (text: string) => string): JsonValue 
   )
 }
 
-/** Polling of a call that runs in another process; a notice ends the wait sooner. */
+/** Polling intervals for a call that runs in another process; a change notification ends the wait sooner. */
 const FIRST_JOIN_MS = 50
 const MAX_JOIN_MS = 250
 const MAX_ROUNDS_ALONE = 20
@@ -209,18 +209,18 @@ export interface Answer {
   readonly runId: string
   readonly tool: string
   readonly toolId: string
-  /** Another request ran the call. */
+  /** True if another request ran the call. */
   readonly replayed: boolean
 }
 
-type Found =
+type LookUpResult =
   | Answer
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly previous: CallRecord }
-  /** The key is another request's. */
+  /** The key belongs to another request. */
   | { readonly kind: 'other' }
 
-const OTHER: Found = { kind: 'other' }
+const OTHER: LookUpResult = { kind: 'other' }
 
 export interface LookUpNeeds extends Identities {
   readonly store: KernelStore
@@ -231,8 +231,8 @@ export interface LookUpNeeds extends Identities {
   recover(): Promise<void>
 }
 
-/** Rule 1: answers or joins the call that already has the key. */
-export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<Found | undefined> {
+/** Rule 1: returns the answer of the call that already has the key, or joins its run. */
+export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<LookUpResult | undefined> {
   for (let round = 0; ; round += 1) {
     const running = needs.running.get(call.record)
     if (running !== undefined) {
@@ -245,7 +245,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     const record = read instanceof Promise ? await read : read
     if (record === undefined) return undefined
     if (isOther(needs, call, record)) {
-      // Rule 9: a released call takes other input as its next attempt.
+      // Rule 9: the next attempt of a released call may have other input.
       const isFree = mayCorrect(call, record) && !isHidden(needs.registry, call.principal, record.tool)
       return isFree ? { kind: 'again', previous: record } : OTHER
     }
@@ -254,7 +254,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     const waitMs = Math.min(MAX_JOIN_MS, FIRST_JOIN_MS * (round + 1))
     await needs.changes.next(record.run ?? record.record, waitMs)
     if (round > MAX_ROUNDS_ALONE && isStray(needs, record)) {
-      const message = 'This call is recorded as running, but its run is gone. An operator has to look at it.'
+      const message = 'This call is recorded as running, but no process runs it. An operator has to check it.'
       throw fault('not_ready', message, { retryAfterMs: 60_000 })
     }
   }
@@ -285,7 +285,7 @@ function isOther(needs: LookUpNeeds, call: IdentifiedCall, recorded: RecordedReq
   return true
 }
 
-/** Recorded as running by this process, which does not run it: only a bug causes this, and no wait helps. */
+/** True if the call is recorded as running in this process but is not: only a bug causes this, and waiting does not help. */
 function isStray(needs: LookUpNeeds, record: CallRecord): boolean {
   return record.writer === needs.store.writer && needs.running.get(record.record) === undefined
 }
@@ -294,10 +294,10 @@ async function judge(
   needs: LookUpNeeds,
   call: IdentifiedCall,
   record: CallRecord,
-): Promise<Found | 'look again'> {
-  // Rule 13: a tombstone never runs again, whatever its call ended with.
+): Promise<LookUpResult | 'look again'> {
+  // Rule 13: an expired record never runs again, however its call ended.
   if (record.state === 'released' && !record.expired) return { kind: 'again', previous: record }
-  // Rule 1: a call that waits for approval walks the whole ladder again.
+  // Rule 1: a call that waits for approval goes through the whole ladder again.
   if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
     const { runId = ownRunId(record.record), tool, toolId } = record
@@ -313,13 +313,13 @@ async function judge(
   return 'look again'
 }
 
-/** A request between its look-up and its answer. */
+/** A request between its look-up and its reply. */
 class StartingCall {
-  readonly #leave: () => void
+  readonly #remove: () => void
   #ended: PromiseWithResolvers<void> | undefined
 
-  constructor(leave: () => void) {
-    this.#leave = leave
+  constructor(remove: () => void) {
+    this.#remove = remove
   }
 
   get ended(): Promise<void> {
@@ -328,7 +328,7 @@ class StartingCall {
   }
 
   end(): void {
-    this.#leave()
+    this.#remove()
     this.#ended?.resolve()
   }
 }
@@ -337,7 +337,7 @@ class StartingCall {
 export class StartingCalls {
   readonly #byRecord = new Map<string, StartingCall>()
 
-  /** `undefined` when another request with this key is under way. */
+  /** `undefined` if another request with this key is already starting. */
   begin(record: string): StartingCall | undefined {
     if (this.#byRecord.has(record)) return undefined
     const starting = new StartingCall(() => this.#byRecord.delete(record))
@@ -350,7 +350,7 @@ export class StartingCalls {
   }
 }
 
-/** The answer of a recorded call to a repeated request. */
+/** The outcome that a repeated request gets from a recorded call. */
 export function answerRecorded(record: CallRecord): Outcome {
   if (record.outcome !== undefined) return record.outcome
   if (record.state === 'ambiguous') return ambiguous(record)
@@ -360,7 +360,7 @@ export function answerRecorded(record: CallRecord): Outcome {
   return failure('outcome_unknown', { message })
 }
 
-/** Rule 11: never `can_retry`; the text says what to check. */
+/** Rule 11: an ambiguous call is never retryable; the text tells the caller what to check. */
 function ambiguous(record: CallRecord): Failure {
   return failure('ambiguous', {
     message: `The server stopped while ${record.tool} was running, so it may or may not have taken effect. Check for its effect before repeating it; an operator can settle this call.`,
@@ -382,21 +382,21 @@ function failure(code: CallError['code'], texts: Pick<CallError, 'message' | 'de
   return { ok: false, error: { code, ...texts, canRetry: false } }
 }
 
-/** At most this many attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
+/** Maximum number of attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
 export const MAX_ATTEMPTS = 3
 
-/** Whether a run cut by a crash may simply run again (rule 8); a workflow repeats nothing, however often (rule 31). */
-function mayRunAgain(cut: CallRecord, nowMs: number): boolean {
-  return nowMs < cut.rerunUntilMs && (cut.resumable || cut.attempt < MAX_ATTEMPTS)
+/** Whether a run that a crash interrupted may run again (rule 8). Workflows may without limit: they repeat no step (rule 31). */
+function mayRunAgain({ rerunUntilMs, resumable, attempt }: CallRecord, nowMs: number): boolean {
+  return nowMs < rerunUntilMs && (resumable || attempt < MAX_ATTEMPTS)
 }
 
 const NO_MORE = 'It cannot be tried again under this call id; use a new call id to try again.'
 
-/** The failure of a last attempt: nothing took effect, but no repeat can run under this id any more (rule 9). */
+/** The failure of the last attempt: nothing took effect, but the call cannot be repeated under this id any more (rule 9). */
 export function lastFailure(failure: Failure): Failure {
   const { retryAfterMs: _no, message, ...error } = failure.error
-  const said = /[.!?]$/.test(message) ? message : `${message}.`
-  return { ...failure, error: { ...error, message: `${said} ${NO_MORE}`, canRetry: false } }
+  const sentence = /[.!?]$/.test(message) ? message : `${message}.`
+  return { ...failure, error: { ...error, message: `${sentence} ${NO_MORE}`, canRetry: false } }
 }
 
 /** True if the tool exists but is hidden from this principal; its calls are then hidden too (rules 1 and 2). */

@@ -16,7 +16,7 @@ import { cancelElsewhere } from './suspend.ts'
  * Calls of other principals, and of tools hidden from this one, do not exist here (rule 2).
  */
 
-/** A cancelled run is recorded immediately; the wait matters only while the store is down. */
+/** A cancelled run is recorded immediately, so the full wait occurs only while the store is down. */
 const MAX_WAIT_MS = 2_000
 
 type OwnCallsNeeds = Followers & Pick<CallNeeds, 'workflows' | 'store' | 'clock' | 'registry' | 'running'>
@@ -51,7 +51,7 @@ export async function readOwnCall(
   }
 }
 
-/** Newest first, without calls of tools that the principal may no longer see (rule 2). */
+/** Lists calls, newest first, without calls of tools that the principal may no longer see (rule 2). */
 export async function listOwnCalls(
   needs: OwnCallsNeeds,
   principal: Principal,
@@ -87,7 +87,7 @@ function padOf(store: KernelStore, { tenant, id }: Principal, salt: string): num
   return Number.parseInt(hash('sha256', pad, 'hex').slice(0, 12), 16)
 }
 
-/** The first committed final state wins, so a call that has ended is simply shown (rule 10). */
+/** Cancels a call that has not ended. The first committed final state wins, so an ended call is returned unchanged (rule 10). */
 export async function cancelOwnCall(
   needs: OwnCallsNeeds,
   principal: Principal,

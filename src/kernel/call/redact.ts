@@ -6,18 +6,18 @@ import { type ShownContent, ShownValue } from '#kernel/tool/tool'
 import type { CallError, CallRequest } from './call.ts'
 
 /**
- * Removes the credentials of a call from everything that leaves it: error texts, results of imported tools, log lines, shown
+ * Removes a call's credentials from everything that leaves it: error texts, results of imported tools, log lines, shown
  * content (OTC/T-20, OWP-58, OWP-75).
- * Each credential is searched for in the spellings in which it travels: plain, in JSON, in a query, in base64.
+ * Each credential is searched for in the encodings in which it may be sent: plain, in JSON, in a query, in base64.
  */
 
 /** Shorter values would match inside ordinary words, and are not secrets. */
 const MIN_SECRET_LENGTH = 4
-/** Longer ones are searched for one by one, because a pattern would compare anew from each position. */
+/** Longer values are searched for one by one, because a pattern would start a new comparison at each position. */
 const MAX_PATTERN_INPUT = 256
 const REDACTED = '[redacted]'
 const MAX_DEPTH = 8
-/** Twice the depth a request may have; deeper answers would overflow the stack of their readers. */
+/** Twice the maximum depth of a request; deeper results would overflow the stack of recursive readers. */
 const MAX_ANSWER_DEPTH = 200
 
 /** A tool's own error text without credentials, whether the caller sent them or the vault lent them. */
@@ -39,13 +39,13 @@ export function redactText(text: string, request: CallRequest): string {
   return cleanerOf(request)?.(text) ?? text
 }
 
-/** A thrown value as an error for the log. */
+/** Redacts a thrown value for the log. */
 export function redactThrown(thrown: unknown, request: CallRequest): unknown {
   const clean = cleanerOf(request)
   return clean === undefined ? thrown : cleanValue(thrown, clean, 0)
 }
 
-/** Fields that a tool writes to the log. */
+/** Redacts the fields that a tool writes to the log. */
 export function redactLogged(fields: object, request: CallRequest): object {
   const clean = cleanerOf(request)
   if (clean === undefined) return fields
@@ -53,13 +53,13 @@ export function redactLogged(fields: object, request: CallRequest): object {
   return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
 }
 
-/** The output of an imported tool, which may echo what it was sent (OWP-58). */
+/** Redacts the output of an imported tool, which may echo its input (OWP-58). */
 export function redactOutput(value: unknown, request: CallRequest): unknown {
   const clean = cleanerOf(request)
   return clean === undefined ? value : cleanOutput(value, clean)
 }
 
-/** The content that an MCP server showed. */
+/** Redacts the content that an MCP server returned. */
 export function redactShown(shown: ShownContent, request: CallRequest): ShownContent {
   const clean = cleanerOf(request)
   return clean === undefined ? shown : cleanShown(shown, clean)
@@ -67,7 +67,7 @@ export function redactShown(shown: ShownContent, request: CallRequest): ShownCon
 
 type Output = JsonValue | ShownValue | undefined
 
-/** For credentials from the options of a source instead of a call. */
+/** Redacts credentials that come from a source's options instead of a call. */
 interface SecretCleaner {
   output(value: Output): Output
   thrown(error: unknown): unknown
@@ -103,7 +103,7 @@ function cleanOutput(value: unknown, clean: Clean): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (value instanceof ShownValue) return cleanShownValue(value, clean)
   const copied = copyOf(value)
-  // Serialising it will refuse it.
+  // A value that cannot be copied is refused later, when it is serialised.
   return copied === undefined ? value : cleanJson(copied, clean)
 }
 
@@ -145,7 +145,7 @@ function cleanJson(value: JsonValue, clean: Clean, depth = 0): JsonValue {
 function tooDeep(): ToolError {
   const message = `The tool ran, but its result is nested more than ${MAX_ANSWER_DEPTH} levels deep. Ask for less.`
   return fault('output_invalid', message, {
-    developerMessage: 'Such a result cannot be searched for credentials.',
+    developerMessage: 'A result nested this deeply cannot be searched for credentials.',
   })
 }
 
@@ -182,7 +182,7 @@ function rendered(value: object): string {
   }
 }
 
-/** One per request, because an input may have many texts. */
+/** Cleaners are cached by request, because an input may have many texts. */
 const cleaners = new WeakMap<CallRequest, { readonly clean: Clean | undefined }>()
 
 function cleanerOf(request: CallRequest): Clean | undefined {
@@ -202,7 +202,7 @@ function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
     .sort((left, right) => right.length - left.length)
   if (values.length === 0) return undefined
   const long = values.filter(({ length }) => length > MAX_PATTERN_INPUT)
-  // One pass for all short ones, because an input may have hundreds of thousands of texts.
+  // One pattern matches all short values, because an input may have hundreds of thousands of texts.
   const short = values.slice(long.length).map((value) => value.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
   const pattern = short.length === 0 ? undefined : new RegExp(short.join('|'), 'g')
   return (text) => {
@@ -216,7 +216,7 @@ function redactValue(text: string, value: string): string {
   return text.length < value.length ? text : text.replaceAll(value, REDACTED)
 }
 
-/** Plain, inside JSON, in a query, and base64-encoded on its own. */
+/** The value plain, as in JSON, as in a query, and in both base64 alphabets. */
 function spellingsOf(value: string): readonly string[] {
   const bytes = new TextEncoder().encode(value)
   const base64 = btoa(String.fromCharCode(...bytes.subarray(0, 4_096))).replace(/=+$/, '')

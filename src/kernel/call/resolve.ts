@@ -15,11 +15,11 @@ import type { CallStages, LiveSession, NamedCall, UnstartedCall } from './stages
 
 /**
  * Resolves what a request refers to, before it runs: the tool and its version, the checked input, the run and the session.
- * `call-tool.ts` walks these steps in order; parking and claiming turn the result into a record.
- * Errors reveal nothing that the principal's own catalog does not (rule 2).
+ * `call-tool.ts` takes these steps in order; parking and claiming turn the result into a record.
+ * Errors reveal nothing beyond the principal's own catalog (rule 2).
  */
 
-/** A call that has passed its checks: everything that running it takes. */
+/** A call that has passed its checks, with everything that is needed to run it. */
 export interface CheckedCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
@@ -32,7 +32,7 @@ export interface CheckedCall {
 
 /**
  * Searches the principal's own catalog, so that hidden and unknown tools take the same path (rule 2). A repeated call
- * uses exactly the version and definition it was claimed with (rule 5).
+ * uses exactly the version and definition of its claim (rule 5).
  */
 export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: CallRecord | undefined): Tool {
   const catalog = registry.catalogFor(call.principal)
@@ -46,26 +46,26 @@ export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: C
   if (tool?.definitionHash === previous.definitionHash) return tool
   if (tool === undefined) throw notServed(previous.tool)
   // A suspended workflow is parked too, but approvals are requested for its steps, not for itself.
-  const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
-  throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
+  const waitsForApproval = previous.state === 'parked' && previous.waitsFor === undefined
+  throw waitsForApproval ? changedSinceApprovalRequest(previous.tool) : changedSinceBegun(previous)
 }
 
 /**
- * An approval is for the definition that was shown to the approver, and that one will not be served again (rule 21).
+ * An approval is only valid for the definition that was shown to the approver (rule 21).
  */
-function changedSinceAsked(id: string): ToolError {
+function changedSinceApprovalRequest(id: string): ToolError {
   return fault(
     'approval_rejected',
     `The definition of ${id} has changed since approval was requested, so the approval is no longer valid. Nothing was run. Make a new call, with a new call id.`,
   )
 }
 
-/** A call that began with another definition continues with that one or not at all (rule 5); an operator may serve it again. */
+/** A call continues only with the definition it began with (rule 5); an operator may serve that definition again. */
 function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
-  const kept = resumable ? ' Its finished steps are kept.' : ''
+  const stepsKept = resumable ? ' Its finished steps are kept.' : ''
   return fault(
     'not_ready',
-    `The definition of ${tool} has changed since this call began, and a call continues only with the definition it began with.${kept} Repeat it once that definition is served again, or make a new call, with a new call id, which starts from the beginning.`,
+    `The definition of ${tool} has changed since this call began, and a call continues only with the definition it began with.${stepsKept} Repeat it once that definition is served again, or make a new call, with a new call id, which starts from the beginning.`,
     { retryAfterMs: 5_000 },
   )
 }
@@ -81,49 +81,49 @@ function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined)
   return fault('tool_not_found', `${message} List the tools to see what is served.`)
 }
 
-const MAX_COMPARED = 2_000
+const MAX_NAMES_COMPARED = 2_000
 
-/** A suggestion: another version, or a similar name. From the caller's own catalog only (rule 2). */
-function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
-  const versions = catalog.versionsOf(asked.base).map(({ parts }) => parts.version)
+/** Suggests another version or a similar name, from the caller's own catalog only (rule 2). */
+function suggestTool(catalog: Catalog, requested: ToolRef): string | undefined {
+  const versions = catalog.versionsOf(requested.base).map(({ parts }) => parts.version)
   if (versions.length > 0) return `Versions served: ${versions.join(', ')}.`
-  const shared = asked.isOtherName ? sharedNameHint(asked.base, catalog.tools) : undefined
+  const shared = requested.isOtherName ? sharedNameHint(requested.base, catalog.tools) : undefined
   if (shared !== undefined) return shared
-  const near = nearestTool(catalog, asked)
+  const near = nearestTool(catalog, requested)
   if (near !== undefined) return `Did you mean '${near}'?`
-  return asked.isOtherName === undefined ? toolsOfToolkit(catalog, asked.base) : undefined
+  return requested.isOtherName === undefined ? toolsOfToolkit(catalog, requested.base) : undefined
 }
 
-const MAX_NAMED = 10
+const MAX_TOOLS_LISTED = 10
 
 function toolsOfToolkit(catalog: Catalog, base: string): string | undefined {
   const [toolkit = ''] = base.split('.', 1)
   const tools = catalog.bases().filter((name) => name.startsWith(`${toolkit}.`))
   if (tools.length === 0) return undefined
-  const more = tools.length > MAX_NAMED ? ` and ${tools.length - MAX_NAMED} more` : ''
-  return `${toolkit} has ${tools.slice(0, MAX_NAMED).join(', ')}${more}.`
+  const more = tools.length > MAX_TOOLS_LISTED ? ` and ${tools.length - MAX_TOOLS_LISTED} more` : ''
+  return `${toolkit} has ${tools.slice(0, MAX_TOOLS_LISTED).join(', ')}${more}.`
 }
 
 /** Suggests a name in the spelling of the request. */
 function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string | undefined {
-  if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MAX_COMPARED))
+  if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MAX_NAMES_COMPARED))
   const spell = base.includes(':') ? ({ catalogId }: Tool) => catalogId : ({ name }: Tool) => name
-  return nearestName(base, catalog.latest().slice(0, MAX_COMPARED).map(spell))
+  return nearestName(base, catalog.latest().slice(0, MAX_NAMES_COMPARED).map(spell))
 }
 
-/** Refuses integers that would reach the tool changed, before the input is compared with anything. */
+/** Refuses integers that would reach the tool with another value, before the input is compared with recorded inputs. */
 export function checkExactInput(input: JsonValue | undefined): void {
-  const places = inexactIntegersIn(input)
-  if (places.length === 0) return
-  const issues = places.map((pointer) => ({
+  const pointers = inexactIntegersIn(input)
+  if (pointers.length === 0) return
+  const issues = pointers.map((pointer) => ({
     parameter: pointer.split('/')[1]?.replaceAll('~1', '/').replaceAll('~0', '~') ?? '',
     pointer,
-    message: 'Is an integer that cannot be held exactly; send it as a string',
+    message: 'Is an integer that cannot be represented exactly; send it as a string',
   }))
   throw invalidInput('The input', issues)
 }
 
-/** OTC-80: first the check of the JSON Schema, then the schema library's own parse, whose result `run` gets. */
+/** OTC-80: checks the JSON Schema, then lets the schema library parse the input; the tool's `run` gets the parsed input. */
 export function validateInput(tool: Tool, input: JsonValue): MaybePromise<unknown> {
   if (!isJsonObject(input)) {
     throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
@@ -148,11 +148,11 @@ function invalidInput(subject: string, issues: readonly InputIssue[]): ToolError
   return fault('input_invalid', `${subject} is invalid: ${shown.join('; ')}${more}.`, { issues })
 }
 
-/** The run of an attempt, if the caller named one, and its session. */
+/** The run and the session of an attempt, if it has them. */
 export interface CallScope {
   readonly run: RunScope | undefined
   readonly session: CallSession | undefined
-  /** The named session, whose state it uses. */
+  /** The session that the caller named, whose state the tool uses. */
   readonly live: LiveSession | undefined
 }
 
@@ -163,9 +163,9 @@ export interface ScopeNeeds extends Pick<CallStages, 'sessions'> {
 const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
 
 /**
- * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional,
- * a call without a session is like any other; in a run that its caller watches, its use is bracketed by events
- * (openwop §7.3).
+ * A stateful tool runs in a session: the session that its caller named, or one made for the call (rule 30). If state is optional,
+ * a call without a session is like any other call; if the caller names a run, the run's events open and close a session around
+ * the call (openwop §7.3).
  */
 export function resolveScope(
   needs: ScopeNeeds,
@@ -188,13 +188,13 @@ async function scopeInRun(
 ): Promise<CallScope> {
   const run = await runOf(needs, call, tool)
   if (!hasOwn) return { ...ALONE, run }
-  // The session of an attempt that waits for approval is already open in the events (OWP-45).
+  // The run's events already report the session of an attempt that waits for approval as open (OWP-45).
   const parkedId = previous?.state === 'parked' ? previous.sessionId : undefined
   const sessionId = parkedId ?? `ses_${needs.sessions.newId()}`
   return { ...ALONE, run, session: { sessionId, isOwn: true } }
 }
 
-/** Steps are reported in the run of their workflow, which has events from the beginning (rule 31). */
+/** Steps are reported in their workflow's run, which has events from the beginning (rule 31). */
 async function runOf(
   { store }: ScopeNeeds,
   call: IdentifiedCall,
@@ -215,7 +215,7 @@ async function scopeInSession(
   const live = needs.sessions.find(call.principal, userId, sessionId)
   if (live === undefined) throw await needs.sessions.notFound(call.principal, sessionId)
   if (live.tool.id !== tool.id) {
-    throw fault('request_invalid', `This session is one of ${live.tool.id}; ${tool.id} cannot use it.`)
+    throw fault('request_invalid', `This session belongs to ${live.tool.id}; ${tool.id} cannot use it.`)
   }
   if (runId !== undefined && runId !== live.run.runId) {
     throw fault('request_invalid', `This session belongs to run '${live.run.runId}', not '${runId}'.`)
@@ -223,18 +223,18 @@ async function scopeInSession(
   return { run: live.run, session: { sessionId, isOwn: false }, live }
 }
 
-/** A call stays in the run it was first recorded in, whatever its next attempt names. */
+/** A call stays in the run in which it was first recorded, even if its next attempt names another run. */
 export function recordedScope(
   store: KernelStore,
   { call, scope, previous }: Pick<CheckedCall, 'call' | 'scope' | 'previous'>,
 ): CallScope {
-  // A step uses the run of its workflow, and a workflow outside of runs its own.
+  // A new call and a workflow step keep the scope they were resolved with.
   if (previous === undefined || call.step !== undefined) return scope
   const { runId, run, record } = previous
   if (runId !== undefined && runId !== ownRunId(record)) {
     return { ...scope, run: namedScope(store, call.principal, runId) }
   }
-  // A parked call has a run with events of its own, from its first attempt on.
+  // A parked call or a workflow that names no run has events of its own from its first attempt on.
   const isOwn = run === record && (previous.state === 'parked' || previous.resumable)
   return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
 }
@@ -291,7 +291,7 @@ function nameCall(call: IdentifiedCall, tool: Tool): NamedCall {
   }
 }
 
-/** Rule 8, and rule 31 for workflows. */
+/** Until when a run that a crash interrupted may run again (rule 8; rule 31 for workflows). */
 function rerunUntil(tool: Tool, atMs: number): number {
   if (tool.workflow !== undefined) return atMs + tool.policy.rerunWindowMs
   if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER

@@ -23,10 +23,10 @@ import {
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 import { attemptOf, hasLeft, LOST, type RunningCall } from './running.ts'
 import type { CallStages, Reservation, Slot } from './stages.ts'
-import { type Blocked, blockedBy, type Suspension } from './suspend.ts'
+import { type Blocker, blockedBy, type Suspension } from './suspend.ts'
 
 /**
- * The part of a call that runs: claim, execute, record. `call-tool.ts` enters it once every check has passed.
+ * Runs a checked call: claim, execute, record. `call-tool.ts` calls it once every check has passed.
  * The entry in `running` is made before the claim and removed only when the outcome is durable, so that a drain sees every run
  * and a second request joins it.
  */
@@ -36,7 +36,7 @@ export type RunNeeds = LookUpNeeds &
   RefusalNeeds &
   Pick<CallStages, 'limits' | 'workflows'> & { readonly feed: RunFeed }
 
-/** The approval and the budget that a checked call runs with; absent where none is needed. */
+/** The approval and the budget that a checked call runs with; each is `undefined` if it is not needed. */
 interface Allowance {
   readonly grant: Grant | undefined
   readonly reservation: Reservation | undefined
@@ -47,14 +47,14 @@ export type RunResult =
   /** Another request's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
   /** A workflow that is suspended until one of its steps can continue. */
-  | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
+  | { readonly kind: 'waiting'; readonly blocker: Blocker; readonly runId: string }
 
 export function runCall(needs: RunNeeds, checked: CheckedCall, allowance: Allowance): Promise<RunResult> {
   const { call, tool } = checked
   const joined = join(needs, call)
   if (joined !== undefined) return answerJoined(joined)
-  // Checked again, because the checks took time. Nothing is awaited from here to the entry, so that a drain sees
-  // every run.
+  // Readiness is checked again, because the other checks took time. Nothing is awaited before `running.start`, so that a drain
+  // sees every run.
   needs.health.checkReady()
   if (call.step?.hasWorkflowEnded() === true) throw fault('cancelled', 'The workflow of this step has ended.')
   if (checked.previous !== undefined) checkPresent(call)
@@ -63,8 +63,8 @@ export function runCall(needs: RunNeeds, checked: CheckedCall, allowance: Allowa
   const slot = needs.limits.enter(call.principal, tool, call.step !== undefined)
   const running = needs.running.start(call, tool, scope)
   scope.live?.enter(running)
-  const placed = scope === checked.scope ? checked : { ...checked, scope }
-  return claimAndRun(needs, { running, checked: placed, allowance, slot })
+  const inScope = scope === checked.scope ? checked : { ...checked, scope }
+  return claimAndRun(needs, { running, checked: inScope, allowance, slot })
 }
 
 async function answerJoined(joined: RunningCall): Promise<RunResult> {
@@ -72,7 +72,7 @@ async function answerJoined(joined: RunningCall): Promise<RunResult> {
   return outcome === LOST ? { kind: 'lost' } : answerOf(joined, outcome, true)
 }
 
-interface Starting {
+interface EnteredCall {
   readonly running: RunningCall
   readonly checked: CheckedCall
   readonly allowance: Allowance
@@ -81,7 +81,7 @@ interface Starting {
 
 async function claimAndRun(
   needs: RunNeeds,
-  { running, checked, allowance, slot }: Starting,
+  { running, checked, allowance, slot }: EnteredCall,
 ): Promise<RunResult> {
   const { call, scope } = checked
   try {
@@ -90,15 +90,15 @@ async function claimAndRun(
     const { writer } = needs.store
     const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: allowance.grant }) : 1
     if (attempt === undefined) return { kind: 'lost' }
-    // Rule 18: other servers may consider this writer dead by now, so the claim is given back.
+    // Rule 18: other servers may consider this writer dead by now, so the call ends without running its tool.
     if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
     needs.feed.notify(scope.run?.run ?? call.record)
     if (claimed && hasLeft(call.request.leaving)) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
     const ended = executing instanceof Promise ? await executing : executing
     if (ended.kind === 'suspended') {
-      const waits = await suspend(needs, running, { attempt, suspension: ended.suspension })
-      return { kind: 'waiting', waits, runId: runIdOf(call, scope) }
+      const blocker = await suspend(needs, running, { attempt, suspension: ended.suspension })
+      return { kind: 'waiting', blocker, runId: runIdOf(call, scope) }
     }
     const { outcome: ran, late } = ended
     if (ran.ok || ran.neverStarted !== true) allowance.reservation?.settle(ran.durationMs ?? 0)
@@ -112,7 +112,7 @@ async function claimAndRun(
   }
 }
 
-/** Rule 10: a late result never changes the outcome. It is stored and journaled, and its slot is freed only then. */
+/** Rule 10: a late result never changes the outcome. It is stored and journaled, and only then is its slot freed. */
 function keepLate(
   needs: RunNeeds,
   slot: Slot,
@@ -131,7 +131,7 @@ async function recordLate({ store, clock, log }: RunNeeds, run: Attempt, outcome
   }
 }
 
-interface Claiming {
+interface ClaimArguments {
   readonly running: RunningCall
   readonly newCall: NewCall
   readonly checked: CheckedCall
@@ -139,10 +139,10 @@ interface Claiming {
 }
 
 /**
- * The attempt this process owns, or `undefined` when another request has the key. A failed claim removes the entry:
- * nothing runs.
+ * The number of the attempt that this process owns, or `undefined` if another request has the key. A failed claim removes the
+ * entry in `running`, and nothing runs.
  */
-async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | undefined> {
+async function claim(needs: RunNeeds, claiming: ClaimArguments): Promise<number | undefined> {
   const { running, checked } = claiming
   try {
     const result = await takeAttempt(needs, claiming)
@@ -150,7 +150,7 @@ async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | unde
     if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
     if (result.kind === 'session_ended') throw sessionEnded()
   } catch (error) {
-    // Nothing ran: requests that joined get the refusal, or look at the record that won.
+    // Nothing ran: requests that joined get the same refusal.
     needs.running.noteAbandoned(running)
     end(needs, running, refusalOutcome(needs, error))
     throw error
@@ -159,8 +159,11 @@ async function claim(needs: RunNeeds, claiming: Claiming): Promise<number | unde
   return undefined
 }
 
-/** A new call, the next attempt of one, or the attempt that an approver allowed (rule 20). */
-async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claiming): Promise<ClaimResult> {
+/** Claims a new call, its next attempt, or the attempt that an approver allowed (rule 20). */
+async function takeAttempt(
+  needs: RunNeeds,
+  { newCall, checked, grant }: ClaimArguments,
+): Promise<ClaimResult> {
   const { store } = needs
   const { call, previous } = checked
   if (previous === undefined) return await store.claim(newCall)
@@ -173,26 +176,26 @@ async function takeAttempt(needs: RunNeeds, { newCall, checked, grant }: Claimin
   return await store.reclaim(previous, { session, atMs, corrected })
 }
 
-/** `pure` and `read` skip the claim of a first attempt (rule 7), unless a client may be watching their run. */
+/** `pure` and `read` tools skip the claim of a first attempt (rule 7), unless a client may be watching their run. */
 function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
   const isAlone = scope.run === undefined && scope.session === undefined
   return hasEffects(tool.policy) || previous !== undefined || !isAlone
 }
 
-interface RanCall {
+interface CompletedCall {
   readonly running: RunningCall
   readonly newCall: NewCall
   readonly attempt: number
   readonly outcome: Outcome
-  /** Whether a row waits for this outcome; otherwise it is inserted with it. */
+  /** Whether the call has a row already; otherwise its row is inserted together with the outcome. */
   readonly claimed: boolean
 }
 
 /**
- * Makes the outcome and its journal events durable before any request is answered. `lost` when an attempt of another
- * process under the same key still runs: its outcome is the call's.
+ * Makes the outcome and its journal events durable before any request is answered. Returns `LOST` if another process still runs
+ * an attempt under the same key: that attempt's outcome becomes the call's outcome.
  */
-async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | typeof LOST> {
+async function recordOutcome(needs: RunNeeds, ran: CompletedCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, claimed } = ran
   const outcome = finalAfter(attempt, ran.outcome)
   const finished: FinishedRun = {
@@ -229,20 +232,20 @@ function keepUnsaved(
   })
 }
 
-/** A run whose writer was declared dead while it ran still has its result recorded (rules 10 and 18). */
+/** The result of a run whose writer was declared dead in the meantime is still recorded, as a late result (rules 10 and 18). */
 async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishResult> {
   const result = await needs.store.finish(finished)
   if (result.kind === 'found') await recordLate(needs, finished.run, finished.outcome)
   return result
 }
 
-/** `can_retry` is set only while a repeat can run (rule 9). */
+/** `canRetry` stays set only if a repeated call may run again (rule 9). */
 function finalAfter(attempt: number, outcome: Outcome): Outcome {
   const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MAX_ATTEMPTS
   return isLast ? lastFailure(outcome) : outcome
 }
 
-/** `released` is for failures whose author states that nothing took effect, and not for ever (rule 9). */
+/** A failure is `released` if the tool states that nothing took effect and attempts are left (rule 9). */
 function stateOf(outcome: Outcome): FinishedRun['state'] {
   if (outcome.ok) return 'succeeded'
   return outcome.error.canRetry ? 'released' : 'failed'
@@ -254,13 +257,13 @@ function end<E extends Outcome | typeof LOST>(needs: RunNeeds, running: RunningC
   return ending
 }
 
-/** Rule 7: a loser answers with the winner's outcome, or `key_conflict` when the winner was another request. */
+/** Rule 7: the loser returns the winner's outcome, or `key_conflict` if the winner was another request. */
 function loserAnswer(needs: RunNeeds, running: RunningCall, winner: CallRecord): Outcome | typeof LOST {
   if (!isSameRequest(needs, running.call, winner)) return refusalOutcome(needs, keyConflict())
   return winner.state === 'running' || winner.state === 'parked' ? LOST : answerRecorded(winner)
 }
 
-/** Rule 11: not a recorded outcome; the outcome is kept in memory and committed as soon as the store works again. */
+/** Rule 11: the reply while the real outcome is kept in memory, to be committed as soon as the store works again. */
 function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome {
   const error = {
     code: 'outcome_unknown',
@@ -275,7 +278,7 @@ async function suspend(
   needs: RunNeeds,
   running: RunningCall,
   { attempt, suspension }: { readonly attempt: number; readonly suspension: Suspension },
-): Promise<Blocked> {
+): Promise<Blocker> {
   const { workflows, clock } = needs
   const { error, waitsFor } = suspension
   const { tenant } = running.call
@@ -286,7 +289,7 @@ async function suspend(
     const id = error.details.missing?.approval?.id
     return id === undefined || waitsFor === ''
       ? { error }
-      : { error, decides: { tenant, record: waitsFor, id } }
+      : { error, approval: { tenant, record: waitsFor, id } }
   } catch (failure) {
     const text = 'a workflow could not be suspended; keeping it'
     keepUnsaved(needs, running, { write, error: failure, text })
@@ -296,10 +299,10 @@ async function suspend(
   }
 }
 
-/** Nothing starts for a caller that has disconnected, where that cancels (MCP-83): the call stays as it was. */
+/** Starts nothing for a caller whose disconnection cancels its call (MCP-83) and who has disconnected; the record stays unchanged. */
 function checkPresent({ request }: IdentifiedCall): void {
   if (!hasLeft(request.leaving)) return
-  throw fault('not_ready', 'The caller left before the tool was called. Nothing was run.', {
+  throw fault('not_ready', 'The caller disconnected before the tool was called. Nothing was run.', {
     retryAfterMs: 1_000,
   })
 }

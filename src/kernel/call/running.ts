@@ -18,29 +18,29 @@ import { redactLogged, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
 
 /**
- * The runs of this process, and the context that each gives its tool. `run.ts` starts and ends them; look-up joins them;
+ * The runs of this process, and the context that each run passes to its tool. `run.ts` starts and ends them; look-up joins them;
  * cancellation and shutdown interrupt them. A run is in `RunningCalls` from before its claim until its outcome is durable.
  */
 
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
-/** Another request's record won the claim: requests that joined look there. */
+/** Outcome of a run whose claim another request won: requests that joined the run look up the record again. */
 export const LOST = 'lost'
 
-/** Beyond this many abandoned claims the oldest are forgotten: their rows, if any, wait for a restart. */
+/** Above this number, the oldest abandoned claims are forgotten; their rows, if there are any, are recovered after a restart. */
 const MAX_ABANDONED = 10_000
 
 /**
- * A box around a run, emptied when it ends. When V8 rebuilds a map, the old table still refers to its entries and to
- * the next table, so runs that have ended would otherwise stay in memory until a full collection.
+ * Refers to a run until it ends. When V8 rebuilds a map, the old table still refers to its entries and to the next table,
+ * so ended runs would otherwise stay in memory until a full garbage collection.
  */
-interface Place {
+interface RunReference {
   run: RunningCall | undefined
 }
 
 /** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */
 export class RunningCalls {
-  readonly #byRecord = new Map<string, Place>()
+  readonly #byRecord = new Map<string, RunReference>()
   readonly #idle = new Set<() => void>()
   readonly #abandoned = new Set<string>()
   #late = 0
@@ -49,7 +49,7 @@ export class RunningCalls {
     return this.#byRecord.size
   }
 
-  /** Slots in use: runs, and ended runs that have not settled. */
+  /** Number of slots in use: runs, and ended runs whose tools have not returned. */
   get slots(): number {
     return this.#byRecord.size + this.#late
   }
@@ -67,10 +67,10 @@ export class RunningCalls {
   /** Removes only its own entry: another attempt of the call may have replaced it. */
   end(running: RunningCall): void {
     const { record } = running.call
-    const place = this.#byRecord.get(record)
-    if (place?.run === running) {
+    const reference = this.#byRecord.get(record)
+    if (reference?.run === running) {
       this.#byRecord.delete(record)
-      place.run = undefined
+      reference.run = undefined
     }
     if (this.#byRecord.size === 0 && this.#idle.size > 0) {
       for (const wake of this.#idle) wake()
@@ -78,7 +78,7 @@ export class RunningCalls {
     }
   }
 
-  /** The commit of its claim was reported as failed: if a row appears after all, its run never started (rule 11). */
+  /** Notes that a claim's commit was reported as failed: if its row appears after all, its run never started (rule 11). */
   noteAbandoned({ call }: RunningCall): void {
     if (!call.keyed) return
     this.#abandoned.add(call.record)
@@ -86,7 +86,7 @@ export class RunningCalls {
       this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
   }
 
-  /** Whether a claim of this process under the record never started; true once. */
+  /** Whether this process abandoned its claim of the record; returns true only once per claim. */
   takeAbandoned(record: string): boolean {
     return this.#abandoned.delete(record)
   }
@@ -138,7 +138,7 @@ export class RunningCall {
     this.scope = scope
   }
 
-  /** The promise that a joining request awaits. A waiter that leaves interrupts no run (rule 10). */
+  /** Resolves when the run ends. A joined request that disconnects does not interrupt the run (rule 10). */
   get done(): Promise<Outcome | typeof LOST> {
     if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
     this.#done ??= Promise.withResolvers<Outcome | typeof LOST>()
@@ -153,7 +153,7 @@ export class RunningCall {
     return this.#questions > 0
   }
 
-  /** The time a caller takes to answer is not run time. */
+  /** Pauses the timeout: the time that a caller takes to answer is not run time. */
   async whileAsking<T>(ask: () => Promise<T>): Promise<T> {
     this.#questions += 1
     if (this.#questions === 1) this.#onAsking?.(true)
@@ -165,7 +165,7 @@ export class RunningCall {
     }
   }
 
-  /** Called with true when the first question opens, and with false when the last is answered. */
+  /** The listener gets true when the first question opens, and false when the last question is answered. */
   onAsking(listener: (isAsking: boolean) => void): void {
     this.#onAsking = listener
   }
@@ -175,7 +175,7 @@ export class RunningCall {
     this.#done?.resolve(outcome)
   }
 
-  /** The last listener replaces earlier ones. */
+  /** Sets the only listener; it is called immediately if the run is already interrupted. */
   onInterrupt(listener: (why: Interruption) => void): void {
     this.#interrupt = listener
     if (this.interruption !== undefined) listener(this.interruption)
@@ -188,12 +188,12 @@ export class RunningCall {
   }
 }
 
-/** Whether the caller has disconnected, where that cancels its call (MCP-84). */
+/** Whether a caller whose disconnection cancels its call has disconnected (MCP-84). */
 export function hasLeft(leaving: Leaving | undefined): boolean {
   return leaving?.isGone ?? leaving?.left?.aborted ?? false
 }
 
-/** The store's name for one attempt of a run. A first attempt outside of runs and sessions has only its record. */
+/** Describes one attempt to the store. A first attempt outside of runs and sessions has no `run`. */
 export function attemptOf(running: RunningCall, attempt: number): Attempt {
   const { tenant, record, principal } = running.call
   const { run: named, session } = running.scope
@@ -210,7 +210,7 @@ export interface ContextNeeds {
 
 /** The context of one run. The abort controller is created only for tools that read the signal. */
 export class RunContext implements StatefulContext<unknown>, SessionContext {
-  /** The session's state, for tools that keep any. */
+  /** The session's state, for stateful tools. */
   session: unknown
   readonly #needs: ContextNeeds
   readonly #running: RunningCall
@@ -272,8 +272,8 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return this.#aborted !== undefined
   }
 
-  // The functions below are created when they are read: they work when taken out of the context, and tools that do
-  // not use them pay nothing.
+  // Each function below is created when it is read, so that it also works when detached from the context, and costs
+  // nothing for tools that do not use it.
 
   get token(): ToolContext['token'] {
     const { tool, call } = this.#running
@@ -299,13 +299,13 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     }
   }
 
-  /** A request that was not sent says nothing about what the run did before it (rule 9). */
+  /** A request that failed without effect does not prove that the run had no effect before it (rule 9). */
   async #send(...request: Parameters<typeof fetch>): Promise<Response> {
     try {
       return await this.#needs.fetch(...request)
     } catch (error) {
-      const saysRetry = isToolError(error) && error.canRetry
-      throw saysRetry && hasEffects(this.#running.tool.policy) ? withoutRetry(error) : error
+      const isRetryable = isToolError(error) && error.canRetry
+      throw isRetryable && hasEffects(this.#running.tool.policy) ? withoutRetry(error) : error
     }
   }
 
@@ -355,16 +355,16 @@ function declaredIn(
   kind: 'authorization' | 'secrets',
   values: ReadonlyMap<string, Secret>,
 ): (id: string) => Secret {
-  return (asked) => {
-    const value = requirements?.[kind]?.some(({ id }) => id === asked) ? values.get(asked) : undefined
+  return (requested) => {
+    const value = requirements?.[kind]?.some(({ id }) => id === requested) ? values.get(requested) : undefined
     if (value !== undefined) return value
     throw fault('tool_failed', 'The tool asked for a credential it did not declare.', {
-      developerMessage: `${toolId} must list '${asked}' in requirements.${kind}.`,
+      developerMessage: `${toolId} must list '${requested}' in requirements.${kind}.`,
     })
   }
 }
 
-/** The tool's log, without the credentials of its call, whatever the tool writes (OWP-75). */
+/** Removes the call's credentials from everything that the tool logs (OWP-75). */
 function cleanLogger(log: Logger, request: CallRequest): Logger {
   if (request.tokens.size === 0 && request.secrets.size === 0) return log
   const clean = (text: string | undefined) => (text === undefined ? undefined : redactText(text, request))

@@ -24,9 +24,9 @@ import type { StepOrigin } from './step-origin.ts'
 
 /**
  * The stages of a call that are not part of the kernel: limits, sessions, credentials and workflows. The ladder in
- * `call-tool.ts` has a fixed place for each. The composition root opens them (`OpenStages`) and hands them to the gateway;
+ * `call-tool.ts` calls each at a fixed point. The composition root opens them (`OpenStages`) and passes them to the gateway;
  * without them calls have no limits, and tools that need a session, a credential or steps are refused.
- * A stage answers at once where it can: every promise costs each call a turn of the event loop.
+ * A stage returns synchronously if it can: every promise costs each call a turn of the event loop.
  */
 export interface CallStages {
   readonly limits: LimitStage
@@ -41,29 +41,29 @@ export interface StageContext
   extends Followers,
     Pick<KernelOptions, 'store' | 'clock' | 'log' | 'registry' | 'hooks' | 'newCallId'> {
   readonly running: RunningCalls
-  /** Ends of calls and sessions that the store refused, to be written later. */
+  /** Outcomes of calls and sessions that the store refused, to be written later. */
   readonly unsaved: Pick<UnsavedOutcomes, 'flush' | 'keep'>
-  /** Repeats work until the gateway has drained; failures are logged as `what` failed. */
+  /** Repeats `act` until the gateway has drained; failures are logged as "`what` failed". */
   every(ms: number, what: string, act: () => Promise<void>): void
-  /** The whole ladder in this process; `step` marks a step of a workflow. */
+  /** Runs a call through the whole ladder in this process; `step` is set for a workflow step. */
   callTool(principal: Principal, request: CallRequest, step?: StepOrigin): Promise<CallReply>
 }
 
 export type Release = () => void
 
 /**
- * How many calls, runs and waiting requests a caller may have, and what they may spend. Refusals are `ToolError`s.
+ * Limits how many calls, runs and waiting requests a caller may have, and how much they may spend. Refusals are `ToolError`s.
  */
 export interface LimitStage {
   checkCaller(principal: Principal): MaybePromise<void>
   checkTool(principal: Principal, tool: Tool): MaybePromise<void>
-  /** Takes a slot for a run; a step runs within the slot of its workflow. */
+  /** Takes a slot for a run; a step runs within its workflow's slot. */
   enter(principal: Principal, tool: Tool, isStep: boolean): Slot
-  /** Reserves the most that the run may spend; `undefined` at once for calls that no budget counts. */
+  /** Reserves the maximum that the run may spend; returns `undefined` synchronously for calls without a budget. */
   reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> | undefined
-  /** Counts a request that is held open until it is released. */
+  /** Counts a request that is held open until the returned function is called. */
   enterWaiting(principal: Principal): Release
-  /** Like `enterWaiting`; `undefined` instead of a refusal. */
+  /** Like `enterWaiting`, but returns `undefined` instead of throwing a refusal. */
   tryEnterWaiting(principal: Principal): Release | undefined
   shortenWait(waitMs: number): number
   /** Records in the call's run that a limit refused it; never throws. */
@@ -71,7 +71,7 @@ export interface LimitStage {
     refused: UnstartedCall & { readonly sessionId: string | undefined },
     error: unknown,
   ): MaybePromise<void>
-  /** Gives back what was reserved and not used. */
+  /** Returns budget that was reserved but not used. */
   close(): Promise<void>
 }
 
@@ -88,12 +88,12 @@ export interface Reservation {
 
 export type NamedCall = CallLabel & Pick<RefusedCall, 'tenant' | 'record' | 'principal' | 'userId'>
 
-/** A call that did not begin. */
+/** A call that was refused before it began. */
 export interface UnstartedCall {
   readonly principal: Principal
   readonly record: string
   readonly tool: Tool
-  /** The run it named. */
+  /** The run that the call named. */
   readonly run: RunScope | undefined
   /** Computed only for the few calls that are recorded in their run. */
   name(): NamedCall
@@ -104,12 +104,12 @@ interface SessionStage {
   newId(): string
   /** A session of this process that takes calls of this principal and user. */
   find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined
-  /** Why `find` found none. */
+  /** The error that explains why `find` returned no session. */
   notFound(principal: Principal, sessionId: string): Promise<ToolError>
   /** Runs a call that names a session in the process that holds the session's state. */
   call(principal: Principal, request: CallRequest): Promise<CallReply>
   open(principal: Principal, request: SessionRequest): Promise<OpenedSession>
-  /** `false` for any session that is not the principal's or is closed already. `here` never asks another process. */
+  /** `false` if the session is not the principal's or is already closed. With `here`, no other process is asked. */
   close(principal: Principal, sessionId: string, where?: 'here'): Promise<boolean>
   closeRun(run: string): Promise<void>
   closeAll(): Promise<void>
@@ -121,19 +121,19 @@ export interface LiveSession {
   readonly tool: Tool
   readonly run: RunScope
   readonly state: unknown
-  /** Set when it takes no more calls. */
+  /** Set once the session accepts no more calls. */
   readonly closing: Promise<void> | undefined
   enter(call: RunningCall): void
   leave(call: RunningCall): void
 }
 
-/** Asks for state to be kept across calls of one tool. */
+/** Requests a session, which keeps state across calls of one tool. */
 export interface SessionRequest {
-  /** The tool by any of its names. */
+  /** Any of the tool's names. */
   readonly toolId: string
-  /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
+  /** The session's run, already checked by `checkRunId`; absent for a new run. */
   readonly runId?: string
-  /** Calls must come for the same user. */
+  /** The user of the session; its calls must name the same user. */
   readonly userId?: string
 }
 
@@ -148,7 +148,7 @@ export interface RequiringCall {
   readonly scope: CallScope
 }
 
-/** At most one challenge is open per need (rule 22). */
+/** What a challenge asks for. At most one challenge is open per need (rule 22). */
 export interface ChallengeNeed {
   readonly tenant: string
   readonly principal: string
@@ -163,7 +163,7 @@ export interface NewChallenge extends ChallengeNeed {
   readonly tool: string
   readonly atMs: number
   readonly expiresAtMs: number
-  /** Its page can ask a person at the provider; the token is then stored in the vault. */
+  /** The challenge's page can request a person's consent at the provider; the token is then stored in the vault. */
   readonly consent?: true
 }
 
@@ -173,7 +173,7 @@ export interface ChallengeRecord extends NewChallenge {
 
 /** Tokens and secrets that tools declare (OTC-73). */
 interface CredentialStage {
-  /** The call with every credential that its tool declares; otherwise a challenge is stored and the call is refused (rule 20). */
+  /** Returns the call with every credential that its tool declares; otherwise stores a challenge and refuses the call (rule 20). */
   check(requiring: RequiringCall): MaybePromise<IdentifiedCall>
   /** Ends consents that were not given in time. */
   expire(): Promise<void>
@@ -183,40 +183,40 @@ interface CredentialStage {
 /** Tools made of tools (rule 31). */
 interface WorkflowStage {
   run(running: RunningCall, context: RunContext, input: unknown): Promise<unknown>
-  /** Ends whatever of a workflow's steps runs or waits. */
+  /** Ends the workflow's steps that run or wait. */
   endSteps(
     parent: CallAddress,
     ended: { readonly by: string; readonly why: 'timeout' | 'cancel' },
   ): Promise<void>
-  /** `parked → running` of a suspended workflow, and back. */
+  /** Suspends workflows and resumes them. */
   readonly store: WorkflowStore
 }
 
-export interface Suspending {
-  /** The step it waits for, if that one is recorded; else `''`. */
+export interface SuspendDetails {
+  /** The step that the workflow waits for, if that step is recorded; else `''`. */
   readonly waitsFor: string
   readonly atMs: number
 }
 
 /**
- * Calls of workflows that are suspended while a step waits (rule 31): `parked`, with `waitsFor`, and with the same attempt when
- * they continue.
+ * Stores workflow calls that are suspended while a step waits (rule 31). A suspended call is `parked`, has `waitsFor`, and
+ * continues with the same attempt number.
  */
 export interface WorkflowStore {
-  /** `running → parked` of an own attempt; conditional like `finish`. */
-  suspend(run: Attempt, suspending: Suspending): MaybePromise<FinishResult>
-  /** `parked → running` of a suspended workflow. */
+  /** Changes this process's own attempt from `running` to `parked`, under the same conditions as `finish`. */
+  suspend(run: Attempt, suspending: SuspendDetails): MaybePromise<FinishResult>
+  /** Changes a suspended workflow from `parked` to `running`. */
   resume(
     previous: CallRecord,
     next: { readonly atMs: number; readonly rerunUntilMs: number },
   ): MaybePromise<ClaimResult>
-  /** Ends a suspended workflow at the request of its caller; empty when there is no such call. */
+  /** Ends a suspended workflow at its caller's request; returns an empty list if there is no such call. */
   cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
-  /** One small step of ending workflows that were not continued in time. */
+  /** Ends some of the workflows that were not continued in time; one call is a small piece of work. */
   expire(nowMs: number): MaybePromise<readonly EndedParked[]>
 }
 
-/** For a run that no limit counts. */
+/** The slot of a run that is not limited. */
 export const FREE_SLOT: Slot = { leave: () => undefined, extend: () => undefined }
 
 const unavailable = (what: string): ToolError => fault('request_invalid', `This gateway has no ${what}.`)

@@ -3,32 +3,32 @@ import type { KernelStore } from '#kernel/store/store'
 import type { RunScope } from './call-record.ts'
 
 /**
- * Steps of workflows as the ladder sees them: their origin, their record, and the error of a step that changed. The workflow
- * stage makes steps. Only the server makes them: no protocol can.
+ * Workflow steps as the ladder sees them: their origin, their record, and the error for a step that changed. Only the workflow
+ * stage makes steps; no protocol can.
  */
 
 /** The workflow and the step that a call belongs to. */
 export interface StepOrigin {
-  /** Name of the workflow, for texts. */
+  /** Name of the workflow, for messages. */
   readonly workflow: string
   readonly parent: string
   /** Record of the outermost call. */
   readonly root: string
   readonly name: string
-  /** Which use of that name, from 1. */
+  /** Counts the uses of this name in the workflow, from 1. */
   readonly nth: number
-  /** Number of workflows it is nested in. */
+  /** Number of workflows that the step is nested in. */
   readonly depth: number
-  /** The run of the workflow, which reports the step too. */
+  /** The workflow's run, whose events also report the step. */
   readonly run: RunScope
   /** The definition that the workflow's claim pins this tool to. */
   readonly definitionHash: string
   readonly callId: string
-  /** True once the workflow has ended: then nothing more starts. */
+  /** True once the workflow has ended; no more steps start then. */
   hasWorkflowEnded(): boolean
 }
 
-/** Rule 31: a keyspace that protocols cannot reach, because their keys begin differently (OWP-94). */
+/** Rule 31: steps have their own key space, which protocols cannot reach because their keys begin differently (OWP-94). */
 export function stepRecord(
   store: Pick<KernelStore, 'digest'>,
   { parent, name, nth }: Pick<StepOrigin, 'parent' | 'name' | 'nth'>,

@@ -10,8 +10,8 @@ import type { CallAddress, CallRecord } from './call-record.ts'
 import type { WorkflowStore } from './stages.ts'
 
 /**
- * Suspended workflows: what one waits for, how its caller learns of it, and how it ends if it is never continued (rule 31). The
- * ladder and the workflow stage use it. Finished steps are kept, so the answer to the caller is never a refusal (rule 11).
+ * Suspended workflows: what a workflow waits for, the error that tells its caller, and how it ends if it is never continued
+ * (rule 31). The ladder and the workflow stage use this module. Finished steps are kept, so the reply is never a refusal (rule 11).
  */
 
 /** The outcome of a suspended workflow that will not continue; its finished steps keep their effects. */
@@ -25,8 +25,8 @@ export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failur
 }
 
 /**
- * Ends a call that this process does not run, if it waits for approval or is a suspended workflow, and returns `true`. Asks the
- * process that runs any other call to stop it.
+ * Ends a call that this process does not run, if it waits for approval or is a suspended workflow, and returns `true`. For any
+ * other call, asks the process that runs it to stop it, and returns `false`.
  */
 export async function cancelElsewhere(
   needs: Followers & { readonly store: KernelStore; readonly clock: Clock },
@@ -43,13 +43,13 @@ export async function cancelElsewhere(
 }
 
 /** What a suspended workflow waits for, and the error for its caller. */
-export interface Blocked {
+export interface Blocker {
   readonly error: ToolError
-  /** The parked call whose decision would let it continue. */
-  readonly decides?: Pick<ApprovalRecord, 'tenant' | 'record' | 'id'>
+  /** The pending approval of the step; once it is decided, the workflow can continue. */
+  readonly approval?: Pick<ApprovalRecord, 'tenant' | 'record' | 'id'>
 }
 
-export interface BlockedNeeds {
+export interface BlockerNeeds {
   readonly store: KernelStore
   readonly clock: Clock
   /** Base of the addresses of approval pages, never taken from a request (OTC/T-16). */
@@ -57,23 +57,23 @@ export interface BlockedNeeds {
 }
 
 /**
- * Looks at the step it waits for, so that asking again costs no attempt; `undefined` when the workflow can continue.
+ * Checks the step that a workflow waits for, so that a repeated request uses no attempt; `undefined` if the workflow can continue.
  */
-export async function isStillBlocked(
-  needs: BlockedNeeds,
+export async function findBlocker(
+  needs: BlockerNeeds,
   previous: CallRecord,
   workflow: string,
-): Promise<Blocked | undefined> {
+): Promise<Blocker | undefined> {
   if (previous.waitsFor === undefined || previous.waitsFor === '') return undefined
   const { store, clock } = needs
   const step = await store.find({ tenant: previous.tenant, record: previous.waitsFor })
   if (step === undefined) return undefined
   if (step.state === 'ambiguous') return { error: ambiguousStep(workflow, step) }
   if (step.state !== 'parked') return undefined
-  if (step.waitsFor !== undefined) return await isStillBlocked(needs, step, step.tool)
+  if (step.waitsFor !== undefined) return await findBlocker(needs, step, step.tool)
   const approval = await store.approvals.findFor(step)
   if (approval?.state !== 'pending' || approval.expiresAtMs <= clock.nowMs()) return undefined
-  return { error: approvalRequired(approval, await needs.approvalsUrl()), decides: approval }
+  return { error: approvalRequired(approval, await needs.approvalsUrl()), approval }
 }
 
 /** Thrown by a workflow that cannot continue now. */
@@ -89,7 +89,7 @@ export class Suspension {
   }
 }
 
-/** A temporary obstacle. The code is no refusal, because the run has begun (rule 11). */
+/** The error for a temporary obstacle. Its code is not one of the refusals, because the run has begun (rule 11). */
 export function blockedBy(workflow: string, why: string, retryAfterMs = 1_000): ToolError {
   return fault(
     'outcome_unknown',

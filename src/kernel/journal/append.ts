@@ -14,7 +14,7 @@ import type {
 
 /**
  * Makes the journal events of calls and approvals. The store's modules append them.
- * An event holds no input, output or text of a caller.
+ * An event contains no input, output or text from a caller.
  */
 
 type Subject = Omit<CallSubject, 'attempt'>

@@ -6,7 +6,7 @@ import type { SafetyTier } from '#kernel/tool/tool'
 /**
  * The journal's events and groups, as types: the audit trail of everything that changes. Stores append them, verification
  * checks their chains, exports and webhooks read them.
- * An event says what happened, without content: no input, no output, no text of a caller.
+ * An event records what happened, without content: no input, no output, no text from a caller.
  */
 
 /** A position in one writer's chain. */
@@ -16,9 +16,9 @@ export interface JournalPosition {
   readonly group: number
 }
 
-/** The end of a writer's chain; -1 when it has written nothing yet, or nothing of it is kept. */
+/** The end of a writer's chain; `group` is -1 if it has no groups yet, or none are kept. */
 export interface JournalChain extends JournalPosition {
-  /** Increases in the order in which writers start. */
+  /** Number of the writer; numbers increase in the order in which writers start. */
   readonly no: number
   readonly hasEnded: boolean
 }
@@ -58,19 +58,19 @@ export interface CallSubject {
   readonly attempt: number
 }
 
-/** If a run also has the event, it names its position there (rule 16). */
+/** If the event is also in a run, it has its position there (rule 16). */
 interface CallEventBase extends EventBase, CallSubject, Partial<RunPosition> {}
 
 export interface CallClaimed extends CallEventBase {
   readonly type: 'call.claimed'
   readonly tier: SafetyTier
-  /** The operator who ran it in the principal's name. */
+  /** The operator who ran the call in the principal's name. */
   readonly by?: string
   /** The workflow's call; only for a step. */
   readonly parent?: string
 }
 
-/** The next attempt of a released call brings other input; both fingerprints are recorded (rule 9). */
+/** The next attempt of a released call has other input; both fingerprints are recorded (rule 9). */
 export interface CallCorrected extends CallEventBase {
   readonly type: 'call.corrected'
   readonly before: string
@@ -80,21 +80,21 @@ export interface CallCorrected extends CallEventBase {
 /** A workflow is suspended while a step waits, or continues. */
 interface CallSuspended extends CallEventBase {
   readonly type: 'call.suspended' | 'call.resumed'
-  /** The step it waits for, if that one is recorded. */
+  /** The step that the workflow waits for, if that step is recorded. */
   readonly waitsFor?: string
 }
 
 export interface CallEnded extends CallEventBase {
   readonly type: 'call.succeeded' | 'call.failed' | 'call.released' | 'call.late'
-  /** The operator who ran it in the principal's name, if no claim was written before. */
+  /** The operator who ran the call in the principal's name, if no claim was written before. */
   readonly by?: string
-  /** Absent when it is unknown. */
+  /** Run time; absent if it is unknown. */
   readonly durationMs?: number
   readonly code?: ErrorCode
   readonly effect?: 'unknown'
 }
 
-/** `call.cut`: the attempt's process is gone, and the call may simply run again (rule 8). */
+/** `call.cut`: the attempt's process died, and the call may run again (rule 8). `call.ambiguous`: it may not. */
 interface CallCut extends CallEventBase {
   readonly type: 'call.ambiguous' | 'call.cut'
   readonly deadWriter: string
@@ -113,7 +113,7 @@ interface CallTouched extends CallEventBase {
   readonly by: string
 }
 
-/** A limit refused it; recorded only for calls inside a run, and not for all of them. */
+/** A limit refused the call; recorded only for calls inside a run, and not for all of them. */
 export interface CallRefused extends CallEventBase {
   readonly type: 'call.refused'
   readonly code: ErrorCode
@@ -122,7 +122,7 @@ export interface CallRefused extends CallEventBase {
 export interface CallParked extends CallEventBase {
   readonly type: 'call.parked'
   readonly approval: string
-  /** The operator who ran it in the principal's name. */
+  /** The operator who ran the call in the principal's name. */
   readonly by?: string
 }
 
@@ -139,28 +139,28 @@ export interface ApprovalChanged extends EventBase, Omit<CallSubject, 'principal
   readonly approval: string
   readonly by?: string
   readonly reason?: string
-  /** Only for a link: the approver it names, and its power. */
+  /** Only for a link: the approver whom it names, and its power. */
   readonly for?: string
   readonly power?: 'decide' | 'inspect'
 }
 
-/** `challenge.asked`: a run recorded that one of its calls waits for it. Only this event has a position in a run. */
+/** `challenge.asked`: a run recorded that one of its calls waits for the challenge. Only this event has a position in a run. */
 export interface ChallengeChanged extends PrincipalEventBase, Partial<RunPosition> {
   readonly type: 'challenge.opened' | 'challenge.asked' | 'challenge.completed' | 'challenge.failed'
   readonly challenge: string
   readonly provider: string
 }
 
-/** `vault.renewed`: by a refresh. `vault.spent`: the provider refused one, so consent is asked for again (OWP-78). */
+/** `vault.renewed`: a token was refreshed. `vault.spent`: the provider refused a refresh, so consent is requested again (OWP-78). */
 export interface VaultChanged extends PrincipalEventBase {
   readonly type: 'vault.set' | 'vault.renewed' | 'vault.spent' | 'vault.removed'
-  /** The reference only (OWP-79). */
+  /** Reference to the credential, never its value (OWP-79). */
   readonly ref: string
   readonly provider: string
   readonly kind: CredentialKind
-  /** Who set or removed it; refreshes are made by the server. */
+  /** Who set or removed the credential; absent for refreshes, which the server makes. */
   readonly by?: string
-  /** For a token that was set or renewed. */
+  /** Scopes of a token that was set or renewed. */
   readonly scopes?: readonly string[]
 }
 
@@ -171,7 +171,7 @@ interface VaultRotated extends EventBase {
   readonly entries: number
 }
 
-/** Steps of a key change: the next generation can be read, is in use, is the only one in use. */
+/** Steps of a key change: the next generation can be read, is in use, or is the only generation in use. */
 interface KeysChanged extends EventBase {
   readonly type: 'keys.announced' | 'keys.activated' | 'keys.rotated'
   readonly by: string
@@ -182,11 +182,11 @@ export interface SessionChanged extends PrincipalEventBase, RunPosition {
   readonly type: 'session.opened' | 'session.closed'
   readonly session: string
   readonly tool: string
-  /** Only for a close. */
+  /** Only for `session.closed`. */
   readonly outcome?: SessionOutcome
 }
 
-/** A change of an API key; never the key itself. */
+/** An API key was created, rotated or revoked; the event never contains the key itself. */
 export interface KeyChanged extends PrincipalEventBase {
   readonly type: 'key.created' | 'key.rotated' | 'key.revoked'
   /** Public id of the key that was made or revoked. */
@@ -208,7 +208,7 @@ export interface SourceChanged extends EventBase {
   readonly target?: string
   /** Keyed digest of all options. */
   readonly options?: string
-  /** Changed rules for its tools, by path: `policy.approval`; `null` = removed. */
+  /** Changed rules for the source's tools, by path such as `policy.approval`; `null` for a removed rule. */
   readonly changes?: JsonObject
   readonly by: string
 }
@@ -221,27 +221,27 @@ interface SourceProbed extends EventBase {
   readonly by: string
 }
 
-/** The audit stream (rule 30a, OWP-62). */
+/** An event of the audit stream: a caller was refused (rule 30a, OWP-62). */
 interface AuthorizationDecided extends EventBase, Omit<Denial, 'atMs'> {
   readonly type: 'authorization.decided'
   readonly allowed: false
 }
 
 /**
- * A change of an imported definition's pin: accepted at first sight, held, back to the accepted one, or decided by an operator.
- * Hash and class only, because texts of an upstream do not belong in the journal.
+ * A change to an imported definition's pin: accepted when first seen, held, back to the accepted definition, or decided by an
+ * operator. Only hash and class are recorded, because an upstream's texts do not belong in the journal.
  */
 export interface PinChanged extends EventBase {
   readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'
   readonly source: string
-  /** `Toolkit.Name`; absent where one event stands for a whole discovery. */
+  /** `Toolkit.Name`; absent if one event reports all tools of a discovery. */
   readonly tool?: string
-  /** Hash of the definition; `removed` when there is none. */
+  /** Hash of the definition; `removed` if the upstream no longer has the tool. */
   readonly hash?: string
   readonly class?: ChangeClass
   /** Version that is served from now on. */
   readonly version?: string
-  /** Number of tools accepted at first sight. */
+  /** Number of tools that were accepted when first seen. */
   readonly count?: number
   readonly by?: string
 }
@@ -253,7 +253,7 @@ interface RunEnded extends PrincipalEventBase {
 
 interface WriterStarted extends EventBase {
   readonly type: 'writer.started'
-  /** Heads of the chains that grew since a writer last started: a later cut of them is detected (rule 15). */
+  /** Heads of the chains that grew after a writer last started, so that a later truncation of them is detected (rule 15). */
   readonly heads: readonly JournalHead[]
 }
 
@@ -297,12 +297,12 @@ export type JournalEvent =
 /** The effect of a changed definition on its users. */
 export type ChangeClass = 'wording' | 'widening' | 'breaking' | 'suspicious'
 
-/** `secret`: set by an operator for `requirements.secrets`. `token`: for `requirements.authorization`. */
+/** `secret`: an operator's value for `requirements.secrets`. `token`: an access token for `requirements.authorization`. */
 export type CredentialKind = 'secret' | 'token'
 
 /**
- * Why a caller was refused. `credential`: it could not be authenticated. `self_approval` and `second_vote` refuse approvers;
- * `changed_row` reports a row that was written without the key.
+ * Why a caller was refused. `credential`: the caller could not be authenticated. `self_approval` and `second_vote` are for
+ * approvers; `changed_row` reports a row that was written without the key.
  */
 export const DENIAL_REASONS = [
   'scope',
@@ -320,14 +320,14 @@ export type DenialReason = (typeof DENIAL_REASONS)[number]
 export interface Denial {
   readonly atMs: number
   readonly tenant: string
-  /** Opaque: `prn_` and a keyed digest. */
+  /** Opaque id: `prn_` and a keyed digest. */
   readonly principal: string
-  /** `tool.call`, `admin:keys` … */
+  /** Name of the action: `tool.call`, `admin:keys` … */
   readonly action: string
   /** A catalog id, a scope, a table of the store or a kind of credential, never a caller's text. */
   readonly resource: string
   readonly reason: DenialReason
-  /** Number of denials within the window that this one stands for. */
+  /** Number of equal denials within the window, which this record represents. */
   readonly count: number
 }
 

@@ -2,7 +2,7 @@ import type { JsonObject } from '#kernel/base/json'
 import type { CallSubject, PinChanged } from './events.ts'
 
 /**
- * Notices for operators, which webhooks deliver: their kinds and their contents. Changes of the store write them with
+ * Notices for operators, which webhooks deliver: their kinds and their contents. Changes to the store write them with
  * `CommitGroup.notify`; `store/notices.ts` keeps them and `server/webhooks` delivers them.
  */
 
@@ -30,7 +30,7 @@ export interface Spending {
   readonly cost: number
 }
 
-/** One window of one budget. Windows are multiples of their length since 1970, so all processes have the same ones. */
+/** One window of one budget. Windows start at multiples of their length since 1970, so they are the same in all processes. */
 export interface BudgetWindow {
   readonly tenant: string
   /** `undefined` for the budget of the whole tenant. */
@@ -40,8 +40,8 @@ export interface BudgetWindow {
 }
 
 /**
- * The subject of a notice. It contains no text of a caller, because it is stored in plain text; what an approval is about is
- * read when the notice is sent.
+ * The subject of a notice. It is stored in plain text, so it contains no caller's text; details of an approval are read when
+ * the notice is sent.
  */
 export type NoticeSubject =
   | { readonly kind: 'approval.requested' | 'approval.expired'; readonly approval: string }
@@ -51,7 +51,7 @@ export type NoticeSubject =
       readonly as: 'granted' | 'rejected'
       readonly by: string
     }
-  /** `changes` are the changed rules for its tools. */
+  /** `changes` are the changed rules for the source's tools. */
   | {
       readonly kind: 'source.added'
       readonly source: string
@@ -61,7 +61,7 @@ export type NoticeSubject =
       readonly changes: JsonObject
       readonly by: string
     }
-  /** `tools` are the first of `count`. */
+  /** `count` tools are held; `tools` lists the first of them. */
   | {
       readonly kind: 'pin.held'
       readonly source: string

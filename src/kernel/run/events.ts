@@ -4,18 +4,19 @@ import type { CallRecord, RefusedCall } from '#kernel/call/call-record'
 import type { SafetyTier, Transport } from '#kernel/tool/tool'
 
 /**
- * Facts and events of runs, and how calls, sessions and consents turn into them. Stores append them; openwop, the console and
- * clients read them. A fact holds ids and ends, never an argument or a result. Sequences of a run count from 0 without gaps.
+ * Facts and events of runs, and how calls, sessions and consents become facts. Stores append them; openwop, the console and
+ * clients read them. A fact contains ids and error codes, never an argument or a result. A run's sequence numbers start at 0
+ * and have no gaps.
  */
 
-/** One attempt of one call, as both of its facts name it. */
+/** The members that both facts of an attempt share. */
 type Attempted = Omit<CallFact, 'sessionId'> & { readonly sessionId: string | undefined }
 
 export function calledFact(attempted: Attempted, principal: string): ToolCalled {
   return { type: 'called', ...named(attempted), principal }
 }
 
-/** `cut`: the process that ran it is gone, so the duration is unknown. */
+/** `cut`: the process that ran the attempt died, so the duration is unknown. */
 export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolReturned {
   const base = { type: 'returned', ...named(attempted) } as const
   if (end === 'cut') return { ...base, code: 'ambiguous' }
@@ -26,19 +27,19 @@ export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolRe
   return isUntimed ? { ...base, code } : { ...base, code, ...took }
 }
 
-/** The pair of facts of a call that a limit refused: it never began (C10, OWP-53). */
+/** Both facts of a call that a limit refused and that never began (C10, OWP-53). */
 export function refusedFacts(refused: RefusedCall, call: CallLabel): readonly [ToolCalled, ToolReturned] {
   const { record, principal, sessionId, code } = refused
   const attempted = { record, attempt: 1, call, sessionId }
   return [calledFact(attempted, principal), { type: 'returned', ...named(attempted), code }]
 }
 
-/** How a fact changes the number of open calls and sessions of its run. */
-export function opens({ type }: RunFact): 1 | 0 | -1 {
-  return OPENS[type]
+/** How a fact changes the number of open calls and sessions in its run. */
+export function openCountChange({ type }: RunFact): 1 | 0 | -1 {
+  return OPEN_COUNT_CHANGES[type]
 }
 
-const OPENS = {
+const OPEN_COUNT_CHANGES = {
   called: 1,
   returned: -1,
   'session.opened': 1,
@@ -56,20 +57,20 @@ const OPENS = {
   'connector.auth_expired': 0,
 } as const satisfies Record<RunFact['type'], 1 | 0 | -1>
 
-/** How the session of a single attempt ends (OWP-44, C2). */
+/** The outcome of a session that was made for a single attempt (OWP-44, C2). */
 export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
   if (outcome.ok) return 'completed'
   return outcome.error.code === 'cancelled' ? 'cancelled' : 'failed'
 }
 
-/** The parts of a call that the events of its own run are made from. */
+/** The parts of a call from which the events of its own run are derived. */
 export type OwnRunCall = CallLabel &
   Pick<
     CallRecord,
     'record' | 'attempt' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
   >
 
-/** The events of a call that is alone in its run and was tried once: its record describes it, so nothing else is stored. */
+/** The events of a call that is alone in its run and had one attempt; they are derived from its record instead of stored. */
 export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
   const { record, attempt, sessionId } = call
   const attempted = { record, attempt, call: labelOf(call), sessionId }
@@ -91,15 +92,15 @@ function named({ record, attempt, call, sessionId }: Attempted) {
 
 export type SessionOutcome = 'completed' | 'failed' | 'cancelled'
 
-/** The call of an event, as its readers know it. */
+/** The members that identify the call of an event to its readers. */
 export interface CallLabel {
-  /** The caller's key, or the one the server made. */
+  /** The caller's key, or a call id made by the server. */
   readonly callId: string
   readonly toolId: string
   readonly transport: Transport
   /** Lower-case hex SHA-256 of the canonical input without the call's credentials. */
   readonly argsHash: string
-  /** The caller's trace, or that of its request; `''` without tracing. */
+  /** Trace id of the caller or of its request; `''` without tracing. */
   readonly traceId: string
 }
 
@@ -107,7 +108,7 @@ interface CallFact {
   readonly record: string
   readonly attempt: number
   readonly call: CallLabel
-  /** The session the call ran in. */
+  /** The session that the call ran in. */
   readonly sessionId?: string
 }
 
@@ -118,9 +119,9 @@ interface ToolCalled extends CallFact {
 
 export interface ToolReturned extends CallFact {
   readonly type: 'returned'
-  /** Absent when the call returned a value. */
+  /** Absent if the call returned a value. */
   readonly code?: ErrorCode
-  /** Absent when the call never started, or its end was not seen. */
+  /** Absent if the call never started, or if its end was not observed. */
   readonly durationMs?: number
 }
 
@@ -159,7 +160,7 @@ export interface ApprovalDecided extends Omit<ApprovalFact, 'attempt'> {
   readonly type: 'approval.granted' | 'approval.rejected' | 'approval.overridden'
   readonly by: string
   readonly reason?: string
-  /** Only for a grant: approvals so far, and approvals needed. */
+  /** Only for a grant: number of approvals so far, and number needed. */
   readonly granted?: number
   readonly required?: number
 }
@@ -167,7 +168,7 @@ export interface ApprovalDecided extends Omit<ApprovalFact, 'attempt'> {
 export interface InterruptResolved extends ApprovalFact {
   readonly type: 'interrupt.resolved'
   readonly action: 'accept' | 'reject' | 'cancel'
-  /** Opaque; absent after a timeout. */
+  /** Opaque id of the approver; absent after a timeout. */
   readonly by?: string
   readonly reason?: string
 }
@@ -178,7 +179,7 @@ interface ConsentRequested extends Omit<ConsentSuspended, 'type'> {
   readonly call: CallLabel
   readonly provider: string
   readonly scopes: readonly string[]
-  /** A page of this server. */
+  /** Address of a page on this server. */
   readonly url: string
   readonly timeoutMs: number
 }
@@ -195,7 +196,7 @@ interface ConsentResolved extends Omit<ConsentSuspended, 'type'> {
   readonly reason?: string
 }
 
-/** A consent was given; its credential is named by reference only. */
+/** A person consented; the credential is only referred to, never included. */
 interface ConnectorAuthorized {
   readonly type: 'connector.authorized'
   readonly record: string
@@ -226,5 +227,5 @@ export type RunFact =
   | ConnectorAuthorized
   | ConnectorAuthExpired
 
-/** A fact at its position in its run. */
+/** A fact with its position in its run. */
 export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }

@@ -10,13 +10,13 @@ import type { KernelStore } from '#kernel/store/store'
 import { ownRunEvents, type RunEvent } from './events.ts'
 
 /**
- * Runs of a principal: their names, their end, reading their events, and requests that wait for changes of calls (readers of runs,
- * callers that wait for a decision, look-ups that joined a call of another process). The gateway offers it to protocols; the
- * ladder resolves the run of each call here. Runs of other principals do not exist for a caller (rule 2, OWP-49). Between two
- * looks nothing is held, and one watcher of the store serves all waiting requests.
+ * A principal's runs: their names, their end, reading their events, and requests that wait for changes to calls (readers of runs,
+ * callers that wait for a decision, look-ups that joined a call in another process). The gateway offers it to protocols; the
+ * ladder resolves each call's run here. For a caller, other principals' runs do not exist (rule 2, OWP-49). A waiting request holds
+ * no database resources, and one watcher of the store serves all waiting requests.
  */
 
-/** The run that a caller named. The run of a single call cannot be joined: it ends with its call. */
+/** The run that a caller named. A call cannot join another call's own run, because that run ends with its call. */
 export async function namedRun(store: KernelStore, principal: Principal, runId: string): Promise<RunScope> {
   const record = recordOfRunId(runId)
   const { tenant, id } = principal
@@ -28,14 +28,14 @@ export function runEnded(runId: string): ToolError {
   return fault('request_invalid', `Run '${runId}' has ended and accepts no more calls. Use another run id.`)
 }
 
-const PAGE = 500
+const MAX_PAGE_EVENTS = 500
 
 export function namedScope(store: KernelStore, principal: Principal, runId: string): RunScope {
   const { tenant, id } = principal
   return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
 }
 
-/** The run of a call that names none. */
+/** The run of a call that does not name a run. */
 export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
   return { tenant, principal: id, runId: ownRunId(record), run: record }
 }
@@ -65,21 +65,21 @@ export async function readOwnRun(
   return needs.feed.read(run, query, (after) => readPage(needs, principal, { run, after }))
 }
 
-/** Refuses new calls in it. Running calls end by themselves, but sessions are closed. */
+/** Ends a run: it refuses new calls, its waiting calls are cancelled and its sessions are closed. Running calls may finish. */
 export async function endOwnRun(needs: EndRunNeeds, principal: Principal, runId: string): Promise<boolean> {
   const run = await locate(needs.store, principal, runId)
   if (run === undefined) return false
   const { tenant, id } = principal
   await needs.store.endRun({ tenant, run }, needs.clock.nowMs())
   noteEnded(needs, await needs.store.approvals.cancel({ tenant, run }, id, needs.clock.nowMs()))
-  // The run of a workflow's call ends with it, even while it is suspended.
+  // If this is the own run of a suspended workflow, the workflow ends too.
   noteEnded(needs, await needs.workflows.store.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
   await needs.sessions.closeRun(run)
   needs.feed.notify(run)
   return true
 }
 
-/** The key of the principal's own run of this name: one it named, or the run of one of its calls. */
+/** The key of the principal's run with this id: a run that it named, or the own run of one of its calls. */
 async function locate(store: KernelStore, principal: Principal, runId: string): Promise<string | undefined> {
   const { tenant, id } = principal
   const { run } = namedScope(store, principal, runId)
@@ -90,7 +90,7 @@ async function locate(store: KernelStore, principal: Principal, runId: string): 
   return owner?.principal === id ? record : undefined
 }
 
-/** The run's row is read before its events: once it has ended, nothing is added. */
+/** The run's row is read before its events, because no events are added after a run has ended. */
 async function readPage(
   { store, clock }: ReadRunNeeds,
   principal: Principal,
@@ -110,39 +110,39 @@ async function readPage(
     return { ...names, events, isComplete: isEnded(call) }
   }
   const hasEnded = call === undefined ? isRunOver(found, clock.nowMs()) : found.open === 0 && isEnded(call)
-  const events = await store.readRun({ tenant, run }, after, PAGE)
-  return { ...names, events, isComplete: hasEnded && events.length < PAGE }
+  const events = await store.readRun({ tenant, run }, after, MAX_PAGE_EVENTS)
+  return { ...names, events, isComplete: hasEnded && events.length < MAX_PAGE_EVENTS }
 }
 
 function isEnded({ state }: CallRecord): boolean {
   return state !== 'running' && state !== 'parked'
 }
 
-/** The events before the call was recorded, and then those of its record. None come between (rule 20). */
+/** The stored events from before the call was recorded, followed by the events derived from its record (rule 20). */
 async function eventsBefore(
   store: KernelStore,
   address: RunAddress,
   call: CallRecord,
 ): Promise<readonly RunEvent[]> {
-  const earlier = await store.readRun(address, -1, PAGE)
+  const earlier = await store.readRun(address, -1, MAX_PAGE_EVENTS)
   const own = call.expired ? [] : ownRunEvents(call)
   return [...earlier, ...own.map((event) => ({ ...event, sequence: event.sequence + earlier.length }))]
 }
 
 export interface RunQuery {
   readonly runId: string
-  /** The last sequence it has; -1 for none. */
+  /** The last sequence number that the reader has; -1 for none. */
   readonly after: number
-  /** How long to wait for new events before answering with none. */
+  /** How long to wait for new events before returning an empty page. */
   readonly waitMs: number
   readonly signal?: AbortSignal
 }
 
-/** Events after the requested sequence, in order, possibly not all. Readers at the same sequence share one object. */
+/** Events after the requested sequence number, in order; there may be more. Readers at the same number share one object. */
 export interface RunPage {
-  /** Names the run in event ids; equal on every page. */
+  /** Identifies the run in event ids; the same on every page. */
   readonly key: string
-  /** The run's principal, opaque (OWP-51, OWP-62). */
+  /** Opaque id of the run's principal (OWP-51, OWP-62). */
   readonly principal: string
   readonly events: readonly RunEvent[]
   /** No events will follow these. */
@@ -152,15 +152,15 @@ export interface RunPage {
 /** A run without open calls ends by itself after this long. */
 export const RUN_IDLE_MS = 15 * 60_000
 
-type Life = Pick<RunRecord, 'open' | 'touchedAtMs' | 'endedAtMs'>
+type RunLifetime = Pick<RunRecord, 'open' | 'touchedAtMs' | 'endedAtMs'>
 
-/** Whether new calls are refused. */
-export function isRunEnded({ open, touchedAtMs, endedAtMs }: Life, nowMs: number): boolean {
+/** Whether the run refuses new calls. */
+export function isRunEnded({ open, touchedAtMs, endedAtMs }: RunLifetime, nowMs: number): boolean {
   return endedAtMs !== undefined || (open === 0 && nowMs - touchedAtMs >= RUN_IDLE_MS)
 }
 
-/** Whether no event will follow: it ended, and so did everything that began in it. */
-function isRunOver(life: Life, nowMs: number): boolean {
+/** Whether no event will follow: the run and all calls and sessions in it have ended. */
+function isRunOver(life: RunLifetime, nowMs: number): boolean {
   return life.open === 0 && isRunEnded(life, nowMs)
 }
 
@@ -177,7 +177,7 @@ export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParke
   }
 }
 
-/** Requests that wait for a decision. All of them end when it closes. */
+/** Requests that wait for a decision. `close` ends all of them. */
 export class ApprovalWaits {
   readonly #waiting = new Map<string, Set<() => void>>()
   readonly #changes: StoreChanges
@@ -187,12 +187,12 @@ export class ApprovalWaits {
     this.#changes = changes
   }
 
-  /** Called when an approver decided about this call, or it ended. */
+  /** Called when an approver has decided about this call, or the call has ended. */
   notify(record: string): void {
     for (const wake of this.#waiting.get(record) ?? []) wake()
   }
 
-  /** Resolves with true once `isDecided`, or with false when the time is up. */
+  /** Resolves with true once `isDecided` returns true, or with false after `waitMs`. */
   async until(
     record: string,
     { waitMs, gone }: { readonly waitMs: number; readonly gone: AbortSignal | undefined },
@@ -201,9 +201,9 @@ export class ApprovalWaits {
     const endsAtMs = performance.now() + waitMs
     for (;;) {
       if (await isDecided()) return true
-      const leftMs = endsAtMs - performance.now()
-      if (leftMs <= 0 || this.#isClosed || gone?.aborted === true) return false
-      await this.#next(record, leftMs, gone)
+      const remainingMs = endsAtMs - performance.now()
+      if (remainingMs <= 0 || this.#isClosed || gone?.aborted === true) return false
+      await this.#next(record, remainingMs, gone)
     }
   }
 
@@ -234,13 +234,13 @@ type ReadPage = (after: number) => Page
 interface Watch {
   readonly wake: Set<() => void>
   readonly pages: Map<number, Page>
-  /** Readers that have asked and are not answered yet. */
+  /** Number of readers that wait for a page. */
   readers: number
 }
 
 /**
- * Lets any number of readers follow a run at the cost of one: readers at the same sequence share one page, and one look at the
- * store shows for all runs whether another process wrote.
+ * Lets any number of readers follow a run at the cost of one: readers at the same sequence number share one page, and one watcher
+ * of the store reports changes by other processes for all runs.
  */
 export class RunFeed {
   readonly #watched = new Map<string, Watch>()
@@ -266,11 +266,11 @@ export class RunFeed {
   read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
     const { after, waitMs } = query
     const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
-    if (watch === undefined) return readPage(after).then((page) => this.#unlessWaiting(page, waitMs))
+    if (watch === undefined) return readPage(after).then((page) => this.#checkOpen(page, waitMs))
     return this.#follow(watch, query, readPage)
   }
 
-  /** Waiting readers get `not_ready`, and no reader waits from then on. */
+  /** Waiting readers get `not_ready`, and later readers do not wait. */
   close(): void {
     this.#isClosed = true
     this.notifyAll()
@@ -290,23 +290,23 @@ export class RunFeed {
         const shared = sharedPage(watch, after, readPage)
         const page = await shared
         if (page === undefined || page.events.length > 0 || page.isComplete) return page
-        const leftMs = endsAtMs - performance.now()
-        if (leftMs <= 0 || signal?.aborted === true) return page
-        this.#unlessWaiting(page, leftMs)
+        const remainingMs = endsAtMs - performance.now()
+        if (remainingMs <= 0 || signal?.aborted === true) return page
+        this.#checkOpen(page, remainingMs)
         // A page that was invalidated while it was read may lack newer events.
         if (watch.pages.get(after) !== shared) continue
-        await nextWake(watch.wake, leftMs, signal)
-        this.#unlessWaiting(page, leftMs)
+        await nextWake(watch.wake, remainingMs, signal)
+        this.#checkOpen(page, remainingMs)
       }
     } finally {
       watch.readers -= 1
     }
   }
 
-  /** An empty page is no answer for a reader that can wait, once this feed is closed. */
-  #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
-    const isNews = page === undefined || page.events.length > 0 || page.isComplete
-    if (isNews || waitMs <= 0 || !this.#isClosed) return page
+  /** Throws if the feed is closed and a reader that wanted to wait would get an empty page. */
+  #checkOpen(page: RunPage | undefined, waitMs: number): RunPage | undefined {
+    const hasResult = page === undefined || page.events.length > 0 || page.isComplete
+    if (hasResult || waitMs <= 0 || !this.#isClosed) return page
     throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
   }
 
@@ -330,7 +330,7 @@ export class RunFeed {
   }
 }
 
-/** Drops the pages that were read; waiting readers read again. */
+/** Drops the cached pages; waiting readers read again. */
 function renew({ wake, pages }: Watch): void {
   pages.clear()
   const waiting = [...wake]
@@ -338,7 +338,7 @@ function renew({ wake, pages }: Watch): void {
   for (const look of waiting) look()
 }
 
-/** Failures are shared by their waiters, and not cached. */
+/** The page that all readers at this sequence number share. A failure is shared by its readers, but not cached. */
 function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Page {
   const known = pages.get(after)
   if (known !== undefined) return known
@@ -371,7 +371,7 @@ function nextWake(
   })
 }
 
-/** Some things end by time alone, and a notice may be lost, so all listeners look again this often. */
+/** All listeners read again this often, because some states end by time alone and a notification may be lost. */
 const LOOK_MS = 5_000
 
 /** One watcher of the store for all listeners of this process. */
@@ -391,7 +391,7 @@ export class StoreChanges {
     this.#timer ??= setInterval(() => this.#notify(undefined), LOOK_MS).unref()
   }
 
-  /** A listener waits for this run or call. It repeats this after each notification while it still waits. */
+  /** Requests notifications about this run or call. A listener repeats it after each notification while it still waits. */
   want(name: string): void {
     this.#watcher?.want(name)
   }

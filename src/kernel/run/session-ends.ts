@@ -4,8 +4,8 @@ import type { CallError } from '#kernel/call/call'
 import type { SessionContext, Tool } from '#kernel/tool/tool'
 
 /**
- * How sessions end for the calls in them: the errors that callers get, and closing the state of a tool. The ladder, recovery and
- * the session stage use it. A caller cannot tell a closed session from an unknown one or from someone else's (rule 30).
+ * The end of sessions: the errors that callers get, and closing a tool's state. The ladder, recovery and the session stage use
+ * it. A caller cannot tell whether a session is closed, unknown or someone else's (rule 30).
  */
 
 export function sessionEnded(): ToolError {
@@ -15,11 +15,11 @@ export function sessionEnded(): ToolError {
   )
 }
 
-/** Has the code of an unknown session, with the reason for its own principal. */
+/** The error for the session's own principal: the code of an unknown session, with the reason. */
 export function sessionLost(): ToolError {
   return fault(
     'session_not_found',
-    'This session has failed: the server that held its state is gone, and the state with it. Open another: POST /v1/sessions.',
+    'This session has failed: the server that held its state stopped, and the state was lost. Open another: POST /v1/sessions.',
   )
 }
 
@@ -31,7 +31,7 @@ export function heldElsewhere(): ToolError {
 
 const CLOSE_LIMIT_MS = 10_000
 
-/** Closes the state of a tool. Errors are only logged: they undo nothing that was done with the state. */
+/** Closes a tool's state. Errors are only logged, because they do not change the outcomes of calls. */
 export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
   try {
     await withDeadline(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
@@ -40,7 +40,7 @@ export async function closeState(tool: Tool, state: unknown, context: SessionCon
   }
 }
 
-/** Rule 30: a call cut inside a session is never run again, because its state is gone. */
+/** Rule 30: a call that was interrupted by a crash inside a session is never run again, because its state is lost. */
 export function sessionLostError(tool: string, hasEffects: boolean): CallError {
   const lost = `The server stopped while ${tool} was running, and its session was lost with it. Open another session and start again.`
   if (!hasEffects) return { code: 'session_lost', message: lost, canRetry: false }

@@ -12,8 +12,8 @@ const BUSY_RETRY_MS = 2
 const MAX_BUSY_MS = 10_000
 const MAX_GROUP_SIZE = 512
 
-interface Submitted extends PendingChange {
-  /** Passes the result of its steps to the caller. */
+interface SubmittedChange extends PendingChange {
+  /** Passes the result of the change's steps to the caller. */
   resolve(): void
   reject(error: unknown): void
 }
@@ -22,7 +22,7 @@ export class CommitQueue {
   readonly #engine: Pick<Engine, 'commit'>
   /** Not used with asynchronous engines: changes that arrive during a commit already form the next group. */
   #window: BatchWindow | undefined = new BatchWindow()
-  #waiting: Submitted[] = []
+  #waiting: SubmittedChange[] = []
   #scheduled = false
   #busySinceMs: number | undefined
   #isClosed = false
@@ -42,15 +42,15 @@ export class CommitQueue {
         return
       }
       let result: T
-      const keep = (given: T) => {
-        result = given
+      const keep = (value: T) => {
+        result = value
       }
       this.#waiting.push({ key, lane, begin, keep, resolve: () => resolve(result), reject })
       this.#schedule()
     })
   }
 
-  /** Waiting changes are still committed; new ones are refused. */
+  /** Waiting changes are still committed; new changes are refused. */
   close(): void {
     this.#isClosed = true
   }
@@ -88,7 +88,7 @@ export class CommitQueue {
     if (this.#waiting.length > 0) this.#schedule()
   }
 
-  #commit(changes: readonly Submitted[]): MaybePromise<void> {
+  #commit(changes: readonly SubmittedChange[]): MaybePromise<void> {
     try {
       const committed = this.#engine.commit(changes)
       if (committed instanceof Promise) {
@@ -103,7 +103,7 @@ export class CommitQueue {
     }
   }
 
-  #settle(changes: readonly Submitted[], end: 'committed' | 'busy'): void {
+  #settle(changes: readonly SubmittedChange[], end: 'committed' | 'busy'): void {
     if (end === 'busy') {
       this.#putBack(changes)
       return
@@ -113,15 +113,15 @@ export class CommitQueue {
   }
 
   /** The changes of a failed group are tried again one by one, so that only the bad change fails. */
-  #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
+  #fail(changes: readonly SubmittedChange[], error: unknown): MaybePromise<void> {
     const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
     if (!isFinal) return this.#commitEach(changes)
-    // A TypeError is a bug in this package and stays one.
+    // A TypeError is a bug in this package, so it is passed on unchanged.
     const reason = error instanceof StoreError || error instanceof TypeError ? error : inconsistent(error)
     for (const change of changes) change.reject(reason)
   }
 
-  #commitEach(changes: readonly Submitted[]): MaybePromise<void> {
+  #commitEach(changes: readonly SubmittedChange[]): MaybePromise<void> {
     for (const [index, change] of changes.entries()) {
       const committing = this.#commit([change])
       if (committing instanceof Promise)
@@ -129,7 +129,7 @@ export class CommitQueue {
     }
   }
 
-  #putBack(changes: readonly Submitted[]): void {
+  #putBack(changes: readonly SubmittedChange[]): void {
     const nowMs = performance.now()
     this.#busySinceMs ??= nowMs
     if (nowMs - this.#busySinceMs > MAX_BUSY_MS) {
@@ -142,30 +142,30 @@ export class CommitQueue {
   }
 }
 
-/** The database works, but this change alone fails: the stored data is not what the change relies on (rule 14). */
+/** The database works, but this change fails even alone, so the stored data must be inconsistent (rule 14). */
 function inconsistent(error: unknown): StoreError {
   const why = error instanceof Error ? error.message : String(error)
-  return new StoreError('unreadable', `this change does not go with what is stored: ${why}`, { cause: error })
+  return new StoreError('unreadable', `this change does not match the stored data: ${why}`, { cause: error })
 }
 
 function byKey(left: PendingChange, right: PendingChange): number {
   return left.key < right.key ? -1 : left.key > right.key ? 1 : 0
 }
 
-/** After this long without a new change, none is expected. */
+/** After this long without a new change, no more changes are expected. */
 const QUIET_MS = 0.15
-/** The longest that a change waits for others. */
+/** Maximum time that a change waits for other changes. */
 const MAX_MS = 2
-/** One group in so many waits without a goal, to see whether there are more callers now. */
+/** One group out of this many waits without a target size, to find out whether there are more callers now. */
 const PROBE_EVERY = 64
 
 /**
- * How long a group waits for more changes before its commit. Callers that were just answered tend to send again within a
- * moment; a commit without them is followed by another one for them alone, and commits are the expensive part. So groups grow
- * to as many changes as were seen to arrive together, and the change of a single caller does not wait.
+ * Decides how long a group waits for more changes before its commit. Callers that just got a reply tend to send another request
+ * within a moment, and a commit without those changes would need a second, expensive commit for them. So a group waits for as
+ * many changes as recently arrived together; the change of a single caller does not wait.
  */
 export class BatchWindow {
-  #goal = 1
+  #targetSize = 1
   #groups = 0
   #isProbe = false
   #firstMs = 0
@@ -182,14 +182,14 @@ export class BatchWindow {
       this.#previous = waiting
       this.#lastMs = nowMs
     }
-    if (!this.#isProbe && waiting >= this.#goal) return false
+    if (!this.#isProbe && waiting >= this.#targetSize) return false
     return nowMs - this.#lastMs < QUIET_MS && nowMs - this.#firstMs < MAX_MS
   }
 
   /** Called when a group of this size is committed. */
   leave(size: number): void {
-    // A goal that was missed was too high; a probe sets the next goal.
-    this.#goal = this.#isProbe || size < this.#goal ? Math.max(1, size) : this.#goal
+    // A target that was not reached was too high; a probe sets the next target.
+    this.#targetSize = this.#isProbe || size < this.#targetSize ? Math.max(1, size) : this.#targetSize
     this.#previous = 0
     this.#groups += 1
     this.#isProbe = this.#groups % PROBE_EVERY === 0

@@ -9,70 +9,71 @@ import type { RowGuard } from './row-mac.ts'
 import type { SealedText, Slice } from './rows.ts'
 
 /**
- * The port of a database, and steps: changes and reads as generators of statements, so that one logic runs on SQLite and
- * PostgreSQL. The modules of this folder are written as steps; engines drive them.
- * Guarded rows are checked against their MACs by the engine as it reads them (`RowGuard`).
+ * The interface to a database, and steps: changes and reads as generators of statements, so that the same logic runs on SQLite
+ * and PostgreSQL. The modules of this folder are written as steps; engines drive them.
+ * The engine checks guarded rows against their MACs as it reads them (`RowGuard`).
  */
 
 export interface Engine {
-  /** Each statement sees what is committed when it runs. */
+  /** Each statement sees the data that is committed when it runs. */
   read<T>(steps: Steps<T>): MaybePromise<T>
   /** All statements see the same state. */
   snapshot<T>(steps: Steps<T>): MaybePromise<T>
-  /** A snapshot for steps that take long: calls are served between two statements, and `signal` ends it. */
+  /** A snapshot for steps that take long: calls are served between two statements, and `signal` aborts it. */
   walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T>
   /**
-   * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when another process
-   * holds the write lock: waiting for it here would block the event loop.
+   * Applies all changes in one transaction and makes them durable, or throws and applies none. `busy` if another process
+   * holds the write lock: waiting for the lock here would block the event loop.
    */
   commit(changes: readonly PendingChange[]): MaybePromise<'committed' | 'busy'>
   /**
    * Why no run may start now, as text for an operator: other processes may soon consider this one dead, or its clock is wrong
-   * (rule 18). `undefined` when a run may start.
+   * (rule 18). `undefined` if a run may start.
    */
   obstacle(): string | undefined
   /** Whether a call that this writer has claimed may still be started (rule 18). */
   mayStart(writer: string): boolean
   /**
-   * Whether a writer may still end what it claimed (rule 17). For this process's own writer it also renews the liveness marker.
+   * Whether a writer may still end the calls that it claimed (rule 17). Also renews the liveness marker of this process's writer.
    */
   isAlive(writer: string): MaybePromise<boolean>
   /** Removes the liveness marker of a dead writer that has nothing left to recover. */
   forgetWriter(writer: string): MaybePromise<void>
   readonly waitingReads: number
   /**
-   * Whether it is this process's turn at work that one process does for all, once per interval. Turns depend on time, not on a
-   * lock: a process that stops during its turn does not get it back.
+   * Whether this process should now do work that one process does for all, once per interval. Turns depend on time, not on a
+   * lock: if a process stops during its turn, the work is done in the next interval.
    */
   takeTurn(work: string, everyMs: number): MaybePromise<boolean>
-  /** Reports commits of other processes until it is ended; own commits are not reported. */
+  /** Reports commits by other processes, not this process's own, until the watcher is ended. */
   watch(notify: NotifyChange): StoreWatcher
   /**
-   * Where the journal is partitioned by time: creates the next partition in time and drops those past retention; returns how
-   * many groups were dropped. Groups outside of partitions are deleted one by one.
+   * For a journal that is partitioned by time: creates the next partition before it is needed and drops partitions past
+   * retention; returns how many groups were dropped. Groups outside of partitions are deleted one by one.
    */
   maintainPartitions?(nowMs: number, keptMs: number): Promise<number>
-  /** Throws when a change could not be written now; writes nothing. */
+  /** Throws if a change could not be written now; writes nothing. */
   checkWritable(waitMs: number): MaybePromise<void>
   close(): MaybePromise<void>
 }
 
-/** Called with the runs and calls that another process changed; without names when they are unknown. */
+/** Called with the names of the runs and calls that another process changed, or with `undefined` if they are unknown. */
 export type NotifyChange = (names: readonly string[] | undefined) => void
 
 export interface StoreWatcher {
-  /** Asks to be notified when this run or call changes. Valid for some seconds: a waiter repeats it. */
+  /** Requests notifications about this run or call for some seconds; a waiter repeats the request. */
   want(name: string): void
   end(): void
 }
 
-/** One change waiting for its commit. It may begin twice: once in a group that failed, and once alone. */
+/** One change waiting for its commit. Its steps may be started twice: once in a group that failed, and once alone. */
 export interface PendingChange<Result = unknown> {
   /** Changes of one group are applied in the order of their keys. */
   readonly key: string
   /**
-   * Changes of different lanes may take their steps concurrently. `undefined` for a careful change, which reads before it
-   * writes: no other change of any process may come between its steps.
+   * A lane is a queue of changes that must run one after the other, usually the changes to one run. Changes in different lanes
+   * may interleave. `undefined` for a careful change: one that reads before it writes, so that no change by any process may run
+   * between its steps.
    */
   readonly lane: string | undefined
   begin(group: CommitGroup): Steps<Result>
@@ -80,7 +81,7 @@ export interface PendingChange<Result = unknown> {
   keep(result: Result): void
 }
 
-/** What a module gets: the parts of the store, and functions that turn its steps into methods. */
+/** Passed to each module: the parts of the store, and functions that turn the module's steps into methods. */
 export interface StoreContext {
   readonly definition: StoreDefinition
   readonly engine: Engine
@@ -88,12 +89,12 @@ export interface StoreContext {
   readonly keys: KeyRing
   readonly sealed: SealedText
   readonly guard: RowGuard
-  /** A change that reads before it writes. No change of any process comes between its steps. */
+  /** Makes a method of a change that reads before it writes. No change by any process runs between its steps. */
   careful<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
   ): (first: First, ...rest: Rest) => Promise<Result>
-  /** A change whose every statement is conditional by itself; only changes of the same lane wait for each other. */
+  /** Makes a method of a change whose statements are each conditional; only changes in the same lane wait for each other. */
   lane<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
     laneOf: (first: NoInfer<First>) => string,
@@ -102,11 +103,11 @@ export interface StoreContext {
   read<Args extends unknown[], Result>(
     steps: (...args: Args) => Steps<Result>,
   ): (...args: Args) => MaybePromise<Result>
-  /** A read whose statements all see the same state. */
+  /** Makes a method of a read whose statements all see the same state. */
   readonly snapshot: StoreContext['read']
 }
 
-/** When something happened, and what identifies it: one notice is stored per kind and `about`. */
+/** When the subject of a notice happened, and what identifies it: one notice is stored per kind and `about`. */
 export interface Occasion {
   readonly about: string
   readonly atMs: number
@@ -117,10 +118,10 @@ export interface Occasion {
 /** Stores notices for operators as part of a change; set by the module that delivers them. */
 export type Notify = (subject: NoticeSubject, occasion: Occasion) => Steps<void>
 
-/** The commit being assembled: its events, and the texts that are sealed together (rule 14). */
+/** The commit that is being assembled: its events, and the texts that are sealed together (rule 14). */
 export class CommitGroup {
   readonly id: number
-  /** Number of the writer that commits it. */
+  /** Number of the writer that commits this group. */
   readonly writer: number
   readonly keys: KeyRing
   readonly #notify: Notify
@@ -166,12 +167,12 @@ export class CommitGroup {
     this.#events.push(JSON.stringify(event))
   }
 
-  /** Text of a caller: call id, trace id, user id. Kept as long as the journal. */
+  /** Adds a caller's text: call id, trace id, user id. It is kept as long as the journal. */
   addCaller(text: string): Slice {
     return this.#callers.add(this.id, text)
   }
 
-  /** An input or an outcome. Kept as long as results. */
+  /** Adds an input or an outcome. It is kept as long as results. */
   addPayload(text: string): Slice {
     return this.#payload.add(this.id, text)
   }
@@ -204,7 +205,7 @@ export type Row = Readonly<Record<string, unknown>>
 
 export type SqlValue = string | number | null | Uint8Array
 
-/** One statement whose answer a change or a read waits for. */
+/** One statement that a change or a read yields; the engine sets its answer. */
 export type Ask = Get | All | Write
 
 /**
@@ -219,12 +220,12 @@ const ANY = {
   /** The first row, if there is one. */
   get: (query: string, ...values: SqlValue[]) => new Get(query, values),
   all: (query: string, ...values: SqlValue[]) => new All(query, values),
-  /** Answers with the number of changed rows. */
+  /** The answer is the number of changed rows. */
   write: (query: string, ...values: SqlValue[]) => new Write(query, values),
 }
 
 type Statements<Name> = {
-  readonly [Way in keyof typeof ANY]: (query: Name, ...values: SqlValue[]) => ReturnType<(typeof ANY)[Way]>
+  readonly [Kind in keyof typeof ANY]: (query: Name, ...values: SqlValue[]) => ReturnType<(typeof ANY)[Kind]>
 }
 
 export const { get, all, write }: Statements<QueryName> = ANY
@@ -237,12 +238,12 @@ export function statements<Name extends string>(): Statements<Name | QueryName> 
 const LIST_LENGTH = 50
 
 /**
- * A list in a statement, `IN (${LIST})`: a careful change to many rows must not take a round trip for each, because every
- * process waits for it.
+ * Placeholders for a list in a statement, `IN (${LIST})`: a careful change to many rows must not need a round trip per row,
+ * because every process waits for the change.
  */
 export const LIST = Array(LIST_LENGTH).fill('?').join(', ')
 
-/** Splits values into lists of full length; the last one is padded with null, which equals nothing. */
+/** Splits values into lists of equal length; the last list is padded with null, which matches no row. */
 export function listsOf<Value extends string | number>(values: readonly Value[]): (Value | null)[][] {
   return Array.from({ length: Math.ceil(values.length / LIST_LENGTH) }, (_, nth) =>
     Array.from({ length: LIST_LENGTH }, (_, at) => values[nth * LIST_LENGTH + at] ?? null),
@@ -250,14 +251,14 @@ export function listsOf<Value extends string | number>(values: readonly Value[])
 }
 
 /** PostgreSQL cannot store NUL in a text. */
-export const NUL_REFUSED = 'a text holds NUL (U+0000), which no store keeps. Leave that character out'
+export const NUL_REFUSED = 'a text contains NUL (U+0000), which cannot be stored. Remove that character'
 
 /** Steps whose result is already known. */
 export function answered<Result>(value: Result): Steps<Result> {
   return { [Symbol.iterator]: () => ({ next: () => ({ done: true, value }) }) }
 }
 
-/** Runs steps to their end synchronously; `answer` sets the answer of each ask before it returns. */
+/** Runs steps to their end synchronously; `answer` sets the answer of each statement. */
 export function drive<Result>(steps: Steps<Result>, answer: (ask: Ask) => void): Result {
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
@@ -295,16 +296,16 @@ abstract class Statement<Answer> {
 }
 
 class Get extends Statement<Row | undefined> {
-  readonly way = 'get'
+  readonly kind = 'get'
   answer: Row | undefined = undefined
 }
 
 class All extends Statement<readonly Row[]> {
-  readonly way = 'all'
+  readonly kind = 'all'
   answer: readonly Row[] = []
 }
 
 class Write extends Statement<number> {
-  readonly way = 'write'
+  readonly kind = 'write'
   answer = 0
 }

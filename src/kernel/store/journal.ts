@@ -17,7 +17,7 @@ import {
   groupKeyOf,
   type KeyRing,
   newDataKey,
-  type Resealing,
+  type ResealableRows,
   Sealer,
   tagOf,
   unseal,
@@ -25,28 +25,28 @@ import {
 import { bytes, integer, openReasonIn, optionalInteger, type SealedText, text } from './rows.ts'
 
 /**
- * The journal: this process's chain of linked commit groups and its data key (rules 14 and 15), and reading all chains back. Engines
+ * The journal: this process's chain of linked commit groups and its data key (rules 14 and 15), and reading all chains. Engines
  * commit the groups; followers, exports and verification read them; `openGroups` opens the sealed texts of calls.
- * Each chain keeps its own order. Chains are merged by the time of their groups, because one number over all chains would lose what
- * another process commits late (rule 16).
+ * Each chain keeps its own order. Readers merge chains by the time of their groups and keep a position per chain, because with
+ * one position for all chains they would miss groups that another process commits late (rule 16).
  */
 
-/** Numbers groups in the whole store. A position of a chain has one number, however often its commit is tried. */
+/** Numbers groups across the whole store. A position in a chain always has the same number, however often its commit is tried. */
 export interface GroupIds {
   idOf(writer: number, n: number): number
 }
 
-/** Far more than one process commits; the numbers of two million processes are then exact. */
+/** Far more than one process commits; the numbers of two million processes still fit into exact integers. */
 const GROUPS_PER_WRITER = 2 ** 32
 
-/** The number encodes the writer and the position in its chain, so it needs no look at other writers' commits. */
+/** The number encodes the writer and the position in its chain, so it does not depend on other writers' commits. */
 const BY_WRITER: GroupIds = { idOf: (writer, n) => writer * GROUPS_PER_WRITER + n }
 
 interface ChainOptions {
   readonly ids?: GroupIds
-  /** How long the writer counts as alive without renewing its lease, where a database uses leases. */
+  /** How long the writer counts as alive without renewing its lease, if the database uses leases. */
   readonly leaseMs?: number
-  /** Host, port and pid, for operators who look for this process. */
+  /** Host, port and process id, for operators who look for this process. */
   readonly place?: string | undefined
 }
 
@@ -55,16 +55,16 @@ export interface ChainHead {
   readonly link: string
 }
 
-/** The engine decides when its steps are committed. */
+/** This process's chain. The engine decides when the chain's steps are committed. */
 export class Chain {
   readonly keys: KeyRing
-  /** Stores notices for operators with a commit; the module that delivers them sets it. */
+  /** Stores notices for operators with a commit; the module that delivers notices sets this function. */
   notify: Notify = () => answered(undefined)
   readonly #nowMs: () => number
   readonly #options: ChainOptions & { readonly ids: GroupIds }
   #id: string = randomUUID()
   #writer: { readonly no: number; readonly sealer: Sealer } | undefined
-  /** Moved by the engine once a group is committed. */
+  /** The last committed group; the engine updates it after each commit. */
   head: ChainHead = BEFORE_FIRST
 
   constructor(keys: KeyRing, nowMs: () => number, options: ChainOptions = {}) {
@@ -82,14 +82,14 @@ export class Chain {
     return this.#writer !== undefined
   }
 
-  /** The writer's number in call rows; 0 before it has started, which no row has. */
+  /** The writer's number in call rows; before the writer has started it is 0, which no row has. */
   get no(): number {
     return this.#writer?.no ?? 0
   }
 
-  /** Inserts the writer's row and its first group, which names the heads of the other chains; returns the future head. */
+  /** Inserts the writer's row and its first group, which names the heads of the other chains; returns the head after the commit. */
   *begin(): Steps<ChainHead> {
-    // Uses the current keys: a rotation waits for every writer that started with earlier ones.
+    // The current keys are loaded first: a rotation waits for every writer that started with earlier keys.
     yield* this.keys.load()
     const heads = yield* newHeads()
     const dataKey = newDataKey()
@@ -106,12 +106,12 @@ export class Chain {
     return yield* this.insert(group)
   }
 
-  /** Used after a start that was not committed, or an end that was. */
+  /** Called if the writer's start was not committed, or once its end was. */
   forgetWriter(): void {
     this.#writer = undefined
   }
 
-  /** Rule 18: a writer that was declared dead never returns. Its running calls no longer belong to this process. */
+  /** Rule 18: a writer that was declared dead never returns, so this process continues as a new writer, without its running calls. */
   beginAgain(): void {
     this.#id = randomUUID()
     this.#writer = undefined
@@ -123,7 +123,7 @@ export class Chain {
     return new CommitGroup({ id, writer: this.no, keys: this.keys, notify: this.notify })
   }
 
-  /** Seals and links the group; the returned head is the chain's once it is committed. */
+  /** Seals and links the group; returns the chain's head after the commit. */
   *insert(group: CommitGroup): Steps<ChainHead> {
     if (this.#writer === undefined) throw new StoreError('not_written', 'the writer has ended')
     const { no, sealer } = this.#writer
@@ -141,7 +141,7 @@ export class Chain {
     return { n, link }
   }
 
-  /** Rule 15: the head is read again after a commit with unknown outcome. */
+  /** Rule 15: the head is read again after a commit whose result is unknown. */
   *readHead(): Steps<ChainHead | undefined> {
     const row = yield* get('headOf', this.no)
     return row === undefined ? undefined : { n: integer(row, 'n'), link: text(row, 'link') }
@@ -160,7 +160,7 @@ export const CHAIN_START = ''
 
 const BEFORE_FIRST: ChainHead = { n: -1, link: CHAIN_START }
 
-/** Heads of the chains that grew since a writer last started; the others were recorded then (rule 15). */
+/** Heads of the chains that grew after a writer last started; the other heads were recorded then (rule 15). */
 function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> {
   return (yield* all('newHeads')).map((row) => ({
     no: integer(row, 'no'),
@@ -170,10 +170,10 @@ function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> 
   }))
 }
 
-/** The two sealed parts of a group: texts of callers, and inputs and outcomes. */
+/** The two sealed parts of a group: callers' texts (`callers`), and inputs and outcomes (`payload`). */
 type Segment = 'callers' | 'payload'
 
-/** Binds a sealed segment to its place: it cannot be moved to another group, writer or segment. */
+/** Binds a sealed segment to its position: it cannot be moved to another group, writer or segment. */
 function sealContext(segment: Segment, writer: string, group: number): string {
   return `commit_groups ${segment} ${writer} ${group}`
 }
@@ -182,7 +182,7 @@ function dataKeyContext(writer: string): string {
   return `writer ${writer}`
 }
 
-/** The members of a group that a link covers: everything that is kept as long as the journal. */
+/** The members of a group that its link covers: all data that is kept as long as the journal. */
 interface LinkedGroup {
   /** Number of the group in the whole store, which call rows refer to. */
   readonly id: number
@@ -191,7 +191,7 @@ interface LinkedGroup {
   readonly atMs: number
   /** The exact text that is stored. */
   readonly eventsJson: string
-  /** Sealed texts of callers, if there are any. */
+  /** Callers' texts, sealed; `null` if there are none. */
   readonly callers: Uint8Array | null
 }
 
@@ -203,7 +203,7 @@ export function linkOf({ no, chain }: Generation, previous: string, group: Linke
   return tagOf(no, chain, facts, ...(callers === null ? [] : [callers]))
 }
 
-/** Signs a checkpoint, which retention puts in place of removed groups. */
+/** Signs a checkpoint, which replaces the groups that retention removed. */
 export function checkpointSignature({ no, chain }: Generation, checkpoint: JournalHead): string {
   const { writer, group, link } = checkpoint
   return tagOf(no, chain, JSON.stringify(['checkpoint', writer, group, link]))
@@ -213,7 +213,7 @@ const MAX_BYTES = 16 * 1024 * 1024
 /** Approximate overhead of a cached group besides its text. */
 const ENTRY_BYTES = 512
 
-/** Opens sealed texts. Recently opened groups are cached: a replayed call is often followed by its neighbours. */
+/** Opens sealed texts. Recently opened groups are cached, because a replayed call is often followed by calls from the same group. */
 export function openGroups(keys: KeyRing): SealedText {
   const writers = new Map<number, WriterKeys>()
   const opened = new BoundedMap<string, Buffer>({ weight: MAX_BYTES })
@@ -235,7 +235,7 @@ export function openGroups(keys: KeyRing): SealedText {
   }
 }
 
-/** Copies to its own memory: a short text from Node's buffer pool would keep the whole pool alive. */
+/** Copies the text out of Node's buffer pool, because a short text would keep the whole pool alive. */
 function ownCopy(plain: Buffer): Buffer {
   return plain.buffer.byteLength === plain.length ? plain : Buffer.from(Uint8Array.from(plain).buffer)
 }
@@ -249,7 +249,7 @@ interface WriterKeys {
 function* sealedGroup(segment: Segment, group: number): Steps<Row> {
   const row = yield* get('groupContents', group)
   if (row !== undefined && row[segment] !== null) return row
-  const message = `the ${segment} of commit group ${group} are gone although a call needs them`
+  const message = `the ${segment} of commit group ${group} were removed although a call needs them`
   throw new StoreError('unreadable', message)
 }
 
@@ -275,8 +275,8 @@ interface UnreadChain {
   readonly writer: string
   /** The last group passed to the reader. */
   position: number
-  /** Commit time of its next group, or an earlier time until that one is read. */
-  dueMs: number
+  /** Commit time of the chain's next group, or an earlier time until that group is read. */
+  nextMs: number
   rows: readonly Row[]
 }
 
@@ -291,7 +291,7 @@ export function* readJournal(
   let chains = yield* unreadChains(after)
   const groups: JournalGroup[] = []
   while (groups.length < limit && chains.length > 0) {
-    const chain = chains.reduce((first, other) => (other.dueMs < first.dueMs ? other : first))
+    const chain = chains.reduce((first, other) => (other.nextMs < first.nextMs ? other : first))
     const [row, ...rest] = chain.rows
     if (row === undefined) {
       chain.rows = yield* all('groupsOf', chain.no, chain.position, GROUPS_AT_ONCE)
@@ -302,7 +302,7 @@ export function* readJournal(
       chain.rows = rest
     }
     const [next] = chain.rows
-    if (next !== undefined) chain.dueMs = integer(next, 'at')
+    if (next !== undefined) chain.nextMs = integer(next, 'at')
   }
   return groups
 }
@@ -325,8 +325,8 @@ function* unreadChains(after: readonly JournalPosition[]): Steps<readonly Unread
     const position = positions.get(writer)
     const last = optionalInteger(row, 'last') ?? -1
     if (last <= (position ?? -1)) return []
-    const dueMs = position === undefined ? integer(row, 'started_at') : 0
-    return [{ no: integer(row, 'no'), writer, position: position ?? -1, dueMs, rows: [] }]
+    const nextMs = position === undefined ? integer(row, 'started_at') : 0
+    return [{ no: integer(row, 'no'), writer, position: position ?? -1, nextMs, rows: [] }]
   })
 }
 
@@ -341,7 +341,7 @@ export function groupFromRow(row: Row, writer: string, keys: KeyRing): JournalGr
   }
 }
 
-export const resealing: readonly Resealing[] = [
+export const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'data keys', page: 'writersAfter', start: [0] },
     after: (row) => [integer(row, 'no')],
@@ -385,17 +385,17 @@ export const queries = {
   resignCheckpoint: 'UPDATE checkpoints SET signature = ? WHERE writer = ?',
   insertWriter:
     'INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ?, ?) RETURNING no',
-  /** A writer that was declared dead stays dead, whatever clocks say later (rule 18). */
+  /** A writer that was declared dead stays dead, even if a clock is set back later (rule 18). */
   endLease: 'UPDATE writers SET lease_until = 0 WHERE no = ? AND lease_until > 0',
-  /** A writer has ended when none of its calls run any more; running ones are left to recovery. */
+  /** A writer ends only if none of its calls run and its sessions are closed; otherwise recovery ends it. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
     AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
     AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.writer = writers.no AND sessions.state <> 'closed')`,
   insertGroup:
     'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
-  // Heads that are not recorded yet, and those whose recording retention has removed. CROSS JOIN makes SQLite look up the
-  // newest group of each writer instead of reading every group.
+  // Heads that are not recorded yet, or whose record was removed by retention. CROSS JOIN makes SQLite look up the newest group
+  // of each writer instead of reading every group.
   newHeads: `SELECT w.no, w.id AS writer, g.n, g.link FROM writers w CROSS JOIN commit_groups g
     WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
       AND (g.n <> w.recorded_n OR NOT EXISTS (SELECT 1 FROM commit_groups r WHERE r.writer = w.recorded_by AND r.n = 0))`,
@@ -404,8 +404,8 @@ export const queries = {
 } as const
 
 /**
- * A group row holds the journal events of one commit, the sealed caller text (kept as long as the journal) and the sealed
- * inputs and outcomes (kept as long as results). Call rows refer to it by group, offset and length (rule 14).
+ * A group row contains the journal events of one commit, the sealed caller text (kept as long as the journal) and the sealed
+ * inputs and outcomes (kept as long as results). Call rows refer to these texts by group, offset and length (rule 14).
  */
 export const tables = `
 CREATE TABLE writers (

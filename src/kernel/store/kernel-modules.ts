@@ -12,7 +12,7 @@ import * as rows from './rows.ts'
 
 /**
  * The modules that every store has: everything needed to record, approve, recover and prove a durable call.
- * Modules of the kernel use each other's statements, so their names are one type.
+ * The kernel's modules use each other's statements, so the names of all their statements form one type.
  */
 
 const QUERIES = {

@@ -14,8 +14,8 @@ import { dirname } from 'node:path'
 import { StoreError } from '#kernel/base/errors'
 
 /**
- * The key file next to a SQLite database, for servers without `COLLET_KEY` (rule 14). The store's addresses open it. It is
- * created once, with mode 0600, and never for a database that is already in use.
+ * The key file next to a SQLite database, for servers without `COLLET_KEY` (rule 14). `store/stores.ts` opens it. It is created
+ * once, with mode 0600, and never for a database that is already in use.
  */
 
 const KEY_BYTES = 32
@@ -27,8 +27,8 @@ interface KeyFile {
 
 /**
  * Reads the key file, and creates it on first use: exclusively with mode 0600, so that two processes cannot make two keys (rule
- * 14). It is never created for a database in use, which is sealed with another key. The database is checked first, because the
- * process that fills it has created the key before.
+ * 14). It is never created for a database in use, which is sealed with another key. The database is checked before the key file,
+ * because another process may create the key file and then fill the database in the meantime.
  */
 export function readOrCreateKeyFile(path: string, database: string): KeyFile {
   const isFilled = (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0
@@ -53,10 +53,10 @@ export function readKeyFile(path: string): KeyFile {
   if (masterKey?.length === KEY_BYTES && isKey(oldMasterKey) && more.length === 0) {
     return { masterKey, oldMasterKey }
   }
-  throw refused(`does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`)
+  throw refused(`does not contain ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`)
 }
 
-/** Written to a draft and linked into place: a reader sees the whole key or none, and the first key wins. */
+/** The key is written to a draft file, which is then linked to `path`: a reader sees the whole key or none, and the first key wins. */
 function createKeyFile(path: string): void {
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   const file = openSync(draft, 'wx', 0o600)

@@ -13,11 +13,11 @@ import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write 
 import { bytes, integer, SEALED, text, word } from './rows.ts'
 
 /**
- * The keys of one store, and everything that is sealed or signed with them: the generations of keys and their rotation, sealing of
- * groups and single values, tags (HMACs). Every store module seals through the ring. `COLLET_KEY` seals only random secrets that
- * the store holds: one that never changes, and the root of each generation. Everything sealed or signed names its generation, so
- * that several can be in use while the key is changed. A nonce is never used twice with one key, and sealed bytes open only in
- * the context they were sealed for (rule 14).
+ * The keys of one store: generations of keys and their rotation, sealing of groups and single values, tags (HMACs). Every store
+ * module seals through the ring. `COLLET_KEY` seals only random secrets that are in the store: one that never changes, and the root
+ * of each generation. All sealed or signed data names its generation, so that several generations can be in use while the key is
+ * changed. A nonce is never used twice with the same key, and sealed bytes can be opened only in the context they were sealed
+ * for (rule 14).
  */
 
 /** `COLLET_KEY` and `COLLET_KEY_OLD`. The old key is present while the key is being changed, and only opens. */
@@ -26,24 +26,24 @@ interface MasterKeys {
   readonly old?: Uint8Array | undefined
 }
 
-/** Rows that are sealed or signed under a generation: a rotation gives each of them the next one, page by page. */
-export interface Resealing {
+/** Rows that are sealed or signed under a generation: a rotation moves them to the next generation, page by page. */
+export interface ResealableRows {
   /** Label for operators. */
   readonly what: string
   /** Name of a statement that takes the end of the previous page and the number of rows. */
   readonly page: string
   readonly start: readonly SqlValue[]
   after(row: Row): readonly SqlValue[]
-  /** Whether it is under an earlier generation. Foreign or damaged rows are left as they are. */
+  /** Whether the row is sealed under an earlier generation. False for foreign or damaged rows, which stay unchanged. */
   isDue(row: Row, keys: KeyRing): boolean
   reseal(group: CommitGroup, row: Row, atMs: number): Steps<void>
 }
 
-/** Purposes of keys within a generation. One key per purpose, so that sealed data of one cannot be used as another. */
+/** Purposes of keys within a generation. Each purpose has its own key, so that sealed data cannot be used for another purpose. */
 const PURPOSES = ['data keys', 'vault keys', 'sources', 'pins', 'requests', 'reasons', 'closings'] as const
 type Purpose = (typeof PURPOSES)[number]
 
-/** `announced`: every process can read it, but none writes it yet. `past`: it opens what cannot be sealed again. */
+/** `announced`: processes can open data under it but do not seal with it yet. `past`: only opens data that cannot be resealed. */
 const STATES = ['announced', 'current', 'past'] as const
 
 interface StoredGeneration {
@@ -54,11 +54,11 @@ interface StoredGeneration {
   readonly root: Buffer
 }
 
-/** The keys derived from one random root. A rotation makes the next generation and reseals what can be resealed. */
+/** The keys derived from one random root. A rotation makes the next generation and reseals all data that can be resealed. */
 export interface Generation extends StoredGeneration {
-  /** Derives the sealing key of a writer's groups, together with its data key. */
+  /** The sealing key for a writer's groups is derived from this key and the writer's data key. */
   readonly groups: Buffer
-  /** Links the journal (rule 15). */
+  /** Signs the links of the journal's chains (rule 15). */
   readonly chain: KeyObject
   /** Authenticates guarded rows. */
   readonly rows: KeyObject
@@ -67,7 +67,7 @@ export interface Generation extends StoredGeneration {
   readonly seals: ReadonlyMap<Purpose, Buffer>
 }
 
-/** Unchanged by rotation, because records are found by it: digests of keys, and bindings of grants (rule 21). */
+/** Secrets that a rotation does not change, because records are found by their digests and grants are checked against them (rule 21). */
 interface Identity {
   readonly secret: Buffer
   readonly digest: string
@@ -75,7 +75,7 @@ interface Identity {
 }
 
 /** Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27). */
-const LASTING: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
+const PERMANENT_PURPOSES: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
 
 const IDENTITY = 'identity'
 const ROOT_BYTES = 32
@@ -93,7 +93,7 @@ export class KeyRing {
     this.#masters = masters
   }
 
-  /** A ring with its first generation, not stored yet. */
+  /** A new ring with its first generation, which is not stored yet. */
   static fresh(masters: MasterKeys): KeyRing {
     const ring = new KeyRing(masters)
     ring.#begin()
@@ -114,7 +114,7 @@ export class KeyRing {
     return this.of(Math.max(...this.#generations.keys()))
   }
 
-  /** Keyed one-way digest. A secret prefix keys it: one-shot hashing is far cheaper than an HMAC object per call. */
+  /** Keyed one-way digest, keyed by a secret prefix: one-shot hashing is far cheaper than an HMAC object per call. */
   digest(plain: string): string {
     const { digest: prefix } = this.#identity ?? unloaded()
     return hash('sha256', prefix + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
@@ -123,7 +123,7 @@ export class KeyRing {
   /** HMAC under a key of this store, different for each purpose. */
   sign(purpose: string, signed: string): string {
     const { bindings } = this.#identity ?? unloaded()
-    return createHmac('sha256', LASTING.has(purpose) ? bindings : this.current.links)
+    return createHmac('sha256', PERMANENT_PURPOSES.has(purpose) ? bindings : this.current.links)
       .update(JSON.stringify([purpose, signed]))
       .digest('base64url')
   }
@@ -137,7 +137,7 @@ export class KeyRing {
     return this.#masters.old !== undefined
   }
 
-  /** Names of this process's master keys, which do not reveal them; the current one first. */
+  /** Names of this process's master keys, the current key first. A name does not reveal its key. */
   get holds(): readonly string[] {
     const { current, old } = this.#masters
     return [current, ...(old === undefined ? [] : [old])].map(nameOfKey)
@@ -156,7 +156,7 @@ export class KeyRing {
     )
   }
 
-  /** Uses a random nonce: each of these keys seals few values. */
+  /** Seals with a random nonce, which is safe because each of these keys seals few values. */
   seal(purpose: Purpose, plain: Buffer, context: string): Buffer {
     const { no, seals } = this.current
     const number = Buffer.alloc(NUMBER_BYTES)
@@ -164,13 +164,13 @@ export class KeyRing {
     return Buffer.concat([number, sealOnce(seals.get(purpose) ?? unloaded(), plain, context)])
   }
 
-  /** Throws `unreadable` when bytes, keys and context do not belong together (rule 14). */
+  /** Throws `unreadable` if the bytes, keys and context do not belong together (rule 14). */
   open(purpose: Purpose, sealed: Uint8Array, context: string): Buffer {
     const { seals } = this.of(generationIn(sealed))
     return unseal(seals.get(purpose) ?? unloaded(), sealed.subarray(NUMBER_BYTES), context)
   }
 
-  /** For columns and event members that are texts. */
+  /** Seals a text for a text column or an event member. */
   sealText(purpose: Purpose, plain: string, context: string): string {
     return SEALED + this.seal(purpose, Buffer.from(plain), context).toString('base64url')
   }
@@ -184,7 +184,7 @@ export class KeyRing {
     return generationIn(sealed) === this.current.no
   }
 
-  /** Whether it is under an earlier generation, and intact. */
+  /** Whether the value is intact and sealed under an earlier generation. */
   isDue(purpose: Purpose, sealed: Uint8Array, context: string): boolean {
     if (this.isCurrent(sealed)) return false
     try {
@@ -218,7 +218,7 @@ export class KeyRing {
     this.#take(rows.map((row) => this.#generationFrom(row)))
   }
 
-  /** Puts everything under the current master key; the old one alone no longer opens the store. */
+  /** Wraps all secrets with the current master key; afterwards the old key no longer opens the store. */
   *rewrap(): Steps<void> {
     yield* this.#writeIdentity()
     for (const generation of this.#generations.values()) yield* this.change(generation)
@@ -239,7 +239,7 @@ export class KeyRing {
     yield* write('writeMeta', IDENTITY, this.#wrap(secret, IDENTITY).toString('base64url'))
   }
 
-  /** State and floor are sealed with the root: they cannot be set back without the key. */
+  /** State and floor are sealed together with the root, so that they cannot be set back without the key. */
   *change(generation: StoredGeneration): Steps<void> {
     const { no, state, floor } = generation
     yield* write('changeGeneration', state, floor, this.#wrapped(generation), no)
@@ -281,16 +281,16 @@ export class KeyRing {
     try {
       if (old !== undefined) return unseal(masterSeal(old), wrapped, context)
     } catch {
-      // Neither fits; reported below.
+      // Neither key is right, which is reported below.
     }
     throw new StoreError(
       'unreadable',
-      'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with, or changed to',
+      'the key does not fit this database. Set COLLET_KEY, or restore the key file, to the key that the database currently uses',
     )
   }
 }
 
-/** The generation that it was sealed under; 0, which no generation has, for bytes that are too short. */
+/** The number of the generation that sealed these bytes; 0, which no generation has, if they are too short. */
 export function generationIn(sealed: Uint8Array): number {
   const { buffer, byteOffset, byteLength } = sealed
   return byteLength < NUMBER_BYTES ? 0 : new DataView(buffer, byteOffset, byteLength).getUint32(0)
@@ -348,13 +348,13 @@ export interface GroupKey {
   readonly key: KeyObject
 }
 
-/** Derived from one writer's data key and one generation: neither opens anything without the other. */
+/** Derived from one writer's data key and one generation: neither of them alone can open the groups. */
 export function groupKeyOf({ no, groups }: Pick<Generation, 'no' | 'groups'>, dataKey: Buffer): GroupKey {
   const key = hkdfSync('sha256', dataKey, groups, 'collet/group/v1', 32)
   return { generation: no, key: createSecretKey(Buffer.from(key)) }
 }
 
-/** Encrypts a writer's groups. The nonce is the generation and a counter, so that a key never sees one twice. */
+/** Encrypts a writer's groups. The nonce is the generation and a counter, so that no nonce is used twice with a key. */
 export class Sealer {
   readonly #dataKey: Buffer
   #groupKey: GroupKey | undefined
@@ -368,7 +368,7 @@ export class Sealer {
     if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeUInt32BE(generation.no, 0)
-    // Two halves: exact for every counter, and far cheaper than a BigInt.
+    // The counter is written in two halves: exact for every value, and far cheaper than a BigInt.
     nonce.writeUInt32BE(Math.floor(this.#counter / 2 ** 32), NONCE_BYTES - 8)
     nonce.writeUInt32BE(this.#counter % 2 ** 32, NONCE_BYTES - 4)
     this.#counter += 1
@@ -380,12 +380,12 @@ export function newDataKey(): Buffer {
   return randomBytes(32)
 }
 
-/** Uses a random nonce: for keys that seal few values. */
+/** Seals with a random nonce; only for keys that seal few values. */
 export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
   return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, context })
 }
 
-/** Throws `unreadable` when bytes, key and context do not belong together (rule 14). */
+/** Throws `unreadable` if the bytes, key and context do not belong together (rule 14). */
 export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: string): Buffer {
   try {
     const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
@@ -410,7 +410,7 @@ function encrypt(sealing: {
   const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
   cipher.setAAD(Buffer.from(sealing.context))
   const { nonce, plain } = sealing
-  // A string is passed as it is; a buffer of it would be one more copy.
+  // A string is passed directly, because converting it to a buffer would make another copy.
   const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
   return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
 }
@@ -426,7 +426,7 @@ export function tagOf(
   return `${generation}.${hmac.digest('base64url')}`
 }
 
-/** The generation that made a tag; 0, which no generation has, for any other text. */
+/** The number of the generation that made a tag; 0, which no generation has, for any other text. */
 export function generationOfTag(tag: string): number {
   return Number(/^(\d{1,9})\./.exec(tag)?.[1] ?? 0)
 }
@@ -439,7 +439,7 @@ export const queries = {
   changeGeneration: 'UPDATE key_generations SET state = ?, floor = ?, wrapped = ? WHERE generation = ?',
 } as const
 
-/** `closing` holds the ends of the journal's chains under a past generation, sealed under a later one. */
+/** `closing` contains the ends of the journal's chains under a past generation, sealed under a later generation. */
 export const tables = `
 CREATE TABLE key_generations (
   generation INTEGER PRIMARY KEY,

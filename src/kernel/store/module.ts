@@ -1,10 +1,10 @@
 import type { CommitGroup, Row, Steps } from './engine.ts'
-import type { Resealing } from './key-ring.ts'
+import type { ResealableRows } from './key-ring.ts'
 import { guardedQueries, resealingOf } from './row-mac.ts'
 
 /**
  * A store is opened with modules. A module owns the tables and statements of one subject. The kernel's modules (calls, runs,
- * approvals, the journal) are always there; the application names the others, and each adds its methods to the store.
+ * approvals, the journal) are always present; the application passes the others, and each adds its methods to the store.
  * The kernel imports none of them: retention, key changes and verification reach their rows through this interface.
  */
 export interface StoreModule {
@@ -13,12 +13,12 @@ export interface StoreModule {
   readonly tables?: string
   /** Statements by name. Names are unique across the modules of a store; parameters are positional. */
   readonly queries?: Readonly<Record<string, string>>
-  /** Tables whose rows carry a MAC. */
+  /** Tables whose rows have a MAC. */
   readonly guarded?: readonly GuardedTable[]
-  /** Other rows that a change of `COLLET_KEY` seals again. */
-  readonly resealing?: readonly Resealing[]
-  /** Deletes what retention no longer keeps, at most about `limit` rows; returns how many rows were deleted. */
-  forget?(retention: Forgetting): Steps<number>
+  /** Other rows that are sealed again when `COLLET_KEY` changes. */
+  readonly resealing?: readonly ResealableRows[]
+  /** Deletes rows that are past retention, at most about `limit` of them; returns how many were deleted. */
+  forget?(retention: PurgeStep): Steps<number>
 }
 
 /** How long results and the journal are kept (rule 13). */
@@ -27,7 +27,7 @@ export interface RetentionPolicy {
   readonly journalMs: number
 }
 
-export interface Forgetting {
+export interface PurgeStep {
   readonly group: CommitGroup
   readonly nowMs: number
   readonly policy: RetentionPolicy
@@ -35,12 +35,12 @@ export interface Forgetting {
 }
 
 /**
- * A table whose rows decide something: who may do what, and what was approved. Each row carries a MAC over `columns`, so that
- * a process that can write to the database without the key cannot change a decision.
+ * A table whose rows decide who may do what, or record what was approved. Each row has a MAC over `columns`, so that a process
+ * that can write to the database but does not have the key cannot change a decision.
  */
 export interface GuardedTable {
   readonly table: string
-  /** For operators; default: the name of the table. */
+  /** Label for operators; default: the name of the table. */
   readonly label?: string
   readonly columns: readonly string[]
   /** Text columns that identify a row. */
@@ -49,9 +49,9 @@ export interface GuardedTable {
   readonly checkedReads: readonly string[]
   /** Seals the contents of a row under the current keys, before it gets its MAC. */
   resealContents?(group: CommitGroup, row: Row): Steps<void>
-  /** The final state that a row says it has, in the words of the journal. */
+  /** The final state that is stored in a row, as the journal names it. */
   endOf?(row: Row): string | undefined
-  /** The row that a journal event ended for good, by its names, and the state it must have since. */
+  /** The columns that identify the row that a journal event ended for good, and the state that the row must have afterwards. */
   endedBy?(event: EventFacts): { readonly row: Row; readonly state: string } | undefined
 }
 
@@ -67,19 +67,19 @@ export interface EventFacts {
 /** The modules of one store, combined. */
 export interface StoreDefinition {
   readonly queries: Readonly<Record<string, string>>
-  /** From an empty database to the current tables, one step per version. */
+  /** Statements that lead from an empty database to the current tables, one entry per version. */
   readonly migrations: readonly string[]
   readonly guarded: readonly GuardedTable[]
-  readonly resealing: readonly Resealing[]
+  readonly resealing: readonly ResealableRows[]
   readonly forgetting: readonly NonNullable<StoreModule['forget']>[]
 }
 
-/** Combines modules. Two statements with one name are a programming error. */
+/** Combines modules. Two statements with the same name are a programming error. */
 export function defineStore(modules: readonly StoreModule[]): StoreDefinition {
   const queries = new Map<string, string>()
   for (const module of modules) {
-    const ofGuarded = module.guarded?.map(guardedQueries) ?? []
-    for (const [name, text] of [module.queries ?? {}, ...ofGuarded].flatMap(Object.entries<string>)) {
+    const forGuarded = module.guarded?.map(guardedQueries) ?? []
+    for (const [name, text] of [module.queries ?? {}, ...forGuarded].flatMap(Object.entries<string>)) {
       if (queries.has(name)) throw new Error(`${module.name} defines the statement ${name} a second time`)
       queries.set(name, text)
     }

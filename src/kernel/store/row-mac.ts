@@ -1,28 +1,28 @@
 import { StoreError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
 import { type Ask, type Row, type Steps, statements } from './engine.ts'
-import type { Generation, KeyRing, Resealing } from './key-ring.ts'
+import type { Generation, KeyRing, ResealableRows } from './key-ring.ts'
 import { generationOfTag, tagOf } from './key-ring.ts'
 import type { GuardedTable } from './module.ts'
 import { text } from './rows.ts'
 
 /**
- * MACs of guarded rows (`GuardedTable`). Writers seal a row after they changed it; the engine checks rows as it reads them.
+ * MACs of guarded rows (`GuardedTable`). Writers seal a row after they change it; the engine checks rows as it reads them.
  * A row that was changed without the key is refused and reported, never used.
  */
 
 const { get, all, write } = statements<string>()
 
-/** Statements of every guarded table, by their names: they read one row, write its MAC, read all rows, and a page of them. */
+/** The statements of a guarded table, by name: read one row, write its MAC, read all rows, read a page of rows. */
 export function guardedQueries({ table, names }: GuardedTable): Readonly<Record<string, string>> {
   const key = names.join(', ')
-  const isNamed = names.map((column) => `${column} = ?`).join(' AND ')
-  const places = names.map(() => '?').join(', ')
+  const matchesKey = names.map((column) => `${column} = ?`).join(' AND ')
+  const placeholders = names.map(() => '?').join(', ')
   return {
-    [`${table} row`]: `SELECT * FROM ${table} WHERE ${isNamed}`,
-    [`${table} seal`]: `UPDATE ${table} SET mac = ? WHERE ${isNamed}`,
+    [`${table} row`]: `SELECT * FROM ${table} WHERE ${matchesKey}`,
+    [`${table} seal`]: `UPDATE ${table} SET mac = ? WHERE ${matchesKey}`,
     [`${table} all`]: `SELECT * FROM ${table}`,
-    [`${table} page`]: `SELECT * FROM ${table} WHERE (${key}) > (${places}) ORDER BY ${key} LIMIT ?`,
+    [`${table} page`]: `SELECT * FROM ${table} WHERE (${key}) > (${placeholders}) ORDER BY ${key} LIMIT ?`,
   }
 }
 
@@ -30,7 +30,7 @@ export function* allRows({ table }: GuardedTable): Steps<readonly Row[]> {
   return yield* all(`${table} all`)
 }
 
-/** Each value is preceded by its length, so that no two rows have one text. */
+/** Each value is preceded by its length, so that no two different rows have the same text. */
 export function rowMac({ no, rows }: Generation, { table, columns }: GuardedTable, row: Row): string {
   const parts = columns.flatMap((column) => {
     const value = row[column]
@@ -40,7 +40,7 @@ export function rowMac({ no, rows }: Generation, { table, columns }: GuardedTabl
   return tagOf(no, rows, table, ...parts)
 }
 
-/** A MAC of a past generation is not accepted: a rotation gave every own row a new one. */
+/** A MAC under a past generation is not accepted, because a rotation gives every intact row a new MAC. */
 function hasOwnMac(keys: KeyRing, table: GuardedTable, row: Row): boolean {
   if (typeof row.mac !== 'string') return false
   const generation = keys.find(generationOfTag(row.mac))
@@ -53,7 +53,7 @@ export function nameOfRow({ table, names }: Pick<GuardedTable, 'table' | 'names'
   return `${table} ${names.map((column) => String(row[column])).join(' ')}`
 }
 
-/** Checks guarded rows as they are read; a store has one. */
+/** Checks guarded rows as they are read; each store has one guard. */
 export class RowGuard {
   readonly tables: readonly GuardedTable[]
   readonly #keys: KeyRing
@@ -76,19 +76,19 @@ export class RowGuard {
   }
 
   /**
-   * Called by the engine with the answers of `checkedReads`. A single foreign row is an error for the operator, never "not
-   * found" (rule 14). In a list it is left out and reported, so that it does not block the other rows.
+   * Called by the engine with the answers of `checkedReads`. A foreign row is one that was changed without the key. A single
+   * foreign row is an error for the operator, never "not found" (rule 14); in a list it is left out and reported.
    */
   check(ask: Ask): void {
-    if (ask.way === 'write') return
+    if (ask.kind === 'write') return
     const table = this.checkedReads.get(ask.query)
     if (table === undefined) return
-    if (ask.way === 'all') {
+    if (ask.kind === 'all') {
       ask.answer = ask.answer.filter((row) => this.isOwn(table, row))
     } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
       throw new StoreError(
         'unreadable',
-        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused: collet journal verify`,
+        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused. Run: collet journal verify`,
       )
     }
   }
@@ -105,15 +105,15 @@ export class RowGuard {
   }
 }
 
-/** Gives a changed row its new MAC. The caller has read the row, and so checked it, before. */
+/** Gives a changed row its new MAC. The caller has already read the row, which checked its previous MAC. */
 export function* sealRow(keys: KeyRing, table: GuardedTable, ...names: readonly string[]): Steps<void> {
   yield* refuseForeignTriggers()
   const row = yield* get(`${table.table} row`, ...names)
   if (row !== undefined) yield* write(`${table.table} seal`, rowMac(keys.current, table, row), ...names)
 }
 
-/** Gives rows the MAC of the next generation; a foreign row gets none. */
-export function resealingOf(table: GuardedTable): Resealing {
+/** Gives rows a MAC under the current generation, except foreign rows. */
+export function resealingOf(table: GuardedTable): ResealableRows {
   const namesOf = (row: Row) => table.names.map((column) => text(row, column))
   return {
     what: table.label ?? table.table,
@@ -128,12 +128,12 @@ export function resealingOf(table: GuardedTable): Resealing {
   }
 }
 
-/** Triggers in the database. Collet creates none: a trigger could change rows while they are written. */
+/** Names of the triggers in the database. Collet creates none: a trigger could change rows while they are written. */
 export function* foreignTriggers(): Steps<readonly string[]> {
   return (yield* all('triggers')).map((row) => text(row, 'name'))
 }
 
-/** Runs while no other process can write, so that the signed row is the written one. */
+/** Runs while no other process can write, so that the row that is signed is the row that was written. */
 export function* refuseForeignTriggers(): Steps<void> {
   const [name] = yield* foreignTriggers()
   if (name === undefined) return

@@ -6,15 +6,15 @@ import { answered, get, type Row, type Steps, type StoreContext, write } from '.
 import type { KeyRing } from './key-ring.ts'
 
 /**
- * Rows of calls and their sealed texts, sealed reasons of approvers, typed access to columns, and the `meta` table with its
- * counters. All modules of the store read rows with it. A column of an unexpected type means a damaged database and throws
- * `unreadable`; nothing is guessed.
+ * Call rows and their sealed texts, approvers' sealed reasons, typed access to columns, and the `meta` table with its counters.
+ * All store modules read rows with these functions. A column of an unexpected type means a damaged database and throws
+ * `unreadable`.
  */
 
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
 
-/** The place of a text inside one group's sealed bytes. */
+/** The position of a text inside one group's sealed bytes. */
 export interface Slice {
   readonly group: number
   readonly at: number
@@ -57,7 +57,7 @@ export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
   }
 }
 
-/** The subject of an event; needs no sealed text. */
+/** The subject of an event, which needs no sealed text. */
 export function subjectFromRow(row: Row) {
   return {
     record: text(row, 'record'),
@@ -70,14 +70,14 @@ export function subjectFromRow(row: Row) {
 
 const SEPARATOR = '\n'
 
-/** A sealed text begins with its record: moved under another call, it does not open. */
+/** A sealed text begins with its record, so that it cannot be moved to another call. */
 export function boundText(record: string, plain: string): string {
   return `${record}${SEPARATOR}${plain}`
 }
 
 export function ownText(record: string, bound: string): string {
   if (bound.startsWith(`${record}${SEPARATOR}`)) return bound.slice(record.length + SEPARATOR.length)
-  throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
+  throw new StoreError('unreadable', `the text stored for call ${record} belongs to another call`)
 }
 
 /** Placeholder for sealed text that cannot be read. */
@@ -87,7 +87,7 @@ export function unreadableText(row: Row): SealedText {
   return (segment) => answered(boundText(text(row, 'record'), texts[segment]))
 }
 
-/** Everything of a call that its caller wrote or that identifies it, as one sealed value. */
+/** The texts of a call that its caller wrote or that identify it, as one sealed value. */
 type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol' | 'by'> & CallLabel
 
 type LabelledCall = CallLabel &
@@ -124,7 +124,7 @@ export function* readCaller(record: string, sealed: SealedText, slice: Slice): S
   }
 }
 
-/** The label of an event whose call has its label in its caller text, or has lost that text. */
+/** Placeholder for a label that is stored in the call's caller text, or was removed with that text. */
 export const NO_LABEL: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
 
 const FORGOTTEN: Caller = { ...NO_LABEL, userId: undefined, runId: undefined, protocol: undefined }
@@ -133,24 +133,24 @@ function* callerOf(row: Row, sealed: SealedText, expired: boolean): Steps<Caller
   try {
     return yield* readCaller(text(row, 'record'), sealed, callerSlice(row))
   } catch (error) {
-    // A tombstone may outlive the group with its caller text.
+    // An expired call may be kept longer than the group with its caller text.
     if (expired) return FORGOTTEN
     throw error
   }
 }
 
-/** Calls that outlive their text get the default catalog id. */
+/** A call whose caller text was removed gets the default catalog id. */
 export function withToolId<C extends CallLabel>(label: C, tool: string): C {
   const [name = tool] = tool.split('@')
   return label.toolId === '' ? { ...label, toolId: `openwop:${name}` } : label
 }
 
-/** The place of a call's caller text. */
+/** The slice of a call's caller text. */
 export function callerSlice(row: Row): Slice {
   return sliceOf(row, 'caller', 'claim_group')
 }
 
-/** The place of a sealed text, from the three columns of its name. */
+/** The slice of a sealed text, from its three columns (`<name>_group`, `<name>_at`, `<name>_length`). */
 export function sliceOf(
   row: Row,
   name: 'caller' | 'subject' | 'input' | 'outcome' | 'late',
@@ -163,7 +163,7 @@ export function sliceOf(
   }
 }
 
-/** Also absent for a row that only names the commit: a call settled without a value, or whose result has expired. */
+/** `undefined` also if the row has only the outcome's group: a call settled without a value, or whose result has expired. */
 function* outcomeIn(row: Row, name: 'outcome' | 'late', sealed: SealedText): Steps<Outcome | undefined> {
   if (row[`${name}_at`] === null) return undefined
   return outcomeFromText(ownText(text(row, 'record'), yield* sealed('payload', sliceOf(row, name))))
@@ -171,8 +171,8 @@ function* outcomeIn(row: Row, name: 'outcome' | 'late', sealed: SealedText): Ste
 
 /**
  * The stored form of an outcome: a value as `+<duration>,<length>\n<value>`, a value with shown content as `*<json>`, a failure
- * as `-<json>`. The length is needed because offsets into the group are not encrypted, and a shorter or longer piece must not
- * pass as another value.
+ * as `-<json>`. The length is stored because offsets into the group are not encrypted, and a changed offset must not yield
+ * another value.
  */
 export function outcomeToText(outcome: Outcome): string {
   if (!outcome.ok) return `-${JSON.stringify(outcome)}`
@@ -187,7 +187,10 @@ function outcomeFromText(text: string): Outcome {
     const valueJson = text.slice(end + 1)
     const [duration = '', length] = text.slice(1, end).split(',')
     if (Number(length) !== valueJson.length)
-      throw new StoreError('unreadable', 'a stored value has another length than it was written with')
+      throw new StoreError(
+        'unreadable',
+        'the length of a stored value differs from the length that was written',
+      )
     return duration === '' ? { ok: true, valueJson } : { ok: true, valueJson, durationMs: Number(duration) }
   }
   const outcome: Outcome = JSON.parse(text.slice(1))
@@ -195,26 +198,26 @@ function outcomeFromText(text: string): Outcome {
   throw new StoreError('unreadable', 'a stored outcome has an unknown form')
 }
 
-/** Marks sealed texts in columns and events that may also hold plain words of the server. */
+/** Prefix of sealed texts in columns and events that may also contain the server's own plain text. */
 export const SEALED = 'sealed:'
 
 const UNREADABLE = '[unreadable]'
 
 /**
- * Reasons of approvers mention people and customers, so they are sealed wherever they are stored: with the decision, in the
- * events of a run and in the journal. Each is sealed on its own and deleted with what holds it.
+ * Approvers' reasons mention people and customers, so they are sealed wherever they are stored: with the decision, in a run's
+ * events and in the journal. Each copy is sealed on its own and deleted with the row that contains it.
  */
 export function sealReason(keys: KeyRing, approval: string, reason: string): string {
   return keys.sealText('reasons', reason, reasonContext(approval))
 }
 
-/** A reason that cannot be read is left as it is. */
+/** A reason that cannot be read is returned unchanged. */
 export function resealReason(keys: KeyRing, approval: string, stored: string): string {
   const reason = openReason(keys, approval, stored)
   return stored.startsWith(SEALED) && reason !== UNREADABLE ? sealReason(keys, approval, reason) : stored
 }
 
-/** A tampered reason is shown as unreadable, so that the others can still be read. */
+/** A tampered reason is shown as unreadable, so that other reasons can still be read. */
 export function openReason(keys: KeyRing, approval: string, stored: string): string {
   if (!stored.startsWith(SEALED)) return stored
   try {
@@ -224,7 +227,7 @@ export function openReason(keys: KeyRing, approval: string, stored: string): str
   }
 }
 
-/** An event or a fact about an approval with its reason opened; most have none. */
+/** Returns an event or a run fact with its reason opened; most have no reason. */
 export function openReasonIn<T extends object>(keys: KeyRing, event: T): T {
   if (!('approval' in event && 'reason' in event)) return event
   const { approval, reason } = event
@@ -274,7 +277,7 @@ export function* readEpoch(name: string): Steps<number> {
 
 const CONFIG_EPOCH = 'config_epoch'
 
-/** Requests of operators that the servers of one store read their configuration again. No event reports them. */
+/** Operators' requests that all servers of a store reload their configuration. They are not journaled. */
 export function openReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>) {
   const ask = careful(
     () => '',
@@ -284,7 +287,7 @@ export function openReloads({ careful, read }: Pick<StoreContext, 'careful' | 'r
     },
   )
   return {
-    /** Changes with each request of any process. */
+    /** A number that each request increases, from any process. */
     epoch: read(() => readEpoch(CONFIG_EPOCH)),
     /** Returns the new epoch. */
     ask: () => ask(CONFIG_EPOCH),
@@ -299,7 +302,7 @@ export function word<W extends string>(row: Row, column: string, words: readonly
 }
 
 function damaged(column: string): StoreError {
-  return new StoreError('unreadable', `the database holds something unexpected in column ${column}`)
+  return new StoreError('unreadable', `the database contains an unexpected value in column ${column}`)
 }
 
 export const queries = {

@@ -4,11 +4,11 @@ import type { KeyRing } from './key-ring.ts'
 import { refuseForeignTriggers } from './row-mac.ts'
 
 /**
- * Versions of the tables: which migration steps a database still needs, and who may run them. Both engines use it when they open
- * a database. A released step never changes: a change of the tables is a new step at the end.
+ * Versions of the tables: which migration steps a database still needs, and who may run them. Both engines use this module when
+ * they open a database. A released step never changes: every change to the tables is a new step at the end.
  */
 
-/** The migrations that a database still needs, once it is certain that it belongs to this store (rule 14). */
+/** The migrations that a database still needs, after checking that the database belongs to this store (rule 14). */
 export function* missingMigrations(
   version: number,
   keys: KeyRing,
@@ -28,7 +28,7 @@ export function* missingMigrations(
   return migrations.slice(version)
 }
 
-/** What opening a database may do with its tables: migrate them, require the current version, or only look. */
+/** What opening a database does with its tables: migrate them, require the current version, or only read the version. */
 export type SchemaMode = 'migrate' | 'require' | 'look'
 
 export interface Migration {
@@ -39,11 +39,12 @@ export interface Migration {
 /** Operator commands, and servers whose role may not change tables, leave migration to `collet migrate`. */
 export function refuseOutdated({ from, to }: Migration, mode: SchemaMode): void {
   if (mode !== 'require' || from === to) return
-  const found = from === 0 ? 'it holds no store yet' : `its schema is ${from} and this Collet needs ${to}`
+  const found =
+    from === 0 ? 'it does not contain a store yet' : `its schema is ${from} and this Collet needs ${to}`
   throw new StoreError('unreadable', `${found}. Run: collet migrate`)
 }
 
-/** In `meta` while `collet store copy` fills a database: its progress. */
+/** Name of the row in `meta` with the progress of `collet store copy`, present while it fills a database. */
 export const COPY_MARK = 'copy_of'
 
 function* refuseUnfinishedCopy(): Steps<void> {

@@ -31,13 +31,13 @@ import { openReloads } from './rows.ts'
 import type { SchemaMode } from './schema.ts'
 
 /**
- * The kernel's store, built from an engine, a commit queue and the modules of calls, runs, approvals and
- * the journal. Every engine's `open` ends here. Every change is durable before it is acknowledged, and many share one commit.
+ * The kernel's store, built from an engine, a commit queue and the modules for calls, runs, approvals and the journal. Each
+ * engine is opened first and then passed to `createStore`. Every change is durable before it is acknowledged; many share a commit.
  */
 
-/** Sorts after every record: a writer's last change is the last of its group. */
+/** Sorts after every record, so that a writer's last change is also the last in its group. */
 const LAST_KEY = '~'
-/** Sorts after every record too: a session closes after the calls that end in the same group (OWP-41). */
+/** Sorts after every record, so that a session closes after the calls that end in the same group (OWP-41). */
 const CLOSE_KEY = '|'
 /** How long a check waits for another process that is writing. */
 const MAX_LOCK_MS = 5_000
@@ -48,19 +48,19 @@ export interface StoreParts {
   readonly chain: Chain
   readonly guard: RowGuard
   readonly nowMs: () => number
-  /** Whether several processes serve from it together. */
+  /** Whether several processes serve calls from this store. */
   readonly isShared: boolean
 }
 
-/** How a database is opened as a store, on every engine. */
+/** Options for opening a store, the same for every engine. */
 export interface StoreOptions {
   readonly masterKey: Uint8Array
-  /** The previous key, while it is being changed. */
+  /** The previous key, while the key is being changed. */
   readonly oldMasterKey?: Uint8Array | undefined
-  /** Default: the tables are created, or brought up to date. */
+  /** What to do with the tables; default: create them, or migrate them to the current version. */
   readonly schema?: SchemaMode | undefined
   readonly nowMs?: () => number
-  /** Host and process, for operators. */
+  /** Host and process id, shown to operators. */
   readonly place?: string | undefined
   /** Called once for each guarded row that was changed without the key. */
   readonly onForeign?: ((row: string, table: string) => void) | undefined
@@ -78,7 +78,7 @@ export function createStore<Modules extends object>(
   return Object.assign(openKernelStore(parts, queue, context), openModules(context))
 }
 
-/** A method that changes something resolves after the change and its journal events are durable, or rejects with a `StoreError`. */
+/** Methods that change data resolve after the change and its journal events are durable, or reject with a `StoreError`. */
 export interface KernelStore extends ReturnType<typeof openKernelStore> {}
 
 function openContext({ definition, engine, chain, guard }: StoreParts, queue: CommitQueue): StoreContext {
@@ -93,7 +93,7 @@ function openContext({ definition, engine, chain, guard }: StoreParts, queue: Co
     careful:
       (keyOf, change) =>
       (first, ...rest) =>
-        holdsNul(first) || rest.some((each) => holdsNul(each))
+        containsNul(first) || rest.some((each) => containsNul(each))
           ? Promise.reject(new StoreError('not_written', NUL_REFUSED))
           : queue.submit(keyOf(first), (group) => change(group, first, ...rest)),
     lane:
@@ -119,17 +119,17 @@ function openKernelStore(
   const { keys, snapshot } = context
   let closing: Promise<void> | undefined
   return {
-    /** Changes that wait for their commit, and reads that wait for a remote database. */
+    /** Number of changes that wait for their commit and of reads that wait for a remote database. */
     get pendingWrites() {
       return queue.size + engine.waitingReads
     },
-    /** Whether several processes serve from it: they then share rates and forward calls to each other. */
+    /** Whether several processes serve calls from this store; they then share rates and forward calls to each other. */
     isShared,
     /** This process's writer, named in every claim (rule 17). */
     get writer() {
       return chain.id
     },
-    /** Keyed one-way digest: equal texts have equal digests, which reveal nothing without the key. */
+    /** Keyed one-way digest: equal texts have equal digests, and a digest reveals nothing without the key. */
     digest: (plain: string) => keys.digest(plain),
     /** HMAC under a key of this store, different for each purpose. */
     sign: (purpose: string, signed: string) => keys.sign(purpose, signed),
@@ -146,15 +146,15 @@ function openKernelStore(
     journalChains: snapshot(journalChains),
     reloads: openReloads(context),
     takeTurn: (work: string, everyMs: number) => engine.takeTurn(work, everyMs),
-    /** Reports changes of other processes until it is ended. It may report too much, and late. */
+    /** Reports changes by other processes until the watcher is ended. Reports may be late or unnecessary. */
     watch: (notify: NotifyChange) => engine.watch(notify),
     obstacle: () => engine.obstacle(),
     mayStart: (writer: string) => engine.mayStart(writer),
-    /** Rejects while writes do not work. It writes a row, because an empty transaction would not touch the disk. */
+    /** Rejects while writes fail. It writes a row, because an empty transaction would not write to the disk. */
     probe: async () => {
       await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))
     },
-    /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
+    /** Throws if a change could not be written; unlike `probe`, it writes nothing. */
     checkWritable: (waitMs = MAX_LOCK_MS) => engine.checkWritable(waitMs),
     close: () => {
       closing ??= close(queue, chain, engine)
@@ -165,25 +165,25 @@ function openKernelStore(
 
 /**
  * PostgreSQL cannot store NUL in a text and SQLite can, so no store accepts it. Code that takes text from people refuses it
- * earlier; texts of calls are checked where they arrive.
+ * earlier; callers' texts are checked where they arrive.
  */
-function holdsNul(value: unknown, depth = 3): boolean {
+function containsNul(value: unknown, depth = 3): boolean {
   if (typeof value === 'string') return value.includes('\0')
   if (depth === 0 || typeof value !== 'object' || value === null || value instanceof Uint8Array) return false
-  return Object.values(value).some((member) => holdsNul(member, depth - 1))
+  return Object.values(value).some((member) => containsNul(member, depth - 1))
 }
 
-/** Sessions of stateful tools: their brackets in the run they belong to (rule 30). The state itself is never stored. */
+/** Sessions of stateful tools, with the events that open and close them in their run (rule 30). Their state is never stored. */
 function openSessions({ careful, read }: StoreContext) {
   const order = ({ sessionId }: SessionAddress) => sessionId
   return {
     findSession: read(findSession),
     openSession: careful(order, openSession),
-    /** `open → closing`; `false` when another process closes or closed it. */
+    /** `open → closing`; `false` if another process is closing the session or has closed it. */
     beginSessionClose: careful(order, beginSessionClose),
     /**
-     * `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already,
-     * and for the session of another writer: recovery closes those of dead ones.
+     * `closing → closed` with its event, and the end of a run made for the session, in one transaction; `false` if the session is
+     * already closed or belongs to another writer. Recovery closes the sessions of dead writers.
      */
     closeSession: careful(({ sessionId }) => `${CLOSE_KEY}${sessionId}`, endSession),
   }

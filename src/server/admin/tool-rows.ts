@@ -2,7 +2,7 @@
  * Makes the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are built
  * once; facts that change independently (sources, credentials, held changes) are beside them in small tables.
  */
-import { type ApprovalRules, writtenFor } from '#kernel/approval/approvals'
+import { type ApprovalRules, rulesFor } from '#kernel/approval/approvals'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import { compareVersions } from '#kernel/base/ids'
 import { isJsonObject } from '#kernel/base/json'
@@ -150,7 +150,7 @@ export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): To
 /** Whether a rule decides for each call of the tool if it needs approval. */
 export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
   if (tool.policy.approval !== 'conditional') return false
-  return when !== undefined || (whenPerTool.size > 0 && writtenFor(whenPerTool, tool).length > 0)
+  return when !== undefined || (whenPerTool.size > 0 && rulesFor(whenPerTool, tool).length > 0)
 }
 
 interface MadeRows {

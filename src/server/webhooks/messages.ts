@@ -1,6 +1,6 @@
 import type { Webhook } from '#config/webhooks'
 import type { ApprovalRecord } from '#kernel/approval/approval'
-import { isMoreThanALink, namedBy } from '#kernel/approval/approvals'
+import { namedBy, needsMoreThanLink } from '#kernel/approval/approvals'
 import { type ApprovalView, approvalView, mintLink } from '#kernel/approval/decisions'
 import type { NoticeKind, NoticeSubject } from '#kernel/journal/notices'
 import type { KernelStore } from '#kernel/store/store'
@@ -101,7 +101,7 @@ function questionContent(
 ): Content {
   const link =
     approver === undefined ||
-    (isMoreThanALink(approval) && !canSignIn) ||
+    (needsMoreThanLink(approval) && !canSignIn) ||
     // An approver gets no link to its own call.
     namedBy(approver, approval) === approval.principal
       ? undefined

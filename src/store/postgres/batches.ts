@@ -35,8 +35,8 @@ function alike(asks: readonly Ask[]): readonly (readonly Ask[])[] {
 }
 
 /** Whether the statement nearly always changes one row, and has a form that fails otherwise. */
-export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly way: 'write' }> {
-  return ask.way === 'write' && CERTAIN[ask.query] !== undefined && !holdsNul(ask)
+export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly kind: 'write' }> {
+  return ask.kind === 'write' && CERTAIN[ask.query] !== undefined && !holdsNul(ask)
 }
 
 /** Statements that change one row per ask, or fail. */
@@ -95,8 +95,8 @@ function parcelOf(asks: readonly Ask[], purpose: Purpose): Parcel {
 }
 
 function answer(ask: Ask, { rows, changed }: Result): void {
-  if (ask.way === 'write') ask.answer = changed
-  else if (ask.way === 'get') ask.answer = rows[0]
+  if (ask.kind === 'write') ask.answer = changed
+  else if (ask.kind === 'get') ask.answer = rows[0]
   else ask.answer = rows
 }
 

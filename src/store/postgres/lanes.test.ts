@@ -27,7 +27,7 @@ async function drive(changes: readonly PendingChange[]) {
   const trips: string[][] = []
   await driveLanes(group, changes, async (asks) => {
     trips.push(asks.map(({ values }) => String(values[0])))
-    for (const ask of asks) if (ask.way === 'get') ask.answer = { value: String(ask.values[0]) }
+    for (const ask of asks) if (ask.kind === 'get') ask.answer = { value: String(ask.values[0]) }
   })
   const events: readonly { readonly heads: readonly { readonly writer: string }[] }[] = JSON.parse(
     group.eventsJson,

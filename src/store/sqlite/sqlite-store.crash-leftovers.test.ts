@@ -154,7 +154,7 @@ describe('contents', () => {
       `UPDATE calls SET outcome_group = (SELECT outcome_group FROM calls WHERE record = 'b') WHERE record = 'a'`,
     )
     expect(() => openStore().find({ tenant: 'default', record: 'a' })).toThrow(
-      /belongs to another one|cannot be/,
+      /belongs to another call|cannot be/,
     )
     expect((await openStore().list({ limit: 5 })).calls.map(({ record }) => record)).toEqual(['b', 'a'])
   })

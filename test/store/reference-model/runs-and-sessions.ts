@@ -14,7 +14,7 @@ import type { RunPosition, SessionChanged } from '#kernel/journal/events'
 import {
   calledFact,
   labelOf,
-  opens,
+  openCountChange,
   ownRunEvents,
   type RunEvent,
   type RunFact,
@@ -194,7 +194,7 @@ export class ReferenceRuns {
     if (found === undefined) throw new Error(`run ${run} was not opened`)
     const sequence = found.events.length
     found.events.push({ ...fact, sequence, atMs })
-    found.open += opens(fact)
+    found.open += openCountChange(fact)
     found.touchedAtMs = Math.max(found.touchedAtMs, atMs)
     return { run, sequence }
   }

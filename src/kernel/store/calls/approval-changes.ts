@@ -45,23 +45,23 @@ import {
   word,
 } from '#kernel/store/rows'
 import {
-  type Beginning,
+  type BeginResult,
   beginNext,
-  type Claiming,
-  type Ended,
   keepsSession,
+  type ScopeEnded,
   SESSION_ENDED,
   TAKEN,
+  type UncommittedClaim,
 } from './call-changes.ts'
 import { parkCall } from './calls.ts'
 import { appendFact, type BegunAttempt, endAttempt, endOwnSession } from './runs.ts'
 
 /**
- * Changes of parked calls and their approvals: park, decide, resume, end. `approvals.ts` turns them into the store's port.
+ * Changes to parked calls and their approvals: park, decide, resume, end. `approvals.ts` turns them into methods of the store.
  * Each change is one transaction with its events; a grant is consumed with the attempt that uses it, or not at all (rule 20).
  */
 
-/** Rows that decide whether a call may run: the requests, and the decisions of approvers. */
+/** Rows that decide whether a call may run: requests for approval, and approvers' decisions. */
 export const GUARDED: Readonly<Record<'approvals' | 'decisions', GuardedTable>> = {
   approvals: {
     table: 'approvals',
@@ -96,27 +96,28 @@ export const GUARDED: Readonly<Record<'approvals' | 'decisions', GuardedTable>> 
   },
 }
 
-/** A waiting call belongs to no writer, so that no writer's death ends it. */
+/** Writer number of a session whose call waits for approval: it belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
 
-type Full = { readonly kind: 'full'; readonly parked: number }
+type LimitReached = { readonly kind: 'full'; readonly parked: number }
 
-export type Parkings =
+/** The result of parking before its commit. */
+export type UncommittedPark =
   | { readonly kind: 'parked' }
   | { readonly kind: 'taken'; readonly record: string }
-  | Full
-  | Ended
+  | LimitReached
+  | ScopeEnded
 
-export function* park(group: CommitGroup, call: NewCall, parking: Parking): Steps<Parkings> {
+export function* park(group: CommitGroup, call: NewCall, parking: Parking): Steps<UncommittedPark> {
   const { tenant, principal, fingerprint, definitionHash, record } = call
   if ((yield* get('callerOf', record)) !== undefined) return { kind: 'taken', record }
   if (!parking.keyed) {
-    const like = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
-    if (like !== undefined) return { kind: 'taken', record: text(like, 'record') }
+    const equal = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
+    if (equal !== undefined) return { kind: 'taken', record: text(equal, 'record') }
   }
   const full = yield* checkLimit(call, parking)
   if (full !== undefined) return full
-  return yield* ask(group, call, { next: call, parked: yield* parkCall(group, call), parking })
+  return yield* requestApproval(group, call, { next: call, parked: yield* parkCall(group, call), parking })
 }
 
 export function* parkAgain(
@@ -124,22 +125,26 @@ export function* parkAgain(
   previous: CallRecord,
   next: NextAttempt,
   parking: Parking,
-): Steps<Parkings> {
+): Steps<UncommittedPark> {
   const full = yield* checkLimit(previous, parking)
   if (full !== undefined) return full
   const parked = yield* beginNext(group, previous, next, 'parked')
-  return yield* ask(group, previous, { next, parked, parking })
+  return yield* requestApproval(group, previous, { next, parked, parking })
 }
 
 /** Rule 20: consumes the grant, sets writer and attempt and appends the events, all or nothing. */
-export function* resume(group: CommitGroup, previous: CallRecord, resumption: Resumption): Steps<Claiming> {
+export function* resume(
+  group: CommitGroup,
+  previous: CallRecord,
+  resumption: Resumption,
+): Steps<UncommittedClaim> {
   const { record, attempt, sessionId } = previous
   const { approvalId, binding, rerunUntilMs, atMs } = resumption
   const row = yield* get('newestApproval', record)
   const approval = row === undefined ? undefined : approvalFromRow(row, [])
   if (row === undefined || approval === undefined) return TAKEN
-  const isAsked = approval.id === approvalId && approval.attempt === attempt
-  if (!isAsked || !isUsable(approval, binding, atMs)) return TAKEN
+  const isGranted = approval.id === approvalId && approval.attempt === attempt
+  if (!isGranted || !isUsable(approval, binding, atMs)) return TAKEN
   const { writer } = group
   const ownSession = optionalText(row, 'own_session')
   const session = sessionId === undefined ? undefined : { sessionId, isOwn: ownSession !== undefined }
@@ -191,27 +196,27 @@ export function* decide(
   return 'decided'
 }
 
-/** Rule 22; a call that parks again is not counted itself. */
+/** Limits the parked calls of a principal (rule 22). A call that parks again is not counted itself. */
 function* checkLimit(
   call: Pick<CallRecord, 'tenant' | 'principal'>,
   { maxParked }: Parking,
-): Steps<Full | undefined> {
+): Steps<LimitReached | undefined> {
   const row = (yield* get('countParked', call.tenant, call.principal)) ?? {}
   const parked = integer(row, 'n')
   return parked >= maxParked ? { kind: 'full', parked } : undefined
 }
 
-interface Asked<Parked> {
+interface ApprovalRequest<Parked> {
   readonly next: NextAttempt
   readonly parked: Parked
   readonly parking: Parking
 }
 
-function* ask(
+function* requestApproval(
   group: CommitGroup,
   call: NewCall | CallRecord,
-  { next, parked, parking }: Asked<Beginning>,
-): Steps<Parkings> {
+  { next, parked, parking }: ApprovalRequest<BeginResult>,
+): Steps<UncommittedPark> {
   const { record, tier } = call
   if (parked === TAKEN) return { kind: 'taken', record }
   if ('kind' in parked) return parked
@@ -229,7 +234,7 @@ function* ask(
 function* insertApproval(
   group: CommitGroup,
   call: NewCall | CallRecord,
-  { next, parked, parking: { approval } }: Asked<BegunAttempt>,
+  { next, parked, parking: { approval } }: ApprovalRequest<BegunAttempt>,
 ): Steps<void> {
   const { session, atMs } = next
   const ownSession = session?.isOwn === true ? session.sessionId : undefined
@@ -275,7 +280,7 @@ interface PlannedEnd {
   readonly why: ParkedEnd
   readonly atMs: number
   readonly by?: string
-  /** In plain text: it goes into the outcome, which is sealed. */
+  /** The reason in plain text, because it becomes part of the outcome, which is sealed. */
   readonly reason?: string | undefined
 }
 
@@ -286,8 +291,8 @@ export function* endParkedIn(
 ): Steps<readonly EndedParked[]> {
   const ended: EndedParked[] = []
   for (const row of yield* parkedIn(scope)) {
-    const one = yield* endParked(group, row, end)
-    if (one !== undefined) ended.push(one)
+    const endedCall = yield* endParked(group, row, end)
+    if (endedCall !== undefined) ended.push(endedCall)
   }
   return ended
 }
@@ -299,7 +304,7 @@ export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
   return yield* all('parkedApprovalsInSession', scope.sessionId, tenant)
 }
 
-/** Ends call and approval with their events; `undefined` when another process was first. */
+/** Ends a parked call and its approval with their events; `undefined` if another process changed the call first. */
 export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
   const approval = approvalFromRow(row, [])
   const { id, tenant, record, attempt, tool, principal, run, state, expiresAtMs } = approval
@@ -330,7 +335,7 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   return { record, run }
 }
 
-/** Each kind of notice happens once to an approval. */
+/** Stores a notice; an approval has at most one notice of each kind. */
 function* notifyOf(
   group: CommitGroup,
   subject: Extract<NoticeSubject, { readonly approval: string }>,
@@ -360,7 +365,7 @@ const NO_SUBJECT: ApprovalSubject = {
   isPartial: true,
 }
 
-/** Without its subject, which is sealed. */
+/** The approval in a row; its subject is sealed, so it is only included if it is passed. */
 export function approvalFromRow(row: Row, decisions: readonly Row[], subject = NO_SUBJECT): ApprovalRecord {
   return {
     tenant: text(row, 'tenant'),
@@ -396,30 +401,40 @@ function decisionFromRow(row: Row): ApproverDecision {
   }
 }
 
-type Kept = readonly [string, string, string, string | null, string, string, number, boolean, string?]
+type SealedSubject = readonly [
+  string,
+  string,
+  string,
+  string | null,
+  string,
+  string,
+  number,
+  boolean,
+  string?,
+]
 
-/** A subject as it is sealed, because it contains texts of the caller (rule 15). */
+/** The text of a subject, which is sealed because it contains the caller's texts (rule 15). */
 function subjectToText(record: string, subject: ApprovalSubject): string {
   const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
   const { definitionJson } = subject
   const definition: readonly [string?] = definitionJson === undefined ? [] : [definitionJson]
   const names = [callId, runId, argsHash, userId ?? null] as const
-  const kept: Kept = [...names, summaryJson, inputJson, hidden, isUserProven, ...definition]
-  return boundText(record, JSON.stringify(kept))
+  const parts: SealedSubject = [...names, summaryJson, inputJson, hidden, isUserProven, ...definition]
+  return boundText(record, JSON.stringify(parts))
 }
 
 export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject> {
   const slice = sliceOf(row, 'subject')
   try {
     const bound = yield* sealed('callers', slice)
-    const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
+    const parts: SealedSubject = JSON.parse(ownText(text(row, 'record'), bound))
     const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven, definitionJson] =
       parts
     const subject = { callId, runId, argsHash, userId: userId ?? undefined, summaryJson, inputJson }
     const definition = definitionJson === undefined ? {} : { definitionJson }
     return { ...subject, hidden, isUserProven, ...definition }
   } catch (error) {
-    // A decided approval may outlive the group with its text; an open one keeps that group.
+    // A decided approval may be kept longer than the group with its text; for a pending approval the group is kept.
     if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
       return NO_SUBJECT
     throw error

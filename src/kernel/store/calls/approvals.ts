@@ -36,23 +36,23 @@ import {
   decide,
   endParked,
   endParkedIn,
-  type Parkings,
   park,
   parkAgain,
   parkedIn,
   resume,
   subjectOf,
+  type UncommittedPark,
 } from './approval-changes.ts'
 import { TAKEN } from './call-changes.ts'
 import { findCall, holderOf } from './calls.ts'
 
 /**
- * The store's module of approvals, with its statements and tables. The kernel's `Approvals`, the ladder and the operator's surfaces
- * read and decide through it. Every answer is given after its commit; guarded rows are checked as they are read.
+ * The store's module for approvals, with its statements and tables. The kernel's `Approvals`, the ladder and the operator's
+ * interfaces read and decide through it. Results are returned after the commit; guarded rows are checked as they are read.
  */
 
-/** Small enough that a step never delays calls that wait for their commit. */
-const STEP = 200
+/** Rows per step; small enough that a step does not delay calls that wait for their commit. */
+const STEP_ROWS = 200
 type EqualRequest = Pick<CallRecord, 'tenant' | 'principal' | 'fingerprint' | 'definitionHash'>
 
 export function openApprovals(context: StoreContext) {
@@ -72,61 +72,61 @@ export function openApprovals(context: StoreContext) {
   const reads = {
     findById: read((id: string) => findApproval(context, id)),
     findFor: read((address: CallAddress) => findFor(context, address)),
-    // All of them, because a foreign row is left out of the list and must not hide the others.
-    expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP)),
+    // A whole page is read, because a foreign first row is left out of the list and must not hide the others.
+    expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP_ROWS)),
     parkedIn: read(parkedIn),
   }
   const find = async ({ tenant, id }: ApprovalAddress) => {
     const found = await reads.findById(id)
     return found?.tenant === tenant ? found : undefined
   }
-  const parkResult = async (parked: Parkings, { approval }: Parking): Promise<ParkResult> => {
+  const parkResult = async (parked: UncommittedPark, { approval }: Parking): Promise<ParkResult> => {
     if (parked.kind === 'taken') return holder(parked.record)
     if (parked.kind !== 'parked') return parked
-    const asked = await reads.findById(approval.id)
-    if (asked === undefined)
-      throw new StoreError('not_written', 'a request for approval vanished while it was written')
-    return { kind: 'parked', approval: asked }
+    const written = await reads.findById(approval.id)
+    if (written === undefined)
+      throw new StoreError('not_written', 'a request for approval disappeared while it was being written')
+    return { kind: 'parked', approval: written }
   }
   return {
-    /** Journals a link for an approver before it is given out. */
+    /** Journals a link for an approver before the link is handed out. */
     noteLink: careful(({ approval }) => approval.record, noteLink),
-    /** Inserts a `parked` call with its request, if the key is free. */
+    /** Inserts a `parked` call with its request for approval, if the key is free. */
     park: async (call: NewCall, parking: Parking) => parkResult(await changes.park(call, parking), parking),
-    /** Parks a call for its next attempt: one grant covers one (rule 20). Conditional like `reclaim`. */
+    /** Parks a call for its next attempt, because a grant covers only one attempt (rule 20). Conditional like `reclaim`. */
     parkAgain: async (previous: CallRecord, next: NextAttempt, parking: Parking) =>
       parkResult(await changes.parkAgain(previous, next, parking), parking),
-    /** `parked → running`: consumes the grant, sets writer and attempt, appends the events. `found` when it cannot. */
+    /** `parked → running`: consumes the grant, sets the writer and appends the events. `found` if the call or grant changed. */
     async resume(previous: CallRecord, resumption: Resumption): Promise<ClaimResult> {
       const claimed = await changes.resume(previous, resumption)
       return claimed === TAKEN ? holder(previous.record) : claimed
     },
     find,
-    /** The newest request of a call. */
+    /** The newest approval of a call. */
     findFor: reads.findFor,
     /** The oldest parked call with an equal request of the same principal (rule 6). */
-    findParked: read((like: EqualRequest) => findParkedLike(context, like)),
+    findParked: read((request: EqualRequest) => findParkedLike(context, request)),
     isParkedIn: read(isParkedIn),
     async decide(decision: NewDecision): Promise<DecideResult> {
-      // Looks before it writes: a refusal starts no writer and leaves no trace.
+      // Reads before it writes, so that a refused decision does not start a writer or change the journal.
       if ((await find(decision)) === undefined) return { kind: 'not_found' }
       const kind = await changes.decide(decision)
       const approval = await find(decision)
       return kind === undefined || approval === undefined ? { kind: 'not_found' } : { kind, approval }
     },
-    /** One small step of ending requests that were not answered or used in time: a timeout is a refusal (OWP-71). */
+    /** Ends some of the approvals that were not decided or used in time: a timeout is a rejection (OWP-71). */
     expire: async (nowMs: number) => ((await reads.expired(nowMs)).length === 0 ? [] : changes.expire(nowMs)),
-    /** Ends parked calls at the request of their caller. */
+    /** Ends parked calls at their caller's request. */
     cancel: async (scope: ParkedScope, by: string, atMs: number) =>
       (await reads.parkedIn(scope)).length === 0 ? [] : changes.cancel(scope, by, atMs),
-    /** For operators and holders of the unguessable id; not limited to a tenant. */
+    /** Finds an approval of any tenant; for operators, and for requests that know the unguessable id. */
     findById: reads.findById,
-    /** Newest first. */
+    /** Lists approvals, newest first. */
     list: read((filter: ApprovalFilter) => listApprovals(context, filter)),
   }
 }
 
-// biome-ignore lint/correctness/useYield: the journal alone is written
+// biome-ignore lint/correctness/useYield: only the journal is written
 function* noteLink(group: CommitGroup, { approval, by, for: approver, power, atMs }: NewLink): Steps<void> {
   const event = approvalEvent(approval, { type: 'approval.link_made', at: atMs, by })
   group.append({ ...event, for: approver, power })
@@ -147,8 +147,8 @@ function* findFor(context: StoreContext, { tenant, record }: CallAddress): Steps
   return yield* show(context, row)
 }
 
-function* findParkedLike({ sealed }: StoreContext, like: EqualRequest): Steps<CallRecord | undefined> {
-  const { tenant, principal, fingerprint, definitionHash } = like
+function* findParkedLike({ sealed }: StoreContext, request: EqualRequest): Steps<CallRecord | undefined> {
+  const { tenant, principal, fingerprint, definitionHash } = request
   const row = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
   return row === undefined ? undefined : yield* findCall(sealed, text(row, 'record'))
 }
@@ -183,10 +183,10 @@ function* show({ keys, sealed }: StoreContext, row: Row): Steps<ApprovalRecord> 
 
 function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
   const ended: EndedParked[] = []
-  for (const row of yield* all('expiredApprovals', nowMs, STEP)) {
+  for (const row of yield* all('expiredApprovals', nowMs, STEP_ROWS)) {
     const why = text(row, 'state') === 'pending' ? 'expired' : 'unused'
-    const one = yield* endParked(group, row, { why, atMs: nowMs })
-    if (one !== undefined) ended.push(one)
+    const endedCall = yield* endParked(group, row, { why, atMs: nowMs })
+    if (endedCall !== undefined) ended.push(endedCall)
   }
   return ended
 }
@@ -202,14 +202,14 @@ export const queries = {
     WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
   refuseCall: `UPDATE calls SET state = 'failed', finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
-  /** The session of a single attempt that waits belongs to no writer: no writer's death ends it. */
+  /** A session made for one attempt belongs to no writer while the attempt waits, so that no writer's death ends it. */
   setSessionWriter: 'UPDATE sessions SET writer = ? WHERE id = ?',
   insertApproval: `INSERT INTO approvals (id, tenant, record, attempt, principal, tool, tool_id, tier, definition, run, own_session,
       binding, subject_group, subject_at, subject_length, quorum, required_scope, self_approval, bypass, state, created_at, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
   findApproval: 'SELECT * FROM approvals WHERE id = ?',
   newestApproval: 'SELECT * FROM approvals WHERE record = ? ORDER BY attempt DESC LIMIT 1',
-  /** One conditional update per change: the second one changes nothing (OWP-68). */
+  /** Each change is a conditional update, so that a second, simultaneous change has no effect (OWP-68). */
   changeApproval: `UPDATE approvals SET state = ?, decided_at = coalesce(decided_at, ?), expires_at = ? WHERE id = ? AND state = ?`,
   expiredApprovals:
     "SELECT * FROM approvals WHERE state IN ('pending', 'granted') AND expires_at <= ? ORDER BY expires_at LIMIT ?",
@@ -228,8 +228,8 @@ export const queries = {
 } as const
 
 /**
- * Requests for approval, one per attempt of a call, with the decisions of their approvers. They are kept as long as the row of
- * their call: a tombstone keeps who decided what (rule 13).
+ * Requests for approval, one per attempt of a call, with their approvers' decisions. They are kept as long as the row of their
+ * call, so that it is known who decided even after the call's result has expired (rule 13).
  */
 export const tables = `
 CREATE TABLE approvals (

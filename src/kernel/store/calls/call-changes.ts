@@ -35,27 +35,31 @@ import {
 } from './runs.ts'
 
 /**
- * The rarer changes of calls: the next attempt, late results, cancellation, settlement. `calls.ts` makes methods of them,
+ * The rarer changes to calls: the next attempt, late results, cancellation, settlement. `calls.ts` makes methods of them,
  * `approval-changes.ts` builds on them. Every change is conditional on state, attempt and writer, and is committed with its
  * journal and run events.
  */
 
 /**
- * Another process has the call. Its record is read after the commit, because the winner may be in the same group, whose text is
- * not sealed yet (rule 19).
+ * Another request has the key or changed the call first. Its record is read after the commit, because it may be in the same
+ * group, whose text is not sealed yet (rule 19).
  */
 export const TAKEN = 'taken'
 export const RUN_ENDED = { kind: 'run_ended' } as const
 export const SESSION_ENDED = { kind: 'session_ended' } as const
 /** Why a call does not start although its key is free. */
-export type Ended = typeof RUN_ENDED | typeof SESSION_ENDED
+export type ScopeEnded = typeof RUN_ENDED | typeof SESSION_ENDED
 
 /** The result of a claim before its commit. */
-export type Claiming = Exclude<ClaimResult, { readonly kind: 'found' }> | typeof TAKEN
+export type UncommittedClaim = Exclude<ClaimResult, { readonly kind: 'found' }> | typeof TAKEN
 /** An attempt that has begun, or why it has not. */
-export type Beginning = BegunAttempt | Ended | typeof TAKEN
+export type BeginResult = BegunAttempt | ScopeEnded | typeof TAKEN
 
-export function* reclaim(group: CommitGroup, previous: CallRecord, next: NextAttempt): Steps<Claiming> {
+export function* reclaim(
+  group: CommitGroup,
+  previous: CallRecord,
+  next: NextAttempt,
+): Steps<UncommittedClaim> {
   const begun = yield* beginNext(group, previous, next, 'running')
   if (begun === TAKEN || 'kind' in begun) return begun
   const { attempt, position } = begun
@@ -66,8 +70,8 @@ export function* reclaim(group: CommitGroup, previous: CallRecord, next: NextAtt
 
 /**
  * Whether this writer holds the state of the session. A process that lost its lease continues as another writer, and recovery
- * closes the sessions of the previous one: a call that began in the meantime would end in a closed session. It is checked
- * before the run, which may have ended with the session, so that the caller gets the error of an ended session.
+ * closes the sessions of the previous writer: a call that began in the meantime would end in a closed session. The session is
+ * checked before the run, which may have ended with it, so that the caller gets the error for an ended session.
  */
 export function* keepsSession(group: CommitGroup, { isOwn, sessionId }: CallSession): Steps<boolean> {
   return isOwn || (yield* write('keepSession', sessionId, group.writer)) > 0
@@ -78,7 +82,7 @@ export function* beginNext(
   previous: CallRecord,
   next: NextAttempt,
   as: 'running' | 'parked',
-): Steps<Beginning> {
+): Steps<BeginResult> {
   const { tenant, principal, record, state, attempt, writer, sessionId } = previous
   const { session, atMs, corrected } = next
   const run = previous.run ?? record
@@ -106,7 +110,7 @@ export function* beginNext(
   return { ...begun, position: yield* beginAttempt(group, previous, { ...begun, session, atMs }) }
 }
 
-/** Rule 9: gives the call its new content; returns the place of its caller text. */
+/** Rule 9: replaces the content of the call; returns the slice of its caller text. */
 function* correct(
   group: CommitGroup,
   { before, previous }: { readonly before: Row; readonly previous: CallRecord },
@@ -173,52 +177,52 @@ export function* settle(group: CommitGroup, settlement: Settlement): Steps<Settl
   return 'settled'
 }
 
-/** A group that is kept for a text without references would never be removed (rule 13). */
+/** Drops the reference to the previous outcome, because a group with references is never removed (rule 13). */
 function* dropOutcome(row: Row): Steps<void> {
   const group = optionalInteger(row, 'outcome_group')
   if (group !== undefined) yield* write('dropReference', group)
 }
 
-/** Whether the call waits for its next attempt and was not taken since it was read. */
+/** Whether the call may begin its next attempt and has not changed since it was read. */
 function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
   const isSame =
     text(row, 'state') === state && integer(row, 'attempt') === attempt && text(row, 'writer_id') === writer
   return isSame && (state === 'released' || state === 'running') && integer(row, 'expired') === 0
 }
 
-const SLOTS = ['claim_group', 'outcome_group', 'late_group'] as const
+const GROUP_COLUMNS = ['claim_group', 'outcome_group', 'late_group'] as const
 
-/** Drops the references of these calls to their groups; a group without references loses its payload. */
+/** Drops these calls' references to their groups; the payload of a group without references is deleted. */
 export function* dropReferences(calls: readonly Row[]): Steps<void> {
   const dropped = new Map<number, number>()
   for (const call of calls) {
-    for (const slot of SLOTS) {
-      const group = optionalInteger(call, slot)
+    for (const column of GROUP_COLUMNS) {
+      const group = optionalInteger(call, column)
       if (group !== undefined) dropped.set(group, (dropped.get(group) ?? 0) + 1)
     }
   }
-  const alike = Map.groupBy(dropped.keys(), (group) => dropped.get(group) ?? 0)
-  for (const [count, groups] of alike)
+  const byCount = Map.groupBy(dropped.keys(), (group) => dropped.get(group) ?? 0)
+  for (const [count, groups] of byCount)
     for (const list of listsOf(groups)) yield* write('dropReferences', count, count, ...list)
 }
 
 /** Deletes the approvals of deleted calls, with their decisions. */
 export function* deleteApprovalsOf(deleted: readonly Row[]): Steps<void> {
-  const asked = deleted.filter((call) => integer(call, 'approvals') > 0)
-  for (const records of listsOf(asked.map((call) => text(call, 'record')))) {
+  const withApprovals = deleted.filter((call) => integer(call, 'approvals') > 0)
+  for (const records of listsOf(withApprovals.map((call) => text(call, 'record')))) {
     yield* write('deleteDecisionsOfCalls', ...records)
     yield* write('deleteApprovalsOfCalls', ...records)
   }
 }
 
-/** The answer of a settled call; `undefined` when it took effect but the value is unknown (rule 12). */
+/** The outcome of a settled call; `undefined` if the call took effect but its value is unknown (rule 12). */
 function settledOutcome(settlement: Settlement): Outcome | undefined {
   const { as, valueJson, error } = settlement
   if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
   return error === undefined ? undefined : { ok: false, error }
 }
 
-/** Number of approvals that are deleted with a call. */
+/** Column with the number of a call's approvals, which are deleted with the call. */
 export const APPROVALS_OF_CALL =
   '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
 

@@ -37,8 +37,7 @@ import {
   unreadableText,
 } from '#kernel/store/rows'
 import {
-  type Beginning,
-  type Claiming,
+  type BeginResult,
   findUnsettled,
   keepsSession,
   RUN_ENDED,
@@ -48,12 +47,13 @@ import {
   SESSION_ENDED,
   settle,
   TAKEN,
+  type UncommittedClaim,
 } from './call-changes.ts'
 import { beginAttempt, endAttempt, endOwnSession, openRun } from './runs.ts'
 
 /**
- * The store's module of calls, with its statements and tables: find, claim, finish, settle and list. The ladder and recovery use
- * it. Claims and outcomes run in lanes, so that calls of different records do not wait for each other.
+ * The store's module for calls, with its statements and tables: find, claim, finish, settle and list. The ladder and recovery use
+ * it. Claims and outcomes run in lanes (`engine.ts`), so that changes to different runs do not wait for each other.
  */
 
 type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
@@ -89,15 +89,15 @@ export function openCalls(context: StoreContext) {
       return claimed === TAKEN ? holder(call.record) : claimed
     },
     /**
-     * Takes a `released` call, or a `running` one whose run will not continue, for the next attempt: one update, conditional on
-     * state, writer and attempt being those of `previous`. A correction replaces fingerprint, input and caller text, and both
+     * Claims the next attempt of a `released` call, or of a `running` call whose run will not continue: one update, conditional
+     * on the state, writer and attempt of `previous`. A correction replaces fingerprint, input and caller text; both
      * fingerprints are journaled.
      */
     async reclaim(previous: CallRecord, next: NextAttempt): Promise<ClaimResult> {
       const claimed = await changes.reclaim(previous, next)
       return claimed === TAKEN ? holder(previous.record) : claimed
     },
-    /** Ends an attempt of this writer; conditional on it still being `running` and its own. */
+    /** Ends an attempt, if it is still `running` and belongs to this writer. */
     async finish(finished: FinishedRun): Promise<FinishResult> {
       const recorded = await changes.finish(finished)
       return recorded === TAKEN ? holder(finished.run.record) : recorded
@@ -107,26 +107,26 @@ export function openCalls(context: StoreContext) {
       const recorded = await changes.insertFinished(call, finished)
       return recorded === TAKEN ? holder(call.record) : recorded
     },
-    /** Stores and journals a result that arrived after the end. Never changes the outcome (rule 10). */
+    /** Stores and journals a result that arrived after the call ended. Never changes the outcome (rule 10). */
     recordLate: lane(recordOf, recordOf, recordLate),
     /** Asks the process that runs the call to stop it. */
     requestCancel: careful(recordOf, requestCancel),
-    /** Running calls of this writer that a caller asked to stop. */
+    /** This writer's running calls that are to be cancelled. */
     cancelRequests: read(() => cancelRequests(chain.no)),
     async settle(settlement: Settlement): Promise<SettleResult> {
-      // Looks before it writes: a refusal starts no writer and leaves no trace.
+      // Reads before it writes, so that a refused settlement does not start a writer or change the journal.
       const found = await unsettled(settlement.record)
       return typeof found === 'string' ? found : await changes.settle(settlement)
     },
     /**
-     * A principal's own calls, newest first, without steps of workflows. It scans a limited number of calls of all principals,
-     * so that a principal with few calls does not slow down a store with many.
+     * A principal's own calls, newest first, without workflow steps. Each page scans a limited number of all principals' calls,
+     * so that listing the few calls of one principal does not slow down a large store.
      */
     listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
   }
 }
 
-function* claim(group: CommitGroup, call: NewCall): Steps<Claiming> {
+function* claim(group: CommitGroup, call: NewCall): Steps<UncommittedClaim> {
   const run = runOf(call)
   let position: RunPosition | undefined
   if (run === undefined) {
@@ -140,14 +140,14 @@ function* claim(group: CommitGroup, call: NewCall): Steps<Claiming> {
   return { kind: 'claimed', attempt: 1 }
 }
 
-/** The first attempt of a call that has a run: its row, and the first event of the attempt. */
+/** Begins the first attempt of a call that has a run: inserts its row and appends the attempt's first event. */
 function* beginFirst(
   group: CommitGroup,
   inserted: InsertedCall & { readonly run: string },
-): Steps<Beginning> {
+): Steps<BeginResult> {
   const { call, run } = inserted
   const { tenant, principal, session, atMs } = call
-  // The key comes first (rule 1): a claim that loses neither creates a run nor checks whether it has ended.
+  // The key is checked first (rule 1): a claim whose key is taken neither creates a run nor checks whether the run has ended.
   if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
   if (session !== undefined && !(yield* keepsSession(group, session))) return SESSION_ENDED
   if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
@@ -169,7 +169,7 @@ function* insertFinished(
 }
 
 /** A call that waits for approval always has a run with events (rule 20). */
-export function* parkCall(group: CommitGroup, call: NewCall): Steps<Beginning> {
+export function* parkCall(group: CommitGroup, call: NewCall): Steps<BeginResult> {
   return yield* beginFirst(group, { call, run: runOf(call) ?? call.record, state: 'parked' })
 }
 
@@ -196,7 +196,7 @@ function* finish(group: CommitGroup, finished: FinishedRun): Steps<Recorded | ty
   return { kind: 'recorded' }
 }
 
-/** Returns the place of the caller text; `undefined` when the key is taken. */
+/** Returns the slice of the caller text; `undefined` if the key is taken. */
 function* insertCall(
   group: CommitGroup,
   { call, run, state, finished }: InsertedCall,
@@ -243,13 +243,13 @@ function* insertCall(
   return caller
 }
 
-/** Tools that ended before they ran have no run time. */
+/** A call that ended before its tool started has no run time. */
 function ranMs(outcome: Outcome | undefined): number | null {
   if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return null
   return Math.round(outcome.durationMs)
 }
 
-/** The run of a new call's events; `undefined` when its record alone describes them. */
+/** The run that contains a new call's events; `undefined` if its events are derived from its record. */
 function runOf({ scope, session, record }: NewCall): string | undefined {
   return scope?.run ?? (session === undefined ? undefined : record)
 }
@@ -264,10 +264,10 @@ function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
   return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
 }
 
-/** Calls of all principals that one page scans: some milliseconds. */
+/** Number of calls, of all principals, that one page scans; this takes some milliseconds. */
 const MAX_SCANNED = 5_000
 
-/** Calls of one principal, newest first, and the number before which to continue. */
+/** Calls of one principal, newest first, and the call number before which the next page starts. */
 function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage> {
   const { tenant, principal, before, limit } = query
   const numbers = yield* get('callNumbers')
@@ -282,7 +282,7 @@ function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<CallPage
   return next > first ? { calls, next } : { calls }
 }
 
-/** A record whose contents cannot be read is shown without them, so that it does not hide the others. */
+/** A record whose sealed texts cannot be read is shown without them, so that other records can still be listed. */
 export function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
   try {
     return yield* callFromRow(row, sealed)
@@ -309,13 +309,13 @@ export function* findCall(sealed: SealedText, record: string): Steps<CallRecord 
   }
 }
 
-/** Reads the holder after a change found the call taken. */
+/** Returns a function that reads the call that has the key, for a change that found the key taken. */
 export function holderOf({ read, sealed }: Pick<StoreContext, 'read' | 'sealed'>) {
   const find = read((record: string) => findCall(sealed, record))
   return async (record: string): Promise<{ readonly kind: 'found'; readonly record: CallRecord }> => {
     const holder = await find(record)
     if (holder !== undefined) return { kind: 'found', record: holder }
-    throw new StoreError('not_written', 'a call vanished while it was being changed')
+    throw new StoreError('not_written', 'a call disappeared while it was being changed')
   }
 }
 
@@ -335,10 +335,10 @@ export const queries = {
   callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
   cancelRequests:
     "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
-  /** Uses the existing number: an index over principals would cost every call. */
+  /** Scans by call number, because an index over principals would slow down every call. */
   listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
-  /** Two look-ups, because SQLite scans the whole table for a minimum and a maximum in one. */
+  /** Uses two subqueries, because SQLite scans the whole table if one query asks for both minimum and maximum. */
   callNumbers: `SELECT coalesce((SELECT min(no) FROM calls), 0) AS first,
     coalesce((SELECT max(no) FROM calls), 0) AS last`,
 } as const

@@ -16,15 +16,15 @@ import {
 } from '#kernel/store/engine'
 import { checkpointSignature } from '#kernel/store/journal'
 import type { Generation } from '#kernel/store/key-ring'
-import type { Forgetting, RetentionPolicy, StoreDefinition } from '#kernel/store/module'
+import type { PurgeStep, RetentionPolicy, StoreDefinition } from '#kernel/store/module'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
-import { closeSession, cutAttempt, forgetWhole, keepInRun, labelledByRow, removeRuns } from './runs.ts'
+import { closeSession, cutAttempt, deleteRuns, keepInRun, labelledByRow, removeRuns } from './runs.ts'
 
 /**
- * Recovery of calls that dead writers left running (rule 8), and retention (rule 13). The gateway recovers at start and by timer;
- * a job purges. Every step is small, so that it never delays calls that wait for their commit.
+ * Recovery of cut calls (rule 8), and retention (rule 13). A call is cut if its writer died while it was running. The gateway
+ * recovers at start and by timer; a job purges. Every step is small, so that it does not delay calls that wait for their commit.
  */
 
 export function openRecovery({ careful, read, engine, chain, definition }: StoreContext) {
@@ -34,12 +34,12 @@ export function openRecovery({ careful, read, engine, chain, definition }: Store
   const purgeSome = careful(
     () => '',
     (group, nowMs: number, policy: RetentionPolicy, dropped: number) =>
-      purgeStep(definition, { group, nowMs, policy, limit: STEP }, dropped),
+      purgeOnce(definition, { group, nowMs, policy, limit: STEP_ROWS }, dropped),
   )
   return {
     /**
-     * Turns running calls of dead writers into `ambiguous`, unless they may run again (rule 8) or were lost with their session,
-     * and closes the sessions of such writers (rule 30).
+     * Makes running calls of dead writers `ambiguous`, unless they may run again (rule 8), had no effects or were lost with
+     * their session, and closes the sessions of these writers (rule 30).
      */
     async recover(nowMs: number) {
       await engine.isAlive(chain.id)
@@ -58,12 +58,12 @@ export function openRecovery({ careful, read, engine, chain, definition }: Store
       return { deadWriters, ambiguous }
     },
     isWriterAlive: (writer: string) => engine.isAlive(writer),
-    /** Whether another process has written here and still lives. */
+    /** Whether another living process has written to this store. */
     async hasOtherWriters() {
       for (const { id } of await openWriters()) if (id !== chain.id && (await engine.isAlive(id))) return true
       return false
     },
-    /** One small step of retention (rule 13); `true` while there is more to do. */
+    /** Removes some rows that are past retention (rule 13); `true` while there is more to do. */
     async purge(nowMs: number, policy: RetentionPolicy) {
       const dropped = (await engine.maintainPartitions?.(nowMs, policy.journalMs)) ?? 0
       return await purgeSome(nowMs, policy, dropped)
@@ -71,12 +71,12 @@ export function openRecovery({ careful, read, engine, chain, definition }: Store
   }
 }
 
-const STEP = 200
+const STEP_ROWS = 200
 
-/** One step of rule 13; `true` while there may be more. `dropped` groups of the journal were deleted with their partitions. */
-function* purgeStep(
+/** One step of retention (rule 13). `dropped` is the number of journal groups that were deleted with their partitions. */
+function* purgeOnce(
   { forgetting }: Pick<StoreDefinition, 'forgetting'>,
-  step: Forgetting,
+  step: PurgeStep,
   dropped: number,
 ): Steps<boolean> {
   const { group, nowMs, policy, limit } = step
@@ -92,9 +92,9 @@ function* purgeStep(
   return removed.some((rows) => rows >= limit)
 }
 
-/** Removes results and keeps keys: calls that may have changed something leave a tombstone, the others nothing. */
+/** Removes results. A call that may have had effects stays as a tombstone, so that its key is still taken; others are deleted. */
 function* forgetResults(beforeMs: number): Steps<number> {
-  const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
+  const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP_ROWS)
   yield* dropReferences(rows)
   const { kept = [], gone = [] } = Object.groupBy(rows, (row) => (mayChange(row) ? 'kept' : 'gone'))
   for (const records of listsOf(recordsOf(kept))) yield* write('makeTombstones', ...records)
@@ -105,7 +105,7 @@ function* forgetResults(beforeMs: number): Steps<number> {
   return rows.length
 }
 
-/** Whether the tool of a call may change something. */
+/** Whether the call's tool may have effects. */
 function mayChange(row: Row): boolean {
   return ['write', 'exec'].includes(text(row, 'tier'))
 }
@@ -115,32 +115,32 @@ function recordsOf(rows: readonly Row[]): string[] {
 }
 
 function* forgetTombstones(beforeMs: number): Steps<number> {
-  const deleted = yield* all('deleteTombstones', beforeMs, STEP)
+  const deleted = yield* all('deleteTombstones', beforeMs, STEP_ROWS)
   yield* deleteApprovalsOf(deleted)
   return deleted.length
 }
 
-/** Runs and sessions are kept as long as the journal; a long run is deleted in several steps, from its first event on. */
+/** Runs and sessions are kept as long as the journal; a long run is deleted in several steps, oldest events first. */
 function* forgetRuns(beforeMs: number): Steps<number> {
-  let removed = yield* write('deleteSessions', beforeMs, STEP)
-  const whole: number[] = []
-  for (const row of yield* all('oldRuns', beforeMs, STEP)) {
-    if (removed >= STEP) break
+  let removed = yield* write('deleteSessions', beforeMs, STEP_ROWS)
+  const wholeRuns: number[] = []
+  for (const row of yield* all('oldRuns', beforeMs, STEP_ROWS)) {
+    if (removed >= STEP_ROWS) break
     const [no, events] = [integer(row, 'no'), integer(row, 'next')]
-    const gone = events < STEP ? events : yield* write('deleteFirstEvents', no, no, STEP)
-    if (gone < STEP) whole.push(no)
+    const gone = events < STEP_ROWS ? events : yield* write('deleteFirstEvents', no, no, STEP_ROWS)
+    if (gone < STEP_ROWS) wholeRuns.push(no)
     removed += gone + 1
   }
-  yield* forgetWhole(whole)
+  yield* deleteRuns(wholeRuns)
   return removed
 }
 
-/** Cuts old groups off the front of each chain and signs the checkpoint (rule 15). */
+/** Deletes the oldest groups of each chain and signs the checkpoint that replaces them (rule 15). */
 function* forgetJournal(beforeMs: number, generation: Generation): Steps<number> {
   let removed = 0
   for (const writer of yield* all('oldChains', beforeMs)) {
     const no = integer(writer, 'no')
-    const last = lastForgettable(yield* all('oldestGroups', no, STEP), beforeMs)
+    const last = lastForgettable(yield* all('oldestGroups', no, STEP_ROWS), beforeMs)
     if (last === undefined) continue
     const link = text((yield* get('linkAt', no, last)) ?? {}, 'link')
     const signature = checkpointSignature(generation, { writer: text(writer, 'id'), group: last, link })
@@ -150,7 +150,7 @@ function* forgetJournal(beforeMs: number, generation: Generation): Steps<number>
   return removed
 }
 
-/** The last of the oldest groups that are past retention and hold nothing a call still needs. */
+/** The position of the last group that can be deleted: it and all earlier groups are past retention and no call refers to them. */
 function lastForgettable(groups: readonly Row[], beforeMs: number): number | undefined {
   let last: number | undefined
   for (const group of groups) {
@@ -177,9 +177,9 @@ function* writerHasEnded(writer: string): Steps<boolean> {
 }
 
 /**
- * Rule 8: running calls of a dead writer become `ambiguous`, except those that may simply run again; these stay until a caller
- * repeats them or their time is over. Reads changed nothing, so they end; calls in a session were lost with its state. Sessions
- * close when none of their calls run any more (rule 30).
+ * Rule 8: running calls of a dead writer become `ambiguous`, except calls that may run again, which stay until a caller repeats
+ * them or their rerun window ends. Reads changed nothing, so they end; calls in a session end because its state was lost.
+ * Sessions close once none of their calls run (rule 30).
  */
 function* recoverWriter(
   group: CommitGroup,
@@ -200,13 +200,13 @@ function* recoverWriter(
   return { ambiguous: ambiguous.length, hasMore }
 }
 
-/** A crash may cut hundreds of calls, which one notice reports together. */
+/** Maximum number of calls in one notice: a crash may cut hundreds of calls, which are reported together. */
 const MAX_REPORTED = 50
 
 function* notifyAmbiguous(group: CommitGroup, ambiguous: readonly CallSubject[], atMs: number): Steps<void> {
   for (let at = 0; at < ambiguous.length; at += MAX_REPORTED) {
     const calls = ambiguous.slice(at, at + MAX_REPORTED)
-    // An attempt becomes ambiguous once, so the first one identifies the notice.
+    // An attempt becomes ambiguous only once, so the first call's attempt identifies the notice.
     const about = JSON.stringify([calls[0]?.record, calls[0]?.attempt])
     yield* group.notify({ kind: 'call.ambiguous', calls }, { about, atMs })
   }
@@ -242,14 +242,14 @@ function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): St
   const rows = yield* all('openSessionsOf', dead.no, MAX_AT_ONCE)
   for (const row of rows) {
     const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
-    // The state that a parked call needs is gone, so its approval could not be used any more.
+    // The state that a parked call needs is lost, so its approval can no longer be used.
     yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
     yield* closeSession(group, address, 'failed', nowMs)
   }
   return rows.length === MAX_AT_ONCE
 }
 
-/** The outcome of a cut call; `undefined` when only an operator can decide. */
+/** The outcome of a cut call; `undefined` if only an operator can decide it. */
 function outcomeOfCut(row: Row): Failure | undefined {
   const tool = text(row, 'tool')
   const hasEffects = mayChange(row)
@@ -258,7 +258,7 @@ function outcomeOfCut(row: Row): Failure | undefined {
   if (hasEffects) return undefined
   const message = `The server stopped while ${tool} was running. Nothing was changed.`
   const cut: Failure = { ok: false, error: { code: 'cancelled', message, canRetry: true } }
-  // A read cut by a crash may be repeated as long as it has attempts left.
+  // A cut read may be repeated as long as it has attempts left.
   return integer(row, 'attempt') < MAX_ATTEMPTS ? cut : lastFailure(cut)
 }
 
@@ -276,21 +276,21 @@ export const queries = {
     WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
-  /** Rule 13: retention of a step starts when its outermost call is final. */
+  /** Rule 13: the retention period of a step starts when its outermost call is final. */
   expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
       AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
     ORDER BY finished_at LIMIT ?`,
-  /** The commit of the outcome stays named as long as the journal has it: it shows who settled a call, and why. */
+  /** The row keeps the outcome's group, because the journal shows who settled a call, and why. */
   makeTombstones: `UPDATE calls SET expired = 1, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record IN (${LIST})`,
   deleteCalls: `DELETE FROM calls WHERE record IN (${LIST}) RETURNING record, ${APPROVALS_OF_CALL}`,
-  /** A key is free only when the run of its call is deleted too: the next call starts a new one. */
+  /** A key becomes free only after its call's run is deleted too, so that the next call starts a new run. */
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
       AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
       AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
     RETURNING record, ${APPROVALS_OF_CALL}`,
-  /** Nothing of an ambiguous call is deleted, and so neither is its run (rule 13). */
+  /** The run of an ambiguous call is not deleted, because an ambiguous call is kept completely (rule 13). */
   oldRuns: `SELECT no, next FROM runs WHERE touched_at < ? AND open = 0
       AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
     ORDER BY touched_at LIMIT ?`,

@@ -18,7 +18,7 @@ import {
   calledFact,
   labelOf,
   type OwnRunCall,
-  opens,
+  openCountChange,
   ownRunEvents,
   ownSessionOutcome,
   type RunEvent,
@@ -61,28 +61,28 @@ import {
 
 /**
  * Runs, their events and the sessions in them: statements, tables, and the changes that calls make to them. `call-changes.ts`,
- * `recovery.ts` and the session stage use it. A run's row gives out the next sequence (rule 16). Texts of callers stay sealed in
- * the group of their call; events refer to them.
+ * `recovery.ts` and the session stage use it. A run's row contains the next sequence number (rule 16). Callers' texts stay sealed
+ * in their call's group; events refer to them.
  */
 
 export function openRuns(context: StoreContext) {
   const { careful, read, snapshot } = context
   return {
     findRun: read(findRun),
-    /** Events after a sequence, in order. */
+    /** Events after a sequence number, in order. */
     readRun: snapshot((address: RunAddress, after: number, limit: number) =>
       readRun(context, address, { after, limit }),
     ),
-    /** Refuses new calls in it; `false` when there is no such run or it has ended. */
+    /** Ends a run, which then refuses new calls; `false` if there is no such run or it has already ended. */
     endRun: careful(({ run }) => run, endRun),
-    /** Appends that the call was made and refused; `false` when there is no such open run. */
+    /** Appends the events of a refused call; `false` if there is no such run or it has ended. */
     noteRefusal: careful(({ record }) => record, noteRefusal),
   }
 }
 
 interface NewFact {
   readonly fact: RunFact
-  /** The place of the caller text of its call, for facts that name one. */
+  /** The slice of the call's caller text, for facts about a call. */
   readonly caller?: Slice
   readonly atMs: number
 }
@@ -108,7 +108,7 @@ function* readRun(
   return events
 }
 
-/** Creates the run if it is new; `false` when it accepts nothing more. */
+/** Creates the run if it is new; `false` if the run has ended. */
 export function* openRun(scope: RunAddress & { readonly principal: string }, atMs: number): Steps<boolean> {
   const { run, tenant, principal } = scope
   if ((yield* write('insertRun', run, tenant, principal, atMs)) > 0) return true
@@ -117,7 +117,7 @@ export function* openRun(scope: RunAddress & { readonly principal: string }, atM
 }
 
 export function* appendFact(run: string, { fact, caller, atMs }: NewFact): Steps<RunPosition> {
-  const row = (yield* get('takeSequence', opens(fact), atMs, run)) ?? {}
+  const row = (yield* get('takeSequence', openCountChange(fact), atMs, run)) ?? {}
   const sequence = integer(row, 'sequence')
   const { group, at, length } = caller ?? NO_SLICE
   yield* write('insertRunEvent', integer(row, 'no'), sequence, atMs, factToText(fact), group, at, length)
@@ -133,18 +133,18 @@ function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<b
   return true
 }
 
-/** Removes runs with the rest of their events. */
-export function* forgetWhole(runs: readonly number[]): Steps<void> {
+/** Deletes runs with their remaining events. */
+export function* deleteRuns(runs: readonly number[]): Steps<void> {
   for (const list of listsOf(runs)) {
     yield* write('deleteRunEvents', ...list)
     yield* write('deleteRuns', ...list)
   }
 }
 
-/** Removes the runs of calls that did not happen. */
+/** Removes the runs of deleted calls. */
 export function* removeRuns(keys: readonly string[]): Steps<void> {
   for (const list of listsOf(keys)) {
-    yield* forgetWhole((yield* all('findRuns', ...list)).map((row) => integer(row, 'no')))
+    yield* deleteRuns((yield* all('findRuns', ...list)).map((row) => integer(row, 'no')))
   }
 }
 
@@ -204,7 +204,7 @@ function* callOf(record: string, row: Row, sealed: SealedText): Steps<CallLabel>
   try {
     return labelOf(yield* readCaller(record, sealed, slice))
   } catch (error) {
-    // A run that lasts longer than the journal is kept outlives the text of its first calls.
+    // If a run lasts longer than the journal's retention, the texts of its first calls are removed before it ends.
     if (error instanceof StoreError && error.code === 'unreadable') return { ...NO_LABEL, callId: record }
     throw error
   }
@@ -222,7 +222,7 @@ export function* openSession(group: CommitGroup, session: NewSession): Steps<'op
   return 'opened'
 }
 
-/** Its run must be open. A session of a single attempt begins as `closing`, so that no other call can use it. */
+/** The run must be open. A session for a single attempt begins as `closing`, so that no other call can use it. */
 function* insertSession(group: CommitGroup, session: NewSession, state: 'open' | 'closing'): Steps<void> {
   const { sessionId, tenant, principal, tool, toolId, scope, endsRun, address = null, atMs } = session
   const who = [sessionId, tenant, principal, tool, toolId] as const
@@ -248,12 +248,12 @@ export function* beginSessionClose(
   return (yield* write('beginSessionClose', sessionId, tenant)) > 0
 }
 
-/** Whether this writer opened it. */
+/** Whether this writer opened the session. */
 export function* holdsSession(group: CommitGroup, { tenant, sessionId }: SessionAddress): Steps<boolean> {
   return (yield* get('holdsSession', sessionId, tenant, group.writer)) !== undefined
 }
 
-/** Closes the session with its event; `false` when it was closed already, so that there is exactly one close (OWP-41). */
+/** Closes the session with its event; `false` if it was already closed, so that there is exactly one close event (OWP-41). */
 export function* closeSession(
   group: CommitGroup,
   address: SessionAddress,
@@ -298,7 +298,7 @@ function sessionFromRow(row: Row): SessionRecord {
   }
 }
 
-/** An attempt that runs or waits, with its position in its run and the place of its call's caller text. */
+/** An attempt that runs or waits, with its position in its run and the slice of its call's caller text. */
 export interface BegunAttempt {
   readonly attempt: number
   readonly run: string
@@ -306,7 +306,7 @@ export interface BegunAttempt {
   readonly position: RunPosition
 }
 
-/** One pair of events per attempt, inside the brackets of its own session if it has one. */
+/** Appends the first of an attempt's two events, after the event that openCountChange its own session if it has one. */
 export function* beginAttempt(
   group: CommitGroup,
   call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>,
@@ -323,7 +323,7 @@ export function* beginAttempt(
   return yield* appendFact(run, { fact: calledFact(attempted, principal), caller, atMs })
 }
 
-/** `undefined` for a call that its record alone describes. */
+/** Appends the second of an attempt's two events; `undefined` for a call without stored events. */
 export function* endAttempt(
   { record, attempt, run, session }: Attempt,
   outcome: Outcome,
@@ -335,7 +335,7 @@ export function* endAttempt(
   return yield* appendFact(run, { fact: returnedFact(attempted, outcome), caller, atMs })
 }
 
-/** Called after the call's own end, so that the session closes last (OWP-41). */
+/** Closes the session made for an attempt. Called after the attempt's last event, so that the session closes last (OWP-41). */
 export function* endOwnSession(
   group: CommitGroup,
   { tenant, session }: Attempt,
@@ -347,7 +347,7 @@ export function* endOwnSession(
   yield* closeSession(group, address, ownSessionOutcome(outcome), atMs)
 }
 
-/** Ends an attempt whose process is gone; its call must have a run. */
+/** Ends an attempt whose process has died; its call must have a run. */
 export function* cutAttempt(
   row: Row,
   end: Outcome | 'cut',
@@ -358,7 +358,7 @@ export function* cutAttempt(
   return yield* appendFact(optionalText(row, 'run') ?? record, { fact, caller: callerSlice(row), atMs })
 }
 
-/** Gives a call described by its record alone a run with events, because a record cannot express what follows. */
+/** Stores the events of a call whose events were derived from its record until now, because later events cannot be derived. */
 export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   if (optionalText(row, 'run') !== undefined) return
   const { record, principal } = call
@@ -369,7 +369,7 @@ export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   }
 }
 
-/** A cut call without its sealed texts: damage must not prevent a server from starting. */
+/** A cut call without its sealed texts, which are not read because damaged texts must not prevent a server from starting. */
 export function labelledByRow(row: Row): OwnRunCall {
   return {
     ...subjectFromRow(row),
@@ -387,7 +387,7 @@ export const queries = {
     ON CONFLICT (key) DO NOTHING`,
   findRun: 'SELECT * FROM runs WHERE key = ?',
   findRuns: `SELECT no FROM runs WHERE key IN (${LIST})`,
-  /** The row gives out the sequence it counts, in the appending transaction (rule 16). */
+  /** Takes the next sequence number from the run's row, in the transaction that appends the event (rule 16). */
   takeSequence: `UPDATE runs SET next = next + 1, open = open + ?, touched_at = max(touched_at, ?) WHERE key = ?
     RETURNING no, next - 1 AS sequence`,
   endRun: 'UPDATE runs SET ended_at = ? WHERE key = ? AND tenant = ? AND ended_at IS NULL',
@@ -403,7 +403,7 @@ export const queries = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findSession:
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
-  // Changes nothing, but holds the row until the commit, so that a close comes before or after.
+  // Changes nothing, but locks the row until the commit, so that the session cannot close in the meantime.
   keepSession: "UPDATE sessions SET state = state WHERE id = ? AND writer = ? AND state = 'open'",
   holdsSession: 'SELECT 1 AS found FROM sessions WHERE id = ? AND tenant = ? AND writer = ?',
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 
 /**
  * Worker thread that moves the write-ahead log into the database, so that the thread that commits never waits for it.
- * `Checkpointer` in `files.ts` posts the mode and receives a message when it is done.
+ * `Checkpointer` in `files.ts` posts the mode and receives a message when the checkpoint is done.
  */
 
 /** Long enough to find a gap between other writers' commits. */

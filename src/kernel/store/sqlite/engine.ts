@@ -35,9 +35,9 @@ import {
 } from './files.ts'
 
 /**
- * The SQLite engine and its connection: opening and migrating the file, prepared statements, transactions. Steps are answered
- * synchronously, and a commit blocks its thread until it is on the disk. After opening, no statement waits for another process's
- * lock on this thread.
+ * The SQLite engine and its connection: opening and migrating the file, prepared statements, transactions. Statements run
+ * synchronously, and a commit blocks its thread until it is on the disk. After opening, no statement on this thread waits for
+ * another process's lock, except in `checkWritable`.
  */
 
 export interface SqliteEngineOptions extends Pick<StoreOptions, 'schema' | 'onCommit'> {
@@ -48,7 +48,7 @@ export interface SqliteEngineOptions extends Pick<StoreOptions, 'schema' | 'onCo
   readonly maxBytes?: number | undefined
 }
 
-/** How soon commits of other processes are seen. */
+/** How often the engine looks for commits by other processes. */
 const LOOK_MS = 500
 
 export class SqliteEngine implements Engine {
@@ -88,7 +88,8 @@ export class SqliteEngine implements Engine {
   }
 
   /**
-   * Uses its own connection, because one inside a snapshot could not commit. No other connection reaches a database in memory.
+   * Uses its own connection, because a connection with an open snapshot cannot commit. A database in memory has only one
+   * connection, so its steps run without pauses.
    */
   async walk<T>(steps: Steps<T>, signal: AbortSignal): Promise<T> {
     const { path, definition } = this.#options
@@ -135,14 +136,14 @@ export class SqliteEngine implements Engine {
     return 'committed'
   }
 
-  /** A process holds its lock as long as it lives, so it is never considered dead. */
+  /** A process holds its lock as long as it lives, so other processes never consider it dead. */
   obstacle(): undefined {}
 
   mayStart(): boolean {
     return true
   }
 
-  /** The own lock file is restored if it was removed: other processes consider a writer without one dead after a while. */
+  /** Restores this process's lock file if it was removed: other processes would consider its writer dead after a while. */
   isAlive(writer: string): boolean {
     if (writer === this.#options.chain.id) {
       this.#keepLock()
@@ -155,19 +156,19 @@ export class SqliteEngine implements Engine {
     if (this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer)
   }
 
-  /** Processes that share a file are few, and each does its own work. */
+  /** Few processes share a file, so each of them does the work itself. */
   takeTurn(): boolean {
     return true
   }
 
-  /** SQLite counts commits of other processes, but does not say what they changed. */
+  /** SQLite counts commits by other processes, but does not report what they changed. */
   watch(notify: NotifyChange): StoreWatcher {
     let version = this.#version()
     const look = () => {
-      const now = this.#version()
+      const current = this.#version()
       // If the version cannot be read, listeners are notified: their own reads will report the error.
-      if (now === undefined || now !== version) notify(undefined)
-      version = now
+      if (current === undefined || current !== version) notify(undefined)
+      version = current
     }
     const timer = setInterval(look, LOOK_MS).unref()
     return { want: () => undefined, end: () => clearInterval(timer) }
@@ -177,7 +178,7 @@ export class SqliteEngine implements Engine {
     attempt('cannot write to the database', () => this.#database.checkWritable(waitMs))
   }
 
-  /** Releases the lock; calls that are still running then count as cut. */
+  /** Releases the lock; calls that are still running then count as interrupted. */
   async close(): Promise<void> {
     await this.#checkpointer?.close()
     const { chain } = this.#options
@@ -194,7 +195,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Lock first, then the row: a row without a living lock belongs to a dead writer. */
+  /** Takes the lock before it inserts the writer's row, because a row without a held lock belongs to a dead writer. */
   #begin(): void {
     const { chain } = this.#options
     if (chain.isStarted) return
@@ -229,7 +230,7 @@ export class SqliteEngine implements Engine {
     return row === undefined || row.ended_at !== null
   }
 
-  /** A commit that reported an error may have happened: the chain's head shows it. */
+  /** A commit that reported an error may still have happened; the chain's head shows whether it did. */
   #isCommitted(head: ChainHead | undefined): boolean {
     try {
       this.#database.rollback()
@@ -245,10 +246,10 @@ export class SqliteEngine implements Engine {
     return isStoreWide(error) || error instanceof StoreError ? this.#writeError(error) : error
   }
 
-  /** A database that cannot be written is a failure of the store, even when the reason is damage (rule 11). */
+  /** A database that cannot be written is reported as a failure of the store, even if the reason is damage (rule 11). */
   #writeError(error: unknown): StoreError {
     if (this.#options.path === IN_MEMORY && isFull(error))
-      return new StoreError('full', 'the memory store is full and takes no more', { cause: error })
+      return new StoreError('full', 'the memory store is full', { cause: error })
     const found = storeErrorOf(error, 'cannot write to the database')
     return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
   }
@@ -286,12 +287,12 @@ async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Pr
   return step.value
 }
 
-/** The path of a database that ends with its connection. */
+/** SQLite's path for a database in memory, which exists only as long as its connection. */
 export const IN_MEMORY = ':memory:'
-/** SQLite's default. */
+/** SQLite's default page size. */
 const PAGE_BYTES = 4_096
 
-/** How long opening waits for another process that opens or migrates too. */
+/** How long opening waits for another process that is opening or migrating the same database. */
 const OPEN_WAIT_MS = 5_000
 
 /** One connection; statements are prepared on first use. */
@@ -315,8 +316,8 @@ export class Database {
 
   answer(ask: Ask): void {
     const statement = this.#statement(ask.query)
-    if (ask.way === 'write') ask.answer = Number(statement.run(...ask.values).changes)
-    else if (ask.way === 'get') ask.answer = statement.get(...ask.values)
+    if (ask.kind === 'write') ask.answer = Number(statement.run(...ask.values).changes)
+    else if (ask.kind === 'get') ask.answer = statement.get(...ask.values)
     else ask.answer = statement.all(...ask.values)
   }
 
@@ -332,7 +333,7 @@ export class Database {
     if (this.#connection.isTransaction) this.#rollback.run()
   }
 
-  /** Reads that all see the same state of the database. */
+  /** Runs reads that all see the same state of the database. */
   snapshot<T>(read: () => T): T {
     this.#connection.exec('BEGIN')
     try {
@@ -342,7 +343,7 @@ export class Database {
     }
   }
 
-  /** Takes and releases the write lock: fails where a change would fail, and changes nothing. */
+  /** Takes and releases the write lock: fails if a change would fail, and changes nothing. */
   checkWritable(waitMs: number): void {
     this.exec(`PRAGMA busy_timeout = ${waitMs}`)
     try {
@@ -353,7 +354,7 @@ export class Database {
     }
   }
 
-  /** A change that needs more space is then refused as on a full disk; freed pages are used again. */
+  /** Limits the size: a change that needs more space is refused as on a full disk; freed pages are reused. */
   limitTo(bytes: number): void {
     this.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(bytes / PAGE_BYTES))}`)
   }
@@ -362,7 +363,7 @@ export class Database {
     this.#connection.exec(sql)
   }
 
-  /** Answer of a pragma with one row. */
+  /** The row that a pragma returns. */
   pragma(name: string): Row | undefined {
     return this.#connection.prepare(`PRAGMA ${name}`).get()
   }
@@ -386,7 +387,7 @@ function unknownStatement(name: string): never {
 
 interface Preparation {
   readonly definition: Pick<StoreDefinition, 'queries' | 'migrations'>
-  /** Default `migrate`. */
+  /** What to do with the tables; default: `migrate`. */
   readonly mode?: SchemaMode | undefined
 }
 
@@ -396,14 +397,14 @@ export function migrateDatabase(path: string, keys: KeyRing, preparation: Prepar
   return migration
 }
 
-/** Opens the file, creates the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
+/** Opens the file, creates the tables on first use, and refuses a key that is not the file's key (rule 14). */
 export function openDatabase(path: string, keys: KeyRing, preparation: Preparation): Database {
   if (path !== IN_MEMORY) {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     closeSync(openSync(path, 'a', 0o600))
   }
   const { database } = prepare(path, keys, preparation)
-  // From here on this thread never waits for a lock: the commit queue tries again later.
+  // From here on this thread does not wait for locks: the commit queue tries again later.
   database.exec('PRAGMA busy_timeout = 0')
   return database
 }

@@ -16,14 +16,14 @@ import { StoreError, type StoreErrorCode } from '#kernel/base/errors'
 import type { Database } from './engine.ts'
 
 /**
- * The files of a SQLite database, and SQLite's errors as `StoreError`s: backups and damage; lock files, which show the writers
- * that live (rule 17); the write-ahead log, which a worker thread moves into the database. The engine and commands use it. A
- * database in memory has no files.
+ * The files of a SQLite database, and SQLite's errors as `StoreError`s: backups and damage; lock files, which show which writers
+ * are alive (rule 17); the write-ahead log, which a worker thread moves into the database. The engine and commands use this
+ * module. A database in memory has no files.
  */
 
 /**
- * A consistent copy of a database that may be in use, including what is only in its write-ahead log. The target is created
- * here, exclusively and private, so that nothing is ever overwritten.
+ * Makes a consistent copy of a database that may be in use, including changes that are only in its write-ahead log. The target
+ * is created exclusively, with mode 0600, so that no file is ever overwritten.
  */
 export function backUpDatabase(path: string, target: string): void {
   const file = openSync(target, 'wx', 0o600)
@@ -39,7 +39,7 @@ export function backUpDatabase(path: string, target: string): void {
   }
 }
 
-/** The first damage in a database file; `undefined` when it is intact. */
+/** The first damage found in a database file; `undefined` if the file is intact. */
 export function findDamage(path: string): string | undefined {
   using connection = new DatabaseSync(path, { readOnly: true })
   const answer = String(connection.prepare('PRAGMA quick_check(1)').get()?.quick_check ?? 'no answer')
@@ -60,19 +60,19 @@ export class WriterLock {
     this.#connection = lockedConnection(this.#file)
   }
 
-  /** False when the file was removed: other processes cannot see the lock then. */
+  /** False if the file was removed, so that other processes cannot see the lock. */
   get isInPlace(): boolean {
     return existsSync(this.#file)
   }
 
-  /** The file of a writer with running calls stays, unlocked, as the sign that it is dead. */
+  /** The file of a writer that has not ended stays, unlocked, to show other processes that the writer is dead. */
   release(hasEnded: boolean): void {
     this.#connection.close()
     if (hasEnded) rmSync(this.#file, { force: true })
   }
 }
 
-/** `missing` proves nothing: a living writer restores its file within seconds. */
+/** `missing` does not prove that the writer is dead: a living writer restores its file within seconds. */
 function lockStateOf(folder: string, writer: string): 'locked' | 'free' | 'missing' {
   const file = lockFile(folder, writer)
   if (!existsSync(file)) return 'missing'
@@ -90,7 +90,7 @@ export function isLocked(path: string, writer: string): boolean {
   return lockStateOf(lockFolderOf(path), writer) === 'locked'
 }
 
-/** A database under another name must have the same locks. */
+/** Resolves symbolic links, because a database opened under another name must have the same locks. */
 export function lockFolderOf(path: string): string {
   return `${realpathSync(path)}-writers`
 }
@@ -117,7 +117,7 @@ function lockedConnection(file: string): DatabaseSync {
 /** A living writer restores a removed lock file well within this time. */
 const MISSING_LOCK_GRACE_MS = 15_000
 
-/** Which other writers live: only one whose lock can be taken is dead (rule 17). */
+/** Tells which other writers are alive: a writer is dead if its lock can be taken, or is missing for too long (rule 17). */
 export class WriterLiveness {
   readonly #folder: string
   readonly #hasEnded: (writer: string) => boolean
@@ -144,13 +144,13 @@ export class WriterLiveness {
 /** Commits between two checks of the log's size. */
 export const COMMITS_PER_LOOK = 64
 const CHECKPOINT_BYTES = 16 * 1024 * 1024
-/** With several writers one of them always reads the log's end: from this size on it is truncated. */
+/** From this size on, the log is truncated: with several writers, one of them is always reading the end of the log. */
 const TRUNCATE_BYTES = 64 * 1024 * 1024
 const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
 
 /**
  * Moves the write-ahead log into the database on another thread, because a checkpoint on the committing thread would dominate
- * p99. The little that arrives in the meantime is moved by this thread, so that the log starts over.
+ * p99 latency. This thread moves the few changes that arrive in the meantime, so that the log starts over.
  */
 export class Checkpointer {
   readonly #database: Database
@@ -191,30 +191,30 @@ export class Checkpointer {
     return worker
   }
 
-  /** A failed checkpoint is tried again later; until then the log keeps everything. */
+  /** A failed checkpoint is tried again later; until then all changes stay in the log. */
   #finish(worker: Worker): void {
     this.#isWorking = false
     if (this.#worker !== worker) return
     try {
       this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
     } catch {
-      // A full disk: the log keeps everything, commits report it themselves, and the next checkpoint tries again (rule 11).
+      // The disk is full: no data is lost, commits report the error, and the next checkpoint tries again (rule 11).
     }
   }
 
-  /** Without the worker SQLite moves the log itself, which is slower for one commit but never forgotten. */
+  /** If the worker fails, SQLite moves the log itself, which makes some commits slower. */
   #fallBack(worker: Worker): void {
     if (this.#worker === worker) this.#database.exec('PRAGMA wal_autocheckpoint = 1000')
   }
 }
 
-/** Offset in the log's index of its last valid frame, fixed by SQLite's file format. */
+/** Offset of the number of the last valid frame in the log's index, fixed by SQLite's file format. */
 const LAST_FRAME_OFFSET = 16
 const FRAME_BYTES = 4096 + 24
 
 /**
- * How much of the write-ahead log is in use. Its file never shrinks when the log starts over, so the index beside it is read
- * instead.
+ * How much of the write-ahead log is in use. The log's file does not shrink when the log starts over, so its index file is
+ * read instead.
  */
 export class LogSize {
   readonly #path: string
@@ -231,7 +231,7 @@ export class LogSize {
       const read = readSync(this.#index, this.#word, 0, this.#word.byteLength, LAST_FRAME_OFFSET)
       if (read === this.#word.byteLength) return (this.#word[0] ?? 0) * FRAME_BYTES
     } catch {
-      // Without an index, the file's size is the next best answer.
+      // Without an index, the size of the log's file is the best estimate.
     }
     return statSync(`${this.#path}-wal`, { throwIfNoEntry: false })?.size ?? 0
   }
@@ -272,7 +272,7 @@ const CODES: Readonly<Record<number, { readonly code: StoreErrorCode; readonly w
   },
 }
 
-/** Any error as a `StoreError` with an explanation. */
+/** Converts any error to a `StoreError` with an explanation. */
 export function storeErrorOf(error: unknown, doing: string): StoreError {
   if (error instanceof StoreError)
     return new StoreError(error.code, `${doing}: ${error.message}`, { cause: error })

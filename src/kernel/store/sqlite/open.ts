@@ -24,8 +24,8 @@ export function openSqlite(definition: StoreDefinition, options: SqliteOptions):
 }
 
 /**
- * A database that ends with its process, without file, locks and checkpoints. For tests and for tools without effects. At
- * `maxBytes` it refuses new calls and evicts nothing (rule 13).
+ * Opens a database in memory, without file, locks and checkpoints, for tests and for tools without effects. At `maxBytes` it
+ * refuses new calls and evicts nothing (rule 13).
  */
 export function openInMemory(
   definition: StoreDefinition,
