@@ -222,7 +222,7 @@ describe('commands as tools', () => {
 
   it.each([
     ['["[".repeat(5000), "]".repeat(5000)].join("")', 'is nested deeper than 256 levels'],
-    ['JSON.stringify(Array(150000).fill(1))', 'holds more than 100000 values'],
+    ['JSON.stringify(Array(150000).fill(1))', 'contains more than 100000 values'],
   ])('bounds what JSON may hold before it is read: %s', async (text, message) => {
     const code = `process.stdout.write(${text})`
     await expect(run({ argv: script(code), description: 'Much.', output: 'json' })).rejects.toMatchObject({

@@ -264,8 +264,8 @@ export class Approvals {
   }
 
   /**
-   * Rule 23: a quorum of more than one, and tools that run commands, need more than a link. A signed-in approver decides under
-   * the same principal as in other interfaces, so that no approver counts twice or approves its own call under another name.
+   * Rule 23: a quorum of more than one, and tools that run commands, need more than a link. A signed-in approver has one
+   * principal in all interfaces, so that no approver counts twice or approves its own call under another name.
    */
   async decideByLink(
     { link, approval, isExpired }: LinkView,

@@ -1,9 +1,9 @@
 /**
  * Bounded reading of byte streams: the start of a body, and lines as they arrive. Sources, the HTTP server and child processes
- * read with it. A sender can never make the server hold more bytes than the caller of these functions allowed.
+ * read with it. A sender can never make the server buffer more bytes than the caller of these functions allows.
  */
 
-/** Reads at most `maxBytes` bytes and cancels the rest of the stream. `isWhole` is false if it had more. */
+/** Reads at most `maxBytes` bytes and cancels the rest of the stream. `isWhole` is false if the stream had more bytes. */
 export async function readStart(
   chunks: AsyncIterable<string | Uint8Array> | null,
   maxBytes: number,
@@ -20,10 +20,10 @@ export async function readStart(
   return { bytes: Buffer.concat(parts), isWhole: true }
 }
 
-/** Checks a line piece by piece, as it arrives; returns what is wrong with the line. */
+/** Checks a line piece by piece, as it arrives; returns a text if the line is invalid. */
 export type LineCheck = (piece: Buffer) => string | undefined
 
-/** A line that its check refused; the message says why. */
+/** Thrown for a line that failed its check; the message gives the reason. */
 export class BadLine extends Error {
   override readonly name = 'BadLine'
 }
@@ -36,7 +36,7 @@ export class LineReader {
   #check: LineCheck | undefined
   #pieces: Buffer[] = []
 
-  /** `beginCheck` is called at the beginning of each line, because its bounds may change over time. */
+  /** `beginCheck` is called at the beginning of each line, because the bounds may change over time. */
   constructor(beginCheck: () => LineCheck) {
     this.#beginCheck = beginCheck
   }
@@ -52,7 +52,7 @@ export class LineReader {
     this.#keep(chunk.subarray(from))
   }
 
-  /** Returns what has arrived of an unfinished line and resets the reader. */
+  /** Returns the bytes of the unfinished line that have arrived, and resets the reader. */
   end(): Buffer {
     const line = Buffer.concat(this.#pieces)
     this.#pieces = []

@@ -1,6 +1,6 @@
 /**
- * Time, passed as a dependency so that tests can move it. Records use `nowMs`; durations and deadlines use
- * `monotonicMs`, which a change of the system's time does not affect.
+ * The current time, passed as a dependency so that tests can set it. Records use `nowMs`; durations and deadlines use
+ * `monotonicMs`, which is not affected when the system's time is changed.
  */
 export interface Clock {
   /** Milliseconds since 1970. */

@@ -1,7 +1,7 @@
 /*
- * Builds records with optional members: `exactOptionalPropertyTypes` forbids `undefined` as a value of one.
- * Used where requests, answers and options are put together, not on the path of every call.
- * Invariant: the type of the result says which members may be absent.
+ * Builds records with optional members, whose values must not be `undefined` under `exactOptionalPropertyTypes`.
+ * Used where requests, answers and options are assembled, but not in code that runs for every call.
+ * Invariant: the result's type states which members may be absent.
  */
 
 type Defined<Members> = {

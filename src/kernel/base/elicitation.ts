@@ -1,14 +1,14 @@
 import type { JsonObject } from './json.ts'
 
 /**
- * Questions of a running tool to the person behind the call. Tools and imported MCP servers ask them, protocols carry
- * them to the caller. Types only: each protocol decides which modes its callers support.
+ * Questions from a running tool to the person behind the call. Tools and imported MCP servers ask them; protocols carry
+ * them to the caller. This module has only types: each protocol decides which modes its callers support.
  */
 
-/** `key` distinguishes the questions of one call on protocols that answer them by name; without one they are numbered. */
+/** `key` names a question on protocols that answer questions by name; questions without a key are numbered. */
 export type Elicitation = { readonly key?: string } & (
   | Question
-  /** Passed on for upstreams that ask it (MCP-81): the caller's model, and the folders it works in. */
+  /** Requests from upstream MCP servers (MCP-81): `sampling` for the caller's model, `roots` for the caller's folders. */
   | { readonly mode: 'sampling'; readonly params: JsonObject }
   | { readonly mode: 'roots' }
 )
@@ -29,5 +29,5 @@ export type ElicitationAnswer =
   /** The filled-in form, the message of the model, or the list of folders. */
   { readonly action: 'accept'; readonly content?: JsonObject } | { readonly action: 'decline' | 'cancel' }
 
-/** Asks the caller. The answer is `cancel` when none arrives in time, or the caller has stopped waiting. */
+/** Asks the caller. The answer is `cancel` if no answer arrives in time, or if the caller has stopped waiting. */
 export type Elicit = (question: Elicitation, signal: AbortSignal) => Promise<ElicitationAnswer>

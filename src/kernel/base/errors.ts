@@ -2,25 +2,25 @@ import type { ShownContent } from '#kernel/tool/tool'
 import { defined } from './defined.ts'
 
 /**
- * Errors of the server: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the
- * class that carries them. Every folder throws or renders them.
+ * The server's errors: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the
+ * class that has such a code. Every folder throws or renders them.
  * Texts for users and models (`message`) and for developers (`developerMessage`) are separate fields; secrets are in neither.
  */
 
 /** One problem in a definition, and its fix. */
 export interface Finding {
-  /** The id as written, or a placeholder when there is none. */
+  /** The id as written, or a placeholder if there is none. */
   readonly toolId: string
   readonly file?: string
-  /** Member of the definition, with a JSON Pointer where it goes deeper: `input/properties/a`. */
+  /** Member of the definition, followed by a JSON Pointer for nested values: `input/properties/a`. */
   readonly where: string
   readonly problem: string
   readonly fix: string
 }
 
 /**
- * Reports a finding. Checks continue after one, so that all findings are reported together. A check can return the result
- * instead of a value.
+ * Reports a finding. Checks continue after a finding, so that all findings are reported together. It returns `undefined`, so
+ * that a check can write `return report(…)` instead of returning a value.
  */
 export type Report = (where: string, problem: string, fix: string) => undefined
 
@@ -50,11 +50,11 @@ export type StoreErrorCode =
   | 'not_written'
   /** The write may or may not have happened. */
   | 'unknown'
-  /** Something exists but cannot be read: for the operator, never "not found" (rule 14). */
+  /** Stored data exists but cannot be read; an operator must act, and it is never reported as "not found" (rule 14). */
   | 'unreadable'
   | 'full'
 
-/** The store cannot do what was asked. Stays inside the server; callers see `not_ready` or `outcome_unknown`. */
+/** The store could not do what was requested. Callers never get this error; they get `not_ready` or `outcome_unknown`. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode
@@ -71,10 +71,10 @@ export class StoreError extends Error {
  */
 export type ErrorCode = RefusalCode | FailureCode
 
-/** Known before the tool starts: nothing ran. */
+/** Codes of refusals, which are made before the tool starts: nothing ran. */
 export type RefusalCode = (typeof REFUSAL_CODES)[number]
 
-/** The tool started, or may have started. */
+/** Codes of failures after the tool started, or may have started. */
 type FailureCode = (typeof FAILURE_CODES)[number]
 
 export const REFUSAL_CODES = [
@@ -119,13 +119,13 @@ export function isRefusal(code: ErrorCode): code is RefusalCode {
   return REFUSALS.has(code)
 }
 
-/** What a tool author may state about a failure. */
+/** Facts that a tool author may state about a failure. */
 export interface ToolErrorOptions {
   /** Detail for logs and developers; never shown to a user or a model. */
   readonly developerMessage?: string
   /**
    * The author's statement that **nothing took effect**, so that the same call may run again. Leave it out
-   * when the effect is unknown: after a timeout, a reset connection or a bad answer.
+   * if the effect is unknown: after a timeout, a reset connection or an invalid answer.
    */
   readonly canRetry?: boolean
   /** How long a caller should wait before it tries again. */
@@ -139,14 +139,14 @@ export interface ToolErrorOptions {
 
 /** One problem in an input, worded so that an agent can act on it. */
 export interface InputIssue {
-  /** Top-level parameter the issue belongs to; absent when the input as a whole is wrong. */
+  /** Top-level parameter that the issue belongs to; absent if the input as a whole is wrong. */
   readonly parameter?: string
   /** JSON Pointer into the input. */
   readonly pointer: string
   readonly message: string
 }
 
-/** The issue as text, with its place if it is deep inside its parameter. */
+/** The issue as text, with its pointer if it is nested inside its parameter. */
 export function describeIssue({ parameter, pointer, message }: InputIssue): string {
   if (parameter === undefined) return message
   const slash = pointer.indexOf('/', 1)
@@ -159,7 +159,7 @@ export function issuePhrase(issue: InputIssue): string {
   return issue.parameter === undefined ? text : `${issue.parameter}: ${text}`
 }
 
-/** One open challenge: `id` names the challenge, not the provider. */
+/** One open challenge; `id` is the challenge's id, not the provider's. */
 export interface Challenge {
   readonly id: string
   readonly url: string
@@ -179,7 +179,7 @@ export interface MissingRequirements {
   readonly approval?: Challenge
 }
 
-/** Whose calls a limit counts: the caller's own, its tenant's, one tool's, or all (C6). */
+/** The calls that a limit counts: the caller's own, its tenant's, one tool's, or all calls (C6). */
 export type LimitScope = 'key' | 'tenant' | 'tool' | 'global'
 
 /** Facts that accompany some codes. Protocols render them, and models may act on them. */
@@ -191,11 +191,11 @@ export interface ErrorDetails {
   readonly nextStep?: string
   /** The run that records the refusal, for calls without a record. */
   readonly runId?: string
-  /** It is unknown whether the request took effect, so no protocol asks the client to repeat it. */
+  /** The request may have taken effect, so no protocol asks the client to repeat it. */
   readonly mayHaveRun?: true
 }
 
-/** Phrases appended to a message when the caller sent a call id. */
+/** Phrases about the call id that are appended to messages. */
 export const CALL_ID_ADVICE = {
   repeat: ', and with the same call id if you sent one',
   ask: '; ask again with the same call id',
@@ -207,7 +207,7 @@ export function mayRepeat({ details }: { readonly details?: ErrorDetails | undef
 }
 
 export interface FaultOptions extends ToolErrorOptions, ErrorDetails {
-  /** The content of an MCP server's failure, for callers on MCP. */
+  /** Content of an MCP server's failure, for callers that use MCP. */
   readonly shown?: ShownContent
 }
 
@@ -239,7 +239,7 @@ export class ToolError extends Error {
   }
 }
 
-/** Advice to an agent about an answer that was too large to read, where it is unknown whether the call writes. */
+/** Advice to an agent about an answer that was too large to read, if it is unknown whether the call writes. */
 export const NOT_SHOWN_ADVICE =
   'If the call was to change something, do not repeat it; if it reads, ask for less.'
 
@@ -252,7 +252,7 @@ export function fault(code: ErrorCode, message: string, options: FaultOptions = 
 
 /**
  * The error for callers while the store is unavailable or full: they may try again, unless the request may have taken
- * effect. `undefined` for other errors, and for data that exists but cannot be read, which is for the operator (rule 14).
+ * effect. `undefined` for other errors, and for stored data that cannot be read, which an operator must handle (rule 14).
  */
 export function storeFault(error: unknown): ToolError | undefined {
   if (!(error instanceof StoreError) || error.code === 'unreadable') return undefined
@@ -269,7 +269,7 @@ export function storeFault(error: unknown): ToolError | undefined {
   })
 }
 
-/** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */
+/** Also true for a `ToolError` from another copy of this package, for example in a project with its own installation. */
 export function isToolError(value: unknown): value is ToolError {
   return value instanceof ToolError || (value instanceof Error && TOOL_ERROR_BRAND in value)
 }

@@ -1,19 +1,19 @@
 /**
  * Server-sent events: a parser that takes pieces of text as they arrive. The client, the MCP source, the command line
  * and the console use it, so it depends on nothing but the language. Invariant: an event longer than the limit ends the
- * stream, so a server cannot fill the memory.
+ * stream, so that a server cannot exhaust the client's memory.
  */
 
 /** One event of a `text/event-stream`. */
 export interface StreamEvent {
-  /** `message` unless the server names it. */
+  /** Name of the event; `message` if the server gives no name. */
   readonly event: string
   readonly data: string
-  /** Absent if this event has none. The parser's `lastEventId` is the most recent id of the stream. */
+  /** Absent if this event has no id. The parser's `lastEventId` is the most recent id of the stream. */
   readonly id?: string
 }
 
-/** The limit was reached before one whole event arrived. */
+/** Thrown if an event is longer than the limit. */
 export class EventTooLong extends Error {
   override readonly name = 'EventTooLong'
 }
@@ -22,7 +22,7 @@ const LINE_END = /[\r\n]/g
 const BYTE_ORDER_MARK = '\ufeff'
 
 /**
- * Parses a stream as it arrives, by the WHATWG rules: any line break, also one split by the network, comments, data
+ * Parses a stream as it arrives, by the WHATWG rules: any line break, even if it is split between pieces, comments, data
  * of several lines, and an optional space after the colon.
  */
 export class EventParser {
@@ -34,17 +34,17 @@ export class EventParser {
   #id: string | undefined
   #lastEventId: string | undefined
   #retryMs: number | undefined
-  /** Characters held in the line and the data. */
-  #held = 0
+  /** Number of characters in the unfinished line and the data. */
+  #buffered = 0
   #isFirst = true
-  /** The last piece ended in CR; an LF at the start of the next piece belongs to it. */
+  /** The last piece ended in CR; an LF at the start of the next piece belongs to the same line break. */
   #endedInCr = false
 
   constructor(maxCharacters: number) {
     this.#maxCharacters = maxCharacters
   }
 
-  /** Where a stream that broke off can be resumed. */
+  /** The id from which an interrupted stream can be resumed. */
   get lastEventId(): string | undefined {
     return this.#lastEventId
   }
@@ -78,8 +78,8 @@ export class EventParser {
   #hold(piece: string): void {
     if (piece === '') return
     this.#line.push(piece)
-    this.#held += piece.length
-    if (this.#held > this.#maxCharacters) {
+    this.#buffered += piece.length
+    if (this.#buffered > this.#maxCharacters) {
       throw new EventTooLong(`an event has more than ${this.#maxCharacters} characters`)
     }
   }
@@ -96,7 +96,7 @@ export class EventParser {
     if (field === 'id' && !value.includes('\0')) this.#id = value
     if (field === 'retry' && /^\d+$/.test(value)) this.#retryMs = Number(value)
     if (field === 'data') this.#data.push(value)
-    else this.#held -= line.length
+    else this.#buffered -= line.length
     return undefined
   }
 
@@ -108,7 +108,7 @@ export class EventParser {
     this.#event = ''
     this.#data = []
     this.#id = undefined
-    this.#held = 0
+    this.#buffered = 0
     if (data.length === 0) return undefined
     return id === undefined ? { event, data: data.join('\n') } : { event, data: data.join('\n'), id }
   }

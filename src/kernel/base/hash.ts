@@ -2,11 +2,11 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { canonicalJson, type JsonObject } from './json.ts'
 
 /**
- * Plain digests, unguessable ids and comparison of secrets. Definitions are pinned by their hash, and a short one distinguishes equal names.
- * Keyed digests, which hide what callers wrote, belong to the store (`KernelStore.digest`).
+ * Plain digests, unguessable ids and comparison of secrets. Definitions are pinned by their hash, and a short hash distinguishes
+ * equal names. Keyed digests, which hide callers' texts, belong to the store (`KernelStore.digest`).
  */
 
-/** Digest of a definition. A claim pins it, so that another definition is never run in its place (rule 5). */
+/** Digest of a definition. A claim pins this digest, so that another definition is never run instead (rule 5). */
 export function definitionHash(definition: JsonObject): string {
   return hash('sha256', canonicalJson(definition), 'base64url')
 }
@@ -24,7 +24,7 @@ export function isSameSecret(given: string, stored: string): boolean {
 
 const SECRET_ID_BYTES = 24
 
-/** An unguessable, URL-safe id. It is an argument of commands, where a leading dash would begin an option. */
+/** An unguessable, URL-safe id without a leading dash, because commands would read `-…` as an option. */
 export function newSecretId(): string {
   return randomBytes(SECRET_ID_BYTES).toString('base64url').replace(/^-/, '_')
 }

@@ -3,11 +3,11 @@ import { mayNameUser, type Principal } from './principal.ts'
 import type { Secret } from './secret.ts'
 
 /**
- * Functions of the operator's config that add to the server's own checks. The HTTP server, the credentials stage and
- * `proveUser` call them. A hook can only refuse a request or vouch for a user; it never widens a grant.
+ * Functions in the operator's config that add to the server's own checks. The HTTP server, the credentials stage and
+ * `proveUser` call them. A hook can only refuse a request or vouch for a user; it never grants more permissions.
  */
 
-/** @public The declaration of the config schema names it. The client of a request, before it is authenticated. */
+/** @public Used in the type of the config schema. The client of a request, before the request is authenticated. */
 export interface ClientInfo {
   readonly address: string
   /** The route's pattern, or `unknown`. */
@@ -15,7 +15,7 @@ export interface ClientInfo {
   readonly headers: Readonly<Record<string, string | undefined>>
 }
 
-/** @public The declaration of the config schema names it. */
+/** @public Used in the type of the config schema. Facts about a token that a caller sent. */
 export interface TokenFacts {
   /** Id of the authorization requirement. */
   readonly provider: string
@@ -26,9 +26,9 @@ export interface TokenFacts {
 }
 
 export interface Hooks {
-  /** Allow-lists, rate limits and the like: a text refuses the request and says why. */
+  /** For allow-lists, rate limits and similar checks: returns the reason to refuse the request, or `undefined` to accept it. */
   readonly admit?: (client: ClientInfo) => string | undefined
-  /** `false` for a token that is certainly not valid: the caller gets a challenge instead of a failed run. */
+  /** Returns `false` for a token that is certainly invalid: the caller gets a challenge instead of a failed run. */
   readonly verifyToken?: (facts: TokenFacts) => boolean | Promise<boolean>
   /**
    * Whether the principal acts for this user id: `false` refuses the call, `true` vouches for the user, so tools get

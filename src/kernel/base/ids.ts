@@ -2,20 +2,20 @@ import { fault } from './errors.ts'
 import { hasControlCharacter } from './json.ts'
 
 /**
- * Ids of runs, calls and tools: their grammar, their parsing and their order. Protocols parse with it, the catalog compares with
- * it, and the store sorts records by it. Ids that pass the checks here travel unchanged in headers, paths and events. Clients in
- * browsers load it.
+ * Ids of runs, calls and tools: their grammar, their parsing and their order. Protocols parse ids with this module, the catalog
+ * compares versions and the store orders records with it. Ids that pass the checks can be sent unchanged in headers, paths and
+ * events. Clients in browsers load this module too.
  */
 
 const MAX_RUN_ID_LENGTH = 128
 const OWN_RUN = /^run_([A-Za-z0-9_-]{24})$/
 
-/** The run of a call that names none: derived from its record, so that a replay names the same run. */
+/** The run id of a call that does not name a run, derived from its record so that a replay has the same run id. */
 export function ownRunId(record: string): string {
   return `run_${record}`
 }
 
-/** The run that a call belongs to: the one its caller named, or its own. */
+/** The id of the run that a call belongs to: the run that its caller named, or its own run. */
 export function runIdOf(
   { record }: { readonly record: string },
   { run }: { readonly run: { readonly runId: string } | undefined },
@@ -23,12 +23,12 @@ export function runIdOf(
   return run?.runId ?? ownRunId(record)
 }
 
-/** The record whose own run this id may name. */
+/** The record of the call whose own run may have this id. */
 export function recordOfRunId(runId: string): string | undefined {
   return OWN_RUN.exec(runId)?.[1]
 }
 
-/** Refuses ids that cannot travel in a header, a path and an event (OWP-99). */
+/** Refuses ids that cannot be sent in a header, a path and an event (OWP-99). */
 export function checkRunId(runId: string): string {
   return checkText('A run id', runId, runId.length, MAX_RUN_ID_LENGTH)
 }
@@ -44,39 +44,39 @@ function checkText(subject: string, text: string, length: number, maxLength: num
 }
 
 /**
- * The id of a call that came without one: a UUID of version 4 (OTC/T-24) whose first 48 bits are its time. Fully
- * random ids would scatter the records of a busy second over the whole index.
+ * The id for a call without a key: a UUID of version 4 (OTC/T-24) whose first 48 bits are the time. Fully random ids
+ * would scatter the records of a busy second over the whole index.
  */
 export function newCallId(): string {
   const ms = Date.now()
-  if (ms !== writtenMs) {
-    // Two halves that are small integers: V8 formats one large number more slowly than all the rest.
+  if (ms !== timePrefixMs) {
+    // The time is formatted as two small integers, because V8 formats large numbers slowly.
     const high = Math.floor(ms / 0x1_0000)
-    written = `${hex(high, 8)}-${hex(ms - high * 0x1_0000, 4)}`
-    writtenMs = ms
+    timePrefix = `${hex(high, 8)}-${hex(ms - high * 0x1_0000, 4)}`
+    timePrefixMs = ms
   }
-  return written + crypto.randomUUID().slice(TIME_DIGITS)
+  return timePrefix + crypto.randomUUID().slice(TIME_DIGITS)
 }
 
-/** The first digits of ids made in this millisecond; a busy server makes many. */
-let written = ''
-let writtenMs = -1
+/** The first digits of ids made in the last millisecond, cached because a busy server makes many ids per millisecond. */
+let timePrefix = ''
+let timePrefixMs = -1
 
 function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, '0')
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
-/** Characters of a UUID that hold its time. */
+/** Number of characters at the start of a UUID that contain its time. */
 const TIME_DIGITS = 13
 /** The characters of base64url, in the order in which databases sort them. */
 const SORTED = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'
-/** Six bits each: enough for the milliseconds of 139 years. */
+/** Seven characters of six bits each are enough for the milliseconds of 139 years. */
 const TIME_CHARACTERS = 7
 
 /**
- * The digest of a call id, its beginning replaced by the time in the id, so that calls made together are stored together.
- * The id may be a version 4 of this server or a version 7 of a client. A wrong time only costs that locality.
+ * The digest of a call id, with its beginning replaced by the time in the id, so that calls made together are stored together.
+ * The id may be a version 4 UUID from this server or a version 7 UUID from a client. A wrong time only loses this locality.
  */
 export function inTimeOrder(digest: string, callId: string): string {
   if (!UUID.test(callId)) return digest
@@ -88,11 +88,11 @@ export function inTimeOrder(digest: string, callId: string): string {
   return readTime === undefined ? digest : readTime + digest.slice(TIME_CHARACTERS)
 }
 
-/** The last time that was decoded; calls of one millisecond share it. */
+/** The last time that was decoded, cached because calls in the same millisecond share it. */
 let readDigits = ''
 let readTime: string | undefined
 
-/** One in 64 random UUIDs begins with digits that could be a time. */
+/** Decodes the time, if the digits can be one; this is the case for one in 64 random UUIDs. */
 function timeOf(digits: string): string | undefined {
   const high = Number.parseInt(digits.slice(0, 8), 16)
   const low = Number.parseInt(digits.slice(9), 16)
@@ -136,7 +136,7 @@ export interface ToolId {
  */
 export type EntryKind = 'prompt' | 'resource' | 'template' | 'skill' | 'resources' | 'completions'
 
-/** The tool that a caller asks for: one of its names, and an exact version or the latest one. */
+/** The tool that a caller requests: one of its names, and an exact version or `latest`. */
 export interface ToolRef {
   /** `Toolkit.Name`, or another name of the tool. */
   readonly base: string
@@ -154,13 +154,13 @@ const DEFINED = /^([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)@([0-9]+\.[0-9]+\.[0-9]+)$/
 const REQUESTED = /^([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
 const VERSION = /^[0-9]+\.[0-9]+\.[0-9]+$/
 
-/** A full id as a definition carries it (OTC-23); `undefined` for anything else. */
+/** Parses a full id, as in a definition (OTC-23); `undefined` for any other text. */
 export function parseToolId(text: string): ToolId | undefined {
   const [, toolkit = '', name = '', version] = DEFINED.exec(text) ?? []
   return version === undefined ? undefined : { base: `${toolkit}.${name}`, toolkit, name, version }
 }
 
-/** An id as a request carries it: no version, `@x` or `@x.y.z` (OTC-43). */
+/** Parses an id as in a request: without a version, or with `@x` or `@x.y.z` (OTC-43). */
 export function parseToolRef(text: string): ToolRef | undefined {
   const [, base, major, exact] = REQUESTED.exec(text) ?? []
   return base === undefined ? undefined : { base, version: readVersion(major, exact) }
@@ -172,7 +172,7 @@ const OTHER_NAME =
 const MAX_NAME_LENGTH = 300
 
 /**
- * A tool by any of its names (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`,
+ * Parses any name of a tool (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`,
  * `mcp:fs.read`, each with or without `@x` or `@x.y.z`.
  */
 export function parseToolName(text: string): ToolRef | undefined {
@@ -194,7 +194,7 @@ export function writeToolRef({ base, version }: ToolRef): string {
 
 const LEADING_ZEROS = /(^|\.)0+(?=[0-9])/g
 
-/** `01.0.0` and `1.0.0` are one version (OTC/T-10). */
+/** Removes leading zeros, because `01.0.0` and `1.0.0` are the same version (OTC/T-10). */
 export function plainVersion(text: string): string {
   return text.replace(LEADING_ZEROS, '$1')
 }
@@ -205,7 +205,7 @@ export function withoutVersion(text: string): string {
   return at > 0 && isToolVersion(text.slice(at + 1)) ? text.slice(0, at) : text
 }
 
-/** The names an operator may use for a native name: with its version, and without. */
+/** The names that an operator may use for a native name: with and without its version. */
 export function operatorNames(nativeName: string): readonly string[] {
   return [...new Set([nativeName, withoutVersion(nativeName)])]
 }
@@ -214,7 +214,7 @@ export function isToolVersion(text: string): boolean {
   return VERSION.test(text)
 }
 
-/** Versions that semantic versioning accepts and every reader represents exactly. */
+/** Versions that are valid in semantic versioning and that every reader can represent exactly. */
 const SEMANTIC = /^(?:0|[1-9][0-9]{0,14})(?:\.(?:0|[1-9][0-9]{0,14})){2}$/
 
 /** Whether a definition may have this version: no leading zeros, at most 15 digits a number. Requests are read more leniently. */
@@ -238,7 +238,7 @@ export function byVersion(left: { readonly parts: ToolId }, right: { readonly pa
   return compareVersions(left.parts.version, right.parts.version)
 }
 
-/** Vendor in the ids of host extensions when none is configured. */
+/** Vendor in the ids of host extensions if none is configured. */
 export const DEFAULT_VENDOR = 'local'
 
 /** openwop §7.1: the catalog id of a tool of tier `exec`. */

@@ -31,8 +31,8 @@ describe('what a JSON text has too much of', () => {
     const bounds = { deepest: 3, maxValues: 10 }
     expect(tooMuchJson(bytesOf('[[[[1]]]]'), bounds)).toBe('is nested deeper than 3 levels')
     expect(tooMuchJson(bytesOf('['.repeat(8_000_000)))).toBe('is nested deeper than 256 levels')
-    expect(tooMuchJson(bytesOf(`[${'1,'.repeat(10)}1]`), bounds)).toBe('holds more than 10 values')
-    expect(tooMuchJson(bytesOf(`[${'{},'.repeat(6)}1]`), bounds)).toBe('holds more than 10 values')
+    expect(tooMuchJson(bytesOf(`[${'1,'.repeat(10)}1]`), bounds)).toBe('contains more than 10 values')
+    expect(tooMuchJson(bytesOf(`[${'{},'.repeat(6)}1]`), bounds)).toBe('contains more than 10 values')
     expect(tooMuchJson(bytesOf(JSON.stringify(`\\"${'[,{'.repeat(50)}"`)), bounds)).toBeUndefined()
   })
 })

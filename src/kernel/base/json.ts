@@ -1,6 +1,6 @@
 /**
- * JSON values and texts: safe display, copying of author values, JSON Pointers, the canonical form, bounds for texts of other
- * parties, and integers that a double cannot hold. Every folder uses it.
+ * JSON values and texts: safe display, copying of authors' values, JSON Pointers, the canonical form, bounds for texts from other
+ * parties, and integers that a double cannot represent. Every folder uses it.
  * Two requests are equal exactly when their canonical texts are equal (rule 5).
  */
 
@@ -8,8 +8,8 @@
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /**
- * Makes text of other parties (tool texts, call ids, server messages) safe to show: a terminal would obey escape
- * sequences in it, and a page would reorder or hide parts.
+ * Makes text from other parties (tool texts, call ids, server messages) safe to show: a terminal would obey escape
+ * sequences in it, and a page would reorder or hide parts of it.
  */
 export function cleanText(text: string): string {
   return text.replace(UNPRINTABLE, (character) =>
@@ -53,20 +53,20 @@ export function hasControlCharacter(text: string): boolean {
   return false
 }
 
-/** A plain copy, or the first place that JSON cannot represent. */
+/** A plain copy, or the first value that JSON cannot represent. */
 type CopiedJson =
   | { readonly ok: true; readonly value: JsonValue }
   | {
       readonly ok: false
       readonly pointer: string
       readonly problem: string
-      /** It may be JSON, but exceeds a limit. */
+      /** The value may be JSON, but exceeds a limit. */
       readonly tooLarge: boolean
     }
 
 /**
- * Copies a JavaScript value of an author; members that are `undefined` are left out. The bounds also end cycles, and objects
- * that are shared many times over.
+ * Copies an author's JavaScript value; members that are `undefined` are left out. The bounds also stop at cycles and at objects
+ * that are referenced very often.
  */
 export function copyJson(
   value: unknown,
@@ -99,17 +99,18 @@ class NotJson extends Error {
 
 function copy(value: unknown, pointer: string, depth: number, budget: Budget): JsonValue {
   budget.left -= 1
-  if (budget.left < 0) throw new NotJson(pointer, `Holds more than ${budget.of} values.`, true)
+  if (budget.left < 0) throw new NotJson(pointer, `Contains more than ${budget.of} values.`, true)
   if (value === null || typeof value === 'boolean') return value
   if (typeof value === 'string') {
-    if (!value.isWellFormed()) throw new NotJson(pointer, 'Is a text with half of a surrogate pair.')
+    if (!value.isWellFormed()) throw new NotJson(pointer, 'Is a text with a lone surrogate.')
     return value
   }
   if (typeof value === 'number') {
-    if (!Number.isFinite(value)) throw new NotJson(pointer, `Is ${value}, which JSON cannot carry.`)
+    if (!Number.isFinite(value)) throw new NotJson(pointer, `Is ${value}, which JSON cannot represent.`)
     return value
   }
-  if (typeof value !== 'object') throw new NotJson(pointer, `Is a ${typeof value}, which JSON cannot carry.`)
+  if (typeof value !== 'object')
+    throw new NotJson(pointer, `Is a ${typeof value}, which JSON cannot represent.`)
   if (depth >= JSON_BOUNDS.deepest) {
     const problem = `Is nested deeper than ${JSON_BOUNDS.deepest} levels, or contains itself.`
     throw new NotJson(pointer, problem, true)
@@ -122,7 +123,7 @@ function copy(value: unknown, pointer: string, depth: number, budget: Budget): J
 function copyObject(value: object, pointer: string, depth: number, budget: Budget): JsonObject {
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
-    throw new NotJson(pointer, 'Is an instance of a class, which JSON cannot carry.')
+    throw new NotJson(pointer, 'Is an instance of a class, which JSON cannot represent.')
   }
   const copied: Record<string, JsonValue> = {}
   for (const [name, member] of Object.entries(value)) {
@@ -143,12 +144,12 @@ export function setMember<Value>(target: Record<string, Value>, name: string, va
 
 /** Appends a step to a JSON Pointer (RFC 6901). */
 export function childPointer(pointer: string, step: string | number): string {
-  // Most names have neither character, and this test is much faster than two searches that replace.
+  // Most names contain neither character, and this test is much faster than two replacements.
   if (typeof step === 'number' || !/[~/]/.test(step)) return `${pointer}/${step}`
   return `${pointer}/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
-/** The steps of a JSON Pointer; none for the empty one. */
+/** The steps of a JSON Pointer; an empty list for the empty pointer. */
 export function pointerSteps(pointer: string): string[] {
   if (pointer === '') return []
   const steps = pointer.slice(1).split('/')
@@ -180,7 +181,7 @@ function inOrder(names: string[]): readonly string[] {
   return names
 }
 
-/** Any JSON value. The body reader has checked values that arrive from clients. */
+/** Any JSON value. Values from clients were already checked when their bodies were read. */
 export type JsonValue = null | boolean | number | string | JsonArray | JsonObject
 export type JsonArray = readonly JsonValue[]
 export interface JsonObject {
@@ -196,24 +197,24 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return isRecord(value)
 }
 
-/** Bounds for a JSON text of another party, checked before it is parsed. */
+/** Bounds for a JSON text from another party, checked before the text is parsed. */
 export interface JsonBounds {
   readonly deepest: number
-  /** Members and elements of all its objects and lists together. */
+  /** Maximum number of members and elements in all objects and lists together. */
   readonly maxValues: number
-  /** Members of the outermost object or list; unbounded by default. */
+  /** Maximum number of members in the outermost object or list; unbounded by default. */
   readonly maxOutermost?: number
 }
 
-/** `copyJson` applies the same bounds to values of authors. */
+/** The default bounds; `copyJson` also applies them to authors' values. */
 export const JSON_BOUNDS: JsonBounds = { deepest: 256, maxValues: 100_000 }
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Counts the values of a JSON text while its bytes arrive, without building any: parsing 8 MiB of brackets takes a
- * second and a gigabyte, scanning them some milliseconds. It does not check that the text is JSON.
+ * Counts the values in a JSON text while its bytes arrive, without parsing it: parsing 8 MiB of brackets takes a second
+ * and a gigabyte, scanning them takes some milliseconds. It does not check that the text is JSON.
  */
 export class JsonScan {
   readonly #bounds: JsonBounds
@@ -228,7 +229,7 @@ export class JsonScan {
     this.#bounds = bounds
   }
 
-  /** The bound that the text exceeds, as text. */
+  /** A text that names the bound that was exceeded; `undefined` if there is none. */
   get problem(): string | undefined {
     return this.#problem
   }
@@ -256,8 +257,9 @@ export class JsonScan {
         values += 1
         if (depth > deepest) this.#problem ??= `is nested deeper than ${deepest} levels`
       } else if ((byte === CLOSE_LIST || byte === CLOSE_OBJECT) && depth > 0) depth -= 1
-      if (values > maxValues) this.#problem ??= `holds more than ${maxValues} values`
-      if (outermost >= maxOutermost) this.#problem ??= `holds more than ${maxOutermost} values at its top`
+      if (values > maxValues) this.#problem ??= `contains more than ${maxValues} values`
+      if (outermost >= maxOutermost)
+        this.#problem ??= `contains more than ${maxOutermost} values at its top level`
       if (this.#problem !== undefined) return
     }
     this.#depth = depth
@@ -268,7 +270,7 @@ export class JsonScan {
   }
 }
 
-/** `undefined` for a text that is not JSON. */
+/** Parses a JSON text; `undefined` if the text is not JSON. */
 export function parseJson(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text)
@@ -277,7 +279,7 @@ export function parseJson(text: string): JsonValue | undefined {
   }
 }
 
-/** The bound that a JSON text exceeds, as text. */
+/** A text that names the bound that the JSON text exceeds; `undefined` if it exceeds none. */
 export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS): string | undefined {
   const scan = new JsonScan(bounds)
   scan.take(bytes)
@@ -289,38 +291,38 @@ export class TooMuchJson extends Error {
   override readonly name = 'TooMuchJson'
 }
 
-/** Digits of a number that may be an integer beyond 2^53: at least 16, preceded by neither quote nor letter. */
+/** Matches a number that may be an integer beyond 2^53: at least 16 digits, preceded by neither quote nor letter. */
 const LONG_NUMBER = /[:,[\s-][0-9]{16}/
-/** Limit of places reported for one value. */
+/** Maximum number of pointers reported for one value. */
 const MAX_INEXACT = 20
 const inexactIntegers = new WeakMap<object, string[]>()
 
 /**
- * Remembers which integers of a JSON text a double could not hold exactly. Returns the value to use: the one given,
- * or a parsed copy that knows its inexact integers.
+ * Remembers which integers in a JSON text a double cannot represent exactly. Returns the value to use: the given value,
+ * or a parsed copy whose inexact integers are known.
  */
 export function withInexactIntegers(text: string, value: JsonValue): JsonValue {
   return LONG_NUMBER.test(text) ? JSON.parse(text, noteInexact) : value
 }
 
-/** JSON Pointers to the integers of a value that differ from its text. */
+/** JSON Pointers to the integers in a value that differ from its JSON text. */
 export function inexactIntegersIn(value: JsonValue | undefined): readonly string[] {
   return typeof value === 'object' && value !== null ? (inexactIntegers.get(value) ?? []) : []
 }
 
-/** A reviver. Members are revived before the object that holds them, so each object collects the places inside its members. */
+/** A reviver. Members are revived before the object that contains them, so each object collects the pointers of its members. */
 function noteInexact(this: object, name: string, value: JsonValue, context?: { readonly source?: string }) {
   const inside =
     typeof value === 'number' ? (isInexact(value, context?.source) ? [''] : []) : inexactIntegersIn(value)
   if (inside.length === 0) return value
-  const places = inexactIntegers.get(this) ?? []
-  inexactIntegers.set(this, places)
+  const pointers = inexactIntegers.get(this) ?? []
+  inexactIntegers.set(this, pointers)
   const own = childPointer('', name)
-  for (const pointer of inside) if (places.length < MAX_INEXACT) places.push(`${own}${pointer}`)
+  for (const pointer of inside) if (pointers.length < MAX_INEXACT) pointers.push(`${own}${pointer}`)
   return value
 }
 
-/** An integer whose digits would change. Large doubles are printed with digits that read back as themselves. */
+/** Whether an integer's value changed when it was parsed. Large doubles are printed with digits that parse to the same value. */
 function isInexact(value: number, source: string | undefined): boolean {
   if (source === undefined || !/^-?[0-9]+$/.test(source)) return false
   return String(value) !== source && BigInt(source) !== BigInt(value)

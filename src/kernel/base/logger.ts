@@ -2,10 +2,10 @@ import { type Clock, SYSTEM_CLOCK } from './clock.ts'
 
 /**
  * The part of a structured logger that the kernel and tools use, and two loggers on top of it: one with bound fields,
- * and one for outages, which neither fills the log nor a disk that is already full.
+ * and one for outages, which limits its lines so that it does not fill the log or the disk.
  */
 
-/** One line: a text alone, or fields with a text. */
+/** Writes one line: a text alone, or fields with an optional text. */
 export interface WriteLine {
   (message: string): void
   (fields: object, message?: string): void
@@ -33,7 +33,7 @@ export function boundLogger(log: Logger, bound: object): Logger {
 
 const OUTAGE_LINE_EVERY_MS = 60_000
 
-/** Every request during an outage fails alike: one error line a minute, the others at level debug. */
+/** Writes one error line per minute, and others at level debug, because every request fails in the same way during an outage. */
 export class OutageLog {
   readonly #log: Logger
   readonly #clock: Pick<Clock, 'monotonicMs'>

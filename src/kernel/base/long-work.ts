@@ -2,17 +2,17 @@ import { setImmediate } from 'node:timers/promises'
 
 /**
  * Long work on the serving thread, in pieces short enough that calls are served between them. Reading schemas, building
- * catalogs, judging large descriptions and copying stores use it.
- * Work resumes one piece per turn of the event loop, however many works are under way.
+ * catalogs, checking large descriptions and copying stores use it.
+ * Each turn of the event loop runs at most one piece, even if several tasks are in progress.
  */
 
-/** Calls wait about this long at most for a piece of long work. */
+/** Maximum duration of one piece of long work, and so about how long calls wait for it. */
 const MAX_PIECE_MS = 5
 
-/** Each yielder resumes in its own turn of the event loop, so that many long works together stall it no longer than one. */
+/** Each yielder resumes in its own turn of the event loop, so that many long tasks block it no longer than one does. */
 let turns: Promise<void> = Promise.resolve()
 
-/** Asked between the steps of long work; `yieldNow` lets other work proceed. */
+/** Checked between the steps of long work: if `isDue`, `yieldNow` lets other work proceed. */
 export class EventLoopYielder {
   #sinceMs = performance.now()
 
@@ -34,7 +34,7 @@ export function atOnce<Result>(work: Generator<undefined, Result>): Result {
   return step.value
 }
 
-/** Runs a generator to its end and returns to the event loop at its yields when a piece has taken long enough. */
+/** Runs a generator to its end; at a yield it returns to the event loop if the current piece has taken long enough. */
 export async function inPieces<Result>(work: Generator<undefined, Result>): Promise<Result> {
   const yielder = new EventLoopYielder()
   let step = work.next()

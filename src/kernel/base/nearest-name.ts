@@ -5,14 +5,14 @@
 
 const MAX_LENGTH = 64
 
-/** The known name that was probably intended; `undefined` when none is close. */
+/** The known name that was probably intended; `undefined` if no name is similar. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   return misspelledName(name, known, Math.floor(simplify(name.slice(0, MAX_LENGTH)).length / 3))
 }
 
 /**
- * The known name that this one misspells: at most two letters away, ignoring case and separators. For open objects,
- * where unknown members are allowed but misspelled ones are not.
+ * The known name of which the given name is a misspelling: at most two letters differ, ignoring case and separators. For open
+ * objects, where unknown members are allowed but misspelled members are not.
  */
 export function misspelledName(name: string, known: Iterable<string>, maxDistance = 2): string | undefined {
   if (name.length > MAX_LENGTH) return undefined
@@ -36,12 +36,12 @@ export function didYouMean(name: string, known: Iterable<string>): string {
   return nearest === undefined ? '' : ` Did you mean "${nearest}"?`
 }
 
-/** Case and word separators are the most common mistakes: `time_out_ms` for `timeoutMs`. */
+/** Ignores case and word separators, which are the most common mistakes: `time_out_ms` for `timeoutMs`. */
 function simplify(name: string): string {
   return name.toLowerCase().replaceAll(/[_\-. ]/g, '')
 }
 
-/** The number of letters to change, add, remove or swap with a neighbour. */
+/** The number of letters that must be changed, added, removed or swapped with a neighbour. */
 export function editDistance(left: string, right: string): number {
   let beforePrevious: readonly number[] = []
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index)

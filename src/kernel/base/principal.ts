@@ -2,11 +2,11 @@ import { defined } from './defined.ts'
 
 /**
  * The caller of a request: its id, its tenant and its grants, and which user it acts for (OTC/T-27). Authentication makes
- * principals, and every check of access reads them. A principal is frozen and comes only from a credential, never from the
+ * principals, and every access check reads them. A principal is frozen and comes only from a credential, never from the
  * request itself. A user id that is not proven never opens that user's vault.
  */
 
-/** A subject may be a mail address; readers of runs and audits get a digest that only distinguishes principals. */
+/** A digest for readers of runs and audits, which only distinguishes principals: a principal's id may contain a mail address. */
 export function opaquePrincipal(
   store: { digest(text: string): string },
   { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
@@ -14,14 +14,14 @@ export function opaquePrincipal(
   return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
 }
 
-/** The principal of the owner of an API key (rule 3). */
+/** The principal id of an API key's owner (rule 3). */
 export function principalIdOf(name: string): string {
   return `key:${name}`
 }
 
 interface Role {
   readonly scopes: readonly string[]
-  /** Holders see only tools of these toolsets, or of those of their other roles; absent = no bound. */
+  /** Holders see only tools in these toolsets or in the toolsets of their other roles; absent = no restriction. */
   readonly toolsets?: readonly string[] | undefined
 }
 
@@ -30,20 +30,20 @@ export type RoleTable = ReadonlyMap<string, Role>
 
 export const NO_ROLES: RoleTable = new Map()
 
-interface Held {
+interface Assignment {
   readonly scopes: readonly string[]
   readonly roles: readonly string[]
 }
 
-/** All scopes of scopes and roles together; unknown roles add none (OWP-60, OWP-61). */
-export function grantedScopes(roles: RoleTable, held: Held): readonly string[] {
+/** The given scopes and the scopes of the given roles; unknown roles add none (OWP-60, OWP-61). */
+export function grantedScopes(roles: RoleTable, held: Assignment): readonly string[] {
   const granted = new Set(held.scopes)
   for (const role of held.roles) for (const scope of roles.get(role)?.scopes ?? []) granted.add(scope)
   return Object.freeze([...granted])
 }
 
-/** The granted scopes, and the toolsets of the roles. A role without toolsets does not lift the bound of another. */
-export function granted(roles: RoleTable, held: Held): Pick<Principal, 'scopes' | 'toolsets'> {
+/** The granted scopes, and the toolsets of the roles. A role without toolsets does not remove the restriction of another role. */
+export function granted(roles: RoleTable, held: Assignment): Pick<Principal, 'scopes' | 'toolsets'> {
   const bounds = held.roles.flatMap((role) => roles.get(role)?.toolsets ?? [])
   const isBound = held.roles.some((role) => roles.get(role)?.toolsets !== undefined)
   return { scopes: grantedScopes(roles, held), ...(isBound ? { toolsets: [...new Set(bounds)] } : {}) }
@@ -68,7 +68,7 @@ export function makePrincipal(
 
 const OPERATED = new WeakMap<Principal, Principal>()
 
-/** The caller as run by an operator. One object per caller, because catalogs are cached by principal. */
+/** The principal of calls that an operator makes in a caller's name. One object per caller, because catalogs are cached by principal. */
 export function operatedBy(operator: Pick<Principal, 'id'>, principal: Principal): Principal {
   const made = OPERATED.get(principal) ?? makePrincipal({ ...principal, operatedBy: operator.id })
   OPERATED.set(principal, made)
@@ -77,7 +77,7 @@ export function operatedBy(operator: Pick<Principal, 'id'>, principal: Principal
 
 const WITHIN = new WeakMap<Principal, Map<string, Principal>>()
 
-/** The caller at the address of a toolset. One object per toolset, because catalogs are cached by principal. */
+/** The principal of a caller that uses a toolset's address. One object per toolset, because catalogs are cached by principal. */
 export function withinToolset(principal: Principal, toolset: string): Principal {
   const known = WITHIN.get(principal) ?? new Map<string, Principal>()
   WITHIN.set(principal, known)
@@ -87,8 +87,8 @@ export function withinToolset(principal: Principal, toolset: string): Principal 
 }
 
 /**
- * Whether one of the granted scopes covers the needed one. Scopes are segments joined by `:`; a `*` segment matches
- * exactly one, a trailing `*` one or more.
+ * Whether one of the granted scopes covers the needed scope. Scopes are segments joined by `:`; a `*` segment matches
+ * exactly one segment, a trailing `*` one or more.
  */
 export function coversScope(granted: readonly string[], needed: string): boolean {
   return granted.some((pattern) => pattern === needed || (pattern.includes('*') && matches(pattern, needed)))
@@ -102,20 +102,20 @@ function matches(pattern: string, needed: string): boolean {
   return wanted.every((segment, index) => segment === '*' || segment === given[index])
 }
 
-/** The tenant comes only from the credential, never from the request. */
+/** A caller. All members except `toolset` and `operatedBy` come from the credential, never from the request. */
 export interface Principal {
   /** `key:<principal>`, `jwt:<issuer>#<sub>` or `anonymous`; never reused after deletion. */
   readonly id: string
   readonly tenant: string
   /** Granted scopes, including those of its roles; segments may be `*`. */
   readonly scopes: readonly string[]
-  /** Tools this credential may use: names, patterns, toolsets (docs/toolsets.md); absent = every tool its scopes open. */
+  /** Tools that this credential may use: names, patterns, toolsets (docs/toolsets.md); absent = every tool that its scopes allow. */
   readonly tools?: readonly string[]
-  /** Toolsets that its roles bind it to; absent = no bound. */
+  /** Toolsets that its roles restrict it to; absent = no restriction. */
   readonly toolsets?: readonly string[]
   /** The toolset of the request's address; other tools are hidden. */
   readonly toolset?: string
-  /** Set for the server itself, which sees the tools of every tenant; no credential grants it. */
+  /** Set for the server itself, which sees every tenant's tools; no credential grants this. */
   readonly seesEveryTenant?: true
   /** The person at this machine: calls without a credential on a server that only this machine can reach (rule 28). */
   readonly isLocal?: true
@@ -125,29 +125,29 @@ export interface Principal {
 
 export const DEFAULT_TENANT = 'default'
 
-/** Used in the vault in place of a principal for what all callers of a tenant share; never a principal's id. */
+/** Used in the vault instead of a principal's id for credentials that all callers of a tenant share. */
 export const WHOLE_TENANT = '*'
 
-/** Callers without a credential, and tokens without `sub`. */
+/** The principal of callers without a credential, and of tokens without `sub`. */
 export const ANONYMOUS: Principal = { id: 'anonymous', tenant: DEFAULT_TENANT, scopes: [] }
 
 /** The person at this machine, who is also called `anonymous` but has a vault and may name users (rule 28). */
 export const LOCAL_CALLER: Principal = makePrincipal({ ...ANONYMOUS, isLocal: true })
 
-/** Acting for users other than the credential's own subject. */
+/** Scope for acting for users other than the credential's own subject. */
 export const ASSERT_USERS_SCOPE = 'users:assert'
 
-/** Whether an operator runs this caller's calls: the credentials were given to the caller, not to the operator (rule 24). */
+/** Whether an operator runs calls in this caller's name; the caller's stored credentials are not for the operator (rule 24). */
 export function isRunAs({ isLocal, operatedBy }: Principal): boolean {
   return operatedBy !== undefined && isLocal !== true
 }
 
-/** Whether this credential can prove any user without a hook (OTC/T-27). */
+/** Whether this credential can prove at least one user without a hook (OTC/T-27). */
 export function canProveUsers(principal: Principal): boolean {
   return subjectOf(principal.id) !== undefined || mayAssertUsers(principal)
 }
 
-/** Whether the credential itself proves the user: its own subject, or it may assert users (OTC/T-27). */
+/** Whether the credential itself proves the user: the user is its own subject, or it may assert users (OTC/T-27). */
 export function mayNameUser(principal: Principal, userId: string): boolean {
   return subjectOf(principal.id) === userId || mayAssertUsers(principal)
 }
@@ -156,7 +156,7 @@ function mayAssertUsers({ isLocal, scopes }: Principal): boolean {
   return isLocal === true || coversScope(scopes, ASSERT_USERS_SCOPE)
 }
 
-/** The user of a call: the one it names, if that one is proven; else the subject of the caller's own token (OTC/T-27). */
+/** The user of a call: the user it names, if proven; if it names none, the subject of the caller's own token (OTC/T-27). */
 export function userOf(call: {
   readonly principal: Principal
   readonly request: { readonly userId?: string | undefined }
@@ -167,7 +167,7 @@ export function userOf(call: {
   return call.isUserProven === true ? userId : undefined
 }
 
-/** The subject of `jwt:<issuer>#<sub>`; an issuer's own `#` is escaped, so the first one ends it. */
+/** The subject of `jwt:<issuer>#<sub>`; a `#` in the issuer is escaped, so the first `#` is the separator. */
 export function subjectOf(principalId: string): string | undefined {
   if (!principalId.startsWith('jwt:')) return undefined
   const at = principalId.indexOf('#')

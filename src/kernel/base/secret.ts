@@ -1,6 +1,6 @@
 /**
- * Credentials in memory, and the names that usually hold one. Every token, key and password is a `Secret` from the moment it is
- * read. A secret never prints its text.
+ * Credentials in memory, and member names that usually stand for credentials. Every token, key and password is a `Secret` from
+ * the moment it is read. A secret never prints its text.
  */
 
 const REDACTED = '[redacted]'
@@ -30,7 +30,7 @@ export class Secret {
   }
 }
 
-/** Member names whose values are treated as credentials in the options of sources. */
+/** Member names whose values are treated as credentials in a source's options. */
 const SECRET_NAME =
   /pass(word|wd|phrase)?$|secret|token|api[-_]?key|private[-_]?key|credential|authorization|cookie|bearer|\bpin\b|\bcvv\b|otp$/i
 

@@ -1,17 +1,17 @@
 import { fileURLToPath } from 'node:url'
 
 /**
- * Explains thrown values to the authors of tools: a text, and the place in their own files.
- * Of a thrown object only the message is shown, because the rest may be a request with its headers.
+ * Explains thrown values to tool authors: a text, and the location in their own files.
+ * For a thrown object only the message is shown, because other members may be a request with its headers.
  */
 
-/** Folder of this package; stack frames in it are not the user's. */
+/** Folder of this package; stack frames in this folder are not the user's code. */
 const OWN_FOLDER = new URL('../..', import.meta.url).href
 const OWN_PATH = pathOf(OWN_FOLDER)
 /** Limit for the text of a thrown value that is not an error. */
 const MAX_TEXT_LENGTH = 500
 
-/** What was thrown and where, in one line: `TypeError: x is not a function (/app/tools/mail.ts:12:9)`. */
+/** The thrown value and its location in one line: `TypeError: x is not a function (/app/tools/mail.ts:12:9)`. */
 export function explainThrown(thrown: unknown): string {
   const place = placeOfThrown(thrown)
   return place === undefined ? textOfThrown(thrown) : `${textOfThrown(thrown)} (${place})`
@@ -30,13 +30,13 @@ export function textOfThrown(thrown: unknown): string {
 }
 
 /**
- * `path:line:column` of the topmost frame in the user's own files: not in Node, a package or this one. A frame that
- * includes `until` ends the search, because the frames below it belong to this package.
+ * `path:line:column` of the topmost frame in the user's own files, not in Node, another package or this package. A frame
+ * that includes `until` ends the search, because the frames below it belong to this package.
  */
 export function placeOfThrown(thrown: unknown, until?: string): string | undefined {
   if (!(thrown instanceof Error) || typeof thrown.stack !== 'string') return undefined
   const lines = thrown.stack.split('\n')
-  // A syntax error has no frame of its own: V8 puts the place on the line before the excerpt.
+  // A syntax error has no frame of its own: V8 puts the location on the line before the excerpt.
   const marked = /^(file:\/\/\S+|\/\S.*):(\d+)$/.exec(lines[0] ?? '')
   if (marked !== null) return `${pathOf(marked[1] ?? '')}:${marked[2]}`
   for (const line of lines) {
@@ -48,7 +48,7 @@ export function placeOfThrown(thrown: unknown, until?: string): string | undefin
   return undefined
 }
 
-/** Whether a line of a stack is in Node, in a package or in this one. */
+/** Whether a line of a stack trace is in Node, in another package or in this package. */
 export function isForeignFrame(line: string): boolean {
   return (
     /\(?node:/.test(line) ||

@@ -1,8 +1,8 @@
 import type { Secret } from './secret.ts'
 
 /**
- * The authorization servers that this server is a client of. The credentials stage asks a broker to refresh and revoke
- * tokens, and whether a person can be asked for consent. No member of a broker throws.
+ * The interface to the authorization servers of which this server is a client. The credentials stage asks a broker to refresh
+ * and revoke tokens, and whether a person can be asked for consent. No method of a broker throws.
  */
 
 export interface TokenSet {
@@ -16,22 +16,22 @@ export type RefreshAnswer =
   | { readonly kind: 'tokens'; readonly tokens: TokenSet }
   /** The provider will never accept this refresh token again. */
   | { readonly kind: 'refused' }
-  /** Unknown: the provider is unreachable or slow, or its answer is malformed. */
+  /** The result is unknown: the provider is unreachable or slow, or its answer is malformed. */
   | { readonly kind: 'unavailable' }
 
-/** The config has no such provider, the server cannot tell who would consent (rule 25), or the config does not allow the scopes. */
+/** The config has no such provider, the server could not identify the person (rule 25), or the config does not allow the scopes. */
 export type BrokerObstacle = 'no_provider' | 'no_sign_in' | 'scopes'
 
 export interface TokenBroker {
   /** Why a person cannot be asked for consent; `undefined` if a person can. */
   obstacle(provider: string, scopes: readonly string[]): BrokerObstacle | undefined
-  /** `scopes` are those of the refresh token. */
+  /** `scopes` are the scopes of the refresh token. */
   refresh(provider: string, refreshToken: Secret, scopes: readonly string[]): Promise<RefreshAnswer>
   /** Asks the provider to revoke a token; `false` if that failed. */
   revoke(provider: string, token: Secret): Promise<boolean>
 }
 
-/** Used without providers: callers send their own tokens. */
+/** The broker of a server without providers; its callers send their own tokens. */
 export const NO_BROKER: TokenBroker = {
   obstacle: () => 'no_provider',
   refresh: async () => ({ kind: 'unavailable' }),

@@ -1,11 +1,11 @@
 import { fault } from './errors.ts'
 
 /**
- * Waiting for code that this package did not write: tools, hooks, sources. Every such wait ends, by a signal or by a
- * deadline, even if that code ignores both. `MaybePromise` is here because a wait that is not needed costs a turn.
+ * Waiting for code outside this package: tools, hooks, sources. Every such wait ends, by a signal or by a deadline, even if
+ * that code ignores both. `MaybePromise` avoids waits that are not needed, which would cost a turn of the event loop.
  */
 
-/** A local store answers synchronously, a remote one with a promise. */
+/** For example, a local store returns a value and a remote store returns a promise. */
 export type MaybePromise<T> = T | Promise<T>
 
 /** Resolves with the answer, or rejects with the signal's reason as soon as it aborts. */
@@ -18,7 +18,7 @@ export function untilAborted<Value>(answer: Promise<Value>, signal: AbortSignal)
   })
 }
 
-/** Fails with `tool_timeout` when `act` takes longer than `maxMs`. */
+/** Rejects with `tool_timeout` if `act` takes longer than `maxMs`. */
 export async function withDeadline<T>(maxMs: number, act: () => T | Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(fault('tool_timeout', `It took longer than ${maxMs} ms.`)), maxMs)

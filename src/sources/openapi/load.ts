@@ -251,7 +251,7 @@ async function parseYaml(text: string, budget: ValueBudget): Promise<JsonValue> 
 function parseCounted(text: string, budget: ValueBudget): JsonValue {
   const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, maxValues: budget.values })
   scan.take(Buffer.from(text))
-  if (scan.problem !== undefined) throw new TooMuchJson(`holds more than ${MAX_VALUES} values`)
+  if (scan.problem !== undefined) throw new TooMuchJson(`contains more than ${MAX_VALUES} values`)
   budget.values -= scan.values
   return JSON.parse(text)
 }

@@ -45,11 +45,11 @@ describe('the store in memory', () => {
     const store = openMemoryStore({ maxBytes: SMALL_BYTES })
     const { taken, error } = await fill(store)
     expect(taken).toBeGreaterThan(10)
-    expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('takes no more') })
+    expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('is full') })
     expect((await store.list({ states: ['running'], limit: MORE_THAN_FIT })).calls).toHaveLength(taken)
     const scope = scopeAt('run-b')
     await expect(async () => store.claim(sampleCall({ record: 'one-more', scope }))).rejects.toThrow(
-      /takes no more/,
+      /is full/,
     )
     expect(await store.findRun(scope)).toBeUndefined()
     await store.close()

@@ -306,7 +306,7 @@ export interface BegunAttempt {
   readonly position: RunPosition
 }
 
-/** Appends the first of an attempt's two events, after the event that openCountChange its own session if it has one. */
+/** Appends the first of an attempt's two events, after the event that opens its own session if it has one. */
 export function* beginAttempt(
   group: CommitGroup,
   call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>,
