@@ -92,6 +92,8 @@ const TOOLSETS = z.record(
     exclude: z.array(SELECTOR).default([]),
     /** The most that its tools may do: `pure`, `read`, `write` or `exec`. Default anything. */
     tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
+    /** `native`: MCP clients at `/mcp/<name>` use the names that the sources give their tools and prompts, without prefixes. Default the names that every client accepts, with prefixes. */
+    names: z.literal('native').optional(),
   }),
 )
 

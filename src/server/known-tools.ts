@@ -147,6 +147,7 @@ function toKnown(
     parts: { base: `${toolkit}.${name}`, toolkit, name, version },
     name: functionNameOf(toolkit, name),
     catalogId: catalogIdOf(kind, { ...catalogNames(naming), vendor, safetyTier }),
+    nativeName: naming.nativeName,
     ...defined({ keptFrom }),
     ...tagsOf(offered),
     policy: defined({ safetyTier, scopes, tenants }),

@@ -11,7 +11,7 @@ import type { Logger } from '#kernel/base/logger'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT, NO_ROLES, type RoleTable } from '#kernel/base/principal'
 import { sharedNameNotes } from '#kernel/tool/shared-names'
-import { findUnused, readSelector, type Toolsets } from '#kernel/tool/toolsets'
+import { findUnused, isInToolset, readSelector, type Toolsets } from '#kernel/tool/toolsets'
 import {
   approverScopes,
   closedEntries,
@@ -59,7 +59,25 @@ export function findUnusedNames(written: WrittenNames, things: NamedThings): rea
     ...(things.keys === undefined ? [] : unusedCallers(written, things.keys)),
     ...idleEvents(written.webhooks),
     ...sharedNameNotes(things.tools),
+    ...sharedNativeNames(written.toolsets, things.tools),
   ]
+}
+
+/** One note about each name that tools of several sources have in a toolset with native names (MCP-171). */
+function sharedNativeNames(toolsets: Toolsets, tools: readonly KnownTool[]): readonly string[] {
+  return [...toolsets].flatMap(([toolset, written]) => {
+    if (written.names !== 'native') return []
+    const included = tools.filter((tool) => isInToolset(written, tool))
+    return [...Map.groupBy(included, ({ nativeName, name }) => nativeName ?? name)].flatMap(
+      ([name, named]) => {
+        const bases = [...new Set(named.map(({ parts }) => parts.base))]
+        if (bases.length === 1) return []
+        return [
+          `toolsets.${toolset}: "${name}" is the name of ${bases.join(', ')}, so these keep their prefixes there. Exclude all but one to serve it without a prefix.`,
+        ]
+      },
+    )
+  })
 }
 
 /** Whether a selector may match tools of these sources. Any of them may have a tag, or fill an empty toolset. */

@@ -95,10 +95,10 @@ export class LiveRegistry implements ToolSet {
   #put(next: Registry): void {
     const before = this.#current
     this.#current = next
-    this.#changes.notify(
-      (principal, kind) =>
-        !isSame(before.catalogFor(principal).listed(kind), this.catalogFor(principal).listed(kind)),
-    )
+    this.#changes.notify((principal, kind) => {
+      const [old, now] = [before.catalogFor(principal), this.catalogFor(principal)]
+      return old.hasNativeNames !== now.hasNativeNames || !isSame(old.listed(kind), now.listed(kind))
+    })
   }
 }
 
@@ -210,7 +210,8 @@ export class Registry {
   #catalogOf(principal: Principal): Catalog {
     const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
     const allowed = allowLists(principal).map((list) => [...new Set(list)].sort())
-    const key = hash('sha256', JSON.stringify([held, allowed, this.#groupOf(principal)]))
+    const isNative = this.#isNative(principal)
+    const key = hash('sha256', JSON.stringify([held, allowed, this.#groupOf(principal), isNative]))
     this.#keys.set(principal, key)
     const known = this.#catalogs.get(key)
     if (known !== undefined) return known.catalog
@@ -218,6 +219,11 @@ export class Registry {
     this.#catalogs.set(key, made)
     this.#evict(key)
     return made.catalog
+  }
+
+  /** Whether the address of the caller is a toolset with the names of its sources. */
+  #isNative({ toolset }: Principal): boolean {
+    return toolset !== undefined && this.toolsets.get(toolset)?.names === 'native'
   }
 
   /** The tenant, if it has tools of its own; other tenants share one group. */
@@ -253,7 +259,11 @@ export class Registry {
     }
     size -= this.#hideWorkflows(visible)
     const made: KnownCatalog = {
-      catalog: new Catalog(this.#index, visible, () => this.#noteListed(key, made)),
+      catalog: new Catalog(this.#index, {
+        visible,
+        onListed: () => this.#noteListed(key, made),
+        hasNativeNames: this.#isNative(principal),
+      }),
       size,
       isListed: false,
     }
@@ -320,6 +330,13 @@ export class CatalogChanges {
   }
 }
 
+interface CatalogView {
+  readonly visible?: Uint8Array
+  /** Called once, when the catalog first builds lists of its own. */
+  readonly onListed?: () => void
+  readonly hasNativeNames?: boolean
+}
+
 /** The tools one principal may see, frozen. It is a view of the index: a catalog that is never listed costs one byte a tool. */
 export class Catalog {
   readonly #index: ToolIndex
@@ -330,11 +347,14 @@ export class Catalog {
   #bases: readonly string[] | undefined
   #latest: readonly Tool[] | undefined
 
-  /** `onListed` is called once, when the catalog first builds lists of its own. */
-  constructor(index: ToolIndex, visible?: Uint8Array, onListed?: () => void) {
+  /** Whether MCP clients use the names of the sources, without prefixes (MCP-170). */
+  readonly hasNativeNames: boolean
+
+  constructor(index: ToolIndex, { visible, onListed, hasNativeNames = false }: CatalogView = {}) {
     this.#index = index
     this.#visible = visible
     this.#onListed = onListed
+    this.hasNativeNames = hasNativeNames
   }
 
   /** Every version, in registration order (OTC/T-22). */

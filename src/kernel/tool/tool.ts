@@ -281,6 +281,8 @@ export interface Tool {
   readonly keptFrom?: KeptFrom
   /** Hints of the upstream that the operator accepts. */
   readonly shownHints?: ShownHints
+  /** The name that its upstream gives it; absent for own tools. */
+  readonly nativeName?: string
   /** Present for a prompt or another entry, which no list of tools shows. */
   readonly entry?: ListedEntry
   /** Members of an MCP server's definition that change nothing here and are passed on: icons, `_meta`. */

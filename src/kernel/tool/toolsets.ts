@@ -18,6 +18,8 @@ export interface Toolset {
   readonly exclude: readonly string[]
   /** The highest tier of its tools; absent = any. */
   readonly tier?: SafetyTier | undefined
+  /** `native`: MCP clients at its address use the names of the sources, without prefixes. */
+  readonly names?: 'native' | undefined
 }
 
 export type Toolsets = ReadonlyMap<string, Toolset>
@@ -31,7 +33,7 @@ const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
 
 /** The members of a tool that selectors read. */
 export interface Selected
-  extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'catalogId' | 'tags' | 'keptFrom'> {
+  extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'nativeName' | 'catalogId' | 'tags' | 'keptFrom'> {
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
 

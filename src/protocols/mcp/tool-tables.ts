@@ -5,7 +5,8 @@ import type { Tool } from '#kernel/tool/tool'
 import { type HeaderParameter, headersAskedBy } from './codec-tool.ts'
 
 /*
- * The tools of a catalog by the names that MCP clients use (MCP-42, MCP-50). `tools/list` and `tools/call` share one instance.
+ * The tools of a catalog by the names that MCP clients use (MCP-42, MCP-50), or by those of their sources if the toolset asks
+ * for them (MCP-170). `tools/list` and `tools/call` share one instance.
  * Invariant: two reads of a catalog give the same names in the same order.
  */
 
@@ -33,7 +34,7 @@ export class ToolTables {
   of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
-    const table = makeTable(catalog.latest())
+    const table = makeTable(catalog.latest(), catalog.hasNativeNames)
     this.#byCatalog.set(catalog, table)
     return table
   }
@@ -47,17 +48,33 @@ function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {
   return { name, tool, ref: { base, version: ref.version }, headers: headersAskedBy(tool) }
 }
 
-function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {
-  const named = new Map<string, Tool>()
+function makeTable(tools: readonly Tool[], isNative: boolean): ReadonlyMap<string, ServedTool> {
   const sorted = [...tools].sort((left, right) => compare(left.parts.base, right.parts.base))
-  for (const tool of sorted) if (LEGAL.test(tool.name) && !named.has(tool.name)) named.set(tool.name, tool)
-  for (const tool of sorted) if (named.get(tool.name) !== tool) named.set(freeName(tool), tool)
+  const named = isNative ? nativeNames(sorted, nativeNameOf) : new Map<string, Tool>()
+  const done = new Set(named.values())
+  const prefixed = sorted.filter((tool) => !done.has(tool))
+  for (const tool of prefixed) if (LEGAL.test(tool.name) && !named.has(tool.name)) named.set(tool.name, tool)
+  for (const tool of prefixed) if (named.get(tool.name) !== tool) named.set(freeName(tool), tool)
   const entries = [...named].sort(([left], [right]) => compare(left, right))
   return new Map(
     entries.map(([name, tool]) => {
       const ref = { base: tool.parts.base, version: LATEST }
       return [name, { name, tool, ref, headers: headersAskedBy(tool) }]
     }),
+  )
+}
+
+function nativeNameOf({ nativeName, name }: Tool): string {
+  return nativeName ?? name
+}
+
+/** Items by the names that their sources give them, without the names that several have: those keep their prefixes (MCP-171). */
+export function nativeNames<Item>(items: readonly Item[], nameOf: (item: Item) => string): Map<string, Item> {
+  const groups = Map.groupBy(items, nameOf)
+  return new Map(
+    [...groups].flatMap(([name, [item, ...others]]) =>
+      item === undefined || others.length > 0 ? [] : [[name, item] as const],
+    ),
   )
 }
 

@@ -3,7 +3,7 @@ import type { JsonObject } from '#kernel/base/json'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { ListedEntry, Tool } from '#kernel/tool/tool'
 import type { ListedItem } from '#protocols/mcp/lists'
-import type { ServedTool } from '#protocols/mcp/tool-tables'
+import { nativeNames, type ServedTool } from '#protocols/mcp/tool-tables'
 import { type Revision, TRAITS } from '#protocols/mcp/wire'
 
 /*
@@ -24,7 +24,7 @@ export class EntryTables {
   of(catalog: Catalog, kind: EntryKind): ReadonlyMap<string, ServedEntry> {
     const tables = this.#byCatalog.get(catalog) ?? new Map<EntryKind, ReadonlyMap<string, ServedEntry>>()
     this.#byCatalog.set(catalog, tables)
-    const table = tables.get(kind) ?? makeTable(catalog.listed(kind))
+    const table = tables.get(kind) ?? makeTable(catalog.listed(kind), catalog.hasNativeNames)
     tables.set(kind, table)
     return table
   }
@@ -35,15 +35,25 @@ export class EntryTables {
   }
 }
 
-function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedEntry> {
-  const found = tools.flatMap((tool): [string, ServedEntry][] => {
+function makeTable(tools: readonly Tool[], isNative: boolean): ReadonlyMap<string, ServedEntry> {
+  // Versions stand oldest first, so that the newest one stays.
+  const newest = new Map(tools.flatMap((tool) => (tool.entry === undefined ? [] : [[tool.entry.name, tool]])))
+  const native = isNative ? nativeNames([...newest.values()], nativeNameOf) : new Map<string, Tool>()
+  const names = new Map([...native].map(([name, tool]) => [tool, name]))
+  const found = [...newest.values()].flatMap((tool): [string, ServedEntry][] => {
     const { entry, parts } = tool
     if (entry === undefined) return []
     const ref = { base: parts.base, version: LATEST, entry: entry.kind }
-    return [[entry.name, { name: entry.name, tool, ref, headers: [], entry }]]
+    const name = names.get(tool) ?? entry.name
+    return [[name, { name, tool, ref, headers: [], entry }]]
   })
-  // Versions stand oldest first, so that the newest one stays.
   return new Map(found.sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0)))
+}
+
+/** Clients name only prompts; of the others the address counts. */
+function nativeNameOf({ entry }: Tool): string {
+  const name = entry?.kind === 'prompt' ? entry.definition.name : undefined
+  return typeof name === 'string' ? name : (entry?.name ?? '')
 }
 
 /** An entry as a list of one revision shows it: its definition under the name that clients use. */
