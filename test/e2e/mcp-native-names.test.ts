@@ -4,6 +4,7 @@ import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Secret } from '#kernel/base/secret'
+import type { Toolset } from '#kernel/tool/toolsets'
 import { type RunningServer, startServer } from '#server/start-server'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { EVERYTHING } from '../sources/everything-server.ts'
@@ -14,7 +15,7 @@ const requestInit = { headers: { 'x-api-key': KEY } }
 const LIMIT_MS = 30_000
 const everything = (changes: object = {}) =>
   MCP_OPTIONS.parse({ type: 'mcp', command: process.execPath, args: [EVERYTHING, 'stdio'], ...changes })
-const native = (...include: readonly string[]) => ({ include, exclude: [], names: 'native' }) as const
+const native = (...include: readonly string[]): Toolset => ({ include, exclude: [], names: 'native' })
 
 describe('a toolset with native names', () => {
   let collet: RunningServer
@@ -32,7 +33,7 @@ describe('a toolset with native names', () => {
           ['Every', everything()],
           ['Twin', everything({ include: ['echo', 'get-sum'] })],
         ]),
-        toolsets: new Map([
+        toolsets: new Map<string, Toolset>([
           ['ref', native('Every.*')],
           ['both', native('Every.*', 'Twin.echo')],
           ['prefixed', { include: ['Every.*'], exclude: [] }],

@@ -1,0 +1,349 @@
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+
+/*
+ * What the official conformance suite expects of a server, as data: tools, prompts, resources and templates with their answers.
+ * Both reference servers serve it, and so the suite meets the same server in the old and in the new era.
+ * Invariant: definitions are plain JSON, so a comparison with what passes through Collet needs no SDK.
+ */
+
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
+
+const text = (said: string) => ({ type: 'text', text: said }) as const
+const image = { type: 'image', data: PNG, mimeType: 'image/png' } as const
+const embedded = (uri: string, mimeType: string, said: string) =>
+  ({ type: 'resource', resource: { uri, mimeType, text: said } }) as const
+
+type Content =
+  | ReturnType<typeof text>
+  | typeof image
+  | { readonly type: 'audio'; readonly data: string; readonly mimeType: string }
+  | ReturnType<typeof embedded>
+
+const EMPTY: JsonObject = { type: 'object', properties: {} }
+const oneText = (name: string): JsonObject => ({
+  type: 'object',
+  properties: { [name]: { type: 'string' } },
+  required: [name],
+})
+
+/** A request to the client in the course of a call. */
+export interface Question {
+  readonly key: string
+  readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
+  readonly params: JsonObject
+}
+
+export type Answers = ReadonlyMap<string, JsonValue>
+
+/** What a call of a tool does; each kind is run by both servers. */
+type Behaviour =
+  | { readonly kind: 'content'; readonly content: readonly Content[] }
+  | { readonly kind: 'fails'; readonly message: string }
+  | { readonly kind: 'progress' }
+  | { readonly kind: 'logs'; readonly messages: readonly string[] }
+  | { readonly kind: 'changes'; readonly list: 'tools' | 'prompts' }
+  | { readonly kind: 'asks'; readonly asks: Asks }
+
+/** Rounds of questions; a client without the capability for one gets an error, or is not asked it. */
+export interface Asks {
+  readonly rounds: (input: JsonObject) => readonly (readonly Question[])[]
+  readonly done: (answers: Answers) => string
+  /** Leaves out what the client cannot answer. */
+  readonly isLenient?: boolean
+}
+
+export interface ReferenceTool {
+  readonly definition: {
+    readonly name: string
+    readonly description: string
+    readonly inputSchema: JsonObject
+  }
+  readonly behaviour: Behaviour
+}
+
+function tool(name: string, behaviour: Behaviour, inputSchema: JsonObject = EMPTY): ReferenceTool {
+  return { definition: { name, description: `For the scenario of ${name}.`, inputSchema }, behaviour }
+}
+
+const shows = (name: string, ...content: readonly Content[]) => tool(name, { kind: 'content', content })
+
+function form(key: string, message: string, requestedSchema: JsonObject): Question {
+  return { key, method: 'elicitation/create', params: { message, requestedSchema } }
+}
+
+const field = (key: string, message: string, name: string, type = 'string') =>
+  form(key, message, { type: 'object', properties: { [name]: { type } }, required: [name] })
+
+const sampling = (key: string, prompt: string): Question => ({
+  key,
+  method: 'sampling/createMessage',
+  params: { messages: [{ role: 'user', content: text(prompt) }], maxTokens: 100 },
+})
+
+const ROOTS: Question = { key: 'client_roots', method: 'roots/list', params: {} }
+const NAME = field('user_name', 'What is your name?', 'name')
+const CONFIRM = field('confirm', 'Please confirm', 'ok', 'boolean')
+
+function asks(
+  name: string,
+  rounds: Asks['rounds'],
+  say: string | ((answers: Answers) => string) = 'Answered:',
+  more: { readonly input?: JsonObject; readonly isLenient?: boolean } = {},
+): ReferenceTool {
+  const done =
+    typeof say === 'string'
+      ? (answers: Answers) => `${say} ${JSON.stringify(Object.fromEntries(answers))}`
+      : say
+  const { input = EMPTY, isLenient = false } = more
+  return tool(name, { kind: 'asks', asks: { rounds, done, isLenient } }, input)
+}
+
+const PERSON: JsonObject = {
+  type: 'object',
+  properties: {
+    username: { type: 'string', description: "User's response" },
+    email: { type: 'string', description: "User's email address" },
+  },
+  required: ['username', 'email'],
+}
+
+const DEFAULTS: JsonObject = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: 'John Doe' },
+    age: { type: 'integer', default: 30 },
+    score: { type: 'number', default: 95.5 },
+    status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+    verified: { type: 'boolean', default: true },
+  },
+}
+
+const titled = (value: string, title: string) => ({ const: value, title })
+const THREE = [titled('value1', 'First'), titled('value2', 'Second'), titled('value3', 'Third')]
+const OPTIONS = ['option1', 'option2', 'option3']
+const ENUMS: JsonObject = {
+  type: 'object',
+  properties: {
+    untitledSingle: { type: 'string', enum: OPTIONS },
+    titledSingle: { type: 'string', oneOf: THREE },
+    legacyEnum: { type: 'string', enum: ['opt1', 'opt2', 'opt3'], enumNames: ['One', 'Two', 'Three'] },
+    untitledMulti: { type: 'array', items: { type: 'string', enum: OPTIONS } },
+    titledMulti: { type: 'array', items: { anyOf: THREE } },
+  },
+}
+
+/** The schema that the suite expects back, keyword by keyword. */
+const RICH_INPUT: JsonObject = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  $defs: {
+    address: {
+      $anchor: 'addressDef',
+      type: 'object',
+      properties: { street: { type: 'string' }, city: { type: 'string' } },
+    },
+  },
+  properties: {
+    name: { type: 'string' },
+    address: { $ref: '#/$defs/address' },
+    contactMethod: { type: 'string', enum: ['phone', 'email'] },
+    phone: { type: 'string' },
+    email: { type: 'string' },
+  },
+  allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+  if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  then: { required: ['phone'] },
+  else: { required: ['email'] },
+  additionalProperties: false,
+}
+
+const HEADER_INPUT: JsonObject = {
+  type: 'object',
+  properties: { region: { type: 'string', 'x-mcp-header': 'Region' } },
+  required: ['region'],
+}
+
+function greeting(answers: Answers): string {
+  const answer = answers.get('user_name')
+  return `Hello, ${JSON.stringify(answer)}`
+}
+
+export const REFERENCE_TOOLS: readonly ReferenceTool[] = [
+  shows('test_simple_text', text('This is a simple text response for testing.')),
+  shows('test_image_content', image),
+  shows('test_audio_content', { type: 'audio', data: WAV, mimeType: 'audio/wav' }),
+  shows(
+    'test_embedded_resource',
+    embedded('test://embedded-resource', 'text/plain', 'This is an embedded resource content.'),
+  ),
+  shows(
+    'test_multiple_content_types',
+    text('Multiple content types test:'),
+    image,
+    embedded('test://mixed-content-resource', 'application/json', '{"test":"data","value":123}'),
+  ),
+  tool('test_error_handling', {
+    kind: 'fails',
+    message: 'This tool intentionally returns an error for testing',
+  }),
+  tool('test_tool_with_progress', { kind: 'progress' }),
+  tool('test_tool_with_logging', {
+    kind: 'logs',
+    messages: ['Tool execution started', 'Tool processing data', 'Tool execution completed'],
+  }),
+  tool('test_logging_tool', { kind: 'logs', messages: ['One message'] }),
+  tool('test_trigger_tool_change', { kind: 'changes', list: 'tools' }),
+  tool('test_trigger_prompt_change', { kind: 'changes', list: 'prompts' }),
+  tool('json_schema_2020_12_tool', { kind: 'content', content: [text('Fits.')] }, RICH_INPUT),
+  tool('test_header_parameter', { kind: 'content', content: [text('Routed.')] }, HEADER_INPUT),
+  asks('test_sampling', ({ prompt }) => [[sampling('answer', String(prompt))]], 'LLM response:', {
+    input: oneText('prompt'),
+  }),
+  asks('test_elicitation', ({ message }) => [[form('person', String(message), PERSON)]], 'User response:', {
+    input: oneText('message'),
+  }),
+  asks(
+    'test_elicitation_sep1034_defaults',
+    () => [[form('all', 'Check these', DEFAULTS)]],
+    'Elicitation completed:',
+  ),
+  asks('test_elicitation_sep1330_enums', () => [[form('all', 'Choose', ENUMS)]], 'Elicitation completed:'),
+  asks('test_missing_capability', () => [[sampling('need', 'Hello')]]),
+  asks('test_streaming_elicitation', () => [[NAME]]),
+  asks('test_input_required_result_elicitation', () => [[NAME]], greeting),
+  asks('test_input_required_result_sampling', () => [
+    [sampling('capital_question', 'What is the capital of France?')],
+  ]),
+  asks('test_input_required_result_list_roots', () => [[ROOTS]]),
+  asks(
+    'test_input_required_result_request_state',
+    () => [[CONFIRM]],
+    () => 'state-ok',
+  ),
+  asks(
+    'test_input_required_result_tampered_state',
+    () => [[CONFIRM]],
+    () => 'state-ok',
+  ),
+  asks('test_input_required_result_multiple_inputs', () => [
+    [NAME, sampling('greeting', 'Generate a greeting'), ROOTS],
+  ]),
+  asks('test_input_required_result_multi_round', () => [
+    [field('step1', 'Step 1: What is your name?', 'name')],
+    [field('step2', 'Step 2: What is your favorite color?', 'color')],
+  ]),
+  asks(
+    'test_input_required_result_capabilities',
+    () => [[sampling('greeting', 'Generate a greeting'), NAME]],
+    'Answered:',
+    { isLenient: true },
+  ),
+]
+
+interface PromptMessage {
+  readonly role: 'user'
+  readonly content: Content
+}
+
+interface ReferencePrompt {
+  readonly definition: {
+    readonly name: string
+    readonly description: string
+    readonly arguments?: { readonly name: string; readonly description: string; readonly required: boolean }[]
+  }
+  readonly messages: (args: Readonly<Record<string, string>>) => readonly PromptMessage[]
+  /** A question that is answered before the prompt is complete. */
+  readonly asks?: Asks
+}
+
+const user = (content: Content): PromptMessage => ({ role: 'user', content })
+const argument = (name: string) => ({ name, description: `The argument ${name}.`, required: true })
+
+export const REFERENCE_PROMPTS: readonly ReferencePrompt[] = [
+  {
+    definition: { name: 'test_simple_prompt', description: 'Has no arguments.' },
+    messages: () => [user(text('This is a simple prompt for testing.'))],
+  },
+  {
+    definition: {
+      name: 'test_prompt_with_arguments',
+      description: 'Has two arguments.',
+      arguments: [argument('arg1'), argument('arg2')],
+    },
+    messages: ({ arg1, arg2 }) => [user(text(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`))],
+  },
+  {
+    definition: {
+      name: 'test_prompt_with_embedded_resource',
+      description: 'Embeds a resource.',
+      arguments: [argument('resourceUri')],
+    },
+    messages: ({ resourceUri = '' }) => [
+      user(embedded(resourceUri, 'text/plain', 'Embedded resource content for testing.')),
+      user(text('Please process the embedded resource above.')),
+    ],
+  },
+  {
+    definition: { name: 'test_prompt_with_image', description: 'Shows an image.' },
+    messages: () => [user(image), user(text('Please analyze the image above.'))],
+  },
+  {
+    definition: { name: 'test_input_required_result_prompt', description: 'Asks before it is complete.' },
+    messages: () => [user(text('Use the context of the answer.'))],
+    asks: {
+      rounds: () => [[field('user_context', 'What context should the prompt use?', 'context')]],
+      done: () => '',
+    },
+  },
+]
+
+export const REFERENCE_RESOURCES = [
+  {
+    uri: 'test://static-text',
+    name: 'static-text',
+    description: 'A text that stays the same.',
+    mimeType: 'text/plain',
+  },
+  {
+    uri: 'test://static-binary',
+    name: 'static-binary',
+    description: 'An image that stays the same.',
+    mimeType: 'image/png',
+  },
+  {
+    uri: 'test://watched-resource',
+    name: 'watched-resource',
+    description: 'A resource that clients watch.',
+    mimeType: 'text/plain',
+  },
+]
+
+export const REFERENCE_TEMPLATES = [
+  {
+    uriTemplate: 'test://template/{id}/data',
+    name: 'template',
+    description: 'Data by id.',
+    mimeType: 'application/json',
+  },
+]
+
+/** `undefined` for an unknown address. */
+export function readReference(uri: string) {
+  if (uri === 'test://static-text')
+    return { uri, mimeType: 'text/plain', text: 'This is the content of the static text resource.' }
+  if (uri === 'test://static-binary') return { uri, mimeType: 'image/png', blob: PNG }
+  if (uri === 'test://watched-resource') return { uri, mimeType: 'text/plain', text: 'Watched.' }
+  const id = /^test:\/\/template\/([^/]+)\/data$/.exec(uri)?.[1]
+  if (id === undefined) return undefined
+  const data = { id, templateTest: true, data: `Data for ID: ${id}` }
+  return { uri, mimeType: 'application/json', text: JSON.stringify(data) }
+}
+
+const WORDS = ['paris', 'park', 'party', 'hello']
+
+export function completeReference(value: string) {
+  const values = WORDS.filter((word) => word.startsWith(value))
+  return { values, total: values.length, hasMore: false }
+}

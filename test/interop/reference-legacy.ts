@@ -1,0 +1,187 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Server } from '@modelcontextprotocol/sdk/server/index.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js'
+import {
+  CallToolRequestSchema,
+  CompleteRequestSchema,
+  ErrorCode,
+  GetPromptRequestSchema,
+  ListPromptsRequestSchema,
+  ListResourcesRequestSchema,
+  ListResourceTemplatesRequestSchema,
+  ListToolsRequestSchema,
+  McpError,
+  ReadResourceRequestSchema,
+  ResultSchema,
+  type ServerNotification,
+  type ServerRequest,
+  ServerRequestSchema,
+  SubscribeRequestSchema,
+  UnsubscribeRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import {
+  type Asks,
+  completeReference,
+  type Question,
+  REFERENCE_PROMPTS,
+  REFERENCE_RESOURCES,
+  REFERENCE_TEMPLATES,
+  REFERENCE_TOOLS,
+  type ReferenceTool,
+  readReference,
+} from './reference-fixture.ts'
+import { listening, type ReferenceServer } from './reference-server.ts'
+
+/*
+ * The reference server of the old era: the official SDK v1 with sessions over Streamable HTTP.
+ * The conformance run uses it directly and through Collet.
+ */
+
+type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>
+
+export async function startLegacyReference(): Promise<ReferenceServer> {
+  const transports = new Map<string, StreamableHTTPServerTransport>()
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { host = '', origin = `http://${host}` } = request.headers
+    if (!isLocal(host) || !isLocal(origin.replace(/^https?:\/\//, ''))) {
+      response.writeHead(403).end()
+      return
+    }
+    const id = request.headers['mcp-session-id']
+    const known = typeof id === 'string' ? transports.get(id) : undefined
+    if (known !== undefined) return await known.handleRequest(request, response)
+    if (id !== undefined) {
+      response.writeHead(404, { 'content-type': 'application/json' })
+      response.end('{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}')
+      return
+    }
+    const transport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (session) => void transports.set(session, transport),
+      onsessionclosed: (session) => void transports.delete(session),
+    })
+    await makeServer().connect(transport)
+    await transport.handleRequest(request, response)
+  }
+  const server = createServer((request, response) => void handle(request, response))
+  return await listening(server)
+}
+
+function isLocal(host: string): boolean {
+  return /^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(host)
+}
+
+function makeServer(): Server {
+  const server = new Server(
+    { name: 'reference-legacy', version: '1.0.0' },
+    {
+      capabilities: {
+        tools: { listChanged: true },
+        prompts: { listChanged: true },
+        resources: { listChanged: true, subscribe: true },
+        completions: {},
+        logging: {},
+      },
+    },
+  )
+  server.setRequestHandler(ListToolsRequestSchema, () => ({
+    tools: REFERENCE_TOOLS.map(({ definition: { inputSchema, ...rest } }) => ({
+      ...rest,
+      inputSchema: { ...inputSchema, type: 'object' as const },
+    })),
+  }))
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
+    const tool = REFERENCE_TOOLS.find(({ definition }) => definition.name === params.name)
+    if (tool === undefined) throw new McpError(ErrorCode.InvalidParams, `Unknown tool: ${params.name}`)
+    const input: unknown = params.arguments ?? {}
+    return await callTool(server, tool, asInput(input), extra)
+  })
+  server.setRequestHandler(ListPromptsRequestSchema, () => ({
+    prompts: REFERENCE_PROMPTS.map(({ definition }) => definition),
+  }))
+  server.setRequestHandler(GetPromptRequestSchema, async ({ params }, extra) => {
+    const prompt = REFERENCE_PROMPTS.find(({ definition }) => definition.name === params.name)
+    if (prompt === undefined) throw new McpError(ErrorCode.InvalidParams, `Unknown prompt: ${params.name}`)
+    if (prompt.asks !== undefined) await askAll(server, prompt.asks, {}, extra)
+    return { messages: [...prompt.messages(params.arguments ?? {})] }
+  })
+  server.setRequestHandler(ListResourcesRequestSchema, () => ({ resources: REFERENCE_RESOURCES }))
+  server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({
+    resourceTemplates: REFERENCE_TEMPLATES,
+  }))
+  server.setRequestHandler(ReadResourceRequestSchema, ({ params: { uri } }) => {
+    const found = readReference(uri)
+    if (found === undefined) throw new McpError(-32_002, `Resource not found: ${uri}`, { uri })
+    return { contents: [found] }
+  })
+  server.setRequestHandler(SubscribeRequestSchema, () => ({}))
+  server.setRequestHandler(UnsubscribeRequestSchema, () => ({}))
+  server.setRequestHandler(CompleteRequestSchema, ({ params }) => ({
+    completion: completeReference(params.argument.value),
+  }))
+  return server
+}
+
+function asInput(input: unknown): JsonObject {
+  const parsed: JsonValue = JSON.parse(JSON.stringify(input))
+  return isJsonObject(parsed) ? parsed : {}
+}
+
+async function callTool(server: Server, { behaviour }: ReferenceTool, input: JsonObject, extra: Extra) {
+  const said = (text: string) => ({ content: [{ type: 'text' as const, text }] })
+  switch (behaviour.kind) {
+    case 'content':
+      return { content: [...behaviour.content] }
+    case 'fails':
+      return { ...said(behaviour.message), isError: true }
+    case 'progress': {
+      const progressToken = extra._meta?.progressToken
+      for (const progress of [0, 50, 100]) {
+        if (progressToken !== undefined)
+          await extra.sendNotification({
+            method: 'notifications/progress',
+            params: { progressToken, progress, total: 100 },
+          })
+        await wait(50)
+      }
+      return said('Done.')
+    }
+    case 'logs':
+      for (const data of behaviour.messages) {
+        await extra.sendNotification({ method: 'notifications/message', params: { level: 'info', data } })
+        await wait(50)
+      }
+      return said('Logged.')
+    case 'changes':
+      if (behaviour.list === 'tools') await server.sendToolListChanged()
+      else await server.sendPromptListChanged()
+      return said('Changed.')
+    case 'asks':
+      return said(behaviour.asks.done(await askAll(server, behaviour.asks, input, extra)))
+  }
+}
+
+const NEEDS = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+} as const
+
+async function askAll(server: Server, { rounds, isLenient }: Asks, input: JsonObject, extra: Extra) {
+  const answers = new Map<string, JsonValue>()
+  const capabilities = server.getClientCapabilities() ?? {}
+  for (const question of rounds(input).flat()) {
+    if (capabilities[NEEDS[question.method]] !== undefined)
+      answers.set(question.key, asInput(await ask(question, extra)))
+    else if (!isLenient) throw new McpError(ErrorCode.InvalidRequest, `The client has no ${question.method}`)
+  }
+  return answers
+}
+
+function ask({ method, params }: Question, { sendRequest }: Extra) {
+  return sendRequest(ServerRequestSchema.parse({ method, params }), ResultSchema)
+}

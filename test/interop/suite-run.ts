@@ -1,0 +1,115 @@
+import { spawn } from 'node:child_process'
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+
+/*
+ * Runs the official conformance suite in its own process, as users run it, and reads what it found.
+ * The scoreboard and its test use it.
+ */
+
+const PACKAGE = createRequire(import.meta.url).resolve('@modelcontextprotocol/conformance/package.json')
+const CLI = join(dirname(PACKAGE), 'dist/index.js')
+const ADAPTER = fileURLToPath(new URL('../conformance/mcp-client-adapter.ts', import.meta.url))
+const FLAGS = '--conditions=collet-source --disable-warning=ExperimentalWarning'
+
+export const REVISIONS = ['2025-06-18', '2025-11-25', '2026-07-28'] as const
+export type SuiteRevision = (typeof REVISIONS)[number]
+
+export interface ScenarioResult {
+  readonly passed: number
+  readonly failed: number
+  /** The failed checks: id and message. */
+  readonly failures: readonly string[]
+}
+
+export type SuiteResult = ReadonlyMap<string, ScenarioResult>
+
+export function suiteVersion(): string {
+  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(PACKAGE, 'utf8'))).version
+}
+
+/** Every server scenario of a revision; with the extensions if the revision has them. */
+export async function runServerSuite(url: string, revision: SuiteRevision): Promise<SuiteResult> {
+  const all = await run(['server', '--url', url, '--suite', 'all', '--spec-version', revision])
+  if (revision !== '2026-07-28') return all
+  const results = new Map(all)
+  for (const scenario of await extensionScenarios()) {
+    const args = ['server', '--url', url, '--scenario', scenario, '--spec-version', revision, '--force']
+    for (const [name, result] of await run(args)) results.set(name, result)
+  }
+  return results
+}
+
+/** The client scenarios that a revision requires, and the unscored ones, against our source. */
+export async function runClientSuite(revision: SuiteRevision): Promise<SuiteResult> {
+  const command = ['--command', `${process.execPath} ${FLAGS} ${ADAPTER}`]
+  if (revision !== '2025-06-18') return await run(['client', ...command, '--requirements', revision])
+  const results = new Map<string, ScenarioResult>()
+  for (const scenario of ['initialize', 'tools_call'])
+    for (const [name, result] of await run([
+      'client',
+      ...command,
+      '--scenario',
+      scenario,
+      '--spec-version',
+      revision,
+    ]))
+      results.set(name, result)
+  return results
+}
+
+async function extensionScenarios(): Promise<readonly string[]> {
+  const { output } = await start(['list', '--server'])
+  return [...output.matchAll(/^\s*- (\S+) \[extension\]/gm)].map(([, name]) => name ?? '')
+}
+
+async function run(args: readonly string[]): Promise<SuiteResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-mcp-suite-'))
+  try {
+    const { output } = await start([...args, '-o', folder])
+    const checked = readChecks(folder)
+    const summary = [...output.matchAll(/^[✓✗] (\S+): (\d+) passed, (\d+) failed/gm)]
+    if (summary.length === 0 && checked.size === 0) throw new Error(`the suite reported nothing:\n${output}`)
+    // A scenario that is run alone has no summary.
+    const counted = summary.map(([, name = '', passed, failed]): [string, ScenarioResult] => [
+      name,
+      { passed: Number(passed), failed: Number(failed), failures: checked.get(name)?.failures ?? [] },
+    ])
+    return counted.length > 0 ? new Map(counted) : checked
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+const checksShape = z.array(
+  z.object({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }),
+)
+
+function readChecks(folder: string): Map<string, ScenarioResult> {
+  const results = new Map<string, ScenarioResult>()
+  for (const file of globSync('**/checks.json', { cwd: folder })) {
+    const name = dirname(file)
+      .replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '')
+      .replace(/^server-(?=.)/, '')
+    const checks = checksShape.parse(JSON.parse(readFileSync(join(folder, file), 'utf8')))
+    const failed = checks.filter(({ status }) => status === 'FAILURE')
+    results.set(name, {
+      passed: checks.filter(({ status }) => status === 'SUCCESS').length,
+      failed: failed.length,
+      failures: failed.map(({ id, errorMessage = '' }) => `${id}: ${errorMessage}`),
+    })
+  }
+  return results
+}
+
+async function start(args: readonly string[]): Promise<{ readonly output: string }> {
+  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)))
+  await new Promise((resolve) => child.on('close', resolve))
+  return { output }
+}
