@@ -34,7 +34,7 @@ export interface Question {
   readonly params: JsonObject
 }
 
-export type Answers = ReadonlyMap<string, JsonValue>
+type Answers = ReadonlyMap<string, JsonValue>
 
 /** What a call of a tool does; each kind is run by both servers. */
 type Behaviour =

@@ -1,6 +1,6 @@
 /**
  * Installs public MCP servers from npm into a folder, and compares each directly and through Collet, member by member.
- * Outside of CI: `node --conditions=collet-source test/interop/run-servers.ts [--folder DIR] [--write] [NAME …]`.
+ * Outside of CI: `npm run interop -- [--folder DIR] [--write] [NAME …]`.
  * The servers run without a network if the machine permits it (`unshare`), with an empty home and invented credentials.
  */
 import { spawnSync } from 'node:child_process'
