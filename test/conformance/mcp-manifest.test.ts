@@ -7,8 +7,8 @@ describe('the MCP ledger', () => {
   const required = requiredIds(LEDGER)
   const cited = citedIds(LEDGER)
 
-  it('has the expected number of rows', () => {
-    expect(required).toHaveLength(108)
+  it('loses no row', () => {
+    expect(required.length).toBeGreaterThanOrEqual(110)
   })
 
   it('has no row without a test', () => {
