@@ -16,15 +16,15 @@ import type { Store } from '#store/collet-store'
 import { ConsentEvents, RefusalEvents } from './unstarted-events.ts'
 
 /**
- * The gateway of the product: the kernel with limits, sessions, credentials and workflows in their places. The server, the
- * embedded gateway and tests open this one.
+ * The product's gateway: the kernel with the stages for limits, sessions, credentials and workflows. The server, the embedded
+ * gateway and tests open it.
  */
 
 export interface RunningGatewayOptions
   extends Omit<KernelOptions, 'openStages' | 'store' | keyof NewIds>,
     Partial<NewIds> {
   readonly store: Store
-  /** Renews the tokens of the vault, and can ask people for consent. */
+  /** Renews tokens in the vault, and tells whether people can be asked for consent. */
   readonly broker?: TokenBroker
   /** The connection to processes that hold sessions; default none. */
   readonly hop?: Hop | undefined
@@ -38,7 +38,7 @@ export interface RunningGatewayOptions
 
 /** Functions that make ids; tests replace them. */
 interface NewIds extends Pick<KernelOptions, 'newCallId' | 'newChallengeId'> {
-  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
+  /** Returns an unguessable, URL-safe id, also for runs of sessions that name no run. */
   newSessionId(): string
 }
 
@@ -48,7 +48,7 @@ type LiveRules = Pick<RunningGatewayOptions, 'approvalRules' | 'maxResultBytes' 
 
 export interface RunningGateway extends Omit<KernelGateway, 'updateRules' | 'store'> {
   readonly store: Store
-  /** Records in runs how consents ended that were given outside of calls. */
+  /** Records in runs how requests for consent ended outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
   updateRules(rules: LiveRules): void
 }

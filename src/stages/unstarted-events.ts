@@ -18,13 +18,13 @@ const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceede
 
 type NoticeServices = Pick<StageContext, 'clock' | 'log' | 'feed'> & { readonly store: Store }
 
-/** Twenty at once for one principal, and one a second after that. */
+/** Each principal may cause twenty events at once, and one per second after that. */
 const OWN_EVENTS = { burst: 20, perMs: 1 / 1_000 }
-/** For all principals together. */
+/** The limit for all principals together. */
 const ALL_EVENTS = { burst: 200, perMs: 10 / 1_000 }
 const ALL_PRINCIPALS = '*'
 
-/** The services of a writer of events, and the limit of its rate. */
+/** Base class of both writers of events: their services and their rate limit. */
 class RunEvents {
   protected readonly services: NoticeServices
   readonly #buckets = new TokenBuckets()
@@ -44,7 +44,7 @@ class RunEvents {
   }
 }
 
-/** C10: a limit that refuses a call inside an existing run leaves a pair of events there. */
+/** C10: if a limit refuses a call inside an existing run, a pair of events is appended to the run. */
 export class RefusalEvents extends RunEvents {
   /** Never throws: the caller must get the refusal itself. */
   async add(
@@ -75,7 +75,7 @@ interface LackedConsent extends Pick<AskedConsent, 'url' | 'hasExpired'> {
   readonly challenge: ChallengeRecord
 }
 
-/** The question for a consent, and how it ended, in the runs of the calls that need it. */
+/** Events about a request for consent and its end, in the runs of the calls that need the consent. */
 export class ConsentEvents extends RunEvents {
   /** Returns the run with the events, if there is one. Never throws: the caller must get the challenge itself. */
   async ask(call: UnstartedCall, { challenge, url, hasExpired }: LackedConsent): Promise<string | undefined> {
@@ -120,8 +120,8 @@ export class ConsentEvents extends RunEvents {
 }
 
 /**
- * The run that the call names, or its own. A call whose own run begins with a session or an approval starts that run itself,
- * and could not once it has ended: such a call has events only in a run that it names.
+ * The run that the call names, or its own run. A call whose own run begins with a session or an approval must start that run
+ * itself, so these events are written only if it names a run.
  */
 function runFor({ principal, record, tool, run }: UnstartedCall): RunScope | undefined {
   if (run !== undefined) return run

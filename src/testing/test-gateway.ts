@@ -20,7 +20,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 
 export type StoreMethod = 'claim' | 'reclaim' | 'finish' | 'insertFinished' | 'recordLate' | 'probe' | 'find'
 
-/** A real store whose named methods fail: those in `failing` do nothing, those in `failingAfter` fail after their work. */
+/** A real store with methods that fail: those in `failing` without doing anything, those in `failingAfter` after their work. */
 export function faultyStore(
   store: Store,
   failing: ReadonlySet<StoreMethod>,
@@ -104,7 +104,7 @@ export function callRequest(tool: string, changes: Partial<CallRequest> = {}): C
   }
 }
 
-/** `ok <value>` or the error's code: the short form tests compare. */
+/** The short form of an outcome that tests compare: `ok <value>` or the error's code. */
 export function gist({ outcome }: { readonly outcome: Outcome }): string {
   return outcome.ok ? `ok ${outcome.valueJson}` : outcome.error.code
 }

@@ -18,7 +18,7 @@ import { callRequest, openTestGateway } from './test-gateway.ts'
 
 /**
  * `testTool` runs one tool in a unit test, without a server. Authors import it from `collet/testing`. Invariant: the
- * tool meets the same checks as on a server; network, secrets and questions come from the test only.
+ * tool passes the same checks as on a server; network, secrets and answers come only from the test.
  */
 
 /** The environment of the tool under test. Everything has a stand-in, so that a test needs no network and no server. */
@@ -33,9 +33,9 @@ export interface TestToolOptions {
   readonly elicit?:
     | ElicitationAnswer
     | ((question: Elicitation) => ElicitationAnswer | Promise<ElicitationAnswer>)
-  /** The caller. Default: one who has every scope. */
+  /** The caller. Default: a caller with every scope. */
   readonly principal?: Principal
-  /** The user the call is made for: `ctx.userId`. */
+  /** The user of the call, as in `ctx.userId`. */
   readonly userId?: string
   /** Other tools that a workflow calls by name. Those in its `uses` that were made by `tool()` need not be named. */
   readonly tools?: readonly DefinedTool[]
@@ -50,7 +50,7 @@ export interface TestLogLine {
   readonly fields: object
 }
 
-interface Observed {
+interface Observations {
   readonly logs: readonly TestLogLine[]
   readonly progress: readonly Progress[]
   /** Questions that the tool asked with `ctx.elicit`. */
@@ -59,13 +59,13 @@ interface Observed {
 
 /** The result for the caller, and what the tool did. */
 export type TestToolResult<Value = JsonValue> =
-  | ({ readonly ok: true; readonly value: Value } & Observed)
+  | ({ readonly ok: true; readonly value: Value } & Observations)
   | ({
       readonly ok: false
       readonly error: CallError
-      /** The value that the tool threw, if it was no `ToolError`. */
+      /** The value that the tool threw, if it was not a `ToolError`. */
       readonly thrown?: unknown
-    } & Observed)
+    } & Observations)
 
 /**
  * Runs a tool as the server would: definition, input and output are checked, and the tool gets a context. Throws a
@@ -150,7 +150,7 @@ function recorder(lines: TestLogLine[]): Logger {
 
 const noFetch: typeof fetch = async () => {
   throw new Error(
-    'A tool under test reaches no network. Give testTool() a stand-in: { fetch: async (url) => … }.',
+    'A tool under test cannot use the network. Pass a stand-in to testTool(): { fetch: async (url) => … }.',
   )
 }
 

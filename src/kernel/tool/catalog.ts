@@ -14,18 +14,18 @@ import { allowLists, NO_TOOLSETS, readSelector, selectsIn, type Toolsets } from 
 import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /**
- * The tools a server serves, and the part of them each principal may see. The gateway resolves calls here, protocols list from
- * here, and sources replace tools here. Every answer to a caller comes from the principal's own catalog, so that hidden and
+ * The tools that a server serves, and the part of them that each principal may see. The gateway resolves calls here, protocols
+ * list tools from here, and sources replace tools here. Every answer to a caller comes from its own catalog, so that hidden and
  * unknown tools look the same (rule 2). A change is one new frozen snapshot.
  */
 
 /** The part of a registry that calls use. */
 export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'get' | 'find' | 'catalogFor'>
 
-/** The tools of the server while sources are added, changed and removed; each change is one new frozen snapshot. */
+/** The server's tools while sources are added, changed and removed; each change is one new frozen snapshot. */
 export class LiveRegistry implements ToolSet {
   #current: Registry
-  /** The tools as given: workflows among them get their steps only in the registry. */
+  /** The tools as they were passed in; workflows get their steps only in the registry. */
   #served: readonly Tool[]
   readonly #changes: CatalogChanges
 
@@ -77,8 +77,8 @@ export class LiveRegistry implements ToolSet {
   }
 
   /**
-   * Does nothing when every definition is unchanged, so that catalogs, and everything derived from them, stay. Calls must not
-   * overlap, because a large snapshot is built in pieces.
+   * Does nothing if every definition is unchanged, so that catalogs and everything derived from them stay cached. Calls of this
+   * method must not overlap, because a large snapshot is built in pieces.
    */
   async replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<void> {
     if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
@@ -112,7 +112,7 @@ function isSameText(left: ReadonlyMap<string, string>, right: ReadonlyMap<string
 }
 
 const MAX_CATALOGS = 1_000
-/** Tools in the lists of all catalogs together; data derived from those lists has the same lifetime. */
+/** Maximum number of tools in the lists of all catalogs together; data derived from these lists has the same lifetime. */
 const MAX_LISTED = 200_000
 
 interface KnownCatalog {
@@ -125,20 +125,20 @@ interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
   readonly index?: ToolIndex
 }
 
-/** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
+/** All tools of the server as one frozen snapshot, and the part of it that each principal may see. */
 export class Registry {
   /** Without entries. */
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for protocols that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
   readonly toolsets: Toolsets
-  /** Whether a call of any tool may have to wait for approval, or for a step of its own. */
+  /** Whether a call of any tool may have to wait for approval, or for one of its steps. */
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
   readonly #all: Catalog
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
-  /** Distinct scopes that tools require: two principals that cover the same ones share a catalog. */
+  /** Distinct scopes that tools require: two principals that cover the same scopes share a catalog. */
   readonly #asked: readonly string[]
   /** Tenants with tools of their own; all other tenants share catalogs. */
   readonly #tenants: ReadonlySet<string>
@@ -200,7 +200,7 @@ export class Registry {
     return this.#all.find(name) ?? this.#all.versionsOf(name).at(-1)
   }
 
-  /** Computed once per distinct set of scopes, allow-lists and tenant; each principal remembers which one is its own. */
+  /** Computed once per distinct set of scopes, allow-lists and tenant; the key is cached for each principal. */
   catalogFor(principal: Principal): Catalog {
     const key = this.#keys.get(principal)
     const known = key === undefined ? undefined : this.#catalogs.get(key)
@@ -231,7 +231,7 @@ export class Registry {
     return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
   }
 
-  /** The tools an allow-list names, by any of their names: all versions of a tool, or the given one (OWP-57). */
+  /** The tools that an allow-list names, by any of their names: all versions of a tool, or the given version (OWP-57). */
   #positionsOf(allowed: readonly string[]): ReadonlySet<number> {
     return new Set(
       allowed.flatMap((text) => {
@@ -270,7 +270,7 @@ export class Registry {
     return made
   }
 
-  /** Hides workflows from callers that may not call every step (rule 31), inner ones first; returns how many. */
+  /** Hides workflows from callers that may not call every step (rule 31), inner workflows first; returns how many were hidden. */
   #hideWorkflows(visible: Uint8Array): number {
     let hidden = 0
     for (const position of this.#workflows) {
@@ -290,7 +290,7 @@ export class Registry {
     this.#evict(key)
   }
 
-  /** Drops the oldest catalogs, listed ones first, but never the one in use. */
+  /** Drops the oldest catalogs, first those with lists, but never the catalog in use. */
   #evict(inUse: string): void {
     for (const [key, known] of this.#catalogs) {
       if (this.#listed <= MAX_LISTED) break
@@ -308,7 +308,7 @@ export class Registry {
   }
 }
 
-/** Whether a principal's own catalog changed. Callers learn nothing about tools hidden from them (rule 2). */
+/** Whether a principal's own catalog changed. Changes to hidden tools are not reported to a caller (rule 2). */
 type IsAffected = (principal: Principal, kind?: EntryKind) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void
@@ -337,7 +337,7 @@ interface CatalogView {
   readonly hasNativeNames?: boolean
 }
 
-/** The tools one principal may see, frozen. It is a view of the index: a catalog that is never listed costs one byte a tool. */
+/** The tools that one principal may see, frozen. It is a view of the index: a catalog without lists costs one byte per tool. */
 export class Catalog {
   readonly #index: ToolIndex
   /** One byte per tool of the index; absent if all are visible. */
@@ -398,13 +398,13 @@ export class Catalog {
     return this.#latest
   }
 
-  /** By any of its names; the newest version unless one is given. Hidden and unknown tools are both absent (rule 2). */
+  /** Finds a tool by any of its names; without a version, the newest. Hidden and unknown tools are both `undefined` (rule 2). */
   find(name: string): Tool | undefined {
     const ref = parseToolName(name)
     return ref === undefined ? undefined : this.resolve(ref)
   }
 
-  /** Oldest first. */
+  /** All visible versions of a tool, oldest first. */
   versionsOf(base: string): readonly Tool[] {
     return this.#index.versionsOf(base).flatMap((position) => this.#at(position) ?? [])
   }
@@ -428,8 +428,8 @@ export class Catalog {
 }
 
 /**
- * Every tool of the server by every name, built once; catalogs are views of it. An id precedes a function name, which precedes
- * a catalog id. `checkShared` and `joinTools` ensure that tools served together share no name.
+ * All tools of the server by all their names, built once; catalogs are views of it. Ids take precedence over function names, and
+ * function names over catalog ids. `checkShared` and `joinTools` ensure that tools that are served together have different names.
  */
 export class ToolIndex {
   readonly tools: readonly Tool[]
@@ -452,11 +452,11 @@ export class ToolIndex {
   positionOfRef(base: string, version: string): number | undefined {
     const position = this.#positions.byRef.get(refText(base, version))
     if (position !== undefined) return position
-    // `base` may be a name other than the base.
+    // `base` may also be a function name or a catalog id.
     return this.versionsOf(base).find((at) => plainVersion(this.tools[at]?.parts.version ?? '') === version)
   }
 
-  /** By base name, function name or catalog id. */
+  /** Positions of a tool's versions, by its base name, function name or catalog id. */
   versionsOf(base: string): readonly number[] {
     return this.#positions.versions.get(base) ?? []
   }

@@ -31,12 +31,12 @@ import {
 } from './tool.ts'
 
 /**
- * Checks of the members of a tool definition: ids, names, requirements, session, uses, parameters. `prepare-tool.ts` calls them
+ * Checks for the members of a tool definition: ids, names, requirements, session, uses, parameters. `prepare-tool.ts` calls them
  * for one definition, `prepare-tools.ts` compares versions.
  * A check reports each problem with a fix and continues, so that an author sees all findings at once.
  */
 
-/** References to the tools a workflow may call, without duplicates. */
+/** References to the tools that a workflow may call, without duplicates. */
 export function readUses(written: unknown, report: Report): readonly string[] {
   const fix = "Write the tools it may call: `uses: [sendMail, 'Mail.Send@1.0.0']`."
   if (!Array.isArray(written) || written.length === 0) {
@@ -47,7 +47,7 @@ export function readUses(written: unknown, report: Report): readonly string[] {
   for (const used of written) {
     const ref: unknown = isDefinedTool(used) ? used.id : used
     if (typeof ref === 'string' && parseToolName(ref) !== undefined) known.add(ref)
-    else report('uses', `Holds ${describeValue(ref)}.`, fix)
+    else report('uses', `Contains ${describeValue(ref)}.`, fix)
   }
   return Object.freeze([...known])
 }
@@ -72,7 +72,7 @@ export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonl
   return findings
 }
 
-/** An acknowledgement is for one version, so a name without a version matches none. */
+/** An acknowledgement is for one version, so a name without a version matches no tool. */
 function names(written: string, { parts, name, catalogId }: Tool): boolean {
   const ref = parseToolName(written)
   if (ref?.version !== plainVersion(parts.version)) return false
@@ -112,7 +112,7 @@ const DEFAULT_IDS: Partial<Record<SourceKind, (parts: ToolId, vendor: string) =>
   'host-extension': ({ toolkit, name }, vendor) => hostExtensionId(vendor, toolkit, name),
 }
 
-/** The catalog id of a tool: as written, or made from its toolkit and name. */
+/** The catalog id of a tool: as written, or derived from its toolkit and name. */
 export function readCatalogId(
   written: unknown,
   { parts, source, vendor }: { readonly parts: ToolId; readonly source: SourceKind; readonly vendor: string },
@@ -131,7 +131,7 @@ const KEYS = Object.keys({ open: true, close: true, idleMs: true, isOptional: tr
   true
 >)
 
-const USUAL_IDLE_MS = 15 * 60_000
+const DEFAULT_IDLE_MS = 15 * 60_000
 const MAX_IDLE_MS = 24 * 3_600_000
 
 /** The session of a stateful tool; `undefined` for other tools. */
@@ -162,13 +162,13 @@ export function readSession(written: unknown, report: Report): SessionHooks | un
 }
 
 function readIdle(value: unknown, report: Report): number {
-  if (value === undefined) return USUAL_IDLE_MS
+  if (value === undefined) return DEFAULT_IDLE_MS
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_IDLE_MS) return value
   const fix = `Write a whole number of milliseconds from 1 to ${MAX_IDLE_MS}.`
-  return report('session/idleMs', `Is ${describeValue(value)}.`, fix) ?? USUAL_IDLE_MS
+  return report('session/idleMs', `Is ${describeValue(value)}.`, fix) ?? DEFAULT_IDLE_MS
 }
 
-/** The parameters of a function cannot be checked, so its author's word is taken for them. */
+/** A function's parameters cannot be checked at run time, so only `typeof` is checked. */
 export function isFunction<Wanted extends (...args: never[]) => unknown>(value: unknown): value is Wanted {
   return typeof value === 'function'
 }
@@ -180,8 +180,8 @@ const FORMS_OF_ENTRIES = {
 
 /**
  * OTC-37…41: the object and its entries are open, but the members read here must have the right form. `userIdKey` is `userId`
- * in code and `user_id` on the wire. `json` is as written, for publishing and hashing. `undefined` = needs nothing, or
- * findings were reported.
+ * in code and `user_id` on the wire. `json` is the value as written, for publishing and hashing. Returns `undefined` if nothing
+ * is required or findings were reported.
  */
 export function checkRequirements(
   value: unknown,
@@ -198,7 +198,7 @@ export function checkRequirements(
   }
   const { authorization, secrets, [userIdKey]: userId, ...extra } = json
   checkUserId(userId, userIdKey, report)
-  // Definitions of other parties may have any member.
+  // Definitions from other parties may have any member.
   if (userIdKey === 'userId') checkSpelling(extra, report)
   const needed = defined({
     authorization: readEntries(authorization, 'authorization', report, readAuthorization),
@@ -212,13 +212,13 @@ export function checkRequirements(
 
 function checkUserId(userId: JsonValue | undefined, key: string, report: Report): void {
   if (userId === undefined || typeof userId === 'boolean') return
-  // The wire only says whether a user is needed (OTC-40).
+  // The wire format only states whether a user is needed (OTC-40).
   if (userId === 'claimed' && key === 'userId') return
   const claimed = key === 'userId' ? ", `'claimed'` where the caller's word is enough" : ''
   report(`requirements/${key}`, 'Is not true or false.', `Write \`${key}: true\`${claimed}, or leave it out.`)
 }
 
-/** OTC-41 keeps unknown members, but a misspelled requirement would be published and never checked. */
+/** Unknown members are kept (OTC-41), but a misspelled requirement would be published and never checked. */
 function checkSpelling(extra: JsonObject, report: Report): void {
   for (const name of Object.keys(extra)) {
     const meant = misspelledName(name, ['authorization', 'secrets', 'userId'])
@@ -272,8 +272,8 @@ function readAuthorization(entry: WithId, where: string, report: Report): Author
 }
 
 /**
- * An input schema lists named parameters, each with a description (OTC-32, OTC-33). `describeParameters` is `false` only for
- * tools that another party wrote (OTC/C-10).
+ * An input schema lists named parameters, each with a description (OTC-32, OTC-33). `describeParameters` is `false` for tools
+ * from other parties (OTC/C-10), and if the config says so.
  */
 export function checkParameters(
   schema: JsonObject,
@@ -332,7 +332,7 @@ function suggestId(text: string): string {
   return `${base}@${version}`
 }
 
-/** The function name for models (OTC-25). */
+/** Checks the function name for models (OTC-25). */
 export function checkName(name: unknown, report: Report): string | undefined {
   if (typeof name === 'string' && NAME.test(name)) return name
   return report('name', `Is ${describeValue(name)}.`, NAME_RULE)
@@ -368,7 +368,7 @@ export function checkTags(tags: unknown, report: Report): readonly string[] | un
   return report('tags', 'Is not a list of words.', fix)
 }
 
-/** The version must equal the one in the id (OTC-28, OTC/T-11). */
+/** The version must equal the version in the id (OTC-28, OTC/T-11). */
 export function checkVersion(version: unknown, parts: ToolId | undefined, report: Report): void {
   if (typeof version !== 'string' || !isToolVersion(version)) {
     const fix = `Write exactly three integers: "${parts?.version ?? '1.0.0'}".`

@@ -12,15 +12,15 @@ import type {
 } from './tool.ts'
 
 /**
- * What authors write: `tool()`, `workflow()` and `content()`, with the types that infer inputs and results from schemas. The
- * package exports them. These functions only add types and a mark; everything is checked when the server loads the definition.
+ * The functions that authors call: `tool()`, `workflow()` and `content()`, with types that infer inputs and results from schemas.
+ * The package exports them. `tool` and `workflow` only add types and a mark; the server checks a definition when it loads it.
  */
 
-/** Registered, so that a workflow made by another copy of this package is still recognised. */
+/** A registered symbol, so that a workflow made by another copy of this package is still recognised. */
 const WORKFLOW: unique symbol = Symbol.for('collet.workflow')
 
 export interface StepOptions {
-  /** Names this use; needed where one tool is called several times at once. Default: the tool's own name. */
+  /** Name of this step; needed if one tool is called several times at once. Default: the tool's own name. */
   readonly step?: string
 }
 
@@ -36,8 +36,8 @@ export type StepInput<I> = ValueOf<I, 'input', ParametersOf<I>>
 export type StepResult<O> = O extends null ? null : ValueOf<O, 'input', TypeOfSchema<O>>
 
 /**
- * Calls one of the tools in `uses` as a durable call of its own. Returns its value, even when an earlier attempt of this
- * workflow obtained it; throws a `ToolError` when it failed for good. While the step waits for a person, the workflow is
+ * Calls one of the tools in `uses` as a durable call of its own. Returns its value, also if an earlier attempt of this
+ * workflow obtained it; throws a `ToolError` if the call failed for good. While the step waits for a person, the workflow is
  * suspended.
  */
 export interface CallStep {
@@ -71,9 +71,9 @@ export interface WorkflowDefinition<
   I extends SchemaLike = SchemaLike,
   O extends SchemaLike | null = SchemaLike | null,
 > extends CommonDefinition<I, O> {
-  /** Every tool it may call: the result of `tool()`, or any name of a tool; without a version the newest one. */
+  /** Every tool that it may call: the result of `tool()`, or any name of a tool; a name without a version means the newest version. */
   readonly uses: readonly (string | DefinedTool)[]
-  /** Tier and egress are the worst of `uses`, and scopes are added to theirs. */
+  /** Policy of the workflow. Tier and egress are derived from `uses`; the scopes are added to those of `uses`. */
   readonly policy?: Omit<PolicyDefinition, 'safetyTier' | 'egress'>
   /**
    * May run many times for one call, from the beginning: it must make the same steps with the same inputs each time. Effects
@@ -82,7 +82,7 @@ export interface WorkflowDefinition<
   readonly run: (input: InputOf<I>, context: WorkflowContext) => ResultOf<O> | Promise<ResultOf<O>>
 }
 
-/** Defines a tool that is made of other tools. Checked, like every tool, when the server loads it. */
+/** Defines a tool that is made of other tools. Like every tool, it is checked when the server loads it. */
 export function workflow<const I extends SchemaLike, const O extends SchemaLike | null>(
   definition: WorkflowDefinition<I, O>,
 ): WorkflowDefinition<I, O> & DefinedTool {
@@ -93,18 +93,18 @@ export function isWorkflow(value: unknown): boolean {
   return typeof value === 'object' && value !== null && WORKFLOW in value && value[WORKFLOW] === true
 }
 
-/** Registered, so that a tool made by another copy of this package is still found. */
+/** A registered symbol, so that a tool made by another copy of this package is still found. */
 const BRAND: unique symbol = Symbol.for('collet.tool')
 
-/** The mark of `tool()`; a loader takes every exported value that has it. */
+/** The mark that `tool()` adds; a loader takes every exported value that has this mark. */
 export interface DefinedTool<Id extends string = string> {
   readonly id: Id
   readonly [BRAND]: true
 }
 
 /**
- * Defines a tool. It only adds types and a mark: everything is checked when the server loads it, so that all findings of all
- * tools are reported together.
+ * Defines a tool. It only adds types and a mark: the definition is checked when the server loads it, so that all findings in
+ * all tools are reported together.
  */
 export function tool<
   const I extends SchemaLike,
@@ -124,7 +124,7 @@ export function isDefinedTool(value: unknown): value is DefinedTool {
   return typeof value === 'object' && value !== null && BRAND in value && value[BRAND] === true
 }
 
-/** Registered, so that an entry made by another copy of this package is still recognised. */
+/** A registered symbol, so that an entry made by another copy of this package is still recognised. */
 const ENTRY: unique symbol = Symbol.for('collet.entry')
 
 /** The members of a definition, none of which is trusted. */
@@ -159,7 +159,7 @@ function isMarked(value: unknown): value is { readonly [ENTRY]: EntryReader } {
   return typeof value === 'object' && value !== null && ENTRY in value
 }
 
-/** A schema of a library (zod, arktype, valibot …), an object of such schemas (`{ city: z.string() }`), or plain JSON Schema. */
+/** A schema from a library (zod, arktype, valibot …), an object of such schemas (`{ city: z.string() }`), or plain JSON Schema. */
 export type SchemaLike = StandardSchemaV1 | SchemaShape | JsonObject
 
 interface SchemaShape {
@@ -169,7 +169,7 @@ interface SchemaShape {
 /** A value before its library parses it (`input`), or after (`output`). */
 type Side = 'input' | 'output'
 
-/** The type of values of a library's schema or of a shape; `Plain` for any other schema. */
+/** The type of the values that a library's schema or a shape describes; `Plain` for any other schema. */
 type ValueOf<S, At extends Side, Plain> = S extends StandardSchemaV1
   ? NonNullable<S['~standard']['types']>[At]
   : IsShape<S> extends true
@@ -196,7 +196,7 @@ type ShapeOf<S, At extends Side> = Together<
 /** Flattens an intersection, so that editors show one object type. */
 type Together<T> = { [K in keyof T]: T[K] }
 
-/** `{}` would be an empty shape too; it means no parameters. */
+/** `{}` would also be an empty shape, but it means no parameters. */
 type IsShape<S> = S extends SchemaShape ? (keyof S extends never ? false : true) : false
 
 /** The input of `run`: the schema library's output type, or the type that an inline JSON Schema describes. */
@@ -212,14 +212,14 @@ type ResultOf<S> = S extends null
     void | null | undefined
   : StepResult<S>
 
-/** The state of a stateful tool; `close` may be left out when there is nothing to release. */
+/** The state of a stateful tool; `close` may be left out if there is nothing to release. */
 export interface SessionDefinition<S = unknown> {
   /** Makes the state that the calls of one session share; `run` gets it as `context.session`. */
   readonly open: (context: SessionContext) => S | Promise<S>
   readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
   /** How long a session without calls stays open; 15 minutes by default. */
   readonly idleMs?: number
-  /** Whether calls outside of a session run without state. By default each gets its own state, which is closed after it. */
+  /** Whether calls outside of a session run without state. By default each such call gets its own state, closed after the call. */
   readonly isOptional?: boolean
 }
 
@@ -229,7 +229,7 @@ type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awai
 interface CommonDefinition<I extends SchemaLike, O extends SchemaLike | null> {
   /** `Toolkit.Name@x.y.z`. */
   readonly id: string
-  /** The name that models call it by: 1 to 64 of `A-Za-z0-9_-`. Default `Toolkit_Name`. */
+  /** The name by which models call the tool: 1 to 64 characters of `A-Za-z0-9_-`. Default `Toolkit_Name`. */
   readonly name?: string
   /** A short name for people. */
   readonly title?: string
@@ -239,7 +239,7 @@ interface CommonDefinition<I extends SchemaLike, O extends SchemaLike | null> {
   readonly description: string
   /** Words that toolsets select tools by, for example `crm`: letters, digits, `.`, `_`, `-`. */
   readonly tags?: readonly string[]
-  /** Optional repetition of the id's version; must agree with it. */
+  /** Optional repetition of the version in the id; must equal it. */
   readonly version?: string
   /** The parameters: a schema of zod, arktype or valibot, an object of such schemas (`{ city: z.string() }`), JSON Schema, or `{}` for none. */
   readonly input: I
@@ -255,7 +255,7 @@ export interface ToolDefinition<
 > extends CommonDefinition<I, O> {
   /** Secrets, tokens and the user id that a call needs besides its input. */
   readonly requirements?: ToolRequirements
-  /** What it may do, who may call it and whether a person has to approve. */
+  /** What the tool may do, who may call it and whether a person has to approve. */
   readonly policy?: PolicyDefinition
   /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
   readonly session?: SessionDefinition<S>
@@ -282,8 +282,8 @@ export type ContentBlock =
     }
 
 /**
- * The result of a tool with `output: {}` that answers with text, pictures, sound or links. `structured` is the same content as
- * JSON, for programs.
+ * Makes the result of a tool with `output: {}` that returns text, pictures, sound or links. `structured` is the same content
+ * as JSON, for programs.
  */
 export function content(blocks: readonly ContentBlock[], structured?: JsonObject): JsonObject {
   const plain: JsonObject[] = blocks.map((block) => ({ ...block }))

@@ -15,9 +15,9 @@ import {
 } from './tool.ts'
 
 /**
- * What a caller should know before it calls a tool: how dangerous it is and what a call may wait for. Every protocol renders
- * these facts in its own form, and the client and the CLI read them back. Facts that another server wrote and this one does not
- * understand are refused as a whole, because half-understood danger would look like none.
+ * Facts that a caller should know before it calls a tool: how dangerous it is and what a call may wait for. Every protocol renders
+ * these facts in its own form, and the client and the CLI read them back. If this server does not understand one of another
+ * server's facts about a tool, it ignores all of them, because a tool whose danger is partly understood would look safe.
  */
 
 export interface ToolFacts {
@@ -25,11 +25,11 @@ export interface ToolFacts {
   readonly catalogId: string
   readonly source: SourceKind
   readonly safetyTier: SafetyTier
-  /** Whether a person has to approve first. */
+  /** Whether a person has to approve a call first. */
   readonly approval: Approval
   readonly replay: ReplayPolicy
   readonly egress?: Egress
-  /** Scopes a caller needs; a caller that sees the tool has them. */
+  /** Scopes that a caller needs; a caller that sees the tool has them. */
   readonly scopes: readonly string[]
   /** Whether the tool, or one of its steps, uses a token or a secret. */
   readonly credential: boolean
@@ -39,7 +39,7 @@ export interface ToolFacts {
 
 const KNOWN = new WeakMap<Tool, ToolFacts>()
 
-/** Computed once per tool, because every protocol and every principal's list asks for it. */
+/** Computed once per tool, because every protocol and every principal's list uses it. */
 export function factsOf(tool: Tool): ToolFacts {
   const known = KNOWN.get(tool)
   if (known !== undefined) return known
@@ -52,11 +52,11 @@ export function factsOf(tool: Tool): ToolFacts {
   return facts
 }
 
-/** What a call has to send, or find in the vault: ids and scopes, and nothing else of the definition (OWP-24). */
+/** Credentials and user that a call must send or that must be in the vault: only ids and scopes of the definition (OWP-24). */
 interface ToolNeeds {
   readonly authorization: readonly { readonly id: string; readonly scopes: readonly string[] }[]
   readonly secrets: readonly string[]
-  /** `true`: a proven one (OTC/T-27); `claimed`: an unproven one is enough. */
+  /** `true`: the call needs a proven user id (OTC/T-27); `claimed`: an unproven user id is enough. */
   readonly userId: boolean | 'claimed'
 }
 
@@ -70,8 +70,8 @@ export function needsOf({ requirements = {} }: Pick<Tool, 'requirements'>): Tool
 }
 
 /**
- * The facts that differ from the usual ones (own code that runs immediately, needs nothing and must not be repeated), and
- * always the tier. Lists hold thousands of these.
+ * The facts that differ from the usual values (the operator's own code that runs immediately, needs nothing and must not be
+ * repeated), and always the tier. Usual values are left out, because lists contain thousands of tools.
  */
 export function notableFacts(tool: Tool): Pick<ToolFacts, 'catalogId' | 'safetyTier'> & Partial<ToolFacts> {
   const { source, approval, replay, scopes, credential, ...always } = factsOf(tool)
@@ -102,7 +102,7 @@ export function writeFacts(tool: Tool): JsonObject {
   }
 }
 
-/** Facts of another server, as `notableFacts` wrote them; `undefined` if a word is unknown here. */
+/** Reads another server's facts, as `notableFacts` writes them; `undefined` if a value is unknown here. */
 export function readFacts(written: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
   const { catalogId, scopes = [], credential = false } = written
   const safetyTier = choice(POLICY_FIELDS.safetyTier.choices, written.safetyTier)
@@ -118,7 +118,7 @@ export function readFacts(written: Readonly<Record<string, JsonValue | undefined
   return { ...known, ...defined({ egress, costHint, latencyHint }) }
 }
 
-/** Requirements as `writeFacts` wrote them; unreadable ones are skipped. */
+/** Reads requirements as `writeFacts` writes them; unreadable requirements are skipped. */
 export function readNeeds(written: JsonValue | undefined): ToolNeeds {
   const { authorization, secrets, userId } = isJsonObject(written) ? written : {}
   const entries: readonly JsonValue[] = Array.isArray(authorization) ? authorization : []

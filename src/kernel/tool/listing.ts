@@ -1,5 +1,5 @@
 /**
- * The tools of a server as people see them: the compact answer of `GET /admin/tools`, the condition of a tool, search, filters
+ * The tools of a server as people see them: the compact answer to `GET /admin/tools`, the condition of a tool, search, filters
  * and order. The console and `collet tools` share this module, so it imports nothing.
  */
 
@@ -7,26 +7,26 @@ export interface ToolListing {
   readonly tools: readonly ListedTool[]
   /** Sources of imported tools, by the toolkit of their ids. */
   readonly sources: Readonly<Record<string, ListedSource>>
-  /** Everything tools need besides their input; rows refer to it by position. */
+  /** Everything that tools need besides their input; tools refer to these entries by position. */
   readonly requirements: readonly ListedRequirement[]
   /** Definitions that changed upstream and were not accepted, by tool id. */
   readonly changes: Readonly<Record<string, ListedChange>>
 }
 
-/** One tool, in its newest version. Absent members have their usual value: no tags, no needs, no approval. */
+/** One tool, in its newest version. Absent members have their default: no tags, no needs, no approval. */
 export interface ListedTool {
   /** `Toolkit.Name`. */
   readonly id: string
   readonly version: string
-  /** All versions, newest first; absent when there is only one. */
+  /** All versions, newest first; absent if there is only one. */
   readonly versions?: readonly string[] | undefined
   /** Function name for models. */
   readonly name: string
   readonly catalog_id: string
   readonly title?: string | undefined
-  /** The first sentence. */
+  /** The first sentence of the description. */
   readonly description: string
-  /** Names of its parameters, as many as help to find it. */
+  /** Names of parameters, for search; possibly not all of them. */
   readonly fields?: readonly string[] | undefined
   /** The toolkit: for imported tools, the key of their source. */
   readonly source: string
@@ -34,14 +34,14 @@ export interface ListedTool {
   readonly tags?: readonly string[] | undefined
   readonly tier: string
   readonly egress?: string | undefined
-  /** Absent: never. */
+  /** Whether a person has to approve calls; absent means never. */
   readonly approval?: 'conditional' | 'always' | undefined
-  /** A rule of the operator decides which calls need approval; absent: every call does. */
+  /** An operator's rule decides which calls need approval; if absent, every call does. */
   readonly approval_rule?: true | undefined
   /** Positions in `requirements`. */
   readonly needs?: readonly number[] | undefined
   readonly toolsets?: readonly string[] | undefined
-  /** Its tenants, for operators; absent: all tenants. */
+  /** Tenants that see the tool, for operators; absent means all tenants. */
   readonly tenants?: readonly string[] | undefined
   readonly deprecated?: true | undefined
 }
@@ -49,9 +49,9 @@ export interface ListedTool {
 export interface ListedSource {
   readonly type: string
   readonly state: 'starting' | 'ready' | 'degraded' | 'down'
-  /** Start of this state; null where no server runs. */
+  /** Start of this state; null if no server is running. */
   readonly since: string | null
-  /** For operators. */
+  /** Reason for this state, for operators. */
   readonly reason: string | null
 }
 
@@ -61,8 +61,8 @@ export interface ListedRequirement {
   readonly id: string
   readonly scopes: readonly string[]
   /**
-   * State for the requesting principal. `missing`: there is none; `spent`: the provider refused to renew it; `scopes`: it lacks
-   * scopes; `per_user`: each user has their own.
+   * State for the requesting principal. `missing`: there is no credential; `spent`: the provider refused to renew it; `scopes`:
+   * it lacks scopes; `per_user`: each user has their own.
    */
   readonly state: 'met' | 'missing' | 'spent' | 'scopes' | 'per_user'
 }
@@ -108,7 +108,7 @@ export function isUnmet({ state }: ListedRequirement): boolean {
   return state === 'missing' || state === 'spent' || state === 'scopes'
 }
 
-/** Filters and their choices; `source` has those of the listing. */
+/** Filters and their choices; the choices of `source` are the listing's sources. */
 export const FILTERS = {
   tier: ['pure', 'read', 'write', 'exec'],
   approval: ['never', 'conditional', 'always'],
@@ -116,7 +116,7 @@ export const FILTERS = {
   health: ['fine', 'unavailable', 'degraded', 'held', 'deprecated'],
 } as const
 
-/** A tool is shown when it matches each filter that is set. */
+/** A tool is shown if it matches each filter that is set. */
 export type ToolFilters = { readonly [Name in 'source' | keyof typeof FILTERS]?: readonly string[] }
 
 export const ORDERS = ['name', 'source', 'tier', 'condition', 'calls'] as const
@@ -126,9 +126,9 @@ export interface Question {
   /** Words, all of which must occur in a tool. */
   readonly text: string
   readonly filters: ToolFilters
-  /** Absent: best match first; without words, by name. */
+  /** Absent means best match first or, without words, by name. */
   readonly order?: Order | undefined
-  /** Number of calls by tool, for the order of that name. */
+  /** Number of calls by tool, for the order `calls`. */
   readonly calls?: ReadonlyMap<string, number> | undefined
 }
 
@@ -161,10 +161,10 @@ export class SearchableTools {
 
   find({ text, filters, order, calls }: Question): readonly FoundTool[] {
     const words = wordsIn(text)
-    const holding = this.#holding(words)
+    const containing = this.#containing(words)
     const wanted = isSet(filters)
-      ? holding.filter(({ choices }) => failing(choices, filters).length === 0)
-      : holding
+      ? containing.filter(({ choices }) => failing(choices, filters).length === 0)
+      : containing
     const ranked = words.length === 0 ? wanted : rank(wanted, words)
     // The sort is stable: equal tools stay in order of match, or of name.
     return order === undefined || (order === 'name' && words.length === 0)
@@ -172,17 +172,17 @@ export class SearchableTools {
       : [...ranked].sort(comparing(order, calls))
   }
 
-  /** Tools that have every word, by name. A longer search is a subset of the previous one. */
-  #holding(words: readonly string[]): readonly Entry[] {
+  /** Tools that contain every word, by name. The result of a longer search is a subset of the previous result. */
+  #containing(words: readonly string[]): readonly Entry[] {
     const joined = words.join(' ')
     const { words: previous, found } = this.#last
-    const among = joined.startsWith(previous) ? found : this.#entries
-    const holding = among.filter(({ everything }) => words.every((word) => everything.includes(word)))
-    this.#last = { words: joined, found: holding }
-    return holding
+    const candidates = joined.startsWith(previous) ? found : this.#entries
+    const containing = candidates.filter(({ everything }) => words.every((word) => everything.includes(word)))
+    this.#last = { words: joined, found: containing }
+    return containing
   }
 
-  /** How many tools each choice of each filter would leave, with the other filters and the words unchanged. */
+  /** How many tools each choice of each filter would show if the other filters and the words stay unchanged. */
   count({ text, filters }: Pick<Question, 'text' | 'filters'>): FilterCounts {
     const words = wordsIn(text)
     const counts = {
@@ -195,7 +195,7 @@ export class SearchableTools {
     for (const entry of this.#entries) {
       const failed = failing(entry.choices, filters)
       if (failed.length > 1 || !words.every((word) => entry.everything.includes(word))) continue
-      // A tool that fails a single filter would be shown if that filter had another choice.
+      // A tool that fails only one filter would be shown if that filter had another choice.
       for (const name of failed.length === 0 ? NAMES : failed)
         for (const choice of entry.choices[name])
           counts[name].set(choice, (counts[name].get(choice) ?? 0) + 1)
@@ -204,7 +204,7 @@ export class SearchableTools {
   }
 }
 
-/** A few milliseconds of work. */
+/** Number of tools in a part; indexing them takes a few milliseconds. */
 const PART = 1000
 const WARM_UP_WORDS = ['e']
 
@@ -226,7 +226,7 @@ interface Entry extends FoundTool {
   readonly labels: string
   readonly fields: string
   readonly description: string
-  /** All of them together, to reject most tools with one comparison. */
+  /** All searched texts together, to reject most tools with one comparison. */
   readonly everything: string
 }
 
@@ -267,13 +267,13 @@ function wordsOf(id: string): readonly string[] {
   return spaced.toLowerCase().match(/[a-z0-9]+/g) ?? []
 }
 
-/** Best first: an exact name, then a name with this beginning, then all others. */
+/** Sorts best matches first: an exact name, then names that start with the word, then all others. */
 function rank(entries: readonly Entry[], words: readonly string[]): readonly Entry[] {
   const byScore = Map.groupBy(entries, (entry) => words.reduce((sum, word) => sum + scoreOf(entry, word), 0))
-  return [...byScore].sort(([left], [right]) => right - left).flatMap(([, alike]) => alike)
+  return [...byScore].sort(([left], [right]) => right - left).flatMap(([, sameScore]) => sameScore)
 }
 
-/** Assumes that the tool has the word somewhere. */
+/** Assumes that the tool contains the word. */
 function scoreOf({ id, local, words, spellings, labels, fields, description }: Entry, word: string): number {
   if (local === word || id === word) return 100
   if (local.startsWith(word)) return 80
@@ -308,7 +308,7 @@ function needChoices(needed: readonly ListedRequirement[]): readonly string[] {
   return needed.some(isUnmet) ? [...kinds, 'missing'] : [...kinds]
 }
 
-/** All conditions of a tool, not only the most serious one. A missing credential does not count as unhealthy. */
+/** All conditions of a tool, not only the most serious. A missing credential does not count as unhealthy. */
 function healthChoices(
   tool: ListedTool,
   condition: Condition | undefined,

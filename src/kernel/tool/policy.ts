@@ -7,7 +7,7 @@ import { hasEffects, POLICY_FIELDS, type PolicyDefinition, type SourceKind, type
 
 /**
  * Reads the `policy` of a definition and fills in defaults. `prepare-tool.ts` uses it for own and imported tools.
- * A missing field counts as the more careful choice.
+ * A missing tier or replay policy means a write that must not be repeated.
  */
 
 const RERUN_WINDOW_MS = 3_600_000
@@ -42,13 +42,13 @@ export function readPolicy(
     scopes: readScopes(given.scopes, report),
     tenants: readTenants(given.tenants, report),
     timeoutMs: number('timeoutMs') ?? defaultTimeoutMs,
-    // A workflow that continues repeats nothing, so it may continue for long (rule 31).
+    // A workflow that continues repeats no finished step, so it may continue after a long time (rule 31).
     rerunWindowMs: number('rerunWindowMs') ?? (isWorkflow ? WORKFLOW_WINDOW_MS : RERUN_WINDOW_MS),
     costHint: choice('costHint', POLICY_FIELDS.costHint),
     latencyHint: choice('latencyHint', POLICY_FIELDS.latencyHint),
     cost: number('cost'),
   })
-  // The tier of a workflow is unknown before its steps are.
+  // The tier of a workflow is known only once its steps are known.
   if (!isWorkflow) checkTogether(policy, report)
   return Object.freeze(policy)
 }
@@ -92,7 +92,7 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   }
   const spaced = texts.find((scope) => !POLICY_FIELDS.scopes.each.test(scope))
   if (spaced !== undefined) {
-    const problem = `${describeValue(spaced)} holds a space, which separates scopes.`
+    const problem = `${describeValue(spaced)} contains a space, which separates scopes.`
     report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
   }
   return Object.freeze([...new Set(texts)])

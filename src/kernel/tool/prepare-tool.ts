@@ -36,36 +36,36 @@ import { readPolicy } from './policy.ts'
 import { MAX_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
 
 /**
- * Checks one definition completely and makes the frozen `Tool` that the server lists and calls. Loaders of own code and sources
- * of imported tools use it. The definition hash covers everything that a claim and an approval pin (rules 5 and 21).
+ * Checks one definition completely and makes the frozen `Tool` that the server lists and calls. Loaders of the operator's own
+ * code and sources of imported tools use it. The definition hash covers everything that a claim and an approval pin (rules 5 and 21).
  */
 
 export interface PrepareOptions {
-  /** Where the definition was loaded from, for findings. */
+  /** File from which the definition was loaded, for findings. */
   readonly file?: string
-  /** Digest of that file, part of what an approval pins (rule 21). Without it the definition's own functions are hashed. */
+  /** Digest of that file, which an approval pins (rule 21). Without it the definition's own functions are hashed. */
   readonly moduleHash?: string
-  /** Limit for tools that set none; 60 s by default. */
+  /** Timeout for tools that do not set one; 60 s by default. */
   readonly defaultTimeoutMs?: number
-  /** Middle of the catalog ids of host extensions: `x-host-<vendor>-…`. Default `local`. */
+  /** Vendor in the catalog ids of host extensions: `x-host-<vendor>-…`. Default `local`. */
   readonly vendor?: string | undefined
-  /** `node-pack`, a tool written as code, by default. */
+  /** Kind of source; default `node-pack`, a tool written as code. */
   readonly source?: SourceKind
-  /** Whether each parameter must have a description; `false` only for tools of others (OTC/C-10). */
+  /** Whether each parameter must have a description; `false` for tools from other parties (OTC/C-10). */
   readonly describeParameters?: boolean
   /**
-   * For a definition that another party wrote: receives what is unusual but usable. Endless schemas are cut, the rest is
-   * enforced as written, and patterns run in linear time.
+   * For a definition from another party: called for members that are unusual but usable. Recursive schemas are cut off at a
+   * depth, everything else is enforced as written, and patterns run in linear time.
    */
   readonly onWarning?: Report
 }
 
-/** The names of a tool, which are compared with other tools even when the definition has findings. */
+/** The names of a tool, which are compared with other tools' names even if the definition has findings. */
 export type ToolIdentity = Pick<Tool, 'id' | 'parts' | 'name' | 'catalogId'>
 
 interface PreparedTool {
   readonly identity: ToolIdentity | undefined
-  /** Only without findings. */
+  /** Present only if there are no findings. */
   readonly tool: Tool | undefined
   readonly findings: readonly Finding[]
 }
@@ -99,8 +99,8 @@ const WORKFLOW_KEYS = Object.keys({
   run: true,
 } satisfies Record<keyof WorkflowDefinition, true>)
 
-/** Steps have their own timeouts; a workflow gets this many times the default of one tool. */
-const WORKFLOW_TIMES = 10
+/** A workflow's default timeout is this many times the default of one tool; its steps have their own timeouts. */
+const WORKFLOW_TIMEOUT_FACTOR = 10
 
 /** Returns the tool, or every finding. */
 export function prepareTool(definition: unknown, given: PrepareOptions = {}): PreparedTool {
@@ -130,11 +130,11 @@ function workflowOptions(given: PrepareOptions): PrepareOptions {
   return {
     ...given,
     source: 'workflow',
-    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, MAX_TIMER_MS),
+    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMEOUT_FACTOR, MAX_TIMER_MS),
   }
 }
 
-/** OWP-31: a tool that runs commands is a host extension, whatever it comes from. */
+/** OWP-31: a tool that runs commands is a host extension, wherever it comes from. */
 function ownOptions(given: PrepareOptions, { policy }: Written): PrepareOptions {
   return isRecord(policy) && policy.safetyTier === 'exec' ? { ...given, source: 'host-extension' } : given
 }
@@ -229,11 +229,11 @@ interface ReadInput extends ReadSchema {
   readonly validate?: SchemaSource['validate']
 }
 
-/** The published schema, and the one that values are checked against. */
+/** The published schema, and the schema that values are checked against. */
 interface ReadSchema {
   readonly schema: JsonObject | null
   readonly enforced: EnforcedSchema | null
-  /** As its author wrote it; absent for imported ones, which are shown as published. */
+  /** The schema as its author wrote it; absent for imported schemas, which are shown as published. */
   readonly authored?: JsonObject | null
 }
 
@@ -257,7 +257,7 @@ function withProperties(schema: JsonObject): JsonObject {
   return Object.freeze({ ...schema, properties: Object.freeze({}) })
 }
 
-/** Inputs are objects even if the schema does not say so (OTC/T-13), so a schema without `type` is accepted. */
+/** Inputs are always objects (OTC/T-13), so a schema without `type` is accepted. */
 function namedParameters(read: ImportedSchema | undefined): ImportedSchema | undefined {
   if (read === undefined || 'type' in read.schema || Object.keys(read.schema).length === 0) return read
   return { ...read, schema: Object.freeze({ type: 'object', ...read.schema }) }
@@ -271,7 +271,7 @@ function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
   return { schema, enforced: schema, authored: json, ...(validate === undefined ? {} : { validate }) }
 }
 
-/** `null` = no output (OTC-35). */
+/** Reads the output schema; `null` means no output (OTC-35). */
 function readOutput(written: unknown, { onWarning }: PrepareOptions, report: Report): ReadSchema | undefined {
   if (written === null) return { schema: null, enforced: null, authored: null }
   if (onWarning !== undefined) return readImportedSchema(written, 'output', report, onWarning)
@@ -295,7 +295,7 @@ function codeHash(functions: readonly unknown[]): string {
   return hash('sha256', JSON.stringify(functions.map(String)), 'base64url')
 }
 
-/** The server passes a context with `call` to a workflow, and another one to every other tool. */
+/** The server passes a context with `call` to a workflow, and another context to every other tool. */
 type Run = (input: unknown, context: unknown) => unknown
 
 function readRun(written: Written, report: Report): Run | undefined {

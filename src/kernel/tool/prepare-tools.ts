@@ -8,8 +8,8 @@ import type { Tool } from './tool.ts'
 import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /**
- * Prepares all tools of a server together and checks what only their combination shows: shared names, duplicate versions, laxer
- * versions, missing steps. The loader and embedders use it. The result is either every tool or every finding of every tool.
+ * Prepares all tools of a server together and checks them against each other: shared names, duplicate versions, laxer versions,
+ * missing steps. The loader and embedders use it. The result is either all tools or all findings of all tools.
  */
 
 /** Like `prepareTools`, but throws one error with every finding. */
@@ -30,9 +30,9 @@ interface LoadedDefinition extends Pick<PrepareOptions, 'file' | 'moduleHash'> {
 }
 
 interface PrepareAllOptions extends Omit<PrepareOptions, 'file' | 'moduleHash'> {
-  /** Older versions that may be laxer than a newer one (rule 21): any name of each, with its version. */
+  /** Older versions that may be laxer than a newer version (rule 21), each by any of its names with its version. */
   readonly acknowledgeLaxerVersions?: readonly string[]
-  /** Whether a name may belong to a tool of a source that is not loaded yet; workflows may use such tools. */
+  /** Whether a name may belong to a tool from a source that is not loaded yet; workflows may use these tools. */
   readonly mayComeLater?: (name: string) => boolean
 }
 
@@ -63,11 +63,11 @@ export function prepareTools(
   findings.push(...checkCrossed(named), ...checkDisplaced(named, callable))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
-  // Workflows that wait for tools of sources stay as written until those are served.
+  // Workflows that wait for tools from sources stay as written until these tools are served.
   return { ok: true, tools: tools.map((tool) => ready.get(tool.id) ?? tool) }
 }
 
-/** Problems of workflows once all tools are known. A tool with findings of its own is not reported as missing too. */
+/** Problems of workflows once all tools are known. A tool that has findings itself is not also reported as missing. */
 function checkWorkflows(
   { findings, waiting }: ResolvedWorkflows,
   tools: readonly Tool[],
@@ -95,7 +95,7 @@ function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
   return [parts.base, name, catalogId]
 }
 
-/** Ids are unique, even when two spell one version differently (OTC-24, OTC/T-10). */
+/** Ids are unique, even if two of them write the same version differently (OTC-24, OTC/T-10). */
 function checkVersions(named: readonly NamedTool[]): Finding[] {
   const findings: Finding[] = []
   for (const versions of Map.groupBy(named, ({ parts }) => parts.base).values()) {
@@ -137,7 +137,7 @@ function checkCrossed(named: readonly NamedTool[]): Finding[] {
   return checkNames(named, owners, (owner) => `is the catalog id of "${owner}".`)
 }
 
-/** A name that tools share must not be the function name of another tool: OTC would list it for a tool that it does not call. */
+/** A name that tools share must not be another tool's function name: OTC would list the name for tools that it does not call. */
 function checkDisplaced(named: readonly NamedTool[], callable: readonly NamedTool[]): Finding[] {
   const displaced = named.filter(({ name }, at) => callable[at]?.name !== name)
   const owners = new Map(callable.map((entry) => [entry.name, entry]))

@@ -2,15 +2,15 @@ import type { ToolIdentity } from './prepare-tool.ts'
 import type { Tool } from './tool.ts'
 
 /*
- * Function names of tools whose written `name` is not theirs alone. OTC wants only ids to be unique, so two toolkits may each
- * have a tool named `Add`, and two versions of a tool may have different names. OTC lists show the names as written. Where a
- * name is what callers call (MCP, OpenTool), each such tool goes by `Toolkit_Name`, and the written name resolves to none of
- * them. The function name of a tool is therefore always unique, and never depends on what a caller may see.
+ * Function names of tools that share their written `name` with other tools. OTC requires only ids to be unique, so two toolkits
+ * may each have a tool named `Add`, and two versions of a tool may have different names. OTC lists show the names as written. On
+ * protocols that call tools by name (MCP, OpenTool), each of these tools is called `Toolkit_Name`, and the written name resolves
+ * to none of them. A tool's function name is therefore always unique, and does not depend on what a caller may see.
  */
 
 const MAX_FUNCTION_NAME = 64
 
-/** By base name: the function names of tools that do not keep the written one. */
+/** The function names of tools that cannot keep their written name, by base name. */
 export function findFunctionNames(identities: readonly ToolIdentity[]): ReadonlyMap<string, string> {
   const byName = Map.groupBy(identities, ({ name }) => name)
   const byBase = Map.groupBy(identities, ({ parts }) => parts.base)
@@ -25,7 +25,7 @@ export function findFunctionNames(identities: readonly ToolIdentity[]): Readonly
   return names
 }
 
-/** The tool under its function name. The definition hash stays, so that adding other tools does not change it. */
+/** The tool with its function name. The definition hash is not changed, so that it does not depend on other tools. */
 export function withFunctionName(tool: Tool, names: ReadonlyMap<string, string>): Tool {
   const name = names.get(tool.parts.base)
   if (name === undefined || name === tool.name) return tool
@@ -35,7 +35,7 @@ export function withFunctionName(tool: Tool, names: ReadonlyMap<string, string>)
 
 type Named = Pick<Tool, 'parts' | 'name' | 'writtenName'>
 
-/** The tools that a written name could stand for, for an error about that name; `undefined` when none has it. */
+/** A hint for an error about a written name: the tools that have it; `undefined` if no tool has it. */
 export function sharedNameHint(name: string, tools: readonly Named[]): string | undefined {
   const sharing = tools.filter(({ writtenName }) => writtenName === name)
   const [first, ...others] = new Set(sharing.map(({ parts }) => parts.base))
@@ -45,7 +45,7 @@ export function sharedNameHint(name: string, tools: readonly Named[]): string | 
     : `It could mean ${[first, ...others].join(' or ')}.`
 }
 
-/** One note for the operator about each written name that no tool can be called by. */
+/** One note for the operator about each written name that cannot be used to call a tool. */
 export function sharedNameNotes(tools: readonly Named[]): readonly string[] {
   const displaced = tools.filter(({ writtenName }) => writtenName !== undefined)
   return [...Map.groupBy(displaced, ({ writtenName }) => writtenName)].map(([written, named]) => {

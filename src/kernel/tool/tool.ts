@@ -14,8 +14,8 @@ import type { Shown } from '#kernel/call/call'
  */
 
 /**
- * Output schema of a tool that describes none but returns content as MCP does: `{ content: [{ type: 'text', text: '…' }, …] }`.
- * Blocks are passed on unchanged, so that a protocol which supports them can show pictures.
+ * Output schema for a tool that declares none but returns content as MCP does: `{ content: [{ type: 'text', text: '…' }, …] }`.
+ * Blocks are passed on unchanged, so that a protocol that supports them can show pictures.
  */
 export const CONTENT_BLOCKS_SCHEMA: JsonObject = {
   type: 'object',
@@ -36,9 +36,9 @@ export function isContentBlocksSchema(schema: JsonValue): boolean {
   return schema === CONTENT_BLOCKS_SCHEMA || JSON.stringify(schema) === CONTENT_BLOCKS_JSON
 }
 
-/** What an MCP server answered besides the value that programs read; callers on MCP get it back unchanged. */
+/** The content that an MCP server returned besides the value for programs; callers that use MCP get it unchanged. */
 export interface ShownContent {
-  /** Absent where the value itself holds the blocks. */
+  /** Absent if the value itself contains the blocks. */
   readonly content?: JsonArray
   /** Only for a failure, which has no value. */
   readonly structuredContent?: JsonValue
@@ -61,7 +61,7 @@ export function plainValue(output: JsonValue | ShownValue | undefined): JsonValu
   return output instanceof ShownValue ? output.value : output
 }
 
-/** The form that is recorded and sent. */
+/** Converts shown content to the form that is recorded and sent. */
 export function writeShown({ content, structuredContent, meta }: ShownContent): Shown {
   return {
     ...(content === undefined ? {} : { contentJson: JSON.stringify(content) }),
@@ -73,8 +73,8 @@ export function writeShown({ content, structuredContent, meta }: ShownContent): 
 const OWN_CODE = 'openwop:'
 
 /**
- * Whether another party wrote a tool's output, by its catalog id: true for everything but the operator's own code, and so for
- * workflows, which pass on the results of their steps (OWP-58). Models must not take such output for instructions.
+ * Whether a tool's output may come from another party, by its catalog id: true for everything but the operator's own code, so
+ * also for workflows, which pass on their steps' results (OWP-58). Models must not follow instructions in this output.
  */
 export function hasUntrustedOutput(catalogId: string): boolean {
   return !catalogId.startsWith(OWN_CODE)
@@ -83,7 +83,7 @@ export function hasUntrustedOutput(catalogId: string): boolean {
 export const SOURCE_KINDS = ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'] as const
 export type SourceKind = (typeof SOURCE_KINDS)[number]
 
-/** The longest delay of a timer; a longer one would fire immediately. */
+/** The longest delay that a timer supports; with a longer delay it would fire immediately. */
 export const MAX_TIMER_MS = 2_147_483_647
 const HINTS = ['low', 'medium', 'high'] as const
 
@@ -151,11 +151,11 @@ type FilledIn = 'safetyTier' | 'replay' | 'approval' | 'scopes' | 'timeoutMs' | 
 /** A policy with every default filled in. */
 export interface ToolPolicy extends Pick<PolicyValues, FilledIn>, Omit<PolicyDefinition, FilledIn> {}
 
-/** Statements of an upstream that change nothing here; MCP clients decide by them whether to ask their user. */
+/** An upstream's statements, which do not affect this server; MCP clients use them to decide whether to ask their user. */
 export interface ShownHints {
-  /** It only adds and never deletes or overwrites. Absent = it may do both. */
+  /** The tool only adds and never deletes or overwrites; absent if it may do both. */
   readonly additive?: true
-  /** It works on its own data only and reaches no open network. Absent = it may. */
+  /** The tool works only on its own data and does not use the open network; absent if it may. */
   readonly closedWorld?: true
 }
 
@@ -172,31 +172,31 @@ export interface AuthorizationRequirement extends SecretRequirement {
 export interface ToolRequirements {
   readonly authorization?: readonly AuthorizationRequirement[]
   readonly secrets?: readonly SecretRequirement[]
-  /** `true`: a proven user id. `'claimed'`: an unproven one is enough, in `ctx.claimedUserId`. */
+  /** `true`: a call needs a proven user id. `'claimed'`: an unproven user id is enough, in `ctx.claimedUserId`. */
   readonly userId?: boolean | 'claimed'
   readonly [extra: string]: unknown
 }
 
 /** The second argument of `run`. */
 export interface ToolContext {
-  /** The caller's id of this call, or the one the server made; equal in every attempt. */
+  /** The call id that the caller sent or the server made; the same in every attempt. */
   readonly callId: string
   /** Id of the trace that the call belongs to, for your own logs. */
   readonly traceId: string
-  /** The trace as a W3C `traceparent`, to send on; `ctx.fetch` sends it. Absent without tracing. */
+  /** The trace as a W3C `traceparent`, for requests of your own; `ctx.fetch` sends it. Absent without tracing. */
   readonly traceparent?: string | undefined
   /** Aborted when the call runs out of time, is cancelled, or the server stops. Pass it to everything that takes long. */
   readonly signal: AbortSignal
   /** Id, tenant and scopes of the caller's credential. */
   readonly principal: Principal
   /**
-   * The user the call is for, proven: the subject of the caller's own token, or named by a credential with `users:assert`, or
-   * vouched for by `hooks.bindUser`. Trust this one.
+   * The proven user of the call: the subject of the caller's own token, or a user named by a credential with `users:assert`, or
+   * one that `hooks.bindUser` vouches for. This user id can be trusted.
    */
   readonly userId: string | undefined
-  /** The user the caller claims to act for, proven or not. Any caller can write any name here. */
+  /** The user that the caller claims to act for, proven or not. Any caller can send any name here. */
   readonly claimedUserId: string | undefined
-  /** What the caller states about that user (`context.user_info`); never proven. */
+  /** The caller's claims about that user (`context.user_info`); never proven. */
   readonly userInfo: JsonValue | undefined
   /** The token for a declared authorization requirement. */
   token(id: string): Secret
@@ -209,16 +209,16 @@ export interface ToolContext {
   readonly fetch: typeof fetch
   /** Writes to the server's log, with the tool and the call on every line: `ctx.log.info({ id }, 'looking')`. */
   readonly log: Logger
-  /** Reports progress to the caller, where its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
+  /** Reports progress to the caller, if its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
   progress(done: number, total?: number, message?: string): void
   /**
-   * Asks the person behind the call; declined immediately where the caller's protocol cannot ask. The time it takes does not
-   * count against `timeoutMs`.
+   * Asks the person behind the call a question; declined immediately if the caller's protocol cannot ask. The time until the
+   * answer does not count against `timeoutMs`.
    */
   elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
-   * The idempotency key to send upstream for the nth effect of this call: equal in every attempt, different for every call, and
-   * without any text of the caller.
+   * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, different for every call,
+   * and without any of the caller's text.
    */
   effectKey(ordinal?: number): string
 }
@@ -233,7 +233,7 @@ export interface StatefulContext<State> extends ToolContext {
 export interface KeptFrom {
   /** The toolkit of the source's other tools. */
   readonly toolkit: string
-  /** Name of its pin. */
+  /** Name of the tool's pin. */
   readonly pin: string
 }
 
@@ -258,9 +258,9 @@ export interface Tool {
   /** `Toolkit.Name@x.y.z`. */
   readonly id: string
   readonly parts: ToolId
-  /** Function name for models: 1 to 64 of `A-Za-z0-9_-`, shared by all versions. */
+  /** Function name for models: 1 to 64 characters of `A-Za-z0-9_-`, shared by all versions. */
   readonly name: string
-  /** The `name` of the definition, where other tools have it too (`shared-names.ts`). */
+  /** The `name` in the definition, if other tools have it too (`shared-names.ts`). */
   readonly writtenName?: string
   readonly title?: string
   /** openwop id, without a version. */
@@ -273,13 +273,13 @@ export interface Tool {
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
-  /** Both schemas as written, with their `$ref` and definitions, for protocols that support those. */
+  /** Both schemas as written, with `$ref` and definitions, for protocols that support these. */
   readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
-  /** The source of an imported tool that keeps the upstream's id, which does not name it. */
+  /** The source of an imported tool that keeps the upstream's id, because that id does not name the source. */
   readonly keptFrom?: KeptFrom
-  /** Hints of the upstream that the operator accepts. */
+  /** The upstream's hints that the operator accepts. */
   readonly shownHints?: ShownHints
   /** The name that its upstream gives it; absent for own tools. */
   readonly nativeName?: string
@@ -295,35 +295,35 @@ export interface Tool {
   readonly definitionHash: string
   /** Checks an input against the published schema; no coercion, no defaults. Compiled at the first call. */
   checkInput(input: JsonValue): readonly InputIssue[]
-  /** The schema library's own parse, whose result `run` gets. Runs after `checkInput`. */
+  /** Parses the input with the schema library, after `checkInput`; `run` gets the result. */
   parseInput(input: JsonValue): ParsedInput | Promise<ParsedInput>
-  /** Problems of a value against `outputSchema`, for the developer; empty when it conforms. */
+  /** Checks a value against `outputSchema`; returns problems for the developer, or an empty list if it conforms. */
   checkOutput(value: JsonValue): readonly string[]
   run(input: unknown, context: StatefulContext<unknown>): unknown
 }
 
-/** The tools that a workflow calls, and what follows from them. */
+/** The tools that a workflow calls, and properties derived from them. */
 interface WorkflowParts {
-  /** References as its author wrote them. */
+  /** References to tools, as the author wrote them. */
   readonly uses: readonly string[]
-  /** Policy and digest without its steps; the rest is derived again whenever other tools are served. */
+  /** Policy and digest without the steps; both are derived again with the steps whenever the served tools change. */
   readonly own: { readonly policy: ToolPolicy; readonly definitionHash: string }
-  /** By id, exactly as they are called; `undefined` until all of them are served. */
+  /** Steps by id, with the exact versions that are called; `undefined` until all of them are served. */
   readonly steps: ReadonlyMap<string, WorkflowStep> | undefined
-  /** Nesting of workflows: 1 for one without inner workflows. */
+  /** Nesting depth: 1 for a workflow without inner workflows. */
   readonly depth: number
-  /** Its function, run in place of the tool's `run` with a `WorkflowContext` that can call its steps. */
+  /** The workflow's function, run instead of the tool's `run`, with a `WorkflowContext` that can call its steps. */
   run(input: unknown, context: object): unknown
 }
 
 export interface WorkflowStep {
   readonly id: string
-  /** The names its workflow may use, without a version: base name, function name, catalog id. */
+  /** The names that the workflow may use, without a version: base name, function name, catalog id. */
   readonly names: readonly string[]
   readonly definitionHash: string
-  /** Whether it, or a step of it, may have to wait for approval. */
-  readonly asks: boolean
-  /** Whether it, or a step of it, needs a stored credential. */
+  /** Whether the step, or one of its own steps, may have to wait for approval. */
+  readonly mayNeedApproval: boolean
+  /** Whether the step, or one of its own steps, needs a stored credential. */
   readonly needsCredential: boolean
 }
 
@@ -346,13 +346,13 @@ export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
 }
 
-/** The approval that callers see: a workflow without an approval of its own has that of its steps. */
+/** The approval policy that callers see; a workflow that needs none itself may need one for its steps. */
 export function effectiveApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
-  return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
+  return stepsOf(workflow).some(({ mayNeedApproval }) => mayNeedApproval) ? 'conditional' : 'never'
 }
 
-/** OWP-34: a user id is not a credential. */
+/** Whether the tool, or one of its steps, needs a token or a secret; a user id is not a credential (OWP-34). */
 export function needsCredential({
   requirements,
   workflow,
@@ -371,7 +371,7 @@ export function isForTenant({ tenants }: Pick<ToolPolicy, 'tenants'>, tenant: st
   return tenants === undefined || tenants.includes(tenant)
 }
 
-/** Whether a run may change anything outside: such calls are claimed before they start (rule 7). */
+/** Whether a run may have effects outside of the tool; its call is then claimed before it starts (rule 7). */
 export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
   return policy.safetyTier === 'write' || policy.safetyTier === 'exec'
 }
@@ -380,17 +380,17 @@ export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
 export interface SessionContext {
   readonly sessionId: string
   readonly principal: Principal
-  /** Proven, as in a call. */
+  /** The proven user, as in a call. */
   readonly userId: string | undefined
-  /** The user the caller claims to act for, proven or not. */
+  /** The user that the caller claims to act for, proven or not. */
   readonly claimedUserId: string | undefined
   readonly log: Logger
 }
 
-/** How a stateful tool makes and releases what its calls share. State lives in the process that made it. */
+/** How a stateful tool makes and releases the state that its calls share. State exists only in the process that made it. */
 export interface SessionHooks<State = unknown> {
   open(context: SessionContext): State | Promise<State>
-  /** Called once, when every call has ended; an interrupted one may still hold the state. */
+  /** Called once, after every call has ended; the tool of an interrupted call may still use the state. */
   close(state: State, context: SessionContext): void | Promise<void>
   /** How long a session without calls stays open. */
   readonly idleMs: number

@@ -62,7 +62,7 @@ describe('a selector', () => {
     ['source:Later', /^the source "Later" has no tools here yet\.$/],
     ['tag:serch', /^no tool has the tag "serch"\. Did you mean "search"\?$/],
     ['toolset:crn', /^there is no toolset "crn"\. Did you mean "crm"\?$/],
-    ['two words', /^"two words" is no name of a tool/],
+    ['two words', /^"two words" is neither a tool name/],
   ])('%j that selects nothing says what was probably meant', (text, message) => {
     const known = { tools: TOOLS, sources: ['Later'], toolsets: new Map([['crm', set(['*'])]]) }
     expect(selectorProblem(text, known)).toMatch(message)
@@ -128,7 +128,7 @@ describe('a toolset', () => {
     expect(findUnused(written, { tools: TOOLS, sources: [] }).map(({ text }) => text)).toEqual([
       'toolsets.crm.include: there is no tool "Crn.Find". Did you mean "Crm.Find"?',
       'toolsets.crm.exclude: no tool has the tag "old".',
-      'toolsets.none: has no tools. None of what it includes is at most "pure".',
+      'toolsets.none: has no tools. None of the tools that it includes has the tier "pure" or a lower one.',
     ])
     expect(findUnused(NO_TOOLSETS, { tools: [], sources: [] })).toEqual([])
   })

@@ -5,18 +5,18 @@ import { sharedNameHint } from './shared-names.ts'
 import { POLICY_FIELDS, type SafetyTier, type Tool } from './tool.ts'
 
 /**
- * Toolsets, and the selectors that choose tools for them, for allow-lists of keys and for overrides (docs/toolsets.md). The
- * catalog and the config check use it. A selector that selects nothing is an error to report, never a wildcard.
+ * Toolsets, and the selectors that choose tools for toolsets, for keys' allow-lists and for overrides (docs/toolsets.md). The
+ * catalog and the config check use it. A selector that selects nothing is reported as an error, and is never a wildcard.
  */
 
 /** A named part of the catalog, as an operator describes it. */
 export interface Toolset {
   readonly description?: string | undefined
-  /** Selectors: a tool is included when one of them selects it … */
+  /** Selectors of the tools that are included, unless `exclude` selects them too. */
   readonly include: readonly string[]
-  /** … and none of these does. */
+  /** Selectors of the tools that are left out. */
   readonly exclude: readonly string[]
-  /** The highest tier of its tools; absent = any. */
+  /** The highest tier that its tools may have; absent = any tier. */
   readonly tier?: SafetyTier | undefined
   /** `native`: MCP clients at its address use the names of the sources, without prefixes. */
   readonly names?: 'native' | undefined
@@ -37,7 +37,7 @@ export interface Selected
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
 
-/** The toolkit of a tool's source: that of its id, unless the id is the upstream's. */
+/** The toolkit of a tool's source: the toolkit in its id, unless the tool keeps its upstream's id. */
 export function sourceToolkit({ parts, keptFrom }: Pick<Tool, 'parts' | 'keptFrom'>): string {
   return keptFrom?.toolkit ?? parts.toolkit
 }
@@ -52,7 +52,7 @@ export function isInToolset(toolset: Toolset, tool: Selected): boolean {
 
 type Test = (tool: Selected) => boolean
 
-/** Selectors are parsed once: thirty toolsets may be checked against ten thousand tools. */
+/** Selectors are parsed only once, because thirty toolsets may be checked against ten thousand tools. */
 const TESTS = new WeakMap<Toolset, Test>()
 
 function testOf({ include, exclude, tier }: Toolset): Test {
@@ -64,7 +64,7 @@ function testOf({ include, exclude, tier }: Toolset): Test {
   }
 }
 
-/** The lists that bound a principal besides its scopes: a tool must be selected by each. */
+/** The lists that restrict a principal besides its scopes: a tool must be selected by each list. */
 export function allowLists({ tools, toolsets, toolset }: Principal): readonly (readonly string[])[] {
   return [
     ...(tools === undefined ? [] : [tools]),
@@ -81,7 +81,7 @@ type Selector =
 
 const MAX_SELECTOR_LENGTH = 300
 
-/** `undefined` for a text that can select nothing. */
+/** Parses a selector; `undefined` for a text that cannot select anything. */
 export function readSelector(text: string): Selector | undefined {
   if (text === '' || text.length > MAX_SELECTOR_LENGTH || /\s/.test(text)) return undefined
   const kind = KINDS.find((word) => text.startsWith(`${word}:`))
@@ -131,7 +131,7 @@ function isVersion(asked: string, version: string): boolean {
   return asked === LATEST || asked === plainVersion(version)
 }
 
-/** `*` matches any run of characters. No regular expression, because patterns are matched against names of other parties. */
+/** `*` matches any characters. It uses no regular expression, because patterns are matched against names from other parties. */
 export function matchesGlob(name: string, pattern: string): boolean {
   return globTest(pattern)(name)
 }
@@ -160,11 +160,11 @@ export interface Selectable {
   readonly toolsets: Toolsets
 }
 
-/** Why a selector selects nothing, with a suggestion; `undefined` when it selects something. */
+/** Why a selector selects nothing, with a suggestion; `undefined` if it selects a tool. */
 export function selectorProblem(text: string, known: Selectable): string | undefined {
   const selector = readSelector(text)
   const quoted = JSON.stringify(text)
-  if (selector === undefined) return `${quoted} is no name of a tool and no pattern. ${FORMS}`
+  if (selector === undefined) return `${quoted} is neither a tool name nor a pattern. ${FORMS}`
   if (selector.kind === 'toolset') {
     const names = [...known.toolsets.keys()]
     if (names.includes(selector.pattern)) return undefined
@@ -193,12 +193,12 @@ export function selectorProblem(text: string, known: Selectable): string | undef
 export const FORMS =
   'Write a name such as "Mail.Send", a pattern such as "Mail.*", "source:KEY" or "tag:NAME".'
 
-/** Enough to find a misspelling, and few enough that a large catalog does not block. */
+/** Maximum number of similar patterns: enough to find a misspelling, and few enough not to block in a large catalog. */
 const MAX_SIMILAR = 2_000
 
 /**
- * The pattern with its longest piece replaced by what names have in that place: `read*`, `writ*` for `reed*`, `Text.*` for
- * `Txt.*`. A dot stays a dot: without it the pattern would also match tools of other toolkits.
+ * Replaces the pattern's longest piece with the text that names have at that position: `read*` and `writ*` for `reed*`,
+ * `Text.*` for `Txt.*`. A dot is kept: without it the pattern would also match tools in other toolkits.
  */
 export function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
   const pieces = pattern.split('*')
@@ -223,9 +223,9 @@ export function patternsLike(pattern: string, names: Iterable<string>): Readonly
 }
 
 interface UnusedSelector {
-  /** For the operator. */
+  /** Explanation for the operator. */
   readonly text: string
-  /** The selector without effect; absent where a whole toolset is empty. */
+  /** The selector that has no effect; absent if a whole toolset is empty. */
   readonly selector?: string
 }
 
@@ -245,7 +245,8 @@ export function findUnused(
     )
     const isEmpty = known.tools.length > 0 && !known.tools.some((tool) => isInToolset(toolset, tool))
     if (!isEmpty || unused.length > 0) return unused
-    const why = tier === undefined ? '' : ` None of what it includes is at most "${tier}".`
+    const why =
+      tier === undefined ? '' : ` None of the tools that it includes has the tier "${tier}" or a lower one.`
     return [{ text: `toolsets.${name}: has no tools.${why}` }]
   })
 }

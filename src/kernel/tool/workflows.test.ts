@@ -105,7 +105,7 @@ describe('what a workflow is', () => {
     const chain = Array.from({ length: 9 }, (_, index) =>
       flowOf(`F.N${index}@1.0.0`, index === 0 ? [one] : [`F.N${index - 1}`]),
     )
-    expect(problems(one, ...chain)).toContain('Workflows are 9 deep here; 8 is the most.')
+    expect(problems(one, ...chain)).toContain('Workflows are nested 9 levels deep here; the maximum is 8.')
     expect(problems(one, ...chain.slice(0, 8))).toBe('')
     expect(problems({ ...one, uses: ['A.One'] })).toContain('"uses" is not known here')
   })

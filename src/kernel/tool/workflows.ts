@@ -16,19 +16,19 @@ import {
 } from './tool.ts'
 
 /**
- * Derives from its steps what a workflow is: tier, egress and scopes are the worst of all, and its digest covers theirs, so
- * that a claim pins them too (rule 31). The registry resolves again whenever tools change.
- * A workflow is served only when every tool it uses is.
+ * Derives a workflow's properties from its steps: its tier and egress are the worst among the steps, its scopes include theirs,
+ * and its digest covers their digests, so that a claim pins them too (rule 31). The registry resolves workflows again whenever
+ * tools change. A workflow is served only if every tool that it uses is served.
  */
 
 /** Limit for workflows inside workflows. */
 export const MAX_DEPTH = 8
 
 export interface ResolvedWorkflows {
-  /** The given tools in their order; workflows have their steps, or are left out. */
+  /** The given tools in their order; each workflow has its steps, or is left out. */
   readonly tools: readonly Tool[]
   readonly findings: readonly Finding[]
-  /** Workflows that wait for tools which are not served, by id, with the missing names. */
+  /** Workflows that use tools that are not served, by id, with the missing names. */
   readonly waiting: ReadonlyMap<string, readonly string[]>
 }
 
@@ -65,7 +65,7 @@ class Resolver {
     this.#byName = byName
   }
 
-  /** `undefined` when it cannot be served. */
+  /** Returns the tool with its steps; `undefined` if it cannot be served. */
   resolve(tool: Tool): Tool | undefined {
     if (tool.workflow === undefined) return tool
     if (this.#done.has(tool)) return this.#done.get(tool)
@@ -97,7 +97,7 @@ class Resolver {
     if (missing.length > 0) this.waiting.set(tool.id, missing)
     const depth = 1 + Math.max(0, ...steps.map((step) => step.workflow?.depth ?? 0))
     if (depth > MAX_DEPTH) {
-      const problem = `Workflows are ${depth} deep here; ${MAX_DEPTH} is the most.`
+      const problem = `Workflows are nested ${depth} levels deep here; the maximum is ${MAX_DEPTH}.`
       report('uses', problem, 'Call the tools of an inner workflow directly.')
     }
     const policy = policyOf(workflow.own.policy, steps)
@@ -124,8 +124,8 @@ class Resolver {
 
 /** A tool that runs commands must be called under its own name (OWP-31). */
 function refuseExec(step: Tool, report: Report): void {
-  const problem = `"${step.id}" is of tier \`exec\`, which no workflow can be.`
-  report('uses', problem, 'Let the agent call it by itself, so that it sees what it calls.')
+  const problem = `"${step.id}" has the tier \`exec\`, which a workflow cannot have.`
+  report('uses', problem, 'Let the agent call this tool directly, so that it sees what it calls.')
 }
 
 /** Findings for names in `uses` that no tool has. */
@@ -172,7 +172,7 @@ function withSteps(
   const { cost: _cost, tenants: _tenants, ...promised } = policy
   const pinned = [...steps.values()].map((step) => [step.id, step.definitionHash])
   const digest = definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned })
-  // Unchanged: a comparison of catalogs must see the same object.
+  // An unchanged workflow stays the same object, because catalogs are compared by object identity.
   if (tool.workflow?.steps !== undefined && tool.definitionHash === digest) return tool
   return Object.freeze({
     ...tool,
@@ -187,7 +187,7 @@ function stepOf(step: Tool): WorkflowStep {
     id: step.id,
     names: [step.parts.base, step.name, step.catalogId],
     definitionHash: step.definitionHash,
-    asks: effectiveApproval(step) !== 'never',
+    mayNeedApproval: effectiveApproval(step) !== 'never',
     needsCredential: needsCredential(step),
   }
 }
@@ -196,7 +196,7 @@ function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
   return POLICY_FIELDS.safetyTier.choices.findLast((tier) => tiers.includes(tier)) ?? 'pure'
 }
 
-/** An undeclared egress reaches anything that the host does not own. */
+/** Ranks egress by how far it reaches; a tool with an undeclared egress may reach anything that the host does not own. */
 const REACH = {
   none: 0,
   'safe-fetch': 1,
@@ -205,7 +205,7 @@ const REACH = {
   'host-owned': 4,
 } satisfies Record<Egress | 'undeclared', number>
 
-/** `undefined` when one of them declares none (OWP-37). */
+/** The egress that reaches furthest; `undefined` if that is an undeclared egress (OWP-37). */
 function worstEgress(all: readonly (Egress | undefined)[]): Egress | undefined {
   const reach = (egress: Egress | undefined) => REACH[egress ?? 'undeclared']
   return all.reduce((worst, egress) => (reach(egress) > reach(worst) ? egress : worst), 'none')

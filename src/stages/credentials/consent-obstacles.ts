@@ -4,7 +4,7 @@ import type { ChallengeRecord } from '#kernel/call/stages'
 
 /**
  * Why a person cannot be asked for an authorization, and what an operator can do about it. Answers, pages, `collet tools show`,
- * the console and the warnings at start-up all take their texts from here, so that they give one reason.
+ * the console and the warnings at start-up all use these texts, so that they give the same reason.
  */
 
 export type ConsentObstacle =
@@ -16,21 +16,21 @@ export type ConsentObstacle =
   /** The tool needs a user, and the call names none. */
   | 'no_user'
 
-interface Asked {
+interface RequestedConsent {
   readonly provider: string
   readonly scopes: readonly string[]
   readonly principal: string
-  /** As the caller wrote it; pages have only a digest. */
+  /** The user id as the caller wrote it; absent on pages, which have only a digest. */
   readonly userId?: string | undefined
 }
 
-interface Explained {
+interface Explanation {
   readonly reason: string
   /** What the operator of the server can do; `undefined` = the caller has to act. */
   readonly operator: string | undefined
 }
 
-export function explainObstacle(obstacle: ConsentObstacle, asked: Asked): Explained {
+export function explainObstacle(obstacle: ConsentObstacle, asked: RequestedConsent): Explanation {
   return EXPLANATIONS[obstacle](asked)
 }
 
@@ -59,7 +59,7 @@ const EXPLANATIONS = {
     reason: 'The tool is called for a user, and the call names none.',
     operator: undefined,
   }),
-} satisfies Record<ConsentObstacle, (asked: Asked) => Explained>
+} satisfies Record<ConsentObstacle, (asked: RequestedConsent) => Explanation>
 
 export function obstacleOf(
   challenge: ChallengeRecord,

@@ -16,14 +16,14 @@ import type { Store } from '#store/collet-store'
 import type { VaultEntry, VaultOwner } from '#store/vault'
 
 /**
- * Finds the tokens and secrets that a call may use in the vault, and renews tokens. `requirements.ts` asks for each requirement
- * of a tool; consent pages and commands share the packing of tokens.
- * A call reaches only the vault of its own principal, or of a proven user (rule 24).
+ * Finds the tokens and secrets in the vault that a call may use, and renews tokens. `requirements.ts` calls it for each of a
+ * tool's requirements; consent pages and commands share the packing of tokens.
+ * A call can use only the vault of its own principal, or of a proven user (rule 24).
  */
 
-/** A token that expires sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
+/** A token that expires within this time is renewed first, because clocks differ and the tool needs time to use the token. */
 const EXPIRY_SKEW_MS = 60_000
-/** For a short-lived token, this part of its lifetime. */
+/** A short-lived token is renewed if less than this fraction of its lifetime remains. */
 const EXPIRY_SKEW_PART = 0.25
 
 /** Why there is no credential, in the terms of openwop (OWP-76). */
@@ -60,7 +60,7 @@ export async function findSecret(
     : { ok: true, ref: entry.ref, value: entry.value }
 }
 
-/** The owner of what all callers of a tenant share. */
+/** The owner of the credentials that all callers of a tenant share. */
 export function sharedBy<Owner extends VaultOwner>(owner: Owner): Owner {
   return { ...owner, principal: WHOLE_TENANT, user: '' }
 }
@@ -93,7 +93,7 @@ async function renew(
     const covers = scopes.every((scope) => renewed.scopes.includes(scope))
     return covers ? accessOf(renewed) : { ok: false, problem: 'credential_scope_unsupported' }
   }
-  // The provider cannot be asked now: a token that is still valid is used.
+  // The provider does not answer now, so a token that is still valid is used.
   if (isValidAt(entry, clock.nowMs())) return accessOf(entry)
   throw credentialUnavailable(entry.provider)
 }
@@ -111,18 +111,18 @@ function accessOf({ ref, value }: VaultEntry): FoundCredential {
   return { ok: true, ref, value: unpackToken(value).accessToken }
 }
 
-/** No consent is requested because a provider is down: the authorization still exists. */
+/** While a provider is down no consent is requested, because the authorization still exists. */
 function credentialUnavailable(provider: string): ToolError {
   return fault(
     'not_ready',
-    `The authorization of ${provider} has to be renewed, and ${provider} does not answer. Nothing was run. Try again shortly.`,
+    `The authorization for ${provider} has to be renewed, and ${provider} does not answer. Nothing was run. Try again shortly.`,
     { retryAfterMs: 5_000, developerMessage: `credential_unavailable: ${provider}` },
   )
 }
 
 /**
- * The part of the vault that a call may use; `undefined` = none. Callers without a credential share one principal, which has a
- * vault only where it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
+ * The part of the vault that a call may use; `undefined` if there is none. Callers without a credential share one principal, which
+ * has a vault only if it is the person at this machine (rules 3 and 28). A user id counts only if it is the credential's own
  * subject, or the principal may assert users; neither can reach the other's entries (rule 24).
  */
 export function vaultOwner(
@@ -139,7 +139,7 @@ export function vaultOwner(
     : undefined
 }
 
-/** For a call that names a user without proof, to a tool that needs one. */
+/** The error for a call that names an unproven user, if its tool needs a proven user. */
 export function unprovenUser({ name }: Pick<Tool, 'name'>, { id }: Principal, userId: string): ToolError {
   const because =
     id === ANONYMOUS.id
@@ -151,7 +151,7 @@ export function unprovenUser({ name }: Pick<Tool, 'name'>, { id }: Principal, us
   })
 }
 
-/** For an operator who runs a tool as a caller, where the tool needs that caller's credentials. */
+/** The error for an operator who runs a tool in a caller's name, if the tool needs that caller's credentials. */
 export function credentialsNotUsed({ id }: Principal, needed: readonly string[]): ToolError {
   return fault(
     'not_authorized',
@@ -164,27 +164,27 @@ export function userDigest(store: Pick<Store, 'digest'>, userId: string | undefi
   return userId === undefined || userId === '' ? '' : store.digest(`user:${userId}`)
 }
 
-/** Longer than any wait for a provider, so that a lease expires only when its process died. */
+/** Longer than any wait for a provider, so that a lease expires only if its process died. */
 const LEASE_MS = 12_000
 const POLL_MS = 50
 
-type Refreshed = VaultEntry | 'refused' | 'unavailable'
+type RefreshResult = VaultEntry | 'refused' | 'unavailable'
 
 type TokenRefresherOptions = Omit<CredentialNeeds, 'refresher'> & { readonly log: Logger }
 
 /**
- * Renews tokens with one request for all waiting calls: in this process they share a promise, across processes a lease on the
- * version they saw (rule 26). A provider that rotates refresh tokens would take a second request for theft.
+ * Renews tokens with one request for all waiting calls: in this process they share a promise, and a lease on the entry's version
+ * excludes other processes (rule 26). A provider that rotates refresh tokens would treat a second request as theft.
  */
 export class TokenRefresher {
   readonly #options: TokenRefresherOptions
-  readonly #underWay = new Map<string, Promise<Refreshed>>()
+  readonly #underWay = new Map<string, Promise<RefreshResult>>()
 
   constructor(options: TokenRefresherOptions) {
     this.#options = options
   }
 
-  refresh(entry: VaultEntry): Promise<Refreshed> {
+  refresh(entry: VaultEntry): Promise<RefreshResult> {
     const name = `${entry.ref} ${entry.version}`
     const known = this.#underWay.get(name)
     if (known !== undefined) return known
@@ -193,7 +193,7 @@ export class TokenRefresher {
     return begun
   }
 
-  async #refresh(entry: VaultEntry): Promise<Refreshed> {
+  async #refresh(entry: VaultEntry): Promise<RefreshResult> {
     const { store, clock } = this.#options
     const value = entry.value === undefined ? undefined : unpackToken(entry.value)
     if (value?.refreshToken === undefined) return this.#spend(entry)
@@ -210,7 +210,7 @@ export class TokenRefresher {
     return 'unavailable'
   }
 
-  async #ask(entry: VaultEntry, refreshToken: Secret): Promise<Refreshed> {
+  async #ask(entry: VaultEntry, refreshToken: Secret): Promise<RefreshResult> {
     const { store, clock, broker, log } = this.#options
     const answer = await broker.refresh(entry.provider, refreshToken, entry.scopes)
     if (answer.kind === 'unavailable') {
@@ -228,12 +228,12 @@ export class TokenRefresher {
       expiresAtMs: tokens.expiresAtMs,
       atMs: clock.nowMs(),
     }
-    // Set again or removed in the meantime: the current entry counts.
+    // If the entry was set again or removed in the meantime, the current entry is used.
     if (!(await store.vault.renew(entry, renewed))) return (await store.vault.find(entry)) ?? 'refused'
     return { ...entry, ...renewed, version: entry.version + 1, updatedAtMs: renewed.atMs }
   }
 
-  async #spend(entry: VaultEntry): Promise<Refreshed> {
+  async #spend(entry: VaultEntry): Promise<RefreshResult> {
     const { store, clock } = this.#options
     if (await store.vault.spend(entry, clock.nowMs())) return 'refused'
     const current = await store.vault.find(entry)
@@ -241,7 +241,7 @@ export class TokenRefresher {
   }
 }
 
-/** The vault's value of a token: the access token, and the token that renews it. */
+/** The value of a token in the vault: the access token, and the refresh token that renews it. */
 type TokenValue = Pick<TokenSet, 'accessToken' | 'refreshToken'>
 
 export function packToken({ accessToken, refreshToken }: TokenValue): Secret {
@@ -258,7 +258,7 @@ export function unpackToken(value: Secret): TokenValue {
   }
 }
 
-/** The parser's own message would quote the value. */
+/** Errors are not passed on, because the JSON parser's message would quote the value. */
 function readToken(value: Secret): readonly unknown[] {
   try {
     const parsed: unknown = JSON.parse(value.reveal())

@@ -1,6 +1,6 @@
 /**
- * The lines of a config that add an OAuth provider. The page of a challenge, the warnings at start-up and the console show
- * them, so this module imports nothing.
+ * The lines that add an OAuth provider to a config. A challenge's page, the warnings at start-up and the console show them, so
+ * this module imports nothing.
  */
 
 /** Endpoints from each provider's own documentation. */

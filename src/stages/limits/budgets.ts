@@ -9,9 +9,9 @@ import { subjectKey } from './limits.ts'
 import { type LimitName, limitRefusal } from './settings.ts'
 
 /**
- * Budgets of principals and tenants per window, across restarts and processes. The ladder reserves the most a run may spend
- * before it starts and settles the rest after it.
- * The store gives out parts of each window; calls spend from the part of their process, so that most of them need no round
+ * Budgets of principals and tenants per window, across restarts and processes. The ladder reserves the maximum that a run may
+ * spend before the run starts, and settles the difference after it.
+ * The store leases parts of each window to processes; calls spend from their process's part, so that most of them need no round
  * trip, and nothing is spent twice.
  */
 
@@ -32,15 +32,15 @@ export function isNothing({ calls, milliseconds, cost }: Spending): boolean {
   return calls === 0 && milliseconds === 0 && cost === 0
 }
 
-/** The part of a request that a window grants when `used` is already given out. */
+/** The part of a request that a window grants if `used` is already leased. */
 export function grantOf(wanted: Spending, limit: Spending, used: Spending): Spending {
   return perUnit((unit) => Math.max(0, Math.min(wanted[unit], limit[unit] - used[unit])))
 }
 
-/** What each principal or tenant it applies to may spend in each window. */
+/** The amounts that each principal or tenant may spend in each window. */
 export interface BudgetRule {
   readonly for: 'principal' | 'tenant'
-  /** Ids of principals or names of tenants; `undefined` = all. */
+  /** Ids of the principals, or names of the tenants, that the rule applies to; `undefined` = all. */
   readonly of: ReadonlySet<string> | undefined
   readonly windowMs: number
   /** `NO_LIMIT` for units that are not limited. */
@@ -67,9 +67,9 @@ export function budgetsFor(
   return [...found.values()]
 }
 
-/** The part of a budget that is fetched at a time: a fiftieth, so that few calls wait for the store. */
+/** A process leases this fraction (1/50) of a budget at a time, so that few calls wait for the store. */
 const CHUNKS = 50
-/** A store that had nothing left is not asked again for this long, or refused calls would cost more than others. */
+/** A store that had nothing left is not asked again for this long; otherwise refused calls would cost more than others. */
 const ASK_AGAIN_MS = 1_000
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -81,12 +81,12 @@ class BudgetAccount {
   readonly #store: BudgetStore
   /** The units that the budget limits. */
   readonly #units: readonly Unit[]
-  /** Leased, and neither spent nor reserved; infinite in units the budget does not limit. */
+  /** Amounts that are leased and neither spent nor reserved; infinite for units that the budget does not limit. */
   readonly #free: Mutable<Spending>
-  /** Reserved by running calls. */
+  /** Amounts that running calls have reserved. */
   readonly #held: Mutable<Spending> = { ...NOTHING }
   readonly #emptyUntilMs: Mutable<Spending> = { ...NOTHING }
-  /** What the calls that wait for the next lease need. */
+  /** Amounts that the calls waiting for the next lease need. */
   readonly #asked: Mutable<Spending> = { ...NOTHING }
   #leasing: Promise<void> | undefined
   #isSent = false
@@ -105,7 +105,7 @@ class BudgetAccount {
     return this.window.startMs + this.window.lengthMs
   }
 
-  /** Whether the time is inside its window, and it is not closed. */
+  /** Whether the account is open and the time is inside its window. */
   isFor(nowMs: number): boolean {
     return !this.#isClosed && nowMs >= this.window.startMs && nowMs < this.endsAtMs
   }
@@ -115,36 +115,36 @@ class BudgetAccount {
     return free.calls >= need.calls && free.milliseconds >= need.milliseconds && free.cost >= need.cost
   }
 
-  /** Only after `covers`. */
+  /** Reserves an amount; only after `covers` returned true. */
   take(need: Spending): void {
     this.#isUsed = true
     add(this.#held, need, 1)
     add(this.#free, need, -1)
   }
 
-  /** Its call ended this much earlier than reserved. */
+  /** Ends a reservation whose call ran `unspentMs` less than reserved. */
   settle(need: Spending, unspentMs: number): void {
     add(this.#held, need, -1)
     this.#free.milliseconds += unspentMs
   }
 
-  /** Its call did not run. */
+  /** Ends a reservation whose call did not run. */
   cancel(need: Spending): void {
     add(this.#held, need, -1)
     add(this.#free, need, 1)
   }
 
-  /** The unit that the store has no more of, as far as is known. */
+  /** The unit of which the store had nothing left when it was last asked. */
   exhausted(need: Spending, monotonicMs: number): Unit | undefined {
     return this.#units.find((unit) => this.#free[unit] < need[unit] && monotonicMs < this.#emptyUntilMs[unit])
   }
 
-  /** Whether running calls may still give back what is missing. */
+  /** Whether running calls may still return the missing amount. */
   mayRecover(unit: Unit): boolean {
     return unit === 'milliseconds' && this.#held[unit] > 0
   }
 
-  /** Fetches another part; calls that arrive in the meantime wait for the same one, and then look again. */
+  /** Leases another part; calls that arrive in the meantime wait for the same lease and then try again. */
   lease(need: Spending, clock: Clock): Promise<void> {
     if (!this.#isSent) {
       for (const unit of this.#units) if (this.#free[unit] < need[unit]) this.#asked[unit] += need[unit]
@@ -156,7 +156,7 @@ class BudgetAccount {
     return this.#leasing
   }
 
-  /** Whether no call has used it since the last check, nor uses it now. */
+  /** Whether no call has used the account since the last check or uses it now. */
   rest(): boolean {
     const isIdle = !this.#isUsed && this.#leasing === undefined && isNothing(this.#held)
     this.#isUsed = false
@@ -164,7 +164,7 @@ class BudgetAccount {
   }
 
   /**
-   * Gives back what is not reserved, once: what the store does not get is lost until the window ends, and never spent twice.
+   * Returns unreserved amounts to the store, once: if that fails they are lost until the window ends, but never spent twice.
    */
   async close(): Promise<void> {
     const unspent = perUnit((unit) => (this.#units.includes(unit) ? this.#free[unit] : 0))
@@ -197,7 +197,7 @@ function add(to: Mutable<Spending>, { calls, milliseconds, cost }: Spending, sig
   to.cost += sign * cost
 }
 
-/** When a call that other reservations keep out may try again. */
+/** When a call may try again if other calls' reservations leave too little for it. */
 const RESERVED_RETRY_MS = 1_000
 /** Cost is counted in thousandths. */
 export const COST_PARTS = 1_000
@@ -220,7 +220,7 @@ class BudgetReservation implements Reservation {
     this.#need = need
   }
 
-  /** Time beyond its timeout is not counted, because no more was reserved. */
+  /** Time beyond the tool's timeout is not counted, because only the timeout was reserved. */
   settle(durationMs: number): void {
     if (!this.#isOpen) return
     this.#isOpen = false
@@ -236,7 +236,7 @@ class BudgetReservation implements Reservation {
   }
 }
 
-/** A budget that applies to a principal, and the account it was last spent from. */
+/** A budget that applies to a principal, and the account that was last used for it. */
 interface BudgetRef {
   readonly budget: Budget
   readonly key: string
@@ -246,7 +246,7 @@ interface BudgetRef {
 export class Budgets {
   readonly #options: BudgetsOptions
   readonly #accounts = new Map<string, BudgetAccount>()
-  /** By principal object, which all calls with one credential share. */
+  /** Cached by principal object, which all calls with one credential share. */
   #refs = new WeakMap<Principal, readonly BudgetRef[]>()
   rules: BudgetsOptions['rules']
 
@@ -255,20 +255,20 @@ export class Budgets {
     this.rules = options.rules
   }
 
-  /** Applies to later calls; what was spent stays spent. */
+  /** Applies new rules to later calls; amounts that were spent stay spent. */
   change(rules: BudgetsOptions['rules']): void {
     this.rules = rules
     this.#refs = new WeakMap()
-    // Accounts hold the limits they were opened with. What cannot be given back is lost until the window ends.
+    // Accounts keep the limits that they were opened with, so they are closed. Amounts that cannot be returned are lost until the window ends.
     this.#closeAll(() => true).catch(() => undefined)
   }
 
-  /** Number of windows this process has a part of. */
+  /** Number of windows of which this process has leased a part. */
   get size(): number {
     return this.#accounts.size
   }
 
-  /** Throws `budget_exceeded`, or rejects with it after asking the store; `undefined` when no budget applies. */
+  /** Throws `budget_exceeded`, or rejects with it after asking the store; `undefined` if no budget applies. */
   reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> | undefined {
     const refs = this.#refsOf(principal)
     if (refs.length === 0) return undefined
@@ -276,7 +276,7 @@ export class Budgets {
     return this.#take(principal, refs, need) ?? this.#leaseAndTake(principal, refs, need)
   }
 
-  /** Gives back what was leased and not used since the last call. */
+  /** Returns leased amounts of accounts that were not used since the last call of `tidy`. */
   async tidy(): Promise<void> {
     await this.#closeAll((account) => account.rest())
   }
@@ -303,7 +303,7 @@ export class Budgets {
     return new BudgetReservation(accounts, need)
   }
 
-  /** Each round takes, fetches, or learns that nothing is left, so it ends. */
+  /** Each round reserves, leases more, or finds that nothing is left, so the loop ends. */
   async #leaseAndTake(
     principal: Principal,
     refs: readonly BudgetRef[],
@@ -357,7 +357,7 @@ export class Budgets {
   }
 }
 
-/** The worst case is the whole timeout. Computed once per tool. */
+/** The maximum that one run of a tool can spend, which includes its whole timeout. Computed once per tool. */
 const needs = new WeakMap<Tool, Spending>()
 
 function needOf(tool: Tool): Spending {

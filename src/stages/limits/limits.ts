@@ -23,20 +23,20 @@ import {
 } from './settings.ts'
 
 /**
- * Rates, concurrency and load: what a new run must pass besides its own checks. The ladder asks at fixed places; the HTTP
- * server counts streams and waiting requests here.
+ * Rates, concurrency and load: limits that a new run must pass besides its own checks. The ladder checks them at fixed points;
+ * the HTTP server counts streams and waiting requests here.
  * A replay, or a request that joins a running call, is never limited (rule 1), and a caller learns nothing about tools it
  * cannot see.
  */
 
 /** When a caller that was refused for too many concurrent runs should try again. */
 const SLOT_RETRY_MS = 1_000
-/** For requests that are held open, which last longer. */
+/** When a caller with too many open requests should try again; these last longer than runs. */
 const WAITING_RETRY_MS = 5_000
 const OVERLOAD_RETRY_MS = 2_000
-/** With so few runs a late event loop is caused by tools that compute, not by too many callers. */
+/** With fewer runs than this, a late event loop is caused by tools that compute, not by too many callers. */
 const FEW_RUNS = 10
-/** No tool has this name. */
+/** Key of the bucket for all tools; no tool has this name. */
 const ALL_TOOLS = '*'
 
 interface CallLimitsOptions {
@@ -47,7 +47,7 @@ interface CallLimitsOptions {
   readonly store: { readonly pendingWrites: number }
   /** How late the event loop has recently been. */
   delayMs(): number
-  /** For processes that share their rates; absent = this one counts for itself. */
+  /** Set if processes share their rates; absent if this process counts only its own calls. */
   readonly sharedRates?: RateStore | undefined
   readonly budgets: Pick<Budgets, 'rules' | 'reserve' | 'close'>
   readonly refusals: Pick<RefusalEvents, 'add'>
@@ -83,7 +83,7 @@ export class CallLimits implements LimitStage {
     this.#byTool = new WeakMap()
   }
 
-  /** A gateway without budgets asks for none. */
+  /** A gateway without budgets reserves nothing. */
   reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> | undefined {
     const { budgets } = this.#options
     return budgets.rules.length === 0 ? undefined : budgets.reserve(principal, tool)
@@ -97,7 +97,7 @@ export class CallLimits implements LimitStage {
     return this.#options.budgets.close()
   }
 
-  /** Before the tool is resolved: load, then the caller's own rate. Calls of unknown tools count too. */
+  /** Checks load and the caller's own rate, before the tool is resolved. Calls of unknown tools count too. */
   checkCaller(principal: Principal): MaybePromise<void> {
     this.#checkLoad()
     const { rate } = this.#ofPrincipal(principal)
@@ -108,7 +108,7 @@ export class CallLimits implements LimitStage {
     bucket.take()
   }
 
-  /** After the tool was found in the caller's own catalog. Either all buckets give a token, or none does. */
+  /** Checks the tool's rates, after the tool was found in the caller's catalog. Takes a token from all buckets, or from none. */
   checkTool(principal: Principal, tool: Tool): MaybePromise<void> {
     const { rate, perPrincipal } = this.#ofTool(tool)
     const { base } = tool.parts
@@ -154,14 +154,14 @@ export class CallLimits implements LimitStage {
     return new CountedSlot(this.#running, keys)
   }
 
-  /** For a request that is held open, which costs a connection. */
+  /** Counts a request that is held open, which costs a connection. */
   enterWaiting(principal: Principal): Release {
     const full = this.#fullFor(principal)
     if (full !== undefined) this.#refuse(full, WAITING_RETRY_MS)
     return this.#waiting.take(subjectKey(principal))
   }
 
-  /** `undefined` instead of a refusal: `Prefer: wait` is a preference (RFC 7240). */
+  /** Returns `undefined` instead of refusing, because `Prefer: wait` is only a preference (RFC 7240). */
   tryEnterWaiting(principal: Principal): Release | undefined {
     return this.#fullFor(principal) === undefined ? this.#waiting.take(subjectKey(principal)) : undefined
   }
@@ -196,8 +196,8 @@ export class CallLimits implements LimitStage {
   }
 
   /**
-   * Takes all tokens that a call needs, or reports the limit of a missing one. Each round asks for missing tokens and learns
-   * that they are there or when they will be, so it ends.
+   * Takes all tokens that a call needs, or throws the refusal of the limit whose token is missing. Each round asks for missing
+   * tokens and learns whether there are any or when there will be, so the loop ends.
    */
   async #askAndTake(
     wanted: readonly { readonly name: LimitName; readonly bucket: Tokens | undefined }[],
@@ -248,7 +248,7 @@ interface RunKeys {
   readonly pair: string | undefined
 }
 
-/** Runs by what limits them, until they have settled. */
+/** Counts runs by principal, tool and pair until they have settled. */
 class RunCounters {
   readonly principals = new KeyedCounter()
   readonly tools = new KeyedCounter()
@@ -271,7 +271,7 @@ class CountedSlot implements Slot {
     this.#keys = keys
   }
 
-  /** Ended but not settled: the run counts until it has (rule 10). */
+  /** A run that ended but has not settled counts until it settles (rule 10). */
   extend(settled: Promise<unknown>): void {
     this.#isExtended = true
     const free = () => this.#counters.add(this.#keys, -1)
@@ -283,15 +283,15 @@ class CountedSlot implements Slot {
   }
 }
 
-interface Names {
+interface PrincipalKeys {
   readonly own: string
   readonly withTool: Map<string, string>
 }
 
-/** Made once per principal object, which all calls with one credential share: newly built strings are slow keys. */
-const known = new WeakMap<Principal, Names>()
+/** Keys are made once per principal object, which all calls with one credential share, because new strings are slow map keys. */
+const known = new WeakMap<Principal, PrincipalKeys>()
 
-/** Unique per principal, whatever characters tenant and principal contain. */
+/** Unique per principal, for any characters in tenant and principal. */
 export function subjectKey(principal: Principal): string {
   return namesOf(principal).own
 }
@@ -306,7 +306,7 @@ function pairKey(principal: Principal, base: string): string {
   return made
 }
 
-function namesOf(principal: Principal): Names {
+function namesOf(principal: Principal): PrincipalKeys {
   const names = known.get(principal)
   if (names !== undefined) return names
   const { tenant, id } = principal
@@ -335,7 +335,7 @@ export class KeyedCounter {
     this.#total += amount
   }
 
-  /** Counts one until it is released. */
+  /** Counts one until the returned function is called. */
   take(key: string): Release {
     this.add(key)
     let isTaken = true
@@ -346,7 +346,7 @@ export class KeyedCounter {
   }
 }
 
-/** Admits a limited number at a time; the others wait in line. The limit may change while they wait. */
+/** Admits a limited number of entrants at a time; others wait in order. The limit may change while they wait. */
 export class Semaphore {
   readonly #limit: () => number
   readonly #waiting = new Set<() => void>()
@@ -360,14 +360,14 @@ export class Semaphore {
     return this.#taken
   }
 
-  /** Enters if a place is free. Each entry is given back by `leave`. */
+  /** Enters if the limit allows it. Each entry must be ended with `leave`. */
   tryEnter(): boolean {
     if (this.#taken >= this.#limit()) return false
     this.#taken += 1
     return true
   }
 
-  /** Resolves once a place is free; rejects with the signal's reason. Each entry is given back by `leave`. */
+  /** Resolves once the limit allows an entry; rejects with the signal's reason. Each entry must be ended with `leave`. */
   async enter(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (this.tryEnter()) return
@@ -400,7 +400,7 @@ const LOAD_POLL_MS = 100
 /** One late timer is a garbage collection or a tool that computes; several in a row mean overload. */
 const LATE_POLLS = 3
 
-/** Measures the delay of the event loop. Returns the smallest of the last delays, so that a single one does not count. */
+/** Measures the delay of the event loop. Returns the smallest of the last delays, so that a single long delay does not count. */
 export function watchLoad(clock: Clock, every: StageContext['every']): () => number {
   const delays = Array<number>(LATE_POLLS).fill(0)
   let dueMs = clock.monotonicMs() + LOAD_POLL_MS

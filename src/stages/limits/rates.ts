@@ -13,22 +13,22 @@ export interface RateBook {
   find(key: string, rate: TokenRate, nowMs: number): Tokens
 }
 
-/** A call looks and takes without an `await` in between, so that the token it saw is still there. */
+/** A call checks and takes without an `await` in between, so that the token that it saw is still there. */
 export interface Tokens {
   /** Whether the store must be asked first; `waitMs` and `take` are meaningless until `ask` has settled. */
   readonly mustAsk: boolean
-  /** Time until there is a token; 0 = there is one. */
+  /** Time until there is a token; 0 if there is one now. */
   readonly waitMs: number
   take(): void
   ask(): Promise<void>
 }
 
 const MAX_BUCKETS = 100_000
-/** Buckets checked with every new one, so that unused ones are removed early. */
+/** Number of buckets checked with every new bucket, so that unused buckets are removed early. */
 const CHECKED = 4
-/** Buckets checked when the limit is reached. */
+/** Number of buckets checked when the limit is reached. */
 const CHECKED_WHEN_FULL = 64
-/** No key is empty. */
+/** Key of the shared bucket for keys beyond the limit; no other key is empty. */
 const OVERFLOW = ''
 
 class Bucket implements Tokens {
@@ -61,7 +61,7 @@ class Bucket implements Tokens {
     return Promise.resolve()
   }
 
-  /** A full bucket need not be kept: a new one is equal. */
+  /** A full bucket need not be kept, because it equals a new bucket. */
   isFull(nowMs: number): boolean {
     return this.#tokensAt(nowMs) >= this.#rate.burst
   }
@@ -72,7 +72,7 @@ class Bucket implements Tokens {
 }
 
 /**
- * Token buckets by key; times are monotonic. There are never more than `maxBuckets`, and only full ones are dropped, so that a
+ * Token buckets by key; times are monotonic. There are never more than `maxBuckets`, and only full buckets are dropped, so that a
  * caller cannot reset its bucket by flooding with other keys: at the limit, new keys share one bucket.
  */
 export class TokenBuckets implements RateBook {
@@ -115,11 +115,11 @@ export class TokenBuckets implements RateBook {
   }
 }
 
-/** The part of a full bucket that a process fetches at a time. */
+/** A process takes this fraction (1/10) of a full bucket at a time. */
 const SLICES = 10
 const MAX_SLICES = 100_000
 
-/** The most tokens of a shared bucket that one process holds while no call waits for them. */
+/** The maximum number of tokens of a shared bucket that one process holds while no call waits for them. */
 export function sliceOf({ burst }: TokenRate): number {
   return Math.max(1, Math.floor(burst / SLICES))
 }
@@ -154,7 +154,7 @@ export class SharedBuckets implements RateBook {
       known.rate = rate
       return known
     }
-    // A dropped slice is only asked for again: the caller gains nothing.
+    // If a slice is dropped, a new one is requested from the store, so the caller gains nothing.
     const [oldest] = this.#byKey.size >= MAX_SLICES ? this.#byKey.keys() : []
     if (oldest !== undefined) this.#byKey.delete(oldest)
     const slice = new Slice(this.#options, key, rate)

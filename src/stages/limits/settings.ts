@@ -1,7 +1,7 @@
 import { fault, type LimitScope, type RefusalCode, type ToolError } from '#kernel/base/errors'
 
 /**
- * The limits that an operator sets, and the answer of each when it refuses a call. The config reader makes the settings;
+ * The limits that an operator sets, and each limit's answer if it refuses a call. The config reader makes the settings;
  * `limits.ts`, `budgets.ts` and the HTTP server refuse with them.
  * Limits apply to new runs; a replay is never limited (rule 1).
  */
@@ -13,7 +13,7 @@ export interface TokenRate {
   readonly burst: number
 }
 
-/** `undefined` = not limited. */
+/** Limits for calls; `undefined` members are not limited. */
 export interface CallLimit {
   readonly rate: TokenRate | undefined
   /** Concurrent runs. A run that was ended but has not settled counts (rule 10). */
@@ -21,17 +21,17 @@ export interface CallLimit {
 }
 
 export interface ToolLimit extends CallLimit {
-  /** For each principal with the tool (OWP-56). */
+  /** Limit for each principal's calls of the tool (OWP-56). */
   readonly perPrincipal: CallLimit
 }
 
 /** Limits for all callers of a server together. */
 interface TotalLimit extends CallLimit {
-  /** Changes that wait for their commit. */
+  /** Maximum number of changes that wait for their commit. */
   readonly pendingWrites: number | undefined
   /** How late the event loop may repeatedly be. */
   readonly delayMs: number | undefined
-  /** Bytes of request bodies held at once. */
+  /** Maximum bytes of request bodies in memory at once. */
   readonly bodyBytes: number | undefined
 }
 
@@ -39,16 +39,16 @@ interface TotalLimit extends CallLimit {
 export interface WaitLimit {
   readonly perPrincipal: number | undefined
   readonly total: number | undefined
-  /** The longest wait that a request may ask for. */
+  /** The longest wait that a request gets. */
   readonly maxMs: number | undefined
 }
 
 export interface LimitSettings {
   readonly perPrincipal: CallLimit
-  /** By principal id, complete: replaces `perPrincipal`. */
+  /** Limits by principal id; an entry replaces `perPrincipal` completely. */
   readonly byPrincipal: ReadonlyMap<string, CallLimit>
   readonly perTool: ToolLimit
-  /** By any name of a tool without a version, complete: replaces `perTool`. */
+  /** Limits by any name of a tool without a version; an entry replaces `perTool` completely. */
   readonly byTool: ReadonlyMap<string, ToolLimit>
   readonly total: TotalLimit
   readonly waiting: WaitLimit

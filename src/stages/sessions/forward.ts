@@ -7,23 +7,22 @@ import { heldElsewhere } from '#kernel/run/session-ends'
 import { placeOfSession, type SessionHolder, type Sessions } from './sessions.ts'
 
 /**
- * Forwards calls of a session to the process that holds its state. The session stage uses it; `server/replicas` implements the
- * `Hop`.
+ * Forwards a session's calls to the process that holds its state. The session stage uses it; `server/replicas` implements `Hop`.
  * A call is forwarded at most once. The holder runs the whole ladder; this process has only authenticated the caller.
  */
 
 /** The connection to the process that holds a session. */
 export interface Hop {
-  /** Where other processes reach this one; `undefined` when they cannot. */
+  /** Address at which other processes reach this one; `undefined` if they cannot. */
   address(): string | undefined
-  /** Rejects with a `HopError` when there is no answer. */
+  /** Rejects with a `HopError` if there is no answer. */
   call(holder: SessionHolder, principal: Principal, request: CallRequest): Promise<CallReply>
   closeSession(holder: SessionHolder, principal: Principal, sessionId: string): Promise<boolean>
 }
 
-/** No answer from another process. */
+/** Another process did not answer. */
 export class HopError extends Error {
-  /** Whether it may have started the call. */
+  /** Whether that process may have started the call. */
   readonly mayHaveArrived: boolean
 
   constructor(message: string, mayHaveArrived: boolean, options?: ErrorOptions) {
@@ -71,7 +70,7 @@ export async function closeWhereHeld(
   }
 }
 
-/** Forwarding is used only where other processes can reach this one too. */
+/** Forwarding is used only if other processes can reach this one too. */
 function openHop({ hop }: ForwardNeeds): Hop | undefined {
   return hop?.address() === undefined ? undefined : hop
 }
@@ -84,7 +83,7 @@ async function callInSession(
 ): Promise<CallReply> {
   const { sessionId } = request
   const place = await placeOfSession(needs.store, principal, sessionId)
-  // This process can answer what is recorded, and report sessions that have ended or are lost.
+  // This process can return recorded outcomes, and report sessions that have ended or are lost.
   if (place.kind !== 'held') return await needs.callTool(principal, request)
   const named = { ...request, freshId: request.freshId ?? needs.newCallId() }
   try {
@@ -98,7 +97,7 @@ async function callInSession(
   }
 }
 
-/** The adaptation of an input is specific to a protocol and is not forwarded. */
+/** Adapts the input before forwarding, because the protocol's `adapt` function cannot be forwarded. */
 function adapted({ registry }: ForwardNeeds, principal: Principal, request: CallRequest): CallRequest {
   const { adapt, input, ...rest } = request
   const tool = adapt === undefined ? undefined : registry.catalogFor(principal).resolve(request.tool)
@@ -107,8 +106,8 @@ function adapted({ registry }: ForwardNeeds, principal: Principal, request: Call
 }
 
 /**
- * The connection broke, and it is unknown how far the call came. A recorded call is joined. A call without a record may still
- * start, so its caller gets neither a failure nor permission to repeat it (rule 11).
+ * Called after the connection broke, when it is unknown whether the call arrived. A recorded call is joined. A call without a
+ * record may still start, so its caller gets neither a failure nor permission to repeat it (rule 11).
  */
 async function joinIfRecorded(
   needs: ForwardNeeds,

@@ -18,14 +18,14 @@ import type { CallLimits } from '#stages/limits/limits'
 import type { Store } from '#store/collet-store'
 
 /**
- * Sessions that this process holds: opening and closing the state of stateful tools, their timeouts and limits (rule 30). The
- * session stage, forwarding and shutdown use it.
- * Each session is opened once and closed once; recovery closes what a crash leaves. A session of an earlier writer of this
- * process is never used again (rule 18).
+ * Sessions whose state is in this process: opening and closing the state of stateful tools, their timeouts and limits (rule 30).
+ * The session stage, forwarding and shutdown use it.
+ * Each session is opened once and closed once; recovery closes sessions that a crash left open. A session of an earlier writer of
+ * this process is never used again (rule 18).
  */
 
-/** Rule 30: no session is older than this, whatever happens in it. */
-const MAX_MS = 24 * 3_600_000
+/** Rule 30: a session is closed at this age, even if it is in use. */
+const MAX_AGE_MS = 24 * 3_600_000
 const MAX_PER_PRINCIPAL = 100
 
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened' | 'lost'
@@ -34,7 +34,7 @@ interface SessionsOptions
   extends Pick<StageContext, 'clock' | 'log' | 'registry' | 'hooks' | 'feed' | 'unsaved'> {
   readonly store: Store
   readonly limits: Pick<CallLimits, 'checkTool'>
-  /** Where other processes forward calls of this process's sessions to. */
+  /** Address to which other processes forward calls of this process's sessions. */
   address?(): string | undefined
   newSessionId(): string
 }
@@ -63,7 +63,7 @@ export class Sessions {
       request.runId === undefined
         ? namedScope(store, principal, runId)
         : await namedRun(store, principal, runId)
-    // Nothing is awaited from here to the entry, so that no other request can take the place.
+    // Nothing is awaited between this check and `#live.set`, so that simultaneous requests cannot exceed the capacity.
     this.#checkCapacity(principal)
     const session = new LiveSession({
       sessionId,
@@ -89,7 +89,7 @@ export class Sessions {
       if (opened === 'run_ended') throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
-      // It may exist, but its id is unknown to any caller: it must not stay open as long as this process lives.
+      // The session may exist, but no caller knows its id, so it must not stay open as long as this process lives.
       if (error instanceof StoreError && error.code === 'unknown')
         unsaved.keep(async () => {
           await store.closeSession({ tenant, sessionId }, 'failed', clock.nowMs())
@@ -97,7 +97,7 @@ export class Sessions {
       throw error
     }
     feed.notify(run.run)
-    // Rule 18: if this process became another writer while the session was opened, it takes no calls.
+    // Rule 18: if this process became another writer while the session was opened, the session accepts no calls.
     if (!this.#isOurs(session)) {
       await this.#close(session, 'lost')
       throw notKept()
@@ -113,7 +113,7 @@ export class Sessions {
     return this.#isOurs(session) ? session : undefined
   }
 
-  /** Whether this process has its state, for any principal. */
+  /** Whether this process has the session's state, for any principal. */
   holds(sessionId: string): boolean {
     const session = this.#live.get(sessionId)
     return session !== undefined && this.#isOurs(session)
@@ -131,7 +131,7 @@ export class Sessions {
   }
 
   /**
-   * Sessions that are closed, unknown or someone else's get one error; one held by another process may become reachable again.
+   * Sessions that are closed, unknown or someone else's all get the same error; a session in another process may become reachable.
    */
   async notFound(principal: Principal, sessionId: string): Promise<ToolError> {
     const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
@@ -139,7 +139,7 @@ export class Sessions {
     return kind === 'lost' ? sessionLost() : sessionEnded()
   }
 
-  /** Another process may have ended the run of a session held here, or have declared this one dead. */
+  /** Closes sessions whose run another process has ended, or that were lost because another process declared this one dead. */
   async closeEnded(): Promise<void> {
     const { store, clock } = this.#options
     const lost = [...this.#live.values()].filter((session) => !this.#isOurs(session))
@@ -156,13 +156,13 @@ export class Sessions {
     await Promise.all(sessions.map((session) => this.#close(session, 'asked')))
   }
 
-  /** State does not outlive its process, so neither do its sessions. */
+  /** Closes all sessions at shutdown, because state does not outlive its process. */
   async closeAll(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
   }
 
-  /** Rule 18: other processes have closed what this one held before it lost its lease; that state must not be used any more. */
+  /** Rule 18: if this process lost its lease, other processes have closed its earlier sessions, and their state must not be used. */
   #isOurs({ writer }: LiveSession): boolean {
     return writer === this.#options.store.writer
   }
@@ -201,7 +201,7 @@ export class Sessions {
     })
   }
 
-  /** The session is already open in the events: any error here closes it. */
+  /** The run's events already report the session as open, so any error here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
     const opening = (async () => await tool.session?.open(session))()
@@ -224,7 +224,7 @@ export class Sessions {
       if (this.#isClosed) throw shuttingDown()
       throw this.#isOurs(session) ? sessionEnded() : notKept()
     }
-    session.begin(state, MAX_MS)
+    session.begin(state, MAX_AGE_MS)
   }
 
   /** Rule 30: a call that waits for approval keeps its session, for as long as any session may live. */
@@ -241,7 +241,7 @@ export class Sessions {
     return session.closing
   }
 
-  /** Rule 30: `closing` first, so that nothing starts; then running calls end; then the state; then the event. */
+  /** Rule 30: marks the session as `closing`, so that nothing starts; then ends running calls, closes the state and writes the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, unsaved } = this.#options
     const { sessionId, principal, tool, run, log, calls } = session
@@ -251,7 +251,7 @@ export class Sessions {
     try {
       await store.beginSessionClose(address)
     } catch (error) {
-      log.warn({ err: error }, 'a session closes although the store does not know yet')
+      log.warn({ err: error }, 'a session closes, but its closing could not be stored yet')
     }
     const running = [...calls]
     for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
@@ -262,7 +262,7 @@ export class Sessions {
       feed.notify(run.run)
     }
     try {
-      // OWP-41: the ends of its calls that could not be stored yet come before its own.
+      // OWP-41: outcomes of its calls that could not be stored yet are stored before the end of the session.
       if ((await unsaved.flush()) > 0) unsaved.keep(write)
       else await write()
     } catch (error) {
@@ -273,7 +273,7 @@ export class Sessions {
   }
 }
 
-/** OWP-44 and C2: idle sessions are completed; interrupted or lost ones have failed. */
+/** OWP-44 and C2: idle sessions are completed; interrupted or lost sessions have failed. */
 function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
   if (reason === 'idle') return 'completed'
   if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
@@ -292,7 +292,7 @@ function notKept(): ToolError {
   )
 }
 
-/** A call that runs in a session, as far as the session can end it. */
+/** The part of a running call that its session uses to end it. */
 interface SessionCall {
   readonly done: Promise<unknown>
   interrupt(why: 'cancel' | 'shutdown'): void
@@ -300,7 +300,7 @@ interface SessionCall {
 
 class LiveSession implements LiveSessionPort, SessionContext {
   readonly sessionId: string
-  /** The writer that this process was when it opened the session. */
+  /** This process's writer when it opened the session. */
   readonly writer: string
   readonly principal: Principal
   readonly userId: string | undefined
@@ -334,7 +334,7 @@ class LiveSession implements LiveSessionPort, SessionContext {
     this.#onOver = parts.onOver
   }
 
-  /** From now on it takes calls, and its timers run. */
+  /** Starts accepting calls, and starts the timers. */
   begin(state: unknown, maxMs: number): void {
     this.state = state
     this.isOpen = true
@@ -368,18 +368,18 @@ class LiveSession implements LiveSessionPort, SessionContext {
 /** A living process other than this one that holds the state of a session. */
 export interface SessionHolder {
   readonly writer: string
-  /** Where it accepts forwarded calls; `undefined` when it accepts none. */
+  /** Address at which it accepts forwarded calls; `undefined` if it accepts none. */
   readonly address: string | undefined
 }
 
 type SessionPlace =
   | { readonly kind: 'held'; readonly holder: SessionHolder }
-  /** Its state was lost with the process that held it. */
+  /** The session's state was lost with its process. */
   | { readonly kind: 'lost' }
-  /** Another principal's, closed, held by this process, or unknown. */
+  /** The session is another principal's, closed, in this process, or unknown. */
   | { readonly kind: 'none' }
 
-/** Where the state of one of the principal's sessions is, when this process does not have it. */
+/** Where the state of one of the principal's sessions is, if this process does not have it. */
 export async function placeOfSession(
   store: Pick<Store, 'findSession' | 'isWriterAlive' | 'writer'>,
   { tenant, id }: Principal,

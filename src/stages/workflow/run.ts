@@ -6,13 +6,13 @@ import type { CallStep, StepOptions, WorkflowContext } from '#kernel/tool/define
 import { endSteps, findStep, makeStep, type StepNeeds, type WorkflowCall } from './step.ts'
 
 /**
- * One run of a workflow's function, from its beginning: finished steps answer with their records, the next one runs (rule 31).
+ * One run of a workflow's function, from its beginning: finished steps return their recorded values, the next step runs (rule 31).
  * The workflow stage starts it for each attempt of a workflow's call.
- * What the function sees of a step is final. While a step waits its promise waits too, and once nothing else can proceed the
- * workflow is suspended.
+ * The function gets only final results of steps. While a step waits, its promise stays pending; once nothing else can proceed,
+ * the workflow is suspended.
  */
 
-/** More steps than this are an endless loop. */
+/** A workflow with more steps than this is assumed to be in an endless loop. */
 const MAX_STEPS = 1_000
 
 interface WorkflowNeeds extends StepNeeds {
@@ -28,15 +28,15 @@ export class WorkflowRun {
   readonly #context: RunContext
   /** Number of uses of each step name. */
   readonly #uses = new Map<string, number>()
-  /** Names of steps that are under way. */
+  /** Names of steps that are running or waiting. */
   readonly #open = new Set<string>()
   readonly #end = Promise.withResolvers<unknown>()
   #steps = 0
   #hasEnded = false
-  /** Settles the run, once its function has ended. */
+  /** Settles the run; set once the workflow's function has ended. */
   #answered: (() => void) | undefined
   #suspension: Suspension | undefined
-  /** Reject the promises of waiting steps when the run is aborted. */
+  /** Functions that reject the promises of waiting steps when the run is aborted. */
   readonly #waiting: ((reason: unknown) => void)[] = []
 
   constructor(needs: WorkflowNeeds, running: WorkflowCall, context: RunContext) {
@@ -116,7 +116,7 @@ export class WorkflowRun {
     return await this.#wait()
   }
 
-  /** Never settles by itself: no code can catch that its workflow is suspended. */
+  /** A promise that settles only if the run is aborted, so that a workflow's function cannot catch its own suspension. */
   #wait(): Promise<never> {
     return new Promise((_, reject) => {
       if (this.#context.isAborted) reject(this.#context.signal.reason)
@@ -124,7 +124,7 @@ export class WorkflowRun {
     })
   }
 
-  /** Checks once everything that the last step triggered has had its turn. */
+  /** Checks, after all work that the last step triggered has run, whether the workflow has to be suspended. */
   #continueWhenIdle(): void {
     if (this.#open.size > 0 || this.#hasEnded) return
     if (this.#answered !== undefined) this.#finishWhenIdle(this.#answered)
@@ -143,7 +143,7 @@ export class WorkflowRun {
     settle()
   }
 
-  /** Steps end with their workflow; only a shutdown leaves waiting ones for a later attempt. */
+  /** Steps end with their workflow; only a shutdown leaves waiting steps for a later attempt. */
   #cancel(reason: unknown): void {
     for (const reject of this.#waiting.splice(0)) reject(reason)
     const { interruption } = this.#running
@@ -153,7 +153,10 @@ export class WorkflowRun {
   #endSteps(why: 'timeout' | 'cancel'): void {
     const { call } = this.#running
     endSteps(this.#needs, call, { by: call.principal.id, why }).catch((error: unknown) =>
-      this.#needs.log.error({ err: error, record: call.record }, 'steps of a workflow were not ended'),
+      this.#needs.log.error(
+        { err: error, record: call.record },
+        'the steps of a workflow could not be ended',
+      ),
     )
   }
 }

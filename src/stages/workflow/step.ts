@@ -28,10 +28,10 @@ import type { Store } from '#store/collet-store'
 /**
  * One step of a workflow as a durable call: its key, its request, its retries and its end (rule 31). `run.ts` makes steps;
  * cancelling a workflow ends them.
- * A step returns only ends that are final, so that every run of the workflow sees the same.
+ * A step returns only final results, so that every run of the workflow gets the same results.
  */
 
-/** The call that runs a workflow, as its steps know it. */
+/** The parts of a workflow's call that its steps use. */
 export interface WorkflowCall {
   readonly tool: Tool
   readonly call: Pick<IdentifiedCall, 'tenant' | 'record' | 'principal' | 'callId' | 'request' | 'step'>
@@ -47,7 +47,7 @@ interface EndStepsNeeds extends Followers {
 }
 
 export interface StepNeeds extends EndStepsNeeds {
-  /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
+  /** Makes one workflow step: an ordinary call, under a key that no caller can have. */
   callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>
 }
 
@@ -66,7 +66,7 @@ interface PlannedStep {
 
 type StepEnd =
   | { readonly kind: 'value'; readonly value: JsonValue }
-  /** Final: the workflow may catch it. */
+  /** The step failed for good; the workflow may catch the error. */
   | { readonly kind: 'failed'; readonly error: ToolError }
   | { readonly kind: 'diverged'; readonly error: ToolError }
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
@@ -97,7 +97,7 @@ function isLimit({ code, details }: CallError): boolean {
   return (code === 'rate_limited' || code === 'overloaded') && details?.scope !== undefined
 }
 
-/** Refusals that say nothing about the step itself: it may run later. */
+/** Refusals that do not depend on the step itself, so that it may run later. */
 const TEMPORARY: ReadonlySet<ErrorCode> = new Set([
   'rate_limited',
   'budget_exceeded',
@@ -137,7 +137,7 @@ async function endOf(
   }
   const address = { tenant: principal.tenant, record }
   const isUncommitted = error.code === 'outcome_unknown' && !(await hasEnded(needs, address))
-  // `canRetry`: its author states that nothing took effect, and it has attempts left (rule 9).
+  // `canRetry` means that the tool states that nothing took effect, and that attempts are left (rule 9).
   if (isUncommitted || error.canRetry || TEMPORARY.has(error.code)) {
     const { retryAfterMs } = error
     const why = `its step '${step.name}' cannot run now (${error.message}).`
@@ -147,13 +147,13 @@ async function endOf(
 }
 
 /**
- * Whether `outcome_unknown` is the step's final outcome: an operator settled it without knowing its value (rule 12). While its
- * outcome waits for the store, it is not (rule 11), even for a request that joined it.
+ * Whether `outcome_unknown` is the step's final outcome, because an operator settled it without knowing its value (rule 12). It
+ * is not final while the real outcome still waits for the store (rule 11).
  */
 async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boolean> {
   try {
     const found = await store.find(address)
-    // With a value it has just been stored, and the next round of the workflow gets it.
+    // If there is a value, it has just been stored, and the next run of the workflow gets it.
     return found?.state === 'succeeded' && found.outcome === undefined
   } catch (error) {
     if (error instanceof StoreError) return false
@@ -190,7 +190,7 @@ function originOf({ call, tool, scope }: WorkflowCall, planned: PlannedStep): St
   }
 }
 
-/** The request of the workflow's caller with its credentials: each step gets what it declares. */
+/** The step's request, with the credentials of the workflow's caller; each step gets only the credentials that it declares. */
 function requestOf({ call: { request } }: WorkflowCall, { tool, input }: PlannedStep): CallRequest {
   const copied = copyJson(input ?? {})
   if (!copied.ok) {
@@ -241,7 +241,7 @@ export async function endSteps(
   for (const step of await workflows.openSteps(parent)) {
     const here = needs.running.get(step.record)
     if (here !== undefined) {
-      // It ends its own steps.
+      // An inner workflow ends its own steps.
       here.interrupt(ended.why)
       continue
     }
