@@ -4,7 +4,7 @@ import type { CallSubject } from '#kernel/journal/events'
 import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
- * The operator's filter of calls, matched in memory for lists that are followed live. `operator-views.ts` runs the same filter
+ * The operator's filter for calls, matched in memory for lists that are followed live. `operator-views.ts` runs the same filter
  * as a query, and the store contract compares the two.
  */
 
@@ -13,21 +13,21 @@ export interface CallFilter {
   readonly states?: readonly CallState[] | undefined
   readonly tenant?: string | undefined
   readonly principal?: string | undefined
-  /** In any spelling, with dots or underscores, in any case; every version unless one is given. `*` is any text. */
+  /** Matches dots and underscores alike, in any case, and every version unless it names one. `*` matches any text. */
   readonly tool?: string | undefined
   readonly sinceMs?: number | undefined
   readonly untilMs?: number | undefined
   readonly took?: TookFilter | undefined
-  /** Only calls before this position; absent: from the newest on. */
+  /** Only calls before this position; absent: starts with the newest. */
   readonly before?: number | undefined
   readonly limit: number
 }
 
-/** By run time. A running call counts from its request on; calls that did not run or were settled by a person never match. */
+/** Filters by run time. A running call counts from its request on; calls that did not run or were settled by a person never match. */
 interface TookFilter {
-  /** Inclusive. */
+  /** Inclusive lower limit. */
   readonly leastMs?: number | undefined
-  /** Exclusive. */
+  /** Exclusive upper limit. */
   readonly belowMs?: number | undefined
   readonly nowMs: number
 }
@@ -40,14 +40,14 @@ export interface TallyQuery extends Omit<CallFilter, 'limit' | 'sinceMs'> {
   readonly originMs?: number
 }
 
-/** The members of a call that are not sealed: enough for a line of a list, and cheap to read. */
+/** The members of a call that are not sealed: enough for one line in a list, and cheap to read. */
 export type CallGlance = CallSubject &
   Pick<CallRecord, 'tier' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'ranMs' | 'parent'>
 
-/** A filter for calls that are still to come. */
+/** A filter for future calls. */
 export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>
 
-/** Ignores the state: the call may have matched a moment ago. */
+/** Ignores the state, because a call that no longer matches must still be updated in the list. */
 export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
   const { tenant, principal, tool, sinceMs = -Infinity, untilMs = Infinity, took } = filter
   return (
@@ -70,12 +70,12 @@ function isWithin(
 }
 
 /** Matches every version of a tool unless one is given. */
-function matchesTool(asked: string, tool: string): boolean {
-  const [pattern, name] = [spelledTool(asked), spelledTool(tool)]
+function matchesTool(filter: string, tool: string): boolean {
+  const [pattern, name] = [spelledTool(filter), spelledTool(tool)]
   return matchesGlob(name, pattern) || matchesGlob(name, `${pattern}@*`)
 }
 
-/** Normalises `Crm.Find`, `Crm_Find` and `crm.find`, with or without the prefix of a catalog id. */
+/** Returns the same name for `Crm.Find`, `Crm_Find` and `crm.find`, with or without the prefix of a catalog id. */
 export function spelledTool(tool: string): string {
   return tool
     .slice(tool.lastIndexOf(':') + 1)
@@ -83,7 +83,7 @@ export function spelledTool(tool: string): string {
     .toLowerCase()
 }
 
-/** The match of `matchesTool` as a condition on a column; its parameters are `toolValues`. */
+/** `matchesTool` as an SQL condition on a column; its parameters come from `toolValues`. */
 export function toolCondition(column: string): string {
   const tool = `lower(replace(${column}, '.', '_'))`
   return `(CAST(? AS TEXT) IS NULL OR ${tool} LIKE ? ESCAPE '!' OR ${tool} LIKE ? ESCAPE '!')`

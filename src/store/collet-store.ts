@@ -27,7 +27,7 @@ import { openVerification, type Verification, verifyModule } from './verify.ts'
 import { openWorkflows, type SuspendedStore, workflowModule } from './workflows.ts'
 
 /**
- * The store of the product: the kernel's modules and those of every other subject. A new subject is one entry in each list
+ * Collet's store: the kernel's modules and those of every other subject. A new subject is one entry in each list
  * below: its module, the type of its methods, and the call that opens it.
  */
 export const DEFINITION = defineStore([
@@ -56,7 +56,7 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
   readonly rates: RateStore
   readonly vault: VaultStore
   readonly consents: ConsentStore
-  /** Sessions, requests under way and questions of protocol clients. */
+  /** Sessions of protocol clients, their requests under way, and questions to them. */
   readonly callers: ProtocolSessionStore
   readonly notices: NoticeStore
   readonly pins: PinStore

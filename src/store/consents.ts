@@ -12,7 +12,7 @@ import { mapped, texts } from './steps.ts'
 import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 /**
- * Challenges (credentials that calls lack), consents (round trips of a browser to a provider), and the events of both in runs.
+ * Challenges (credentials that calls lack), consents (a browser's round trips to a provider), and the events of both in runs.
  * The credentials stage opens challenges; the consent pages complete them.
  * At most one challenge is open per need (rule 22), and a consent can be used once.
  */
@@ -24,28 +24,28 @@ const STATUSES = ['pending', 'completed', 'failed'] as const
 /** `sign_in` and `approver` prove who uses the browser, before a consent or a decision. `provider` requests the authorization. */
 export const CONSENT_STAGES = ['sign_in', 'provider', 'approver'] as const
 
-/** A redirect to a provider that must return: the meaning of `state`, which the browser does not hold. */
+/** A redirect to a provider, whose return is expected: the data behind `state`, which never leaves the server. */
 export interface Consent {
   /** Keyed digest of `state`. */
   readonly id: string
   readonly tenant: string
-  /** The challenge it is for, or the digest of an approver's link. */
+  /** Id of the challenge that the consent is for, or the digest of an approver's link. */
   readonly challenge: string
   readonly stage: (typeof CONSENT_STAGES)[number]
-  /** Keyed digest of a cookie that only the browser which began it has (rule 25). */
+  /** Keyed digest of a cookie that only the browser that started the consent has (rule 25). */
   readonly browser: string
-  /** PKCE verifier and nonce; sealed. */
+  /** PKCE verifier and nonce; stored sealed. */
   readonly held: Secret
   readonly expiresAtMs: number
 }
 
 /** A call that lacks a consent. Only the events of its run record it (rule 20). */
 export interface AskedConsent extends NamedCall {
-  /** The run that reports it; created if it is new. */
+  /** The run that reports the request; created if it does not exist. */
   readonly scope: RunScope
   readonly challenge: string
   readonly need: ChallengeNeed
-  /** A page of this server, never of the provider (OWP-78). */
+  /** A page on this server, never on the provider's (OWP-78). */
   readonly url: string
   /** The provider refused to renew the previous authorization. */
   readonly hasExpired: boolean
@@ -55,7 +55,7 @@ export interface AskedConsent extends NamedCall {
 
 export interface ConsentEnd {
   readonly as: 'completed' | 'failed'
-  /** The vault's entry; absent when the caller sent its own token. */
+  /** The entry in the vault; absent if the caller sent its own token. */
   readonly credential?: { readonly ref: string; readonly scopes: readonly string[] }
   readonly reason?: 'denied' | 'scopes' | 'timeout'
   readonly atMs: number
@@ -65,14 +65,14 @@ export function openChallenges({ careful, read }: StoreContext) {
   const isOpen = read((key: string) => get('openChallenge', key))
   const end = careful((key: string) => key, endChallenge)
   return {
-    /** Returns the open challenge of the same need, or stores this one. */
+    /** Returns the open challenge for the same need, or stores this one. */
     openChallenge: careful(({ id }) => id, openChallenge),
     findChallenge: read((id: string) =>
       mapped(get('findChallenge', id), (row) => row && challengeFromRow(row)),
     ),
-    /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
+    /** Ends the open challenge for this need, if any, because its token has arrived or was refused (OTC-78). */
     async endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number) {
-      // Looks before it writes: most calls that bring a token were never challenged.
+      // Reads before it writes, because most calls that bring a token were never challenged.
       const key = challengeKey(need)
       if ((await isOpen(key)) !== undefined) await end(key, as, atMs)
     },
@@ -81,15 +81,15 @@ export function openChallenges({ careful, read }: StoreContext) {
 
 export type ChallengeStore = ReturnType<typeof openChallenges>
 
-/** Rule 22: the unique index on open needs makes sure that there is one. */
+/** The unique index on open needs allows only one open challenge for each (rule 22). */
 function* openChallenge(group: CommitGroup, challenge: NewChallenge): Steps<ChallengeRecord> {
   const need = challengeKey(challenge)
   yield* write('expireChallenge', need, challenge.atMs)
   const open = yield* get('openChallenge', need)
   if (open !== undefined) return challengeFromRow(open)
   const { id, tenant, principal, user, provider, scopes, tool, atMs, expiresAtMs } = challenge
-  const asked = [id, need, tenant, principal, user, provider, JSON.stringify(scopes), tool] as const
-  yield* write('insertChallenge', ...asked, atMs, expiresAtMs, challenge.consent === true ? 1 : 0)
+  const columns = [id, need, tenant, principal, user, provider, JSON.stringify(scopes), tool] as const
+  yield* write('insertChallenge', ...columns, atMs, expiresAtMs, challenge.consent === true ? 1 : 0)
   group.append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
   return { ...challenge, status: 'pending' }
 }
@@ -125,14 +125,14 @@ function challengeFromRow(row: Row): ChallengeRecord {
   }
 }
 
-/** Consents under way; any process may continue one. */
+/** Consents under way. Any process can continue a consent. */
 export function openConsents(context: StoreContext) {
   const { careful, read, keys } = context
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
   const begin = careful(({ id }: Consent) => id, beginConsent)
   return {
     runs: openConsentRuns(context),
-    /** Keeps at most `max` of one challenge and stage; the oldest are removed. */
+    /** Keeps at most `max` consents per challenge and stage, and removes the oldest. */
     async begin(consent: Consent, max: number) {
       await checkKey(consent.tenant)
       await begin(consent, max)
@@ -171,20 +171,20 @@ function sealContext({ id, tenant, challenge, stage, browser }: Omit<Consent, 'h
   return ['consent', id, tenant, challenge, stage, browser]
 }
 
-/** Events of consents in runs: each call that waits for a consent gets its end once. */
+/** Consent events in runs. For each call that waits, the end of the consent is recorded once. */
 function openConsentRuns({ careful, read }: StoreContext) {
   const waiting = read((key: string) => get('consentRunsOf', key))
   const firstExpired = read((nowMs: number) => get('expiredConsentRuns', nowMs))
   const resolve = careful((key: string) => key, resolveConsent)
   const expire = careful(() => '', expireConsents)
   return {
-    /** Whether the call's run has the request for this consent, and not yet its end. */
+    /** Whether the call's run contains the request for this consent but not yet its end. */
     isAsked: read((challenge: string, record: string) =>
       mapped(get('findConsentRun', challenge, record), Boolean),
     ),
-    /** Appends the request once per challenge and call; `false` when the run accepts nothing more. */
+    /** Appends the request once per challenge and call; `false` if the run accepts no more events. */
     ask: careful(({ record }) => record, askInRun),
-    /** Appends the end for every call that waits for this need; returns their runs. */
+    /** Appends the end of the consent for every call that waits for this need; returns their runs. */
     async resolve(need: ChallengeNeed, end: ConsentEnd) {
       const key = challengeKey(need)
       return (await waiting(key)) === undefined ? [] : await resolve(key, end)
@@ -218,7 +218,7 @@ function* expireConsents(_group: CommitGroup, nowMs: number): Steps<readonly str
   return yield* endInRuns(yield* all('expiredConsentRuns', nowMs), end)
 }
 
-/** Returns the runs that got the end. */
+/** Returns the runs that the end was appended to. */
 function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<readonly string[]> {
   const runs = new Set<string>()
   for (const row of rows) {
@@ -232,7 +232,7 @@ function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<r
   return [...runs]
 }
 
-/** A call that lacks a consent, as facts of its run: the refused renewal, the question, and the wait (OWP-64, OWP-78). */
+/** Run facts for a call that lacks a consent: the refused renewal, the request, and the wait (OWP-64, OWP-78). */
 function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
   const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
   const { provider, scopes } = need
@@ -245,7 +245,7 @@ function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFa
   ]
 }
 
-/** How the consent ended. The credential is named by its reference alone, and only if it is in the vault (OWP-79). */
+/** Run facts for the end of a consent. They name a credential in the vault by its reference only (OWP-79). */
 function endedConsentFacts(
   { record, challenge, provider }: Readonly<Record<'record' | 'challenge' | 'provider', string>>,
   { as, credential, reason }: Omit<ConsentEnd, 'atMs'>,
@@ -258,7 +258,7 @@ function endedConsentFacts(
   return [{ type: 'connector.authorized', record, provider, credentialRef, scopes }, resolved]
 }
 
-/** Whether the run is that of a recorded call, whose record describes the rest of it. */
+/** Whether the run belongs to a recorded call, whose record describes everything else in it. */
 function* isRecorded(run: string, record: string): Steps<boolean> {
   return run === record && (yield* get('callerOf', record)) !== undefined
 }
@@ -290,7 +290,7 @@ const queries = {
   deleteConsentRun: 'DELETE FROM consent_runs WHERE challenge = ? AND record = ?',
 } as const
 
-/** A row of `consent_runs` is deleted when its run has the end of the consent. */
+/** A row of `consent_runs` is deleted once the end of the consent is in its run. */
 const tables = `
 CREATE TABLE challenges (
   id TEXT PRIMARY KEY,

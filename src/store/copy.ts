@@ -10,25 +10,25 @@ import { DEFINITION } from './collet-store.ts'
 import { verifyJournal } from './verify.ts'
 
 /**
- * Copies all rows of a store into an empty database (`collet store copy`), between engines too. Sealed bytes stay as they are, so
+ * Copies all rows of a store into an empty database (`collet store copy`), also between engines. Sealed bytes stay as they are, so
  * both stores have the same key. The progress is stored in the target with the rows themselves: an interrupted copy continues
  * there, and no server opens the target before it is complete and verified.
  */
 
 export interface StoreTables {
-  /** Version of the schema; 0 without tables. */
+  /** Version of the schema; 0 if there are no tables. */
   version(): Promise<number>
-  /** Inside a transaction: creates the current tables, empty. */
+  /** Creates the current tables, empty. Must be called inside a transaction. */
   makeTables(): Promise<void>
-  /** Living writers, as far as is known: host and process, or else the id. */
+  /** Writers that are known to be alive, each as host and process if known, or else as its id. */
   livingWriters(): Promise<readonly string[]>
-  /** Prevents changes by other processes until it is closed. */
+  /** Prevents changes by other processes until `close` is called. */
   freeze(tables: readonly TableShape[]): Promise<void>
   query(text: string, ...values: SqlValue[]): Promise<readonly Row[]>
   insert(table: TableShape, rows: readonly Row[]): Promise<void>
-  /** The highest number that a numbered table ever assigned, where the database stores it. */
+  /** The highest number that a numbered table ever assigned, if the database stores it. */
   lastNumber(table: TableShape): Promise<number | undefined>
-  /** The next row gets a higher number than `last` and than every existing row. */
+  /** Ensures that the next row gets a higher number than `last` and than every existing row. */
   raiseNumber(table: TableShape, last: number): Promise<void>
   transaction<T>(work: () => Promise<T>): Promise<T>
   run<T>(steps: Steps<T>): Promise<T>
@@ -53,7 +53,7 @@ export interface CopyProgress {
 }
 
 export interface CopyResult {
-  /** `already` when nothing was left to do. */
+  /** `already` if the target is already a complete copy. */
   readonly kind: 'copied' | 'already'
   readonly tables: readonly { readonly name: string; readonly rows: number }[]
   readonly chains: number
@@ -65,10 +65,10 @@ export async function copyTables(
   { keys, onProgress }: { readonly keys: KeyRing; onProgress(progress: CopyProgress): void },
 ): Promise<CopyResult> {
   const tables = currentTables()
-  await refuseLiving(source)
+  await refuseLivingWriters(source)
   await source.freeze(tables)
   // A writer may have started between the check and the freeze.
-  await refuseLiving(source)
+  await refuseLivingWriters(source)
   const content = await contentOf(source, tables)
   const begun = await target.transaction(() => begin(target, tables, content))
   if (begun === 'already') return resultOf('already', content)
@@ -87,7 +87,7 @@ function resultOf(kind: CopyResult['kind'], { counts, heads }: Content): CopyRes
   return { kind, tables: [...counts].map(([name, rows]) => ({ name, rows })), chains: heads.length }
 }
 
-/** Read from the schema itself. `meta`, which holds the progress of a copy, is last. */
+/** Reads the tables from the schema itself. `meta`, which contains the progress of a copy, is last. */
 function currentTables(): readonly TableShape[] {
   const database = new DatabaseSync(':memory:')
   try {
@@ -119,12 +119,12 @@ function currentTables(): readonly TableShape[] {
 /** Rows of `meta` that are not about the database itself. */
 const COPIED_META = `name NOT IN ('schema_version', 'probe', '${COPY_MARK}')`
 
-async function refuseLiving(source: StoreTables): Promise<void> {
+async function refuseLivingWriters(source: StoreTables): Promise<void> {
   const living = await source.livingWriters()
   if (living.length === 0) return
   throw new StoreError(
     'not_written',
-    `a server still uses the source: ${living.join(', ')}. Stop it first, so that the copy misses no change; after a crash or a kill, wait ten seconds`,
+    `the source is still used by a server: ${living.join(', ')}. Stop the server first, so that the copy misses no change; after a crash or a kill, wait ten seconds`,
   )
 }
 
@@ -153,41 +153,41 @@ function headText(writer: string, group: number, link: string): string {
   return `${writer}:${group}:${link}`
 }
 
-interface Mark {
-  /** Digest of the source's contents at the start. */
+interface CopyMark {
+  /** Digest of the source's contents when the copy started. */
   readonly origin: string
   readonly done: readonly string[]
-  /** Key of the last copied row of the next table. */
+  /** Key of the last copied row in the table under way. */
   readonly after: readonly SqlValue[] | null
   readonly rows: number
 }
 
-/** Tables with rows in an empty store: its meta, and its keys, which those of the source replace. */
-const PREPARED: ReadonlySet<string> = new Set(['meta', 'key_generations'])
+/** Tables that have rows even in an empty store. The rows of the source replace them. */
+const PREFILLED_TABLES: ReadonlySet<string> = new Set(['meta', 'key_generations'])
 
-/** In a transaction of the target: the progress to continue from, or a fresh start. */
+/** Returns the progress to continue from, or starts afresh. Runs in a transaction of the target. */
 async function begin(
   target: StoreTables,
   tables: readonly TableShape[],
   content: Content,
-): Promise<Mark | 'already'> {
-  const fresh: Mark = { origin: originOf(content), done: [], after: null, rows: 0 }
+): Promise<CopyMark | 'already'> {
+  const fresh: CopyMark = { origin: originOf(content), done: [], after: null, rows: 0 }
   const version = await target.version()
   const wanted = DEFINITION.migrations.length
   if (version === 0) await target.makeTables()
   else if (version !== wanted) {
     const advice = version < wanted ? 'Run: collet migrate' : 'Use the Collet that wrote it'
-    throw new StoreError('unreadable', `the schema of the target is ${version}, not ${wanted}. ${advice}`)
+    throw new StoreError('unreadable', `the target has schema version ${version}, not ${wanted}. ${advice}`)
   }
   const mark = await readMark(target)
   if (mark?.origin === fresh.origin) return mark
   if (mark === undefined && version > 0) {
     const found = await contentOf(target, tables)
     if (originOf(found) === fresh.origin) return 'already'
-    if ([...found.counts].some(([name, rows]) => !PREPARED.has(name) && rows > 0))
+    if ([...found.counts].some(([name, rows]) => !PREFILLED_TABLES.has(name) && rows > 0))
       throw new StoreError(
         'not_written',
-        'the target holds another store, or a copy that was used since. It is not overwritten: name an empty database',
+        'the target contains another store, or a copy that has been used in the meantime. It was not overwritten: name an empty database',
       )
   }
   // Removes an incomplete copy of an earlier state of the source, or the meta of an empty store.
@@ -201,12 +201,12 @@ function originOf({ counts, heads }: Content): string {
   return hash('sha256', JSON.stringify([...counts, ...heads]), 'base64url')
 }
 
-async function readMark(target: StoreTables): Promise<Mark | undefined> {
+async function readMark(target: StoreTables): Promise<CopyMark | undefined> {
   const [row] = await target.query('SELECT value FROM meta WHERE name = ?', COPY_MARK)
   return row === undefined ? undefined : JSON.parse(text(row, 'value'))
 }
 
-/** Limits of one page: few enough rows for a statement, enough bytes for a commit. */
+/** Limits for one page: few enough rows for one statement, few enough bytes for one commit. */
 const PAGE_ROWS = 1_000
 const PAGE_BYTES = 4 * 1024 * 1024
 
@@ -214,9 +214,9 @@ const PAGE_BYTES = 4 * 1024 * 1024
 class RunningCopy {
   readonly #source: StoreTables
   readonly #target: StoreTables
-  #mark: Mark
+  #mark: CopyMark
 
-  constructor(source: StoreTables, target: StoreTables, mark: Mark) {
+  constructor(source: StoreTables, target: StoreTables, mark: CopyMark) {
     this.#source = source
     this.#target = target
     this.#mark = mark
@@ -241,12 +241,12 @@ class RunningCopy {
     }
   }
 
-  /** From here on servers can open the target. */
+  /** Removes the mark, so that servers can open the target. */
   async end(): Promise<void> {
     await this.#change('DELETE FROM meta WHERE name = ? AND value = ? RETURNING name', COPY_MARK)
   }
 
-  async #move(mark: Mark): Promise<void> {
+  async #move(mark: CopyMark): Promise<void> {
     const statement = 'UPDATE meta SET value = ? WHERE name = ? AND value = ? RETURNING name'
     await this.#change(statement, JSON.stringify(mark), COPY_MARK)
     this.#mark = mark
@@ -255,11 +255,11 @@ class RunningCopy {
   async #change(statement: string, ...values: SqlValue[]): Promise<void> {
     const changed = await this.#target.query(statement, ...values, JSON.stringify(this.#mark))
     if (changed.length === 1) return
-    const advice = 'another process copies into the same target. Wait until it has finished'
+    const advice = 'another process is copying into the same target. Wait until it has finished'
     throw new StoreError('not_written', advice)
   }
 
-  /** The next rows by key. Sizes are read first, because a thousand groups of megabytes would be too much. */
+  /** Returns the next rows by key. Sizes are read first, because a thousand rows of several megabytes would be too much. */
   async #page(table: TableShape): Promise<readonly Row[]> {
     const { name, columns, key, condition } = table
     const order = key.join(', ')
@@ -286,18 +286,18 @@ class RunningCopy {
 
 function lastThatFits(sizes: readonly Row[]): Row | undefined {
   let bytes = 0
-  const tooFar = sizes.findIndex((row, index) => {
+  const firstExcess = sizes.findIndex((row, index) => {
     bytes += integer(row, 'bytes')
     return index > 0 && bytes > PAGE_BYTES
   })
-  return tooFar === -1 ? sizes.at(-1) : sizes[tooFar - 1]
+  return firstExcess === -1 ? sizes.at(-1) : sizes[firstExcess - 1]
 }
 
 function keyOf({ key }: TableShape, row: Row): readonly SqlValue[] {
   return key.map((column) => sqlValue(row[column]))
 }
 
-/** A value of one database as a parameter for another. */
+/** Checks that a value from one database can be a parameter for another. */
 export function sqlValue(value: unknown): SqlValue {
   if (value === null || typeof value === 'string' || typeof value === 'number' || value instanceof Uint8Array)
     return value
@@ -315,7 +315,7 @@ async function verifyCopy(
   for (const [name, rows] of expected.counts) {
     const copied = counts.get(name)
     if (copied !== rows)
-      throw new StoreError('unknown', `the copy has ${copied} rows in ${name}, and the source ${rows}`)
+      throw new StoreError('unknown', `the copy has ${copied} rows in ${name}, but the source has ${rows}`)
   }
   const verified = await target.run(
     verifyJournal({ keys, guard: new RowGuard(keys, DEFINITION.guarded) }, undefined),
@@ -324,6 +324,6 @@ async function verifyCopy(
   if (verified.ok && heads.join() === expected.heads.join() && heads.every((head) => linked.has(head))) return
   throw new StoreError(
     'unreadable',
-    'the journal in the copy is not intact, so the copy is not released for use. Check the source: collet journal verify',
+    'the journal in the copy is not intact, so servers cannot open the copy. Check the source: collet journal verify',
   )
 }

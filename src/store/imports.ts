@@ -13,17 +13,17 @@ import { changedRules, targetOf } from '#sources/kit/source-facts'
 import { type Attribution, mapped, texts } from './steps.ts'
 
 /**
- * Sources that were added while the server runs, and pins of imported definitions (rule 32). The source kit reads and writes
+ * Sources that were added while the server runs, and the pins of imported definitions (rule 32). The source kit reads and writes
  * both; `collet sources` and `collet pins` show them.
- * Options and definitions are sealed, because they may hold secrets. Every change raises an epoch and is journaled.
+ * Options and definitions are sealed, because they may contain secrets. Every change raises an epoch and is journaled.
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** A source added by `collet import` or the console. Like the configuration, it belongs to no tenant. */
+/** A source added by `collet import` or the console. Like the configuration, it does not belong to a tenant. */
 interface StoredSource {
   readonly key: string
-  /** In the form of the configuration: `{ type, … }`. May hold secrets. */
+  /** Options as in the configuration: `{ type, … }`. May contain secrets. */
   readonly options: JsonObject
   readonly addedBy: string
   readonly addedMs: number
@@ -33,7 +33,7 @@ export interface NewSource extends StoredSource {
   readonly replace: boolean
 }
 
-/** A probe of a possible source, which may start a program. */
+/** A probe of a possible source. It may start a program. */
 interface SourceLook extends Attribution {
   /** The address, file or program, without possible secrets. */
   readonly target: string
@@ -48,11 +48,11 @@ export interface KeptDefinition {
 export interface AcceptedDefinition extends KeptDefinition {
   readonly version: string
   readonly atMs: number
-  /** `first sight`, or the operator. */
+  /** The operator who accepted it, or `first sight`. */
   readonly by: string
 }
 
-/** A different definition of the upstream that waits for an operator's decision. */
+/** A changed upstream definition that waits for an operator's decision. */
 export interface WaitingChange {
   readonly kind: 'addition' | 'change' | 'removal'
   /** `undefined` for a removal. */
@@ -62,36 +62,36 @@ export interface WaitingChange {
   /** Native name of a tool that vanished when this one appeared. */
   readonly renamedFrom?: string
   readonly seenAtMs: number
-  /** An operator rejected it. This holds as long as the upstream offers exactly this definition. */
+  /** An operator rejected the change. The rejection applies as long as the upstream offers exactly this definition. */
   readonly rejected?: { readonly by: string; readonly atMs: number }
 }
 
-/** One tool of a source, by its native name. Never deleted, so a name in an id is never reused. */
+/** One tool of a source. Records are never deleted, so a name in an id is never reused. */
 export interface PinRecord {
   readonly nativeName: string
-  /** Its name in the id. */
+  /** The tool's name within its id. */
   readonly local: string
   readonly accepted: AcceptedDefinition | undefined
-  /** Whether agents see it; `false` before it is first accepted and after its removal was. */
+  /** Whether agents see the tool; `false` until it is first accepted, and after its removal was accepted. */
   readonly isServed: boolean
   readonly waiting: WaitingChange | undefined
 }
 
 export interface PinnedSource {
   readonly source: string
-  /** Counts its writes; 0: never seen; below 0: its first discovery is not finished. */
+  /** Counts writes to this source's pins; 0: never seen; negative: its first discovery is not finished. */
   readonly revision: number
   readonly pins: readonly PinRecord[]
 }
 
 export interface PinWrite {
   readonly source: string
-  /** The revision that the change was decided on. */
+  /** The revision that the change is based on. */
   readonly seen: number
-  /** More rows of the first discovery follow. Until the last of them, everything is at first sight. */
+  /** More rows of the first discovery follow. Until the last of them is written, every tool counts as seen for the first time. */
   readonly isPartial?: boolean
   readonly pins: readonly PinRecord[]
-  /** Whether it changes what agents see or what calls do. */
+  /** Whether the write changes what agents see or what calls do. */
   readonly changesServed: boolean
   readonly events: readonly PinChanged[]
 }
@@ -104,9 +104,9 @@ export function openSources({ careful, read, keys }: StoreContext) {
     ),
     put: careful(order, putSource),
     remove: careful(order, removeSource),
-    /** Journals a probe before it is made. */
+    /** Journals a probe before it starts. */
     noteLook: careful(({ target }: SourceLook) => `look ${target}`, noteLook),
-    /** Raised by every change of any process; 0 before the first source. */
+    /** Raised by every change in any process; 0 before the first source is added. */
     epoch: read(() => readEpoch(SOURCE_EPOCH)),
   }
 }
@@ -127,7 +127,7 @@ function* putSource(group: CommitGroup, source: NewSource): Steps<'added' | 'rep
   return before === undefined ? 'added' : 'replaced'
 }
 
-/** Unreadable options are replaced too; their previous rules are unknown. */
+/** Unreadable options can be replaced too, but then their previous rules are unknown. */
 function knownOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObject {
   try {
     return openOptions(key, sealed, keys)
@@ -169,7 +169,7 @@ function sourceFromRow(row: Row, keys: KeyRing): StoredSource {
   }
 }
 
-/** Bound to the key: options cannot be moved to another source. */
+/** Binds the sealed options to the source's key, so that they cannot be moved to another source. */
 function sealContext(key: string): string {
   return `source ${key}`
 }
@@ -177,15 +177,15 @@ function sealContext(key: string): string {
 function openOptions(key: string, sealed: Uint8Array, keys: KeyRing): JsonObject {
   const options: JsonValue = JSON.parse(keys.open('sources', sealed, sealContext(key)).toString('utf8'))
   if (isJsonObject(options)) return options
-  throw new StoreError('unreadable', `the options of source ${key} are no object`)
+  throw new StoreError('unreadable', `the options of source ${key} are not an object`)
 }
 
 const SOURCE_EPOCH = 'source_epoch'
 const PIN_EPOCH = 'pin_epoch'
 
-/** Rows are read in pages, so that a source with many tools does not hold the serving thread. */
+/** Rows are read in pages, so that a source with many tools does not block the serving thread. */
 const PAGE_ROWS = 50
-/** Another process wrote while the pages were read; more often than this is a fault. */
+/** Reading starts again if another process wrote in between; needing more attempts than this is an error. */
 const MAX_READS = 20
 
 export function openPins({ careful, read, guard, keys }: StoreContext) {
@@ -201,7 +201,7 @@ export function openPins({ careful, read, guard, keys }: StoreContext) {
       const rows = await page(source, after)
       after = String(rows.at(-1)?.native_name ?? after)
       for (const row of rows) {
-        // A foreign row is ignored: its tool waits to be accepted again.
+        // A row written without the key is ignored, so its tool waits to be accepted again.
         if (guard.isOwn(PINS, row)) pins.push(pinFromRow(row, keys))
         if (yielder.isDue) await yielder.yieldNow()
       }
@@ -209,7 +209,7 @@ export function openPins({ careful, read, guard, keys }: StoreContext) {
     }
   }
   return {
-    /** In the order of their native names. */
+    /** Returns the pins of a source in the order of their native names. */
     async read(source: string): Promise<PinnedSource> {
       for (let tries = 0; tries < MAX_READS; tries += 1) {
         const before = await revision(source)
@@ -218,16 +218,16 @@ export function openPins({ careful, read, guard, keys }: StoreContext) {
       }
       throw new StoreError('unreadable', `other processes kept changing the pins of ${source}`)
     },
-    /** Without reading the definitions. */
+    /** Returns the revision without reading the definitions. */
     revision,
     /**
-     * Writes all rows, or returns `stale` if another write came since `seen`. The first write of a source inserts a unique row,
-     * so of two replicas that discover it at once one pins and the other reads (rule 32).
+     * Writes all rows, or returns `stale` if another write has come after `seen`. The first write for a source inserts a unique row,
+     * so if two replicas discover the source at once, one pins its tools and the other reads these pins (rule 32).
      */
     write: careful(({ source }) => `pins ${source}`, writePins),
-    /** Keys of all sources ever seen, in order. */
+    /** Keys of all sources ever seen, sorted. */
     sources: read(() => mapped(all('pinSources'), (rows) => rows.map((row) => text(row, 'source')))),
-    /** Raised with every change of what is served, by any process. */
+    /** Raised by every change to the served tools, in any process. */
     epoch: read(() => readEpoch(PIN_EPOCH)),
   }
 }
@@ -237,11 +237,11 @@ export type PinStore = ReturnType<typeof openPins>
 function* writePins(group: CommitGroup, change: PinWrite): Steps<'written' | 'stale'> {
   const { source, seen, pins, changesServed, events } = change
   const next = nextRevision(change)
-  const isOurs =
+  const written =
     seen === 0
       ? yield* write('insertPinSource', source, next)
       : yield* write('raisePinRevision', next, source, seen)
-  if (isOurs === 0) return 'stale'
+  if (written === 0) return 'stale'
   for (const pin of pins) yield* writePin(group, source, pin)
   if (changesServed) yield* write('raiseEpoch', PIN_EPOCH)
   for (const event of events) group.append(event)
@@ -270,52 +270,54 @@ function* notifyOfHeld(group: CommitGroup, change: PinWrite): Steps<void> {
 
 function* writePin(group: Pick<CommitGroup, 'keys'>, source: string, pin: PinRecord): Steps<void> {
   const { nativeName, local, isServed, accepted, waiting } = pin
-  const place = { source, native_name: nativeName }
+  const address = { source, native_name: nativeName }
   const row = {
-    ...place,
+    ...address,
     local,
     served: isServed ? 1 : 0,
-    accepted: sealDefinition(group, accepted, { ...place, column: 'accepted' }),
-    waiting: sealDefinition(group, waiting, { ...place, column: 'waiting' }),
+    accepted: sealDefinition(group, accepted, { ...address, column: 'accepted' }),
+    waiting: sealDefinition(group, waiting, { ...address, column: 'waiting' }),
   }
   yield* write('writePin', ...Object.values(row), rowMac(group.keys.current, PINS, row))
 }
 
-/** Binds a sealed definition to its place: moved elsewhere it does not open. */
-interface DefinitionPlace {
+/** Binds a sealed definition to its row and column, so that it cannot be moved elsewhere. */
+interface DefinitionAddress {
   readonly source: string
   readonly native_name: string
   readonly column: 'accepted' | 'waiting'
 }
 
-function definitionContext({ source, native_name: name, column }: DefinitionPlace): string {
+function definitionContext({ source, native_name: name, column }: DefinitionAddress): string {
   return JSON.stringify(['pin', source, name, column])
 }
 
-/** Definitions are sealed: commands, paths and addresses in them may be secrets. */
+/** Definitions are sealed, because commands, paths and addresses in them may be secret. */
 function sealDefinition(
   { keys }: Pick<CommitGroup, 'keys'>,
   value: AcceptedDefinition | WaitingChange | undefined,
-  place: DefinitionPlace,
+  address: DefinitionAddress,
 ): string | null {
   if (value === undefined) return null
-  return keys.sealText('pins', JSON.stringify(value), definitionContext(place))
+  return keys.sealText('pins', JSON.stringify(value), definitionContext(address))
 }
 
 function pinFromRow(row: Row, keys: KeyRing): PinRecord {
-  const place = texts(row, 'source', 'native_name')
+  const address = texts(row, 'source', 'native_name')
   const opened = <Value>(
-    column: DefinitionPlace['column'],
-    isWhole: (value: unknown) => value is Value,
+    column: DefinitionAddress['column'],
+    isValid: (value: unknown) => value is Value,
   ): Value | undefined => {
     const sealed = optionalText(row, column)
     if (sealed === undefined) return undefined
-    const value: unknown = JSON.parse(keys.openText('pins', sealed, definitionContext({ ...place, column })))
-    if (isWhole(value)) return value
-    throw new StoreError('unreadable', 'the database holds a pinned definition that cannot be read')
+    const value: unknown = JSON.parse(
+      keys.openText('pins', sealed, definitionContext({ ...address, column })),
+    )
+    if (isValid(value)) return value
+    throw new StoreError('unreadable', 'the database contains a pinned definition that cannot be read')
   }
   return {
-    nativeName: place.native_name,
+    nativeName: address.native_name,
     local: text(row, 'local'),
     accepted: opened('accepted', isAccepted),
     isServed: integer(row, 'served') === 1,
@@ -343,7 +345,7 @@ function isKept(value: unknown): value is KeptDefinition {
 
 function sourcePutEvent(
   { key, options, addedBy, addedMs }: NewSource,
-  /** The options that it replaces, and a keyed digest of the new ones. */
+  /** The replaced options, and a keyed digest of the new options. */
   { before, digest }: { readonly before: JsonObject | undefined; readonly digest: string },
 ): SourceChanged {
   const { type: kind } = options
@@ -361,7 +363,7 @@ function sourcePutEvent(
   }
 }
 
-/** Pins are read in pages, where they are checked. */
+/** No checked reads, because `readPages` checks each row itself. */
 const PINS: GuardedTable = {
   table: 'pins',
   columns: ['source', 'native_name', 'local', 'served', 'accepted', 'waiting'],

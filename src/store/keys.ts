@@ -9,14 +9,14 @@ import { type Attribution, mapped, type TenantPage, texts } from './steps.ts'
 
 /**
  * API keys with the principals that own them, and the audit stream of denials. Authentication and `collet keys` use the keys.
- * Rows of keys and owners are never deleted, so the name of a principal is never reused (rule 3). Every change raises the
+ * Rows of keys and owners are never deleted, so a principal's name is never reused (rule 3). Every change raises the
  * epoch in its own transaction, and is journaled.
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
 export interface RecordedDenial extends Denial {
-  /** Increases; the cursor of readers. */
+  /** Increasing number; readers use it as their cursor. */
   readonly no: number
 }
 
@@ -29,31 +29,31 @@ export interface KeyOwner {
 export interface KeyGrant {
   readonly scopes: readonly string[]
   readonly roles: readonly string[]
-  /** Allow-list of catalog ids; `undefined`: every tool that the scopes open (OWP-57). */
+  /** Allow-list of catalog ids; `undefined`: every tool that the scopes allow (OWP-57). */
   readonly tools: readonly string[] | undefined
 }
 
 interface KeySecret {
-  /** Public: names the key in lists, in the journal and inside the key itself. */
+  /** Public id of the key in lists, in the journal and inside the key itself. */
   readonly keyId: string
   /** SHA-256 of the whole key. The key has 256 random bits, so a slow hash would gain nothing. */
   readonly digest: string
   readonly label: string | undefined
-  /** `undefined`: it does not expire. */
+  /** `undefined`: the key does not expire. */
   readonly expiresAtMs: number | undefined
 }
 
 export interface NewKey extends KeyOwner, KeyGrant, KeySecret, Attribution {}
 
 export interface KeyRotation extends KeyOwner, KeySecret, Attribution {
-  /** When existing keys expire, unless they expire earlier; `undefined`: unchanged. */
+  /** Existing keys expire at this time, unless they expire earlier; `undefined`: their expiry stays unchanged. */
   readonly oldEndAtMs: number | undefined
 }
 
 export interface KeyRecord extends KeyOwner, KeyGrant, Omit<KeySecret, 'digest'> {
   readonly createdAtMs: number
   readonly revokedAtMs: number | undefined
-  /** Not written with every use. */
+  /** Approximate, because not every use is written. */
   readonly lastUsedAtMs: number | undefined
 }
 
@@ -66,12 +66,12 @@ const EPOCH = 'key_epoch'
 
 export function openKeys({ careful, read }: StoreContext) {
   return {
-    /** Creates a principal with its first key. `ended`: the name belonged to a principal that was removed. */
+    /** Creates a principal with its first key. `ended`: the name belonged to a principal that has been removed. */
     createKey: careful(orderOf, createKey),
-    /** Adds a key with the grant of the newest key that is not revoked, or else of the newest. */
+    /** Adds a key with the grant of the newest key that is not revoked, or else of the newest key. */
     rotateKey: careful(orderOf, rotateKey),
     revokeKey: careful(({ tenant }) => `keys ${tenant}`, revokeKey),
-    /** Revokes all keys of a principal for good; `false` when it does not exist or has ended. */
+    /** Revokes all keys of a principal for good; `false` if the principal does not exist or has already ended. */
     endPrincipal: careful(orderOf, endPrincipal),
     noteUses: careful(() => '', noteUses),
     isEnded: read(({ tenant, name }: KeyOwner) =>
@@ -84,7 +84,7 @@ export function openKeys({ careful, read }: StoreContext) {
     keysOf: read(({ tenant, name }: KeyOwner) => mapped(all('keysOf', tenant, name), keyRecords)),
     /** For authentication: the tenant comes from the key (rule 3). */
     findKey: read((keyId: string) => mapped(get('findKey', keyId), (row) => row && keyFromRow(row))),
-    /** Raised by every change of any process; 0 before the first key (rule 26). */
+    /** Raised by every change in any process; 0 before the first key is created (rule 26). */
     epoch: read(() => readEpoch(EPOCH)),
   }
 }
@@ -108,13 +108,18 @@ function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' 
   if (owner === undefined) return 'not_found'
   if (owner.ended_at !== null) return 'ended'
   const existing = (yield* all('keysOf', tenant, name)).map(keyFromRow)
-  const model = existing.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? existing[0]
-  if (model === undefined) return 'not_found'
+  const template = existing.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? existing[0]
+  if (template === undefined) return 'not_found'
   if (oldEndAtMs !== undefined) {
     yield* write('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
     for (const { keyId } of existing) yield* sealRow(group.keys, API_KEYS, keyId)
   }
-  yield* insertKey(group, { ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
+  yield* insertKey(group, {
+    ...rotation,
+    scopes: template.scopes,
+    roles: template.roles,
+    tools: template.tools,
+  })
   group.append(keyEvent('key.rotated', rotation))
   return 'rotated'
 }
@@ -176,9 +181,9 @@ function keyFromRow(row: Row): StoredKey {
     ...texts(row, 'tenant', 'name', 'digest'),
     keyId: text(row, 'id'),
     label: optionalText(row, 'label'),
-    scopes: grantIn(text(row, 'scopes')),
-    roles: grantIn(text(row, 'roles')),
-    tools: row.tools === null ? undefined : grantIn(text(row, 'tools')),
+    scopes: parseGrant(text(row, 'scopes')),
+    roles: parseGrant(text(row, 'roles')),
+    tools: row.tools === null ? undefined : parseGrant(text(row, 'tools')),
     createdAtMs: integer(row, 'created_at'),
     expiresAtMs: optionalInteger(row, 'expires_at'),
     revokedAtMs: optionalInteger(row, 'revoked_at'),
@@ -190,14 +195,14 @@ function keyRecords(rows: readonly Row[]): readonly KeyRecord[] {
   return rows.map(keyFromRow).map(({ digest: _digest, ...record }) => record)
 }
 
-/** A grant that cannot be read is damage, never an empty one: an absent allow-list would mean every tool. */
-function grantIn(json: string): readonly string[] {
+/** A grant that cannot be read is an error, because an absent allow-list would mean every tool. */
+function parseGrant(json: string): readonly string[] {
   const value: unknown = JSON.parse(json)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
-  throw new StoreError('unreadable', 'the database holds an API key whose grant is not a list of texts')
+  throw new StoreError('unreadable', 'the database contains an API key whose grant is not a list of strings')
 }
 
-/** The audit stream (rule 30a), kept as long as the journal, which has every denial too. */
+/** The audit stream (rule 30a), kept as long as the journal, which contains every denial too. */
 export function openAudit({ careful, read }: StoreContext) {
   return {
     /** Commits even an empty list, so that timing does not reveal whether there was a denial (OWP-22). */
@@ -254,7 +259,7 @@ const OWNERS: GuardedTable = {
       : undefined,
 }
 
-/** The time of a key's last use decides nothing, so the MAC does not cover it. */
+/** The MAC does not cover the time of a key's last use, because no decision depends on it. */
 export const API_KEYS: GuardedTable = {
   table: 'api_keys',
   label: 'API keys',
@@ -287,7 +292,7 @@ const queries = {
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,
   denialsAfter: 'SELECT * FROM denials WHERE no > ? ORDER BY no LIMIT ?',
-  // Denials of other tenants' tools are hidden from a tenant's auditors, who would learn the tools' names (OWP-22).
+  // Hides denials for other tenants' tools from a tenant's auditors, who would learn the tools' names (OWP-22).
   denialsOfTenantAfter: `SELECT * FROM denials WHERE tenant = ? AND no > ? AND (reason <> 'tenant' OR tenant = 'default')
     ORDER BY no LIMIT ?`,
   deleteDenials: 'DELETE FROM denials WHERE no IN (SELECT no FROM denials WHERE at < ? LIMIT ?)',

@@ -7,8 +7,8 @@ import type { TokenRate } from '#stages/limits/settings'
 
 /**
  * Budgets and rates that processes share. The limits stage leases parts of budgets and takes tokens here.
- * A process leases a part before its calls spend from it, so no more than the limit is ever spent; a part that a crash leaves
- * unspent is lost until its window ends. Nothing of this is journaled.
+ * A process leases part of a budget before its calls spend from it, so no more than the limit is ever spent; a part that a crash leaves
+ * unspent is lost until its window ends. None of these changes is journaled.
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
@@ -25,9 +25,9 @@ export interface OpenBudget {
 
 export function openBudgets({ careful, read }: StoreContext) {
   return {
-    /** Takes as much of `wanted` as `limit` leaves, separately for each unit; returns the amounts taken. */
+    /** Takes as much of `wanted` as `limit` allows, separately for each unit; returns the amounts taken. */
     lease: careful(() => '', leaseBudget),
-    /** Returns unspent amounts. A call with an unknown outcome must not be repeated: it may have counted. */
+    /** Gives unspent amounts back. If it is unknown whether this succeeded, it must not be repeated, or amounts could count twice. */
     giveBack: careful(
       () => '',
       (_group: CommitGroup, window: BudgetWindow, unspent: Spending) =>
@@ -51,7 +51,7 @@ function* leaseBudget(
   const before = yield* readBudget(window)
   const granted = grantOf(wanted, limit, before)
   const used = perUnit((unit) => before[unit] + granted[unit])
-  // Also when nothing is granted: a limit may have been lowered below what is used already.
+  // Notifies even if nothing is granted, because the limit may have been lowered below the amount already used.
   yield* notifyOfUse(group, window, { used, limit, atMs })
   if (isNothing(granted)) return granted
   yield* write('openBudget', ...windowColumns(window))
@@ -67,7 +67,7 @@ function* notifyOfUse(
 ): Steps<void> {
   const { used, limit, atMs } = use
   for (const mark of BUDGET_MARKS) {
-    const unit = UNITS.find((each) => limit[each] < NO_LIMIT && used[each] * 100 >= limit[each] * mark)
+    const unit = UNITS.find((name) => limit[name] < NO_LIMIT && used[name] * 100 >= limit[name] * mark)
     if (unit === undefined) return
     yield* group.notify(
       { kind: `budget.${mark}`, window, unit, used: used[unit], limit: limit[unit] },
@@ -107,14 +107,14 @@ function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spend
 
 export type BudgetStore = ReturnType<typeof openBudgets>
 
-/** One row per bucket, with the time when it is full again. Keys are digests, because they name principals. */
+/** There is one row per bucket, with the time when it is full again. Keys are digests, because they name principals. */
 export function openRates({ lane, keys }: StoreContext) {
   const itself = (bucket: string) => bucket
   const take = lane(itself, itself, takeTokens)
   return {
     /**
-     * Takes up to `wanted` tokens, which is no more than the bucket holds. A bucket without a row is full. `waitMs` is the
-     * time until there is a token, if none was taken.
+     * Takes up to `wanted` tokens, which must not exceed the bucket's capacity. A bucket without a row is full. `waitMs` is the
+     * time until the next token if none was taken.
      */
     take: (bucket: string, wanted: number, rate: SharedRate) =>
       take(keys.digest(`rate ${bucket}`), wanted, rate),
@@ -125,7 +125,7 @@ export type RateStore = ReturnType<typeof openRates>
 
 const MICROSECONDS = 1_000
 
-/** Every statement is conditional by itself: of two processes that take the same tokens, one gets none. */
+/** Every statement is conditional by itself: if two processes try to take the same tokens, only one gets them. */
 function* takeTokens(
   _group: CommitGroup,
   bucket: string,
@@ -133,31 +133,32 @@ function* takeTokens(
   { perMs, burst, nowMs }: SharedRate,
 ): Steps<{ readonly tokens: number; readonly waitMs: number }> {
   const now = Math.floor(nowMs * MICROSECONDS)
-  /** Time until one token is refilled. */
-  const each = Math.max(1, Math.round(MICROSECONDS / perMs))
-  const emptyAt = now + Math.floor(burst * each)
-  if (yield* takeIfThere(bucket, now, wanted * each, emptyAt)) return { tokens: wanted, waitMs: 0 }
+  /** Microseconds in which one token is refilled. */
+  const perToken = Math.max(1, Math.round(MICROSECONDS / perMs))
+  const emptyAt = now + Math.floor(burst * perToken)
+  if (yield* takeIfAvailable(bucket, now, wanted * perToken, emptyAt)) return { tokens: wanted, waitMs: 0 }
   const row = yield* get('findRate', bucket)
   const fullAt = row === undefined ? now : Math.max(now, integer(row, 'full_at'))
-  const left = Math.min(wanted, Math.floor((emptyAt - fullAt) / each))
-  if (left > 0 && (yield* takeIfThere(bucket, now, left * each, emptyAt))) return { tokens: left, waitMs: 0 }
-  return { tokens: 0, waitMs: Math.max(1, (fullAt + each - emptyAt) / MICROSECONDS) }
+  const left = Math.min(wanted, Math.floor((emptyAt - fullAt) / perToken))
+  if (left > 0 && (yield* takeIfAvailable(bucket, now, left * perToken, emptyAt)))
+    return { tokens: left, waitMs: 0 }
+  return { tokens: 0, waitMs: Math.max(1, (fullAt + perToken - emptyAt) / MICROSECONDS) }
 }
 
-function* takeIfThere(bucket: string, now: number, cost: number, emptyAt: number): Steps<boolean> {
+function* takeIfAvailable(bucket: string, now: number, cost: number, emptyAt: number): Steps<boolean> {
   return (yield* write('takeTokens', bucket, now + cost, now, cost, now, cost, emptyAt)) > 0
 }
 
-/** How long a full bucket, which equals a missing one, is kept. The clocks of machines differ by less than this. */
+/** How long the row of a full bucket is kept; a missing row means the same. Machine clocks differ by less than this. */
 const FULL_KEPT_MS = 60_000
 
-/** How long an ended window is kept. The clocks of machines differ by less than this. */
+/** How long an ended window is kept. Machine clocks differ by less than this. */
 export const BUDGETS_KEPT_MS = 86_400_000
 
-/** No principal's id is empty. */
+/** Stands for the whole tenant, because a principal's id is never empty. */
 const WHOLE_TENANT = ''
 
-/** The columns that name a window, in the order of every query. */
+/** The columns that identify a window, in the order that every query uses. */
 function windowColumns(window: BudgetWindow): readonly [string, string, number, number] {
   const { tenant, principal = WHOLE_TENANT, lengthMs, startMs } = window
   return [tenant, principal, lengthMs, startMs + lengthMs]
@@ -181,7 +182,7 @@ const queries = {
   deleteRates: `DELETE FROM rates WHERE bucket IN (SELECT bucket FROM rates WHERE full_at < ? ORDER BY full_at LIMIT ?)`,
 } as const
 
-/** Budgets: `principal` is empty for the whole tenant. Rates: times in microseconds. */
+/** In `budgets`, `principal` is empty for the whole tenant. In `rates`, times are in microseconds. */
 const tables = `
 CREATE TABLE budgets (
   tenant TEXT NOT NULL,

@@ -21,17 +21,17 @@ import { mapped } from './steps.ts'
 const { get, all, write } = statements<keyof typeof queries>()
 
 export interface NoticeListener {
-  /** Its name in the store. */
+  /** The listener's name in the store. */
   readonly target: string
   readonly kinds: ReadonlySet<NoticeKind>
 }
 
-/** A notice that is not delivered yet, for one listener. */
+/** A notice to one listener that is not delivered yet. */
 export interface DueNotice {
   readonly id: string
   readonly target: string
   readonly subject: NoticeSubject
-  /** Including this one. */
+  /** Number of attempts, including this one. */
   readonly tries: number
   readonly createdAtMs: number
 }
@@ -43,10 +43,10 @@ export type NoticeResult = { readonly atMs: number } & (
   | { readonly kind: 'given_up'; readonly failure: string }
 )
 
-/** Recent deliveries of one listener. */
+/** Recent deliveries to one listener. */
 export interface ListenerState {
   readonly target: string
-  /** Undelivered notices, and the time of the oldest. */
+  /** Number of undelivered notices; `waitingSinceMs` is the time of the oldest. */
   readonly waiting: number
   readonly waitingSinceMs: number | undefined
   readonly delivered: number
@@ -64,25 +64,25 @@ export function openNotices({ careful, lane, read, chain }: StoreContext) {
   const order = (target: string) => `notices ${target}`
   const idOf = ({ id }: { readonly id: string }) => id
   return {
-    /** Sets the listeners notified of this process's changes. None until it is first called. */
+    /** Sets the listeners that are notified of this process's changes; there are none before the first call. */
     listen(listeners: readonly NoticeListener[]) {
       current = listeners
     },
     due: read((nowMs: number) =>
       mapped(all('dueTargets', nowMs), (rows) => rows.map((row) => text(row, 'target'))),
     ),
-    /** Takes the due notices of one listener and postpones their next attempt, so that one process at a time tries each. */
+    /** Takes the due notices for one listener and postpones their next attempt, so that only one process at a time tries each. */
     take: careful(order, takeNotices),
-    /** Changes nothing when another process has taken it since. */
+    /** Changes nothing if another process has taken the notice in the meantime. */
     settle: lane(idOf, idOf, settleNotice),
-    /** Every listener that a notice was recently written for, still configured or not. */
+    /** Every listener that a notice was recently written for, whether or not it is still configured. */
     listeners: read(listenerStates),
   }
 }
 
 export type NoticeStore = ReturnType<typeof openNotices>
 
-/** How long a notice is remembered, delivered or not. */
+/** How long a notice is kept, delivered or not. */
 const KEPT_MS = 7 * 86_400_000
 const ID_CHARACTERS = 32
 
@@ -118,7 +118,7 @@ function* takeNotices(
   return notices
 }
 
-const UNREADABLE = 'its content cannot be read'
+const UNREADABLE = 'the content of the notice cannot be read'
 
 /** A malformed row is skipped, so that it does not delay the others. */
 function subjectOf(row: Row): NoticeSubject | undefined {
@@ -176,7 +176,7 @@ const queries = {
   deleteNotices: `DELETE FROM notices WHERE id IN (SELECT id FROM notices WHERE kept_until < ? ORDER BY kept_until LIMIT ?)`,
 } as const
 
-/** Notices per listener. Without `next_at` a notice is settled, as `ended` says. */
+/** One row per notice and listener. A notice without `next_at` is settled; `ended` states how. */
 const tables = `
 CREATE TABLE notices (
   id TEXT PRIMARY KEY,

@@ -40,8 +40,8 @@ import { listOpenBudgets } from './limits.ts'
 import { type Attribution, texts } from './steps.ts'
 
 /**
- * Queries of operators over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use it.
- * No index exists for these queries alone, so they cost calls nothing.
+ * Operators' queries over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use them.
+ * No index exists for these queries alone, so they do not slow down calls.
  */
 
 const { get, all } = statements<keyof typeof queries>()
@@ -59,13 +59,13 @@ export interface UsageQuery extends Pick<CallFilter, 'tenant' | 'tool' | 'sinceM
   readonly bucketMs?: number
 }
 
-/** Calls that are equal in these members, counted. */
+/** The number of calls that are equal in all other members. */
 export interface UsageRow extends Pick<CallRecord, 'tenant' | 'principal' | 'tool' | 'state'> {
   /** Run time; `undefined` for calls that have not ended, did not run or were settled by a person. */
   readonly tookMs: number | undefined
-  /** Cancelled while it waited for approval. */
+  /** Whether the call was cancelled while it waited for approval. */
   readonly isWithdrawn: boolean
-  /** Number of the interval, from 0; 0 without intervals. */
+  /** Index of the interval, from 0; always 0 without intervals. */
   readonly bucket: number
   readonly calls: number
 }
@@ -75,14 +75,14 @@ export interface CallLook extends Attribution {
   readonly record: string
 }
 
-/** `gone`: retention removed it. */
+/** `gone`: retention removed the input. */
 export type CallInput = { readonly json: string } | 'gone' | 'unreadable' | 'not_found'
 
 export function openOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext) {
   const noteLook = careful(({ record }: CallLook) => record, noteShown)
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
-    /** Newest first. A page scans a limited number of calls, so that a filter with few matches delays no one. */
+    /** Newest first. A page scans a limited number of calls, so that a filter with few matches does not delay other requests. */
     list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
     findByRecord: read((record: string) => findByRecord(sealed, record)),
     findByPrefix: snapshot((prefix: string, limit: number) => findByPrefix(sealed, prefix, limit)),
@@ -90,17 +90,17 @@ export function openOperatorViews({ careful, read, snapshot, sealed, keys }: Sto
     usage: snapshot(countCalls),
     /** Scans a limited number of calls, like `list`. */
     tally: snapshot(tallyCalls),
-    /** Those of these calls that exist, in no order. */
+    /** Returns the given calls that exist, in no particular order. */
     glance: snapshot(glanceAt),
-    /** Commits that the call's record and its run name, oldest first, each with its events about the call. */
+    /** Commits that the call's record and its run refer to, oldest first, each with its events about the call. */
     journalOf: snapshot((record: string) => journalOf(keys, record)),
-    /** Leased amounts of every budget whose window is open, for one tenant or all. */
+    /** Leased amounts of every budget whose window is open, for one tenant or all tenants. */
     openBudgets: read(listOpenBudgets),
     /** Calls made by a workflow's call, in order. */
     stepsOf: snapshot((record: string, limit: number) => stepsOf(sealed, record, limit)),
     /** The access is journaled before the input is returned. */
     async readInput(look: CallLook): Promise<CallInput> {
-      // Looks before it writes: a missing call starts no writer and leaves no trace.
+      // Reads before it writes, so that a request for a missing call does not start a writer.
       const found = await readInput(look.record)
       if (typeof found === 'string') return found
       return (await noteLook(look)) ? found : 'not_found'
@@ -110,16 +110,16 @@ export function openOperatorViews({ careful, read, snapshot, sealed, keys }: Sto
 
 export type OperatorStore = ReturnType<typeof openOperatorViews>
 
-/** Calls that one page scans: some milliseconds on either engine. */
+/** Number of calls that one page scans, which takes some milliseconds on either engine. */
 const MAX_SCANNED = 10_000
 /**
- * A call gets its number when it is first written, which for a call that only reads is at its end. Calls whose times of
- * creation differ by more than this have numbers in the order of these times.
+ * A call gets its number when it is first written; a call that only reads is first written when it ends. Calls whose times of
+ * creation differ by more than this are numbered in the order of these times.
  */
 const DISORDER_MS = 3_600_000
 
-/** States of few calls at a time; each has an index of only those. */
-const LIVE = {
+/** States that few calls are in at a time. Each has an index of only those calls. */
+const LIST_BY_STATE = {
   ambiguous: 'listAmbiguousCalls',
   parked: 'listParkedCalls',
   running: 'listRunningCalls',
@@ -131,7 +131,7 @@ function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
   const before = filter.before ?? Number.MAX_SAFE_INTEGER
   const [state, ...others] = states
   if (others.length === 0 && (state === 'ambiguous' || state === 'parked' || state === 'running')) {
-    const rows = yield* all(LIVE[state], before, ...matched, limit)
+    const rows = yield* all(LIST_BY_STATE[state], before, ...matched, limit)
     return pageOf(rows, yield* showCalls(rows, sealed), limit)
   }
   const { first, from, end, rest } = yield* scanOf(filter)
@@ -170,10 +170,10 @@ function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
   return found
 }
 
-/** A run may hold the events of very many calls. */
+/** Limits the groups that are read, because a run may contain the events of very many calls. */
 const MAX_GROUPS = 500
 
-/** The journal has no index by call; the call's row and the events of its run name the commits. */
+/** The journal has no index by call, but the call's row and the events of its run refer to the commits. */
 function* journalOf(keys: KeyRing, record: string): Steps<readonly JournalGroup[]> {
   const row = yield* get('findCall', record)
   if (row === undefined) return []
@@ -207,13 +207,13 @@ function* countCalls(query: UsageQuery): Steps<CountPage<UsageRow>> {
   return { rows, ...rest }
 }
 
-/** A full page continues before its last call. */
+/** The page after a full page continues before its last call. */
 function pageOf(rows: readonly Row[], calls: readonly CallRecord[], limit: number): CallPage {
   const last = rows.length < limit ? undefined : rows.at(-1)
   return last === undefined ? { calls } : { calls, next: integer(last, 'no') }
 }
 
-/** The values of `MATCHES`. */
+/** Parameters for `MATCHES`. */
 function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
   const { tenant, principal, tool, sinceMs, untilMs, took } = filter
   const nowMs = took?.nowMs ?? 0
@@ -228,13 +228,13 @@ function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
   ]
 }
 
-/** Padded to the number of parameters. */
+/** The states as parameters for `STATES`, padded with null. */
 function listedStates(states: readonly CallState[]): (CallState | null)[] {
   return CALL_STATES.map((_, nth) => states[nth] ?? null)
 }
 
 interface Scan {
-  /** The first number of a call of the time. */
+  /** The lowest number that a call in the time range can have. */
   readonly first: number
   /** This page scans the numbers from `from` to before `end`. */
   readonly from: number
@@ -243,13 +243,13 @@ interface Scan {
   readonly rest: Pick<CountPage<unknown>, 'next'>
 }
 
-/** The range of numbers to scan for calls of a time. Binary search: numbers grow with time, except for `DISORDER_MS`. */
+/** The numbers to scan for calls in a time range, found by binary search: numbers grow with time, except within `DISORDER_MS`. */
 function* scanOf(filter: Pick<CallFilter, 'sinceMs' | 'untilMs' | 'before'>): Steps<Scan> {
   const { sinceMs, untilMs, before = Number.MAX_SAFE_INTEGER } = filter
   const numbers = (yield* get('callNumbers')) ?? {}
-  const whole = [integer(numbers, 'first'), integer(numbers, 'last') + 1] as const
-  const first = sinceMs === undefined ? whole[0] : yield* firstCreated(sinceMs - DISORDER_MS, whole)
-  const last = untilMs === undefined ? whole[1] : yield* firstCreated(untilMs + DISORDER_MS, whole)
+  const range = [integer(numbers, 'first'), integer(numbers, 'last') + 1] as const
+  const first = sinceMs === undefined ? range[0] : yield* firstCreated(sinceMs - DISORDER_MS, range)
+  const last = untilMs === undefined ? range[1] : yield* firstCreated(untilMs + DISORDER_MS, range)
   const end = Math.min(before, last)
   const from = Math.max(first, end - MAX_SCANNED)
   return { first, from, end, rest: from > first ? { next: from } : {} }
@@ -272,7 +272,7 @@ function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | u
   return row === undefined ? undefined : yield* showCall(row, sealed)
 }
 
-/** Sorts after every character of a record. */
+/** Sorts after every character that a record's id can contain. */
 const LAST_CHARACTER = '~'
 
 function* findByPrefix(sealed: SealedText, prefix: string, limit: number): Steps<readonly CallRecord[]> {
@@ -283,7 +283,7 @@ function* stepsOf(sealed: SealedText, record: string, limit: number): Steps<read
   return yield* showCalls(yield* all('stepsOfCall', record, limit), sealed)
 }
 
-/** `false` when the call no longer exists. */
+/** Journals the access; `false` if the call no longer exists. */
 function* noteShown(group: CommitGroup, { record, by, atMs }: CallLook): Steps<boolean> {
   const row = yield* get('findCall', record)
   if (row === undefined) return false
@@ -308,14 +308,14 @@ const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no
 
 const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
 
-/** Number of the interval in which the call was created. */
+/** Index of the interval in which the call was created. */
 const BUCKET = '(c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket'
 
-/** How long a call has been running, or ran. */
+/** How long a call ran, or has been running. */
 const RAN =
   "coalesce(CASE WHEN c.state = 'running' THEN CAST(? AS BIGINT) - c.created_at ELSE c.ran_ms END, ?)"
 
-/** Tenant, principal, tool in any version, times, and how long it ran. */
+/** Matches tenant, principal, tool in any version, time of creation, and run time. */
 const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
   AND ${toolCondition('c.tool')} AND c.created_at >= ? AND c.created_at < ? AND ${RAN} >= ? AND ${RAN} < ?`
 
@@ -323,7 +323,7 @@ const queries = {
   listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
     ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `${CALLS} WHERE c.state = 'ambiguous' AND c.no < ? AND ${MATCHES} ORDER BY c.no DESC LIMIT ?`,
-  /** The sign keeps SQLite from scanning all calls in order instead of the small index of the state. */
+  /** The plus sign keeps SQLite from scanning all calls in order instead of using the small index of the state. */
   listParkedCalls: `${CALLS} WHERE c.state = 'parked' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   tallyCalls: `SELECT c.state, ${BUCKET}, count(*) AS calls FROM calls c

@@ -8,17 +8,17 @@ import { mapped } from './steps.ts'
 import { checkVaultKey, dataKeyOf, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 /**
- * State of protocols across requests: answers by idempotency key (openwop), and sessions, requests under way and questions of
- * MCP clients, so that any process can serve the next request.
- * Text of callers is sealed or stored as a keyed digest (rule 15).
+ * Protocol state across requests: answers by idempotency key (openwop), and sessions of MCP clients with their requests under way
+ * and the questions to them, so that any process can serve the next request.
+ * Text from callers is sealed or stored as a keyed digest (rule 15).
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-/** A changing request with an idempotency key (OWP-92). */
+/** A request that changes something and has an idempotency key (OWP-92). */
 interface RequestAddress {
   readonly tenant: string
-  /** Keyed digest of principal, endpoint and key, which are all text of the caller. */
+  /** Keyed digest of principal, endpoint and key, which all come from the caller. */
   readonly id: string
 }
 
@@ -26,11 +26,11 @@ export interface NewRequest extends RequestAddress {
   /** Keyed digest of the request's content. */
   readonly asked: string
   readonly expiresAtMs: number
-  /** Takes it over from this writer, which left it unanswered and will not continue it. */
+  /** Takes the request over from this writer, which left it unanswered and will not continue it. */
   readonly insteadOf?: string
 }
 
-/** A stored answer, repeated as it was. */
+/** A stored answer, which is repeated unchanged. */
 export interface KeptReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -40,9 +40,9 @@ export interface KeptReply {
 export type BegunRequest =
   | { readonly kind: 'begun' }
   | { readonly kind: 'answered'; readonly reply: KeptReply }
-  /** A process is answering it, or died before it did. */
+  /** A process is answering the request, or died before it did. */
   | { readonly kind: 'under_way'; readonly writer: string }
-  /** The key was used for another request. */
+  /** The key was already used for a different request. */
   | { readonly kind: 'mismatch' }
 
 /** A client's session over many requests, as in MCP's older revisions; its id is unguessable. */
@@ -51,7 +51,7 @@ export interface CallerSession {
   readonly id: string
   /** A session groups requests; it does not authenticate them, so each request is checked (MCP-94). */
   readonly principal: string
-  /** Negotiated at its start: revision, capabilities and name of the client. */
+  /** Negotiated when the session started: revision, capabilities and client name. */
   readonly agreed: JsonObject
   readonly touchedAtMs: number
 }
@@ -66,15 +66,15 @@ export interface CallerRequest {
 /** A question to the caller of a running call. */
 export interface QuestionAddress {
   readonly tenant: string
-  /** Unguessable, made by the server. */
+  /** Unguessable id, made by the server. */
   readonly id: string
 }
 
 export interface NewQuestion extends QuestionAddress {
   readonly principal: string
-  /** The call that asks, by its caller's id. */
+  /** The caller's id of the call that asks. */
   readonly callId: string
-  /** Sealed. */
+  /** Stored sealed. */
   readonly question: JsonObject
   readonly expiresAtMs: number
 }
@@ -82,7 +82,7 @@ export interface NewQuestion extends QuestionAddress {
 /** Idle sessions are deleted after this long, because their clients cannot start a new one by themselves (MCP-23). */
 export const CALLER_SESSION_IDLE_MS = 7 * 86_400_000
 
-/** No call runs for a day. */
+/** Longer than any call runs. */
 const CALLER_REQUEST_KEPT_MS = 86_400_000
 
 /** How many sessions a principal may have, and when an idle one may be replaced. */
@@ -91,11 +91,11 @@ interface SessionRoom {
   readonly idleBeforeMs: number
 }
 
-type Begun =
+type BeginOutcome =
   | Exclude<BegunRequest, { readonly kind: 'answered' }>
   | { readonly kind: 'answered'; readonly sealed: Uint8Array }
 
-/** Requests by idempotency key. One writer begins each. */
+/** Requests by idempotency key. Only one writer begins each request. */
 export function openIdempotentRequests({ careful, keys, chain }: StoreContext) {
   const order = ({ id }: RequestAddress) => `requests ${id}`
   const begin = careful(order, beginRequest)
@@ -107,12 +107,12 @@ export function openIdempotentRequests({ careful, keys, chain }: StoreContext) {
     /** Returns `begun` to exactly one of several callers. */
     async begin(request: NewRequest): Promise<BegunRequest> {
       const begun = await begin(request, chain.id)
-      // Opened after the commit, so that an unreadable answer fails only the request that needs it.
+      // The answer is opened after the commit, so that an unreadable answer fails only the request that needs it.
       return begun.kind === 'answered'
         ? { kind: 'answered', reply: openReply(keys, begun.sealed, request) }
         : begun
     },
-    /** Stores the answer of a request that this writer began. */
+    /** Stores the answer to a request that this writer began. */
     answer: (to: RequestAddress, reply: KeptReply, expiresAtMs: number) =>
       answer(to, { reply, expiresAtMs, writer: chain.id }),
     /** Frees the key of a request that this writer began and that changed nothing. */
@@ -122,7 +122,7 @@ export function openIdempotentRequests({ careful, keys, chain }: StoreContext) {
 
 export type IdempotentRequestStore = ReturnType<typeof openIdempotentRequests>
 
-function* beginRequest(_group: CommitGroup, request: NewRequest, writer: string): Steps<Begun> {
+function* beginRequest(_group: CommitGroup, request: NewRequest, writer: string): Steps<BeginOutcome> {
   const { tenant, id, asked, expiresAtMs, insteadOf } = request
   const row = yield* get('findRequest', tenant, id)
   if (row !== undefined && text(row, 'asked') !== asked) return { kind: 'mismatch' }
@@ -155,7 +155,7 @@ function openReply(keys: KeyRing, sealed: Uint8Array, address: RequestAddress): 
   throw new StoreError('unreadable', 'a stored answer is malformed')
 }
 
-/** Binds an answer to its request: it cannot be moved to another one. */
+/** Binds an answer to its request, so that it cannot be moved to another request. */
 function replyContext({ tenant, id }: RequestAddress): string {
   return JSON.stringify(['request', tenant, id])
 }
@@ -176,7 +176,7 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
     touchSession: careful(none, (_group: CommitGroup, tenant: string, id: string, atMs: number) =>
       write('touchCallerSession', atMs, tenant, id),
     ),
-    /** `false` when there is no such session. */
+    /** `false` if the session does not exist. */
     endSession: careful(none, (_group: CommitGroup, tenant: string, id: string) =>
       mapped(write('endCallerSession', tenant, id), Boolean),
     ),
@@ -184,7 +184,7 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
     beginRequest: careful(none, (_group: CommitGroup, request: CallerRequest, atMs: number) =>
       write('beginCallerRequest', ...columnsOf(request), atMs),
     ),
-    /** Asks the process that serves the request to stop it; `false` when no process serves it. */
+    /** Requests that the serving process stops the request; `false` if no process serves it. */
     cancelRequest: careful(none, (_group: CommitGroup, request: CallerRequest) =>
       mapped(write('cancelCallerRequest', ...columnsOf(request)), Boolean),
     ),
@@ -216,7 +216,7 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
     endQuestion: careful(none, (_group: CommitGroup, { tenant, id }: QuestionAddress) =>
       write('endQuestion', tenant, id),
     ),
-    /** Returns `true` to exactly one of several callers: for values that may be sent back once. */
+    /** Marks a value that may be sent back only once as used; returns `true` to exactly one of several callers. */
     spend: careful(none, (_group: CommitGroup, tenant: string, mark: string, expiresAtMs: number) =>
       mapped(write('spendMark', tenant, mark, expiresAtMs), Boolean),
     ),
@@ -260,7 +260,7 @@ function* askQuestion(group: CommitGroup, asked: NewQuestion): Steps<void> {
   yield* write('askCaller', tenant, id, principal, callId, no, sealed, expiresAtMs)
 }
 
-/** Sealed under the key of its question. */
+/** Seals the answer under the key of its question. */
 function* answerQuestion(
   group: CommitGroup,
   to: QuestionAddress,
@@ -357,7 +357,7 @@ const queries = {
   deleteRequests: 'DELETE FROM keyed_requests WHERE expires_at < ?',
 } as const
 
-/** What people are asked and say is sealed under their tenant's key, replies under a key of their own. */
+/** Questions and answers are sealed under their tenant's data key; replies are sealed under a separate key. */
 const tables = `
 CREATE TABLE caller_sessions (
   tenant TEXT NOT NULL,

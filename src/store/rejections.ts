@@ -16,28 +16,28 @@ import { mapped, texts } from './steps.ts'
 /**
  * Rejected requests, which leave no call behind: counted per caller, tool, code and minute, with the last message of each.
  * The server adds its counts once a second, so a process that dies loses the counts of its last second. Messages can
- * repeat text of callers and are sealed; rows live as long as the journal.
+ * repeat text from callers and are sealed; rows are kept as long as the journal.
  */
 
 const { all, write } = statements<keyof typeof queries>()
 
-/** Requests of one caller for one tool that were rejected with one code within one minute. */
+/** One caller's requests for one tool that were rejected with the same code within one minute. */
 export interface RejectedRequests {
   readonly tenant: string
   readonly principal: string
-  /** Full id of a tool that the caller can see; empty for a hidden or unknown one. */
+  /** Full id of a tool that the caller can see; empty for a hidden or unknown tool. */
   readonly tool: string
   readonly code: RefusalCode
   /** Start of the minute. */
   readonly minuteMs: number
   readonly requests: number
   readonly lastAtMs: number
-  /** The message of the last answer. It may repeat text of the caller, so it is sealed. */
+  /** The message of the last answer. It may repeat text from the caller, so it is stored sealed. */
   readonly message: string
 }
 
 export interface StoredRejection extends RejectedRequests {
-  /** Position in the list; increases. */
+  /** Increasing position in the list. */
   readonly no: number
 }
 
@@ -97,7 +97,7 @@ function openMessage(keys: KeyRing, row: Row, one: Omit<RejectedRequests, 'messa
   try {
     return keys.open('requests', bytes(row, 'message'), messageContext(one)).toString('utf8')
   } catch (error) {
-    if (error instanceof StoreError) return '(its message cannot be read)'
+    if (error instanceof StoreError) return '(the message cannot be read)'
     throw error
   }
 }
@@ -106,7 +106,7 @@ function keyOf({ tenant, principal, tool, code, minuteMs }: Omit<RejectedRequest
   return [tenant, principal, tool, code, minuteMs] as const
 }
 
-/** A message moved to another row does not open. */
+/** Binds a sealed message to its row, so that it cannot be moved to another row. */
 function messageContext(one: Omit<RejectedRequests, 'message'>): string {
   return JSON.stringify(['rejected', ...keyOf(one)])
 }

@@ -6,19 +6,19 @@ import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, optionalBytes, optionalInteger, optionalText, text } from '#kernel/store/rows'
 
 /**
- * The change of `COLLET_KEY` (`collet store rekey`). Each step is one transaction, so a change that was cut continues where it
+ * The change of `COLLET_KEY` (`collet store rekey`). Each step is one transaction, so an interrupted change continues where it
  * stopped: the next generation of keys is announced, used once every writer can read it, and is the only one in use once nothing
- * is left under earlier ones. Every gateway calls `follow` about once a second.
+ * is left under earlier keys. Every gateway calls `follow` about once a second.
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
 const { all: allOf } = statements<string>()
 
-/** Longer than any process takes to load new keys. Processes that only read do not acknowledge them. */
+/** Longer than any process takes to load new keys. Waiting is needed because processes that only read do not acknowledge keys. */
 const SETTLE_MS = 3_000
-const LOOK_EVERY_MS = 100
+const CHECK_EVERY_MS = 100
 /** Small enough that a page never delays calls that wait for their commit. */
-const PAGE = 100
+const PAGE_ROWS = 100
 
 /** Rows of this module that a change of the key seals again. */
 const resealing: readonly ResealableRows[] = [
@@ -33,13 +33,13 @@ const resealing: readonly ResealableRows[] = [
   },
 ]
 
-type Place = ResealableRows['start']
+type PageStart = ResealableRows['start']
 
 export interface KeyStatus {
   /** The generation that new data is sealed under. */
   readonly generation: number
   readonly hasOldKey: boolean
-  /** `none`: no change is under way. `not begun`: the store is under the old key. */
+  /** `none`: no change is under way. `not begun`: the store still uses the old key. */
   readonly step: 'none' | 'not begun' | 'announced' | 'sealing'
   /** Rows under earlier keys that will be sealed again. */
   readonly due: number
@@ -68,7 +68,7 @@ export interface LaggingWriter {
 
 export type KeyChangeEnd =
   | { readonly kind: 'done'; readonly generation: number; readonly resealed: number }
-  /** Everything is under the key already. */
+  /** Everything is already under the current key. */
   | { readonly kind: 'nothing' }
   /** These writers were started without the new key; nothing was changed. */
   | { readonly kind: 'lacking'; readonly writers: readonly LaggingWriter[] }
@@ -80,7 +80,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
-  const readPage = read((table: ResealableRows, after: Place) => allOf(table.page, ...after, PAGE))
+  const readPage = read((table: ResealableRows, after: PageStart) => allOf(table.page, ...after, PAGE_ROWS))
   const acknowledge = careful(
     () => '',
     (_group: CommitGroup, writer: number, knows: number, uses: number) =>
@@ -100,12 +100,12 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
       await acknowledge(chain.no, knows, uses)
   }
 
-  /** Living writers that are not yet that far. */
-  const lagging = async (isFar: (row: Row) => boolean): Promise<LaggingWriter[]> => {
+  /** Living writers that have not yet reached a step. */
+  const lagging = async (hasReached: (row: Row) => boolean): Promise<LaggingWriter[]> => {
     const found: LaggingWriter[] = []
     for (const row of await unended()) {
       const id = text(row, 'id')
-      if (isFar(row) || !(await engine.isAlive(id))) continue
+      if (hasReached(row) || !(await engine.isAlive(id))) continue
       found.push({ writer: id, place: optionalText(row, 'place'), startedMs: integer(row, 'started_at') })
     }
     return found
@@ -122,25 +122,25 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
     sealing: () => lagging((row) => integer(row, 'uses') >= keys.current.no),
   } satisfies Record<KeyStatus['step'], () => Promise<LaggingWriter[]>>
 
-  const waitFor = async (isFar: (row: Row) => boolean, maxWaitMs: number): Promise<LaggingWriter[]> => {
+  const waitFor = async (hasReached: (row: Row) => boolean, maxWaitMs: number): Promise<LaggingWriter[]> => {
     const untilMs = performance.now() + maxWaitMs
     for (;;) {
       await follow()
-      const writers = await lagging(isFar)
+      const writers = await lagging(hasReached)
       if (writers.length === 0 || performance.now() > untilMs) return writers
-      await sleep(LOOK_EVERY_MS)
+      await sleep(CHECK_EVERY_MS)
     }
   }
 
   const walk = async (
-    visit: (table: ResealableRows, rows: readonly Row[], after: Place) => Promise<void> | void,
+    visit: (table: ResealableRows, rows: readonly Row[], after: PageStart) => Promise<void> | void,
   ) => {
     for (const table of definition.resealing) {
-      for (let after: Place | undefined = table.start; after !== undefined; ) {
+      for (let after: PageStart | undefined = table.start; after !== undefined; ) {
         const rows: readonly Row[] = await readPage(table, after)
         await visit(table, rows, after)
         const last = rows.at(-1)
-        after = last === undefined || rows.length < PAGE ? undefined : table.after(last)
+        after = last === undefined || rows.length < PAGE_ROWS ? undefined : table.after(last)
       }
     }
   }
@@ -170,8 +170,8 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
     async status(): Promise<KeyStatus> {
       await follow()
       const { newest, current, isUnderOldKey, hasOldKey } = keys
-      const left = isUnderOldKey ? 'not begun' : newest !== current ? 'announced' : 'sealing'
-      const step = left === 'sealing' && current.floor === current.no ? 'none' : left
+      const remaining = isUnderOldKey ? 'not begun' : newest !== current ? 'announced' : 'sealing'
+      const step = remaining === 'sealing' && current.floor === current.no ? 'none' : remaining
       return {
         generation: current.no,
         hasOldKey,
@@ -180,7 +180,7 @@ export function openKeyChange({ keys, careful, read, engine, chain, definition }
         writers: await waitedFor[step](),
       }
     },
-    /** Does the remaining steps while calls are served. It may be cut at any time and started again. */
+    /** Does the remaining steps while calls are served. It may be interrupted at any time and started again. */
     async rotate(work: KeyChangeWork): Promise<KeyChangeEnd> {
       const { by, nowMs, onProgress, maxWaitMs } = work
       await follow()
@@ -237,9 +237,9 @@ function* activateNewest(group: CommitGroup, by: string, atMs: number): Steps<vo
   group.append({ type: 'keys.activated', at: atMs, by, generation: newest.no })
 }
 
-function* resealPage(group: CommitGroup, table: ResealableRows, after: Place, atMs: number): Steps<number> {
+function* resealPage(group: CommitGroup, table: ResealableRows, after: PageStart, atMs: number): Steps<number> {
   let resealed = 0
-  for (const row of yield* allOf(table.page, ...after, PAGE)) {
+  for (const row of yield* allOf(table.page, ...after, PAGE_ROWS)) {
     if (!table.isDue(row, group.keys)) continue
     yield* table.reseal(group, row, atMs)
     resealed += 1
@@ -247,7 +247,7 @@ function* resealPage(group: CommitGroup, table: ResealableRows, after: Place, at
   return resealed
 }
 
-/** Checks again inside the transaction: a writer that is not among the dead may still write under earlier keys. */
+/** Checks the writers again inside the transaction, because a writer that is not among the dead may still write under earlier keys. */
 function* retireEarlier(group: CommitGroup, by: string, atMs: number, dead: readonly Row[]): Steps<boolean> {
   const { keys } = group
   yield* keys.load()
@@ -272,7 +272,7 @@ function* headsUnder(generation: number): Steps<readonly JournalHead[]> {
     const no = integer(chain, 'no')
     let [low, high] = [-1, optionalInteger(chain, 'last') ?? -1]
     let head: JournalHead | undefined
-    // Begins with the newest group: a writer that ended before the change has nothing under later keys.
+    // Begins with the newest group, because a writer that ended before the change has nothing under later keys.
     for (let group = high; low < high; group = Math.ceil((low + high) / 2)) {
       const row = yield* get('linkAt', no, group)
       const link = row === undefined ? '' : text(row, 'link')

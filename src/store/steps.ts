@@ -2,11 +2,11 @@ import type { Row, Steps } from '#kernel/store/engine'
 import { text } from '#kernel/store/rows'
 
 /*
- * Steps and rows as most modules of the store read them: the converted answer of one statement, and text columns under their
+ * Steps and rows as most store modules read them: the converted answer to one statement, and text columns under their
  * own names. Statements that every call needs use the kernel's functions directly.
  */
 
-/** A page of a list; without a tenant it has rows of every tenant, for operators. */
+/** A page of a list. Without a tenant it contains rows of every tenant, for operators. */
 export interface TenantPage {
   readonly tenant?: string | null
   readonly limit: number

@@ -17,12 +17,12 @@ import type { Finding } from './postgres/examine.ts'
 
 /**
  * Addresses of stores (`sqlite:`, `postgres:`, `memory:`) and what can be done with each kind: open, migrate, copy, back up, examine.
- * The server and the commands open stores here. Code of a kind is loaded only when it is used.
+ * The server and the commands open stores here. The code for a kind of store is loaded only when it is used.
  */
 
 interface OpenStoreOptions extends StoreKey, Pick<StoreOptions, 'onCommit' | 'onForeign'> {
   /**
-   * Operator commands never create a key file, because a missing one means a wrong folder. Nor do they migrate tables, because
+   * Operator commands never create a key file, because a missing key file means a wrong folder. Nor do they migrate tables, because
    * an older server may be using them.
    */
   readonly mode: 'server' | 'operator'
@@ -48,18 +48,18 @@ interface StoreType {
   /** `file` and `server` outlive the process, and other processes can open them. */
   readonly kind: 'file' | 'server' | 'memory'
   problemOf(rest: string): string | undefined
-  /** For the operator; never with a password. */
+  /** The address as shown to the operator, never with a password. */
   describe(rest: string): string
   open(rest: string, options: OpenStoreOptions): Promise<Store>
   /** Migrates its tables, or only reports the versions. */
   migrate(rest: string, key: StoreKey, mode: SchemaMode): Promise<Migration>
-  /** Its raw tables; created if there are none. */
+  /** Opens its raw tables, and creates them if there are none. */
   tables(rest: string): Promise<StoreTables>
-  /** Checks its database server; absent for kinds without one. */
+  /** Checks its database server; absent for kinds without a server. */
   examine?(rest: string, nowMs: () => number): Promise<readonly Finding[]>
-  /** The first damage of its file, as reported by the database. */
+  /** The first damage found in its file, as reported by the database. */
   findDamage(rest: string): Promise<string | undefined>
-  /** Copies it, even while a server uses it, to a file that must not exist. */
+  /** Copies the store, even while a server uses it, to a file that must not exist. */
   backUp(rest: string, target: string): Promise<void>
 }
 
@@ -116,7 +116,7 @@ const STORE_TYPES: readonly StoreType[] = [
         url: connectionAddress(`postgres:${rest}`),
         direct: directAddress(`postgres:${rest}`),
         leaseMs: leaseOfAddress(`postgres:${rest}`),
-        masterKey: needed(masterKey),
+        masterKey: requireKey(masterKey),
         oldMasterKey,
         schema: schemaMode(options),
         place: placeOf(port),
@@ -127,7 +127,7 @@ const STORE_TYPES: readonly StoreType[] = [
     async migrate(rest, { masterKey, oldMasterKey }, mode) {
       const { KeyRing } = await import('#kernel/store/key-ring')
       const { prepareDatabase } = await import('./postgres/open.ts')
-      const keys = new KeyRing({ current: needed(masterKey), old: oldMasterKey })
+      const keys = new KeyRing({ current: requireKey(masterKey), old: oldMasterKey })
       return await prepareDatabase(ownAddress(rest), keys, { mode })
     },
     examine: async (rest, nowMs) =>
@@ -138,7 +138,7 @@ const STORE_TYPES: readonly StoreType[] = [
       Promise.reject(
         new StoreError(
           'not_written',
-          `a database of PostgreSQL is copied with its own tools, for example: pg_dump --format=custom --file=${target} "${shownAddress(`postgres:${rest}`)}"`,
+          `a PostgreSQL database is backed up with its own tools, for example: pg_dump --format=custom --file=${target} "${shownAddress(`postgres:${rest}`)}"`,
         ),
       ),
   },
@@ -173,7 +173,7 @@ type StoreUrl =
   | { readonly kind: 'file'; readonly scheme: string; readonly path: string }
   | { readonly kind: 'server' | 'memory' }
 
-/** Problems do not repeat the address, which may hold a password. */
+/** Problems do not repeat the address, which may contain a password. */
 export function parseStoreUrl(text: string): StoreUrl {
   const found = findStoreType(text)
   if (found === undefined) return { kind: 'invalid', problem: `expected a store address. ${FORMS}` }
@@ -202,7 +202,7 @@ export async function openStore(url: string, options: OpenStoreOptions): Promise
 
 const DATA_FOLDER = '.collet'
 
-/** Keeps key, start token and calls in the data folder out of `git add .`. A folder with another name may hold other files too. */
+/** Keeps the key, the start token and the calls in the data folder out of `git add .`. A folder with another name may contain other files too. */
 export function keepOutOfGit(dataFolder: string): void {
   if (basename(dataFolder) !== DATA_FOLDER || !existsSync(dataFolder)) return
   try {
@@ -217,7 +217,7 @@ export async function migrateStore(url: string, key: StoreKey, mode: SchemaMode)
   return await type.migrate(rest, key, mode)
 }
 
-/** Copies a store into an empty database, or continues an interrupted copy. The key is that of the source. */
+/** Copies a store into an empty database, or continues an interrupted copy. The copy uses the source's key. */
 export async function copyStore(
   from: string,
   to: string,
@@ -227,7 +227,7 @@ export async function copyStore(
   const { masterKey, oldMasterKey } =
     source.type.kind === 'file'
       ? await fileKeys(key)
-      : { masterKey: needed(key.masterKey), oldMasterKey: key.oldMasterKey }
+      : { masterKey: requireKey(key.masterKey), oldMasterKey: key.oldMasterKey }
   const { KeyRing } = await import('#kernel/store/key-ring')
   const { copyTables } = await import('./copy.ts')
   await source.type.migrate(source.rest, { ...key, masterKey, oldMasterKey }, 'require')
@@ -275,7 +275,7 @@ function ownAddress(rest: string): string {
   return directAddress(`postgres:${rest}`) ?? connectionAddress(`postgres:${rest}`)
 }
 
-function needed(masterKey: Uint8Array | undefined): Uint8Array {
+function requireKey(masterKey: Uint8Array | undefined): Uint8Array {
   if (masterKey === undefined) throw new StoreError('unreadable', KEY_NEEDED)
   return masterKey
 }

@@ -9,9 +9,9 @@ import { bytes, integer, optionalBytes, optionalInteger, text, word } from '#ker
 import { type Attribution, mapped, type TenantPage, texts } from './steps.ts'
 
 /**
- * The vault: tokens and secrets at rest, and the data keys of tenants that seal them. The credentials stage, the consent pages
+ * The vault: stored tokens and secrets, and the tenants' data keys that seal them. The credentials stage, the consent pages
  * and `collet vault` use it; other modules seal their own values under the same data keys.
- * Every change is one conditional statement with its event. An address is the only key of an entry (rule 24).
+ * Every change is one conditional statement with its event. An entry is found only by its address (rule 24).
  */
 
 const { get, all, write } = statements<
@@ -20,7 +20,7 @@ const { get, all, write } = statements<
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
-/** The owner of a credential, and the requirement it is for; the `provider` of a secret is its name. */
+/** The owner of a credential, and the requirement that it is for. The `provider` of a secret is the secret's name. */
 export interface VaultAddress extends Omit<ChallengeNeed, 'scopes'> {
   readonly kind: CredentialKind
 }
@@ -35,7 +35,7 @@ export interface VaultFacts extends VaultAddress {
   readonly version: number
   /** Scopes of a token; empty for secrets. */
   readonly scopes: readonly string[]
-  /** `undefined`: it does not expire. */
+  /** `undefined`: the credential does not expire. */
   readonly expiresAtMs: number | undefined
   /** The provider refused to renew it: its value is removed, and its scopes are requested again (OWP-78). */
   readonly isSpent: boolean
@@ -44,7 +44,7 @@ export interface VaultFacts extends VaultAddress {
 }
 
 export interface VaultEntry extends VaultFacts {
-  /** `undefined` once spent. */
+  /** `undefined` once the entry is spent. */
   readonly value: Secret | undefined
 }
 
@@ -69,23 +69,23 @@ export function openVault({ careful, read, keys }: StoreContext) {
       await checkKey(credential.tenant)
       await put(credential)
     },
-    /** Throws `unreadable` when the entry exists but cannot be decrypted (rule 14). */
+    /** Throws `unreadable` if the entry exists but cannot be decrypted (rule 14). */
     find: read((address: VaultAddress) => findCredential(keys, address)),
-    /** Lets one caller of all processes refresh this version until `untilMs`; `false` for the others (rule 26). */
+    /** Lets only one caller across all processes refresh this version until `untilMs`; `false` for the others (rule 26). */
     lease: careful(order, (_group: CommitGroup, previous: VaultFacts, nowMs: number, untilMs: number) =>
       mapped(write('leaseCredential', untilMs, ...versionOf(previous), nowMs), Boolean),
     ),
     unlease: careful(order, (_group: CommitGroup, previous: VaultFacts) =>
       write('unleaseCredential', ...versionOf(previous)),
     ),
-    /** `false` when the entry has changed since; it then stays as it is. */
+    /** `false` if the entry has changed in the meantime; it then stays as it is. */
     async renew(previous: VaultFacts, renewed: RenewedCredential) {
       await checkKey(previous.tenant)
       return await renew(previous, renewed)
     },
-    /** Removes the value and keeps the scopes; `false` when the entry has changed since. */
+    /** Removes the value and keeps the scopes; `false` if the entry has changed in the meantime. */
     spend: careful(order, spendCredential),
-    /** Removes only the entry with this reference, not one that replaced it. */
+    /** Removes only the entry with this reference, not an entry that replaced it. */
     remove: careful(order, removeCredential),
     /** Newest first, without values; absent tenant: all tenants. */
     list: read(({ tenant = null, limit }: TenantPage) =>
@@ -149,7 +149,7 @@ function* removeCredential(
   return true
 }
 
-/** One transaction, so that readers see matching keys and values. Consents under way start again. */
+/** Uses one transaction, so that readers see matching keys and values. Consents under way must start again. */
 function* rotateKeys(
   group: CommitGroup,
   by: string,
@@ -176,7 +176,7 @@ function* rotateTenant(group: CommitGroup, tenant: string, atMs: number): Steps<
   return rows.length
 }
 
-/** A tenant's values get a new data key, because a holder of the old master key may know the old one. */
+/** A tenant's values get a new data key, because a holder of the old master key may know the old data key. */
 const resealing: readonly ResealableRows[] = [
   {
     ...{ what: 'vaults', page: 'vaultsAfter', start: [''] },
@@ -200,7 +200,7 @@ function versionOf(previous: VaultFacts) {
   return [...columnsOf(previous), previous.ref, previous.version] as const
 }
 
-/** Binds a sealed value to its address: it cannot be moved to another owner, provider or kind. */
+/** Binds a sealed value to its address, so that it cannot be moved to another owner, provider or kind. */
 function sealContext(address: VaultAddress): readonly string[] {
   return ['vault', ...columnsOf(address)]
 }
@@ -219,16 +219,16 @@ function factsOf(row: Row): VaultFacts {
   }
 }
 
-/** The event has the reference, never the value, and not the user (rule 15). */
+/** The event contains the reference, but neither the value nor the user (rule 15). */
 function vaultChanged(
   type: VaultChanged['type'],
   changed: VaultAddress & Pick<VaultFacts, 'ref'> & Partial<Pick<NewCredential, 'scopes' | 'by'>>,
   atMs: number,
 ): VaultChanged {
   const { ref, tenant, principal, provider, kind, scopes, by } = changed
-  const names = scopes === undefined || scopes.length === 0 ? {} : { scopes }
+  const scopeList = scopes === undefined || scopes.length === 0 ? {} : { scopes }
   const who = by === undefined ? {} : { by }
-  return { type, at: atMs, ref, tenant, principal, provider, kind, ...who, ...names }
+  return { type, at: atMs, ref, tenant, principal, provider, kind, ...who, ...scopeList }
 }
 
 /** A data key of one tenant, unwrapped. It seals values, and a key derived from `COLLET_KEY` seals it. */
@@ -237,7 +237,7 @@ interface VaultKey {
   readonly key: Buffer
 }
 
-/** The key that seals new values, created with the first one. The transaction ensures that there is one. */
+/** The key that seals new values, created with the first value. The transaction ensures that there is only one. */
 export function* vaultKeyOf(group: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
   const row = yield* get('newestVaultKey', tenant)
   return row === undefined
@@ -262,7 +262,7 @@ export function sealUnder(key: Buffer, plain: string, context: readonly string[]
   return sealOnce(key, Buffer.from(plain), JSON.stringify(context))
 }
 
-/** `row` holds the sealed column and its key; another context is unreadable (rule 14). */
+/** `row` contains the sealed column and its wrapped key. Throws `unreadable` for another context (rule 14). */
 export function openSealed(keys: KeyRing, row: Row, column: string, context: readonly string[]): string {
   return unseal(dataKeyOf(keys, row), bytes(row, column), JSON.stringify(context)).toString('utf8')
 }

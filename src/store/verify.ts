@@ -15,8 +15,8 @@ import { texts } from './steps.ts'
 
 const { get, all } = statements<keyof typeof queries>()
 
-/** A few milliseconds of work: a verification next to calls blocks the thread this long at a time. */
-const PAGE = 250
+/** Rows per page: a few milliseconds of work, which block the thread if calls are served at the same time. */
+const PAGE_ROWS = 250
 
 /** The first group of a chain that is not as it was written. */
 interface BadGroup {
@@ -27,7 +27,7 @@ interface BadGroup {
 
 /** A guarded row that is not as it was written. */
 interface BadRow {
-  /** Its table and primary key. */
+  /** The row's table and primary key. */
   readonly row: string
   readonly reason: string
 }
@@ -48,7 +48,7 @@ export interface JournalVerification {
   readonly groups: number
   readonly events: number
   readonly firstBad?: BadGroup | undefined
-  /** The newest link of each chain: keep one elsewhere to detect a cut tail later. */
+  /** The newest link of each chain. Keep one elsewhere to detect later that the end of the chain was removed. */
   readonly heads: readonly JournalHead[]
   /** What this check cannot detect, as text. */
   readonly cannotSee: readonly string[]
@@ -56,9 +56,9 @@ export interface JournalVerification {
 
 export function openVerification(context: StoreContext) {
   return {
-    /** `head` is a head of a chain that was kept elsewhere (rule 15). */
+    /** `head` is the head of a chain, kept elsewhere (rule 15). */
     verify: context.snapshot((head?: JournalHead) => verifyJournal(context, head)),
-    /** Serves calls in between. */
+    /** Verifies in pieces, and serves calls in between. */
     verifyInPieces: ({ signal, onGroups }: VerificationWatch) =>
       context.engine.walk(verifyJournal(context, undefined, onGroups), signal),
   }
@@ -69,7 +69,7 @@ export type Verification = ReturnType<typeof openVerification>
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
 export function* verifyJournal(
   { keys, guard }: Pick<StoreContext, 'keys' | 'guard'>,
-  kept: JournalHead | undefined,
+  keptHead: JournalHead | undefined,
   onGroups: (checked: number) => void = () => undefined,
 ): Steps<JournalVerification> {
   yield* keys.load()
@@ -82,10 +82,13 @@ export function* verifyJournal(
     walks.push(walk)
   }
   const chains = new Map(walks.map((walk) => [walk.writer, walk]))
-  const promised = [...walks.flatMap((walk) => walk.promises), ...closings.flatMap(({ heads }) => heads)]
+  const expectedHeads = [
+    ...walks.flatMap((walk) => walk.recordedHeads),
+    ...closings.flatMap(({ heads }) => heads),
+  ]
   const firstBad =
     walks.find((walk) => walk.bad !== undefined)?.bad ??
-    (yield* firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)) ??
+    (yield* firstBroken([...expectedHeads, ...(keptHead === undefined ? [] : [keptHead])], chains)) ??
     firstUnrecorded(walks) ??
     firstUnderPastKeys(walks, closings)
   const { rows, badRows } = yield* verifyRows(guard, new Map(walks.flatMap((walk) => [...walk.ends])))
@@ -99,18 +102,18 @@ export function* verifyJournal(
     firstBad,
     heads: walks.flatMap((walk) => (walk.head === undefined ? [] : [walk.head])),
     cannotSee: [
-      'groups cut from the end of a chain since its head was last recorded elsewhere (compare with --head)',
-      'rows that decide (approvals, keys, pins) which were deleted, or set back to what they were before, where the journal has no end of theirs to compare with: none for pins, and none older than the journal is kept',
-      'rows of calls, runs, run events and sessions that were changed, deleted or set back: their events are in the journal, but rows and events are not compared',
+      'groups removed from the end of a chain after its head was last recorded elsewhere (compare with --head)',
+      'rows of approvals, keys and pins that were deleted or set back to an earlier state, if the journal does not record their end: it records none for pins, and keeps none beyond its retention',
+      'rows of calls, runs, run events and sessions that were changed, deleted or set back: their events are in the journal, but this check does not compare rows with events',
       'sealed contents (inputs, outcomes, vault entries, options of sources, answers to requests) and the wrapped data keys: changing them is noticed when they are read, deleting them is not',
-      'rows without a MAC: refusals in the audit stream, budgets, challenges and consents that wait, webhook messages to be sent, when a key was last used',
+      "rows without a MAC: denials in the audit stream, budgets, open challenges and consents, unsent webhook messages, the time of a key's last use",
       'the whole database replaced by an older copy (compare with --head)',
       'changes made by someone who holds the key',
     ],
   }
 }
 
-/** Every guarded row has a valid MAC, and has ended if the journal says so. */
+/** Checks that every guarded row has a valid MAC, and that it has ended if the journal says so. */
 function* verifyRows(
   guard: RowGuard,
   ends: ReadonlyMap<string, string>,
@@ -135,7 +138,7 @@ function* verifyRows(
   return { rows, badRows }
 }
 
-/** The row that an event ended for good, by its name, and the state it must have since. */
+/** The name of the row that an event ended for good, and the state that the row must have afterwards. */
 function endedBy(tables: readonly GuardedTable[], event: EventFacts): readonly [string, string] | undefined {
   for (const table of tables) {
     const ended = table.endedBy?.(event)
@@ -144,14 +147,16 @@ function endedBy(tables: readonly GuardedTable[], event: EventFacts): readonly [
   return undefined
 }
 
-/** A writer's row names the writer that recorded its head; if that writer's chain lacks the head, the recording was prevented. */
+/** A writer's row names the writer that recorded its head. If that writer's chain lacks the head, the recording was prevented. */
 function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   const byNo = new Map(walks.map((walk) => [walk.no, walk]))
   for (const { writer, recorded } of walks) {
     const recorder = byNo.get(recorded.by)
-    if (recorded.n < 0 || recorder === undefined || recorder.isCut) continue
-    const isPromised = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
-    if (!isPromised)
+    if (recorded.n < 0 || recorder === undefined || recorder.isTruncated) continue
+    const isRecorded = recorder.recordedHeads.some(
+      (head) => head.writer === writer && head.group === recorded.n,
+    )
+    if (!isRecorded)
       return { writer, group: recorded.n, reason: 'its head was never recorded, although its row says so' }
   }
   return undefined
@@ -172,10 +177,10 @@ function firstUnderPastKeys(walks: readonly ChainWalk[], closings: readonly Clos
 
 /** A head that was recorded elsewhere must still be in its chain. */
 function* firstBroken(
-  promised: readonly JournalHead[],
+  expectedHeads: readonly JournalHead[],
   chains: ReadonlyMap<string, ChainWalk>,
 ): Steps<BadGroup | undefined> {
-  for (const { writer, group, link } of promised) {
+  for (const { writer, group, link } of expectedHeads) {
     const chain = chains.get(writer)
     if (chain === undefined) return { writer, group, reason: 'the whole chain is missing' }
     const found = yield* chain.linkAt(group)
@@ -194,8 +199,8 @@ class ChainWalk {
   head: JournalHead | undefined
   groups = 0
   events = 0
-  /** Heads of other chains that this chain's writer saw when it started. */
-  readonly promises: JournalHead[] = []
+  /** Heads of other chains, which this chain's writer recorded when it started. */
+  readonly recordedHeads: JournalHead[] = []
   /** Rows that its events ended, with their final state. */
   readonly ends = new Map<string, string>()
   readonly no: number
@@ -214,12 +219,12 @@ class ChainWalk {
     this.writer = text(row, 'id')
   }
 
-  /** Whether retention removed its beginning, with the heads that it recorded. */
-  get isCut(): boolean {
+  /** Whether retention removed the beginning of the chain, with the heads recorded there. */
+  get isTruncated(): boolean {
     return this.#checkpoint >= 0
   }
 
-  /** The checked link of a group; `forgotten` when retention removed it. */
+  /** The checked link of a group; `forgotten` if retention removed the group. */
   *linkAt(group: number): Steps<string | 'forgotten' | undefined> {
     if (group < this.#checkpoint) return 'forgotten'
     if (group === this.head?.group) return this.head.link
@@ -230,7 +235,7 @@ class ChainWalk {
   *toHead(onGroups: (checked: number) => void): Steps<void> {
     let { n, link } = yield* this.#start()
     for (;;) {
-      const rows = this.bad === undefined ? yield* all('chainAfter', this.no, n, PAGE) : []
+      const rows = this.bad === undefined ? yield* all('chainAfter', this.no, n, PAGE_ROWS) : []
       // Every writer's first change is its own start, so a chain is never empty.
       if (rows.length === 0 && this.head === undefined) this.#fail(0, 'the whole chain is missing')
       if (rows.length === 0) return
@@ -262,7 +267,7 @@ class ChainWalk {
     return { n: group, link }
   }
 
-  /** The group's link when it is right. */
+  /** Returns the group's link if it is correct. */
   #check(row: Row, expected: number, previous: string): string | undefined {
     const group = integer(row, 'n')
     if (group !== expected) return this.#fail(expected, 'the group is missing')
@@ -289,7 +294,7 @@ class ChainWalk {
     this.events += events.length
     for (const event of events) {
       // The first event of a writer names the heads of the other chains.
-      if (event.type === 'writer.started') this.promises.push(...(event.heads ?? []))
+      if (event.type === 'writer.started') this.recordedHeads.push(...(event.heads ?? []))
       const ended = endedBy(this.#tables, event)
       if (ended !== undefined) this.ends.set(...ended)
     }

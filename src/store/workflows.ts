@@ -11,12 +11,12 @@ import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#k
 
 /**
  * Workflows that are suspended while a step waits (rule 31): their calls are `parked` with `waits_for`, and keep their attempt
- * when they continue. The ladder and the workflow stage use it; each change is one transaction with its events.
+ * when they continue. The call ladder and the workflow stage use it; each change is one transaction with its events.
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
 
-const STEP = 100
+const MAX_EXPIRED = 100
 
 export function openWorkflows(context: StoreContext) {
   const { careful, read } = context
@@ -37,12 +37,12 @@ export function openWorkflows(context: StoreContext) {
       (await changes.resume(previous, next))
         ? { kind: 'claimed', attempt: previous.attempt }
         : holder(previous.record),
-    /** Looks before it writes: most cancelled calls are not suspended workflows. */
+    /** Reads before it writes, because most cancelled calls are not suspended workflows. */
     cancel: async (address, _by, atMs) =>
       (await findSuspended(address)) === undefined ? [] : changes.cancel(address, atMs),
     expire: async (nowMs) => ((await firstExpired(nowMs)) === undefined ? [] : changes.expire(nowMs)),
   } satisfies WorkflowStore
-  /** `openSteps`: steps of a workflow's call that run or wait. */
+  /** `openSteps` returns the steps of a workflow's call that are running or waiting. */
   return { ...stored, openSteps: read(openSteps) }
 }
 
@@ -76,7 +76,7 @@ function* cancel(group: CommitGroup, address: CallAddress, atMs: number): Steps<
 
 function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
   const ended: EndedParked[] = []
-  for (const row of yield* all('expiredSuspended', nowMs, STEP)) {
+  for (const row of yield* all('expiredSuspended', nowMs, MAX_EXPIRED)) {
     ended.push(...(yield* end(group, row, { why: 'expired', atMs: nowMs })))
   }
   return ended

@@ -184,7 +184,7 @@ describe('a text with NUL', () => {
             await expect(
               Promise.resolve().then(() => writing(store, text)),
               what,
-            ).rejects.toThrow('holds NUL')
+            ).rejects.toThrow('contains NUL')
           for (const [what, reading] of Object.entries(READS))
             expect(await reading(store, text), what).toBeUndefined()
         }),

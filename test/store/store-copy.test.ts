@@ -61,7 +61,7 @@ describe('a copy of a store', () => {
       await runThrough(store, sampleCall({ record: 'record-6', callId: 'call-6' }))
     })
     // The target was used since, so it is no longer a copy.
-    await expect(copy(lived, target)).rejects.toThrow('holds another store')
+    await expect(copy(lived, target)).rejects.toThrow('contains another store')
     await expect(copy(lived, sqlite('other.db'), Buffer.alloc(32, 8))).rejects.toThrow('key does not fit')
     const back = sqlite('back.db')
     expect(await copy(target, back)).toMatchObject({ kind: 'copied', chains: 4 })
@@ -74,7 +74,7 @@ describe('a copy of a store', () => {
       const store = await open(source)
       await store.claim(sampleCall())
       await expect(copy(source, sqlite('never.db'))).rejects.toThrow(
-        `a server still uses the source: ${hostname()} pid ${process.pid}. Stop it first`,
+        `the source is still used by a server: ${hostname()} pid ${process.pid}. Stop it first`,
       )
       await runThrough(store, sampleCall({ record: 'record-2', callId: 'call-2' }))
       await store.close()

@@ -64,7 +64,7 @@ describe('an address of PostgreSQL', () => {
     expect(connectionAddress(address)).toBe('postgres://u:p@pooler:6432/d?sslmode=verify-full')
     expect(directAddress('postgres://u:p@h/d')).toBeUndefined()
     for (const wrong of ['', 'a/b', 'u@h', 'h:x'])
-      expect(problemOfAddress(`postgres://u@h/d?direct=${wrong}`), wrong).toContain('direct is')
+      expect(problemOfAddress(`postgres://u@h/d?direct=${wrong}`), wrong).toContain('direct must be')
   })
 
   it('says how long a lease is, within bounds', () => {
@@ -75,7 +75,7 @@ describe('an address of PostgreSQL', () => {
     expect(directAddress(leased('30'))).toBe('postgres://u:p@db/d')
     for (const wrong of ['', '4', '301', '1e2', '10s', '-5'])
       expect(problemOfAddress(leased(wrong)), wrong).toContain(
-        'lease is a whole number of seconds from 5 to 300',
+        'lease must be a whole number of seconds from 5 to 300',
       )
   })
 

@@ -1,38 +1,38 @@
 /**
- * Addresses of PostgreSQL in the form of its own tools: `postgres://user:password@host:5432/database?sslmode=…`. Omitted parts come
- * from the variables of those tools (`PGHOST`, `PGUSER`, `PGPASSWORD` …) or from their defaults. Texts never repeat an address,
- * because it may hold a password.
+ * PostgreSQL addresses in the form that its own tools use: `postgres://user:password@host:5432/database?sslmode=…`. Omitted parts come
+ * from the variables of those tools (`PGHOST`, `PGUSER`, `PGPASSWORD` …) or from their defaults. Messages never repeat an address,
+ * because it may contain a password.
  */
 
 export function problemOfAddress(text: string): string | undefined {
   const url = parse(text)
   if (url === undefined) return `expected ${EXAMPLE}; write "%40" for "@" inside a password.`
-  if (url.hash !== '') return '"#" is not allowed here; write "%23" for one inside a password.'
-  if (url.pathname.lastIndexOf('/') > 0) return `expected one name of a database after the host: ${EXAMPLE}.`
+  if (url.hash !== '') return '"#" is not allowed here; write "%23" for "#" inside a password.'
+  if (url.pathname.lastIndexOf('/') > 0) return `expected one database name after the host: ${EXAMPLE}.`
   // A mistyped `sslmode` must not lead to an unencrypted connection.
   for (const name of new Set(url.searchParams.keys())) {
     const [value = '', ...others] = url.searchParams.getAll(name)
     if (!PARAMETERS.includes(name))
-      return `"${name.slice(0, 40)}" is not a known parameter. Known are ${PARAMETERS.join(', ')}.`
+      return `"${name.slice(0, 40)}" is not a known parameter. Known parameters: ${PARAMETERS.join(', ')}.`
     if (others.length > 0) return `"${name}" is given twice.`
     if (name === 'sslmode' && !SSL_MODES.has(value))
-      return `sslmode is one of ${[...SSL_MODES.keys()].join(', ')}.`
-    if (name === DIRECT && directHost(value) === undefined) return 'direct is HOST or HOST:PORT.'
+      return `sslmode must be one of ${[...SSL_MODES.keys()].join(', ')}.`
+    if (name === DIRECT && directHost(value) === undefined) return 'direct must be HOST or HOST:PORT.'
     if (name === LEASE && leaseOf(value) === undefined)
-      return `lease is a whole number of seconds from ${MIN_LEASE_S} to ${MAX_LEASE_S}.`
+      return `lease must be a whole number of seconds from ${MIN_LEASE_S} to ${MAX_LEASE_S}.`
   }
   return undefined
 }
 
-/** For display: without the password and without parameters. */
+/** The address for display, without password and parameters. */
 export function shownAddress(text: string): string {
   const url = parse(text)
   if (url === undefined) return 'postgres:'
   const { searchParams, username, hostname, port, pathname } = url
   const user = searchParams.get('user') ?? decoded(username)
   const host = searchParams.get('host') ?? decoded(hostname)
-  const place = [host, searchParams.get('port') ?? port].filter((part) => part !== '').join(':')
-  return `postgres://${user === '' ? '' : `${user}@`}${place}${decoded(pathname)}`
+  const hostAndPort = [host, searchParams.get('port') ?? port].filter((part) => part !== '').join(':')
+  return `postgres://${user === '' ? '' : `${user}@`}${hostAndPort}${decoded(pathname)}`
 }
 
 const LOCAL = /^(?:|localhost|127(?:\.\d{1,3}){3}|\[?::1\]?|\/.*)$/
@@ -44,10 +44,10 @@ export function unencryptedWarning(text: string): string | undefined {
   const host = url.searchParams.get('host') ?? decoded(url.hostname)
   const mode = url.searchParams.get('sslmode') ?? 'disable'
   if (LOCAL.test(host) || mode !== 'disable') return undefined
-  return `The connection to PostgreSQL on ${host} is not encrypted. Add sslmode=require to the address of the store, unless the network between is private.`
+  return `The connection to PostgreSQL on ${host} is not encrypted. Add sslmode=require to the store's address, unless the network in between is private.`
 }
 
-/** The address for the driver. With TLS the certificate is checked, also for `require`: without the check it does not protect. */
+/** The address for the driver. With TLS the certificate is always checked, even for `require`, because encryption alone does not protect. */
 export function connectionAddress(text: string): string {
   const url = parse(text)
   if (url === undefined || url.search === '') return text
@@ -57,7 +57,7 @@ export function connectionAddress(text: string): string {
   return url.href
 }
 
-/** Address of the database behind a pooler, if the parameter `direct` gives its host and port. */
+/** The address of the database behind a pooler, if the parameter `direct` states its host and port. */
 export function directAddress(text: string): string | undefined {
   const url = parse(text)
   const host = directHost(url?.searchParams.get(DIRECT) ?? '')
@@ -67,7 +67,7 @@ export function directAddress(text: string): string | undefined {
   return connectionAddress(url.href)
 }
 
-/** The lease in milliseconds: that of the address, or the default. */
+/** The lease in milliseconds, from the address or the default. */
 export function leaseOfAddress(text: string): number {
   const asked = parse(text)?.searchParams.get(LEASE) ?? ''
   return (leaseOf(asked) ?? DEFAULT_LEASE_S) * 1_000
@@ -76,7 +76,7 @@ export function leaseOfAddress(text: string): number {
 const DIRECT = 'direct'
 const LEASE = 'lease'
 const DEFAULT_LEASE_S = 10
-/** Dead writers are looked for every five seconds, and their calls are to be settled within two leases. */
+/** Dead writers are looked for every five seconds, and their calls must be settled within two leases. */
 const MIN_LEASE_S = 5
 const MAX_LEASE_S = 300
 
@@ -106,7 +106,7 @@ const PARAMETERS = [
   LEASE,
 ]
 
-/** The modes of an address, with the driver's mode for each. */
+/** The modes that an address may have, with the driver's mode for each. */
 const SSL_MODES: ReadonlyMap<string, string> = new Map([
   ['disable', 'disable'],
   ['require', 'verify-full'],

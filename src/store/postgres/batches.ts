@@ -6,61 +6,61 @@ import type { Connection, Result, Statement } from './connection.ts'
 import { NOW_MS } from './lease.ts'
 
 /**
- * Statements for PostgreSQL: the texts of all modules in its dialect, and forms for many asks of the same query, which take a third
- * of the time. Only queries that every call needs have such a form, because it repeats the query. The step functions know nothing
- * of it.
+ * Statements for PostgreSQL: the texts of all modules in its dialect, and batch forms for many asks of the same query, which take a third
+ * of the time. Only queries that every call needs have a batch form, because it repeats the query. The step functions know nothing
+ * of batches.
  */
 
-/** Answers many asks in one write. Asks of the same query become one statement where there is a form for many. */
+/** Answers many asks in one write. Asks of the same query become one statement if the query has a batch form. */
 export async function answerAll(
   connection: Connection,
   asked: readonly Ask[],
   purpose: Purpose,
   before: readonly Statement[] = [],
 ): Promise<void> {
-  const asks = asked.some(holdsNul) ? asked.filter((ask) => !isAnswered(ask)) : asked
-  const parcels = alike(asks).map((same) => parcelOf(same, purpose))
-  if (parcels.length === 0 && before.length === 0) return
-  const results = await connection.send([...before, ...parcels.map(({ statement }) => statement)])
-  for (const [index, parcel] of parcels.entries()) {
+  const asks = asked.some(containsNul) ? asked.filter((ask) => !findsNothing(ask)) : asked
+  const batches = groupByQuery(asks).map((same) => prepareStatement(same, purpose))
+  if (batches.length === 0 && before.length === 0) return
+  const results = await connection.send([...before, ...batches.map(({ statement }) => statement)])
+  for (const [index, batch] of batches.entries()) {
     const result = results[before.length + index]
-    if (result !== undefined) parcel.deliver(result)
+    if (result !== undefined) batch.deliver(result)
   }
 }
 
 /** Groups asks that one statement can answer. */
-function alike(asks: readonly Ask[]): readonly (readonly Ask[])[] {
+function groupByQuery(asks: readonly Ask[]): readonly (readonly Ask[])[] {
   if (asks.length === 1) return [asks]
   return [...Map.groupBy(asks, (ask) => (BATCHES[ask.query] === undefined ? ask : ask.query)).values()]
 }
 
 /** Whether the statement nearly always changes one row, and has a form that fails otherwise. */
 export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly kind: 'write' }> {
-  return ask.kind === 'write' && CERTAIN[ask.query] !== undefined && !holdsNul(ask)
+  return ask.kind === 'write' && STRICT_TEXTS[ask.query] !== undefined && !containsNul(ask)
 }
 
 /** Statements that change one row per ask, or fail. */
 export function presumedStatements(asks: readonly Ask[]): readonly Statement[] {
-  return alike(asks).flatMap((same) => {
+  return groupByQuery(asks).flatMap((same) => {
     const query = same[0]?.query ?? ''
-    const text = CERTAIN[query]
+    const text = STRICT_TEXTS[query]
     if (text === undefined) return []
-    return { name: `${query} for certain`, text, values: columns(same.map(({ values }) => values)) }
+    return { name: `${query} strict`, text, values: columns(same.map(({ values }) => values)) }
   })
 }
 
-function holdsNul({ values }: Ask): boolean {
+function containsNul({ values }: Ask): boolean {
   return values.some((value) => typeof value === 'string' && value.includes('\0'))
 }
 
-/** No stored text contains NUL, so a search for one finds nothing; PostgreSQL would refuse the parameter. */
-function isAnswered(ask: Ask): boolean {
-  if (!holdsNul(ask)) return false
+/** No stored text contains NUL, so a search for it finds nothing. PostgreSQL would refuse the parameter. */
+function findsNothing(ask: Ask): boolean {
+  if (!containsNul(ask)) return false
   if (postgresText(ask.query).startsWith('SELECT')) return true
   throw new StoreError('not_written', NUL_REFUSED)
 }
 
-/** A change locks the rows that it bases a decision on until its commit. */
+/** A `change` locks the rows that its decisions depend on until its commit. */
 export type Purpose = 'read' | 'change'
 
 export function statementOf({ query, values }: Ask, purpose: Purpose): Statement {
@@ -69,14 +69,14 @@ export function statementOf({ query, values }: Ask, purpose: Purpose): Statement
   return { name: `${query} locked`, text: `${postgresText(query)} ${lock}`, values }
 }
 
-interface Parcel {
+interface PreparedStatement {
   readonly statement: Statement
   deliver(result: Result): void
 }
 
-function parcelOf(asks: readonly Ask[], purpose: Purpose): Parcel {
+function prepareStatement(asks: readonly Ask[], purpose: Purpose): PreparedStatement {
   const [first] = asks
-  if (first === undefined) throw new Error('a batch without asks')
+  if (first === undefined) throw new Error('a batch needs at least one ask')
   const batch = BATCHES[first.query]
   if (batch === undefined || asks.length === 1) {
     return { statement: statementOf(first, purpose), deliver: (result) => answer(first, result) }
@@ -102,19 +102,19 @@ function answer(ask: Ask, { rows, changed }: Result): void {
 
 type Values = readonly SqlValue[]
 
-/** One statement in place of many of the same query. */
+/** One statement that replaces many statements of the same query. */
 interface Batch {
   readonly text: string
-  /** The rows of each ask, in the order of the asks. */
+  /** Returns the rows for each ask, in the order of the asks. */
   split(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[]
 }
 
-/** One array per parameter. */
+/** Converts the parameters of many asks to one array per parameter. */
 function columns(asked: readonly Values[]): SqlValue[][] {
   return (asked[0] ?? []).map((_, index) => asked.map((values) => values[index] ?? null))
 }
 
-/** Only the first ask with a key gets the changed row; the key is the parameter `at`. */
+/** Only the first ask with a key gets the changed row; `at` is the index of the key among the parameters. */
 function splitChanges(at: number, column: string): Batch['split'] {
   return (asked, rows) => {
     const changed = new Map(rows.map((row) => [row[column], row]))
@@ -127,7 +127,7 @@ function splitChanges(at: number, column: string): Batch['split'] {
   }
 }
 
-/** Every ask for a record gets its row, even if several ask for the same one. */
+/** Every ask for a record gets its row, even if several asks are for the same record. */
 function splitFound(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[] {
   const found = new Map(rows.map((row) => [row.record, [row]]))
   return asked.map(([record]) => found.get(record) ?? [])
@@ -202,7 +202,7 @@ export const BATCHES: Partial<Record<string, Batch>> = {
  * Statements that nearly always change their row, in a form that fails when they do not: without `ON CONFLICT` a taken key is an
  * error, and a division by zero reports that fewer rows were changed than requested.
  */
-const CERTAIN: Partial<Record<string, string>> = {
+const STRICT_TEXTS: Partial<Record<string, string>> = {
   insertCall: INSERT_CALLS,
   finishCall: `WITH finished AS (${FINISH_CALLS})
     SELECT 1 / CAST(count(*) = cardinality($1::text[]) AS INTEGER) FROM finished`,
@@ -218,10 +218,10 @@ export function numbered(sql: string): string {
   })
 }
 
-/** Statements that differ because they use the catalog, partitions or the clock of the database. */
+/** Statements that differ from SQLite's because they use the catalog, partitions or the clock of PostgreSQL. */
 const OWN_TEXTS: Partial<Record<string, string>> = {
   insertWriter: `INSERT INTO writers (id, started_at, data_key, lease_until, place) VALUES (?, ?, ?, ${NOW_MS} + ?, ?) RETURNING no`,
-  /** Rule 18: a writer whose lease has expired commits nothing (see `isFenced`). */
+  /** A writer whose lease has expired commits nothing (rule 18; see `isFenced`). */
   insertGroup: `INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link)
     VALUES (?, (SELECT no FROM writers WHERE no = ? AND lease_until > ${NOW_MS}), ?, ?, ?, ?, ?, ?, ?)`,
   // Groups in partitions are deleted with their partition.
@@ -243,17 +243,17 @@ export function postgresText(query: string): string {
   return text
 }
 
-/** Rows that a change bases a decision on stay locked until its commit. SQLite has one writer at a time. */
+/** Locks for rows that a change's decisions depend on. SQLite needs none, because it has one writer at a time. */
 const LOCKS: Partial<Record<string, string>> = {
   findRun: 'FOR NO KEY UPDATE',
   findRuns: 'FOR NO KEY UPDATE',
   expiredResults: 'FOR UPDATE',
 }
 
-/** A migration step in PostgreSQL's dialect. Numbers have 64 bits; texts compare by their bytes, as in SQLite, which makes indexes fast. */
+/** A migration step in PostgreSQL's dialect. Numbers have 64 bits; texts compare by bytes, as in SQLite, which makes indexes fast. */
 export function postgresSchema(migration: string): string {
   return migration
-    .replace(/(CREATE TABLE commit_groups \([^;]*)UNIQUE \(writer, n\)(\s*)\) STRICT;/, DIVIDED_GROUPS)
+    .replace(/(CREATE TABLE commit_groups \([^;]*)UNIQUE \(writer, n\)(\s*)\) STRICT;/, PARTITIONED_GROUPS)
     .replace(/\) STRICT(, WITHOUT ROWID)?;/g, ');')
     .replace(
       /\bno INTEGER PRIMARY KEY( AUTOINCREMENT)?/g,
@@ -265,7 +265,7 @@ export function postgresSchema(migration: string): string {
 }
 
 /** Partitioned by id, which begins with the time; every unique key must contain the partition key. */
-const DIVIDED_GROUPS = '$1UNIQUE (writer, n, id)$2) PARTITION BY RANGE (id);'
+const PARTITIONED_GROUPS = '$1UNIQUE (writer, n, id)$2) PARTITION BY RANGE (id);'
 
 /** SQLite has `max` and `min` of two values; the planner inlines these functions. */
 export const SCALAR_FUNCTIONS = `

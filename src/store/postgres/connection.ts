@@ -6,7 +6,7 @@ import type { Row, SqlValue } from '#kernel/store/engine'
 
 /**
  * Connections to PostgreSQL, and its errors as `StoreError`s. Statements that are sent together go out in one write and are
- * answered in order. Every wait ends: a connection without an answer for too long is closed, and its work counts as unknown.
+ * answered in order. Every wait ends: a connection without an answer for too long is closed, and the outcome of its work is unknown.
  */
 
 export const COMMIT = { text: 'COMMIT' }
@@ -27,7 +27,7 @@ export interface Result {
 }
 
 /**
- * All rows are looked up by key, so plans must not depend on the size of a table when they were made: planned on empty tables,
+ * All rows are looked up by key, so a plan must not depend on the table's size at the time of planning: planned on empty tables,
  * PostgreSQL would scan all of `runs` for one row. The timeouts release the locks of a stopped process and end waits for locks.
  */
 const SETTINGS = {
@@ -60,9 +60,9 @@ const CONNECT_MS = 10_000
 interface ConnectionOptions {
   readonly name?: string
   readonly maxSilenceMs?: number
-  /** Called with messages of a channel that the connection listens to. */
+  /** Called with messages from a channel that the connection listens to. */
   readonly onNotice?: (text: string) => void
-  /** The address is that of a pooler that gives each transaction another connection; default: detected. */
+  /** Whether the address is a pooler's, which may use another connection for each transaction; default: detected. */
   readonly isPooled?: boolean
 }
 
@@ -70,10 +70,10 @@ export class Connection {
   readonly #client: Client
   readonly #socket: Socket
   readonly #watching: NodeJS.Timeout
-  /** Settings, named statements and subscriptions last for one transaction only. */
+  /** If true, settings, named statements and subscriptions last for one transaction only. */
   readonly isPooled: boolean
   #isLost = false
-  /** Unanswered writes, and the time of the last answer or of the first of them. */
+  /** Number of unanswered writes. `#aliveAtMs` is the time of the last answer, or else of the first unanswered write. */
   #unanswered = 0
   #aliveAtMs = 0
 
@@ -93,7 +93,7 @@ export class Connection {
     client.on('error', lose).on('end', lose)
   }
 
-  /** Loads the driver with the first connection: a store in a file needs none of it. */
+  /** Loads the driver with the first connection, because a store in a file does not need it. */
   static async open(url: string, options: ConnectionOptions = {}): Promise<Connection> {
     try {
       return await Connection.#open(url, options)
@@ -131,7 +131,7 @@ export class Connection {
     return connection
   }
 
-  /** Whether it no longer works. Statements under way may or may not have happened. */
+  /** Whether the connection no longer works. Statements under way may or may not have taken effect. */
   get isLost(): boolean {
     return this.#isLost
   }
@@ -190,8 +190,8 @@ export class Connection {
   }
 }
 
-/** One connection at a time; a lost one is replaced when it is next needed. */
-export class Line {
+/** Keeps one connection; a lost connection is replaced when it is next needed. */
+export class ConnectionKeeper {
   readonly #open: () => Promise<Connection>
   #opened: Promise<Connection> | undefined
   #connection: Connection | undefined
@@ -229,7 +229,7 @@ function isStartupRefused(error: unknown): boolean {
   )
 }
 
-/** The SQLSTATE of an error of PostgreSQL. */
+/** The SQLSTATE of an error from PostgreSQL. */
 function stateOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
@@ -242,13 +242,13 @@ class ConnectionLost extends Error {
   }
 }
 
-/** Another process held a lock, or the connection was lost before anything was committed: the change can be tried again. */
+/** Whether a change can be tried again: another process held a lock, or the connection was lost before anything was committed. */
 export function isBusy(error: unknown): boolean {
   return error instanceof ConnectionLost || /^(40001|40P01|55P03)$/.test(stateOf(error) ?? '')
 }
 
 /**
- * The lease of the writer has expired: the group's writer is the result of a query for a valid lease, which found none. It is an
+ * Whether the writer's lease has expired: the group's writer is the result of a query for a valid lease, which found none. It is an
  * error so that the commit, which is sent with the group, undoes everything.
  */
 export function isFenced(error: unknown): boolean {
@@ -257,7 +257,7 @@ export function isFenced(error: unknown): boolean {
   )
 }
 
-/** The table exists, is gone or is attached already: another process did the same at the same time. */
+/** Whether another process has just done the same: the table already exists, is gone or is attached. */
 export function isDoneAlready(error: unknown): boolean {
   return /^(42P01|42P07|42809)$/.test(stateOf(error) ?? '')
 }
@@ -276,13 +276,13 @@ function failureOf(error: unknown): (typeof FAILURES)[number] | undefined {
   return state === undefined ? undefined : FAILURES.find(({ states }) => states.test(state))
 }
 
-/** By SQLSTATE. Any other state concerns a statement, not the database. */
+/** Failures by SQLSTATE. Any other state concerns a statement, not the database. */
 const FAILURES: readonly { readonly states: RegExp; readonly code: StoreErrorCode; readonly why: string }[] =
   [
     {
       states: /^(25006|57P03)$/,
       code: 'full',
-      why: 'PostgreSQL accepts no changes now: it is a standby, or starting',
+      why: 'PostgreSQL accepts no changes now, because it is a standby or still starting',
     },
     {
       states: /^57014$/,
@@ -294,7 +294,7 @@ const FAILURES: readonly { readonly states: RegExp; readonly code: StoreErrorCod
     {
       states: /^(28|3D|42501)/,
       code: 'unreadable',
-      why: 'PostgreSQL refuses this user or database; check the URL of the store',
+      why: 'PostgreSQL refuses this user or database; check the address of the store',
     },
     { states: /^(08|57P|25P03|E[A-Z]+$)/, code: 'full', why: 'PostgreSQL cannot be reached' },
   ]

@@ -17,10 +17,10 @@ import { answerAll, type Purpose, statementOf } from './batches.ts'
 import {
   COMMIT,
   Connection,
+  ConnectionKeeper,
   isBusy,
   isFenced,
   isStoreWide,
-  Line,
   type Result,
   ROLLBACK,
   type Statement,
@@ -33,14 +33,14 @@ import { Notices } from './notices.ts'
 import { Transaction, type Trust } from './transaction.ts'
 
 /**
- * The PostgreSQL engine, for many processes and machines. A database is a round trip away, so the statements of all changes of a
+ * The PostgreSQL engine, for many processes and machines. The database is a round trip away, so the statements of all changes of a
  * group are sent together. Transactions see what others commit in the meantime, so a change that reads before it writes first
  * takes a lock that all processes share.
  */
 
 interface PostgresEngineOptions extends Pick<StoreOptions, 'onCommit'> {
   readonly url: string
-  /** Address of the database itself, when `url` is that of a pooler. */
+  /** Address of the database itself, if `url` is a pooler's. */
   readonly direct?: string | undefined
   readonly chain: Chain
   readonly volumes: Volumes
@@ -54,16 +54,16 @@ const MAX_LOOK_MS = 3_600_000
 const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** A dropped partition disappears from existing snapshots too, so none is dropped while a snapshot is open. */
 const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
-/** Held during the transaction of a careful change, by one writer of the database at a time. */
-const CAREFUL = { text: 'SELECT pg_advisory_xact_lock(20417)' }
+/** The lock that a careful change holds during its transaction: only one writer of the database at a time. */
+const CAREFUL_LOCK = { text: 'SELECT pg_advisory_xact_lock(20417)' }
 
 export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
   readonly #lease: Lease
   readonly #notices: Notices
-  readonly #writes: Line
-  readonly #reads: Line
-  readonly #snapshots: Line
+  readonly #writes: ConnectionKeeper
+  readonly #reads: ConnectionKeeper
+  readonly #snapshots: ConnectionKeeper
   #reading: PendingRead[] = []
   #waitingReads = 0
   #snapshotTurn: Promise<unknown> = Promise.resolve()
@@ -79,9 +79,9 @@ export class PostgresEngine implements Engine {
       send: (statement) => this.#readOne(statement),
       foreignVersion: () => this.#foreignVersion(),
     })
-    this.#writes = new Line(() => Connection.open(own))
-    this.#reads = new Line(() => Connection.open(url, pooled))
-    this.#snapshots = new Line(() => Connection.open(url, pooled))
+    this.#writes = new ConnectionKeeper(() => Connection.open(own))
+    this.#reads = new ConnectionKeeper(() => Connection.open(url, pooled))
+    this.#snapshots = new ConnectionKeeper(() => Connection.open(url, pooled))
   }
 
   get waitingReads(): number {
@@ -139,7 +139,7 @@ export class PostgresEngine implements Engine {
       if (!chain.isStarted) await this.#beginWriter(connection)
       await this.#apply(connection, changes)
     } catch (error) {
-      // The same changes are tried again by another writer; claims of this one no longer belong to the process (rule 18).
+      // The same changes are tried again under a new writer; this writer's claims no longer belong to the process (rule 18).
       if (isFenced(error)) this.#lease.noteLost()
       if (isBusy(error) || isFenced(error)) return 'busy'
       throw isStoreWide(error) ? writeError(error) : error
@@ -181,7 +181,7 @@ export class PostgresEngine implements Engine {
     const { rows } = await this.#readOne(LIST_PARTS)
     const plan = planParts(rows, nowMs, keptMs)
     if (plan.make === undefined && plan.drop.length === 0) return 0
-    // On a separate connection, because scanning a large partition takes long.
+    // Uses a separate connection, because scanning a large partition takes long.
     const { url, direct, chain } = this.#options
     const connection = await Connection.open(direct ?? url, { maxSilenceMs: MAX_LOOK_MS })
     try {
@@ -205,7 +205,7 @@ export class PostgresEngine implements Engine {
     }, 'cannot write to the database')
   }
 
-  /** Gives the lease back; calls that are still running then count as cut. */
+  /** Gives the lease back; calls that are still running then count as interrupted. */
   async close(): Promise<void> {
     await this.#snapshotTurn
     await Promise.all([this.#lease.close(), this.#notices.close()])
@@ -222,21 +222,21 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * One transaction: the results decide the events, and the events the link of the group. Returns whether it was committed; if
+   * Runs one transaction: the results decide the events, and the events decide the link of the group. Returns whether it was committed; if
    * not, a presumed answer may have been wrong.
    */
   async #attempt(connection: Connection, changes: readonly PendingChange[], trust: Trust): Promise<boolean> {
     const { chain, volumes, guard } = this.#options
     const careful = changes.filter(({ lane }) => lane === undefined)
-    const opening = [...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL])]
+    const opening = [...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL_LOCK])]
     const transaction = new Transaction(connection, guard, opening, trust)
     const answer: AnswerAll = (asks) => transaction.answer(asks)
     const group = chain.openGroup()
     let head: ChainHead | undefined
     let isCommitting = false
     try {
-      const beside = changes.filter(({ lane }) => lane !== undefined)
-      await driveLanes(group, beside, answer)
+      const inLanes = changes.filter(({ lane }) => lane !== undefined)
+      await driveLanes(group, inLanes, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
       const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
       head = sealed?.head
@@ -258,13 +258,13 @@ export class PostgresEngine implements Engine {
     return true
   }
 
-  /** Row and lease are one transaction. The lease begins after `sentAtMs`. */
+  /** Creates the writer's row and its lease in one transaction. The lease begins after `sentAtMs`. */
   async #beginWriter(connection: Connection): Promise<void> {
     const { chain, volumes, guard } = this.#options
     await this.#lease.start()
     await volumes.take(connection, chain.head.n + 1)
     // The lock is taken inside the transaction, so that a timeout undoes everything.
-    const transaction = new Transaction(connection, guard, [...connection.begin(), CAREFUL])
+    const transaction = new Transaction(connection, guard, [...connection.begin(), CAREFUL_LOCK])
     try {
       await transaction.open()
       const sentAtMs = monotonicMs()
@@ -292,7 +292,7 @@ export class PostgresEngine implements Engine {
     const { chain } = this.#options
     try {
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-        const head = await this.#fillPlace(lost)
+        const head = await this.#fillPosition(lost)
         if (head === undefined) continue
         if (head.link === lost.link) return true
         chain.head = head
@@ -304,8 +304,8 @@ export class PostgresEngine implements Engine {
     throw new StoreError('unknown', unknown)
   }
 
-  /** The chain's group at the position of one that may be lost; `undefined` when the connection was lost again. */
-  async #fillPlace({ n }: ChainHead): Promise<ChainHead | undefined> {
+  /** Returns the chain's group at the position of a group that may be lost; `undefined` if the connection was lost again. */
+  async #fillPosition({ n }: ChainHead): Promise<ChainHead | undefined> {
     const { chain } = this.#options
     const connection = await this.#writes.current()
     const { insert } = sealedBy(chain, chain.openGroup())
@@ -329,7 +329,7 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** Statements of one turn of the event loop are sent together. */
+  /** Statements from one turn of the event loop are sent together. */
   async #ask(ask: Ask): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#reading.push({ ask, resolve, reject })
@@ -349,7 +349,7 @@ export class PostgresEngine implements Engine {
     } catch (error) {
       const [first, ...others] = reading
       if (others.length === 0) first?.reject(error)
-      // A statement that fails does not fail the others.
+      // A failed statement must not fail the others, so each is tried alone.
       else for (const read of reading) await this.#answerReads([read])
     }
   }
@@ -362,7 +362,7 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** One at a time, because each transaction needs the connection alone. */
+  /** Runs one transaction at a time, because each needs the connection for itself. */
   #inTurn<T>(act: (connection: Connection) => Promise<T>, doing: string): Promise<T> {
     this.#waitingReads += 1
     const turn = this.#snapshotTurn.then(async () => {
@@ -398,10 +398,10 @@ interface PendingRead {
   reject(error: unknown): void
 }
 
-/** How often to ask for a position of the chain when connections are lost again. */
+/** How often to try to fill a position of the chain if connections are lost again. */
 const MAX_TRIES = 5
 
-/** A group is one statement, so it can be sent with the commit; its head is known before. */
+/** A group is one statement, so it can be sent with the commit; its head is known in advance. */
 function sealedBy(
   chain: Chain,
   group: CommitGroup,
@@ -409,11 +409,11 @@ function sealedBy(
   const steps = chain.insert(group)[Symbol.iterator]()
   const insert = steps.next()
   const end = steps.next()
-  if (insert.done === true || end.done !== true) throw new Error('a group is one statement')
+  if (insert.done === true || end.done !== true) throw new Error('a group must be exactly one statement')
   return { head: end.value, insert: statementOf(insert.value, 'change') }
 }
 
-/** A database that cannot be written is a failure of the store, whatever the reason (rule 11). */
+/** If the database cannot be written, the store has failed, whatever the reason (rule 11). */
 function writeError(error: unknown): StoreError {
   const found = storeErrorOf(error, 'cannot write to the database')
   return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
@@ -421,7 +421,7 @@ function writeError(error: unknown): StoreError {
 
 const IS_ALIVE = `SELECT 1 AS alive FROM writers WHERE id = $1 AND lease_until > ${NOW_MS}`
 
-/** Changes with every group of another living writer, and when one ends. */
+/** The version changes with every group of another living writer, and when such a writer ends. */
 const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0)), 0)
     + count(*) * 1000003 AS BIGINT) AS version FROM writers w WHERE lease_until > 0 AND ended_at IS NULL AND no <> $1`
 

@@ -16,7 +16,7 @@ export interface Finding {
   readonly message: string
   /** Absent for `ok`. */
   readonly advice?: string
-  /** The tables do not exist yet or are outdated, so their contents cannot be checked. */
+  /** Set if the tables do not exist yet or are outdated, so that their contents cannot be checked. */
   readonly isUnprepared?: true
 }
 
@@ -34,7 +34,7 @@ export async function examineDatabase(url: string, nowMs: () => number): Promise
       ...(connection.isPooled ? [POOLED] : []),
       checkDurability(facts),
       checkStandbys(facts),
-      checkRoom(facts),
+      checkConnections(facts),
       checkClocks(integer(facts, 'now') - (before + after) / 2),
       await checkTables(connection),
     ]
@@ -64,11 +64,11 @@ function checkEncryption(url: string): readonly Finding[] {
 
 const POOLED = warn(
   'pooler',
-  'This is a pooler (PgBouncer): notices do not pass through it, so the changes of other servers are polled',
+  'This is a pooler (PgBouncer). Notices do not pass through it, so the server polls for changes made by other servers',
   'Name the database itself as well: ?direct=HOST:PORT.',
 )
 
-/** The oldest version with upstream support for some time that has every feature the statements use. */
+/** The oldest version that has every feature the statements use and is still supported for some time. */
 const MIN_VERSION = 150_000
 
 function checkServer(facts: Row): Finding {
@@ -79,11 +79,11 @@ function checkServer(facts: Row): Finding {
   if (integer(facts, 'version') < MIN_VERSION)
     return fail('server', `${message} is too old`, 'Use PostgreSQL 15 or newer.')
   if (encoding === 'UTF8') return ok('server', message)
-  const advice = "Make the database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0."
+  const advice = "Create the database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0."
   return fail('server', message, advice)
 }
 
-/** Acknowledged changes must be on the disk, as far as the settings show. */
+/** Checks that acknowledged changes are on disk, as far as the settings show. */
 function checkDurability(facts: Row): Finding {
   const [fsync, pages, waits] = [text(facts, 'fsync'), text(facts, 'pages'), text(facts, 'waits')]
   const message = `fsync ${fsync}, full_page_writes ${pages}, synchronous_commit ${waits}`
@@ -91,7 +91,7 @@ function checkDurability(facts: Row): Finding {
   const advice =
     fsync === 'on' && pages === 'on'
       ? 'Set synchronous_commit on (ALTER ROLE … SET synchronous_commit = on): without it a crash loses calls.'
-      : 'Set fsync and full_page_writes on: without them a crash loses or breaks what was acknowledged.'
+      : 'Set fsync and full_page_writes on: without them a crash loses or corrupts acknowledged changes.'
   return fail('fsync', message, advice)
 }
 
@@ -101,18 +101,18 @@ function checkStandbys(facts: Row): Finding {
   if (followers === 0) return ok('standby', 'There is no standby to fail over to')
   return warn(
     'standby',
-    `${followers} standbys, and no commit waits for them`,
-    'A fail-over may lose the last commits. Set synchronous_standby_names to lose nothing.',
+    `Standbys: ${followers}, and commits do not wait for them`,
+    'A failover may lose the last commits. To prevent this, set synchronous_standby_names.',
   )
 }
 
-/** For changes, reads, snapshots, the lease and notices. */
-const CONNECTIONS_A_REPLICA = 5
+/** One connection each for changes, reads, snapshots, the lease and notices. */
+const CONNECTIONS_PER_REPLICA = 5
 
-function checkRoom(facts: Row): Finding {
+function checkConnections(facts: Row): Finding {
   const [room, used] = [integer(facts, 'room'), integer(facts, 'used')]
-  const replicas = Math.floor((room - used) / CONNECTIONS_A_REPLICA)
-  const message = `${used} of ${room} connections are in use; a server needs ${CONNECTIONS_A_REPLICA}`
+  const replicas = Math.floor((room - used) / CONNECTIONS_PER_REPLICA)
+  const message = `${used} of ${room} connections are in use; a server needs ${CONNECTIONS_PER_REPLICA}`
   if (replicas >= 2) return ok('room', message)
   return warn('room', message, 'Raise max_connections, or close unused connections.')
 }
@@ -123,9 +123,9 @@ const MAX_OFFSET_MS = 1_000
 
 function checkClocks(offsetMs: number): Finding {
   const off = Math.round(Math.abs(offsetMs))
-  const message = `The clocks of this machine and of the database differ by ${off} ms`
+  const message = `The clocks of this machine and the database differ by ${off} ms`
   if (off <= MIN_REPORTED_MS) return ok('clocks', message)
-  const advice = 'Set both by the same time server (NTP).'
+  const advice = 'Synchronize both with the same time server (NTP).'
   return off > MAX_OFFSET_MS ? fail('clocks', message, advice) : warn('clocks', message, advice)
 }
 
@@ -133,17 +133,17 @@ async function checkTables(connection: Connection): Promise<Finding> {
   const version = await readSchemaVersion(connection)
   const needed = DEFINITION.migrations.length
   if (version > needed) {
-    const advice = 'Use that version, or a backup from before it.'
-    return fail('schema', `Schema ${version} is of a newer Collet`, advice)
+    const advice = 'Use that version, or a backup from before the upgrade.'
+    return fail('schema', `Schema ${version} is from a newer version of Collet`, advice)
   }
   const { rows } = await connection.one({ text: version === 0 ? MAY_MAKE : MAY_USE })
   const isAllowed = integer(rows[0] ?? {}, 'allowed') === 1
   if (version === 0 && !isAllowed) {
     const advice = 'Run collet migrate as the owner of the database.'
-    return fail('schema', 'There are no tables, and this user may not make them', advice)
+    return fail('schema', 'There are no tables, and this user may not create them', advice)
   }
   if (version === 0)
-    return { ...ok('schema', 'The tables will be made at the first start'), isUnprepared: true }
+    return { ...ok('schema', 'The tables will be created at the first start'), isUnprepared: true }
   if (!isAllowed)
     return fail(
       'schema',
@@ -163,8 +163,8 @@ const MAY_USE = `SELECT CAST(bool_and(has_table_privilege(t, 'SELECT') AND has_t
 
 function adviceFor(reason: string): string {
   if (/certificate/.test(reason))
-    return 'Name the file of its authority with sslrootcert, or encrypt without a check: sslmode=no-verify.'
-  if (/does not support SSL/.test(reason)) return 'Turn TLS on in PostgreSQL, or leave sslmode out.'
+    return 'Name the file of the certificate authority with sslrootcert, or encrypt without checking the certificate: sslmode=no-verify.'
+  if (/does not support SSL/.test(reason)) return 'Turn on TLS in PostgreSQL, or leave out sslmode.'
   return 'Check the host, the port, the name of the database, the user and the password (PGPASSWORD).'
 }
 

@@ -16,27 +16,27 @@ import {
 /**
  * The journal's table, partitioned by time. The number of a commit group begins with its day: a look-up by number reads one
  * partition, and retention drops whole partitions. Days without a partition are in the default one, where retention deletes row
- * by row. The engine tends the partitions with the retention job.
+ * by row. The engine maintains the partitions as part of the retention job.
  */
 
 const DAY_MS = 86_400_000
 const FIRST_DAY = Date.UTC(2025, 0, 1) / DAY_MS
 /** Group numbers per volume. */
 const VOLUME = 2 ** 24
-/** Volumes per day. The numbers of 22 years are then exact. */
-const VOLUMES_A_DAY = 2 ** 16
-const DAY = VOLUME * VOLUMES_A_DAY
+/** Volumes per day. Numbers stay safe integers for 22 years. */
+const VOLUMES_PER_DAY = 2 ** 16
+const DAY = VOLUME * VOLUMES_PER_DAY
 
 /** Days since `FIRST_DAY`. */
 function dayOf(ms: number): number {
   return Math.max(0, Math.floor(ms / DAY_MS) - FIRST_DAY)
 }
 
-/** Numbers the groups of this process. It reserves a volume of numbers at its start and on each new day, for itself alone. */
+/** Numbers the groups of this process, which reserves a volume of numbers for itself when it starts and on each new day. */
 export class Volumes implements GroupIds {
   readonly #nowMs: () => number
   #current = { no: -1, day: -1, firstN: 0 }
-  /** Position of a group whose commit is under way. Until the result is known, a replacement has the same number. */
+  /** Position of a group whose commit is under way. Until the result is known, a replacement must have the same number. */
   #sentN = -1
 
   constructor(nowMs: () => number) {
@@ -49,26 +49,26 @@ export class Volumes implements GroupIds {
     return n !== this.#sentN && (dayOf(this.#nowMs()) > day || n - firstN >= VOLUME)
   }
 
-  /** Runs outside of the commit that needs it; an unused volume is no loss. */
+  /** Reserves a volume outside of the commit that needs it. An unused volume does no harm. */
   async take(connection: Connection, n: number): Promise<void> {
     let day = Math.max(dayOf(this.#nowMs()), this.#current.day)
     for (;;) {
       const { rows } = await connection.one({ ...TAKE_VOLUME, values: [day, day * DAY, (day + 1) * DAY] })
       const nth = integer(rows[0] ?? {}, 'nth')
-      if (nth < VOLUMES_A_DAY) {
-        this.#current = { no: day * VOLUMES_A_DAY + nth, day, firstN: n }
+      if (nth < VOLUMES_PER_DAY) {
+        this.#current = { no: day * VOLUMES_PER_DAY + nth, day, firstN: n }
         return
       }
       day += 1
     }
   }
 
-  /** The commit of the group at this position was sent. */
+  /** Notes that the commit of the group at this position was sent. */
   noteSent(n: number): void {
     this.#sentN = n
   }
 
-  /** The commit was certainly undone. */
+  /** Notes that the commit was certainly undone. */
   noteUndone(): void {
     this.#sentN = -1
   }
@@ -95,11 +95,11 @@ CREATE TABLE commit_groups_rest PARTITION OF commit_groups DEFAULT;
 
 /** Approximate number of partitions, whatever the retention: each one makes every look-up a little slower. */
 const PARTS = 12
-/** A partition that more calls than this still need is kept. */
+/** A partition with more groups than this that calls still need is kept. */
 const MAX_LIVE = 10_000
-/** Commits wait for the creation or removal of a partition, so that one must not wait itself. */
+/** Commits wait while a partition is created or dropped, so this work must not itself wait for locks. */
 const LOCK_LIMIT = { text: "SET LOCAL lock_timeout = '200ms'" }
-/** Held by the process that creates or drops a partition. */
+/** Tries to take the lock of the process that creates or drops a partition. */
 const TRY_LOCK = { text: 'SELECT pg_try_advisory_xact_lock(20420) AS mine' }
 
 interface Part {
@@ -112,7 +112,7 @@ interface Part {
 /** The partitions to create and to drop, given the existing ones (`LIST_PARTS`). */
 export function planParts(listed: readonly Row[], nowMs: number, keptMs: number) {
   const parts = listed.flatMap(readPart)
-  // A day ahead, so that no process commits into it while it is created.
+  // The partition is created a day ahead, so that no process commits into it in the meantime.
   const from = dayOf(nowMs) + 1
   const isThere = parts.some((part) => part.from <= from && from < part.to)
   const width = Math.max(1, Math.floor(keptMs / DAY_MS / PARTS))
@@ -142,7 +142,7 @@ function readPart(row: Row): readonly Part[] {
   return [{ name, from: Number(bounds[1]) / DAY, to: Number(bounds[2]) / DAY }]
 }
 
-/** Creates and drops partitions, one transaction each; a locked one is left for the next time. */
+/** Creates and drops partitions, one transaction each; a locked partition is left for the next time. */
 export async function maintainPartitions(
   connection: Connection,
   plan: ReturnType<typeof planParts>,
@@ -160,8 +160,8 @@ export async function maintainPartitions(
 }
 
 async function makePart(connection: Connection, { name, from, to }: Part): Promise<void> {
-  await alone(connection, async () => {
-    // Created first and then attached, because creating it as a partition would block commits.
+  await runExclusively(connection, async () => {
+    // The table is created first and then attached, because creating it as a partition would block commits.
     await connection.send([
       { text: `CREATE TABLE IF NOT EXISTS ${name} (LIKE commit_groups INCLUDING ALL)` },
       {
@@ -171,9 +171,9 @@ async function makePart(connection: Connection, { name, from, to }: Part): Promi
   })
 }
 
-/** Leaves a signed checkpoint of every chain in it (rule 15), and moves groups that calls still need (rule 13). */
+/** Drops a partition. Saves a signed checkpoint for every chain in it (rule 15), and moves groups that calls still need (rule 13). */
 async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): Promise<number> {
-  // Scanned before taking locks: a group that no call needs is never needed again.
+  // Scans before taking locks, because a group that no call needs is never needed again.
   const [, counted, living] = await connection.send([
     { text: 'SET enable_seqscan = on' },
     { text: `SELECT count(*) AS groups FROM ${name}` },
@@ -181,7 +181,7 @@ async function dropPart(connection: Connection, { name }: Part, keys: KeyRing): 
   ])
   const needed = (living?.rows ?? []).map((row) => integer(row, 'id'))
   if (needed.length > MAX_LIVE) return 0
-  const isDropped = await alone(connection, async () => {
+  const isDropped = await runExclusively(connection, async () => {
     const { rows } = await connection.one({ text: headsIn(name) })
     const checkpoints = rows.map((row) => {
       const head = { writer: text(row, 'id'), group: integer(row, 'n'), link: text(row, 'link') }
@@ -208,7 +208,7 @@ function headsIn(name: string): string {
 }
 
 /** Runs `work` in a transaction, unless another process is doing the same. */
-async function alone(connection: Connection, work: () => Promise<void>): Promise<boolean> {
+async function runExclusively(connection: Connection, work: () => Promise<void>): Promise<boolean> {
   const [, , tried] = await connection.send([{ text: 'BEGIN' }, LOCK_LIMIT, TRY_LOCK])
   const isMine = tried?.rows[0]?.mine === true
   try {

@@ -10,7 +10,7 @@ import type { Slice } from '#kernel/store/rows'
 /** Answers all asks in one round trip. */
 export type AnswerAll = (asks: readonly Ask[]) => Promise<void>
 
-/** One round trip per step. */
+/** Runs steps with one round trip each. */
 export async function driveEach<Result>(steps: Steps<Result>, answerAll: AnswerAll): Promise<Result> {
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
@@ -38,23 +38,23 @@ export async function driveLanes(
   for (const { part } of parts) part.join()
 }
 
-interface Begun {
+interface StartedChange {
   readonly change: PendingChange
   readonly part: GroupPart
 }
 
 interface Lane {
   readonly steps: Iterator<Ask, unknown, void>
-  readonly current: Begun
-  readonly later: readonly Begun[]
+  readonly current: StartedChange
+  readonly later: readonly StartedChange[]
 }
 
 interface WaitingLane extends Lane {
   readonly ask: Ask
 }
 
-/** Begins with the first change of a lane; empty when no change of the lane has a statement. */
-function startLane([current, ...later]: readonly Begun[]): readonly WaitingLane[] {
+/** Starts the first change of a lane; returns nothing if no change of the lane has a statement. */
+function startLane([current, ...later]: readonly StartedChange[]): readonly WaitingLane[] {
   if (current === undefined) return []
   const steps = current.change.begin(current.part)[Symbol.iterator]()
   return advance({ steps, current, later })

@@ -3,9 +3,9 @@ import { StoreError } from '#kernel/base/errors'
 import { messageOf } from './connection.ts'
 
 /**
- * The lease of this process's writer (rule 18). Its row in the database says until when the process counts as alive, on the
+ * The lease of this process's writer (rule 18). Its row in the database states until when the process counts as alive, on the
  * database's clock. A worker thread renews it, so that a busy event loop does not look dead, and stops renewing when the main
- * thread has stopped. An expired lease is never renewed: the process continues as another writer.
+ * thread is blocked. An expired lease is never renewed: the process continues as another writer.
  */
 
 /** The clock of the database in milliseconds, the only one that decides whether a lease has expired (rule 18). */
@@ -16,10 +16,10 @@ export interface LeaseThreadData {
   readonly leaseMs: number
 }
 
-/** A lease to renew, or, without memory, one to stop renewing. */
+/** Names a lease to renew or, without memory, a lease to stop renewing. */
 export interface LeaseOrder {
   readonly id: number
-  /** 64-bit integers at the offsets of `PLACES`. */
+  /** 64-bit integers at the offsets of `SLOTS`. */
   readonly memory?: SharedArrayBuffer
 }
 
@@ -30,14 +30,14 @@ export interface LeaseReply {
 }
 
 /** Memory shared by both threads. Times are milliseconds of `monotonicMs`, one clock for all threads of a process. */
-export const PLACES = {
+export const SLOTS = {
   /** Raised regularly while the main thread works. */
   tick: 0,
   /** The number of the writer whose lease is held; 0 for none. */
   writer: 1,
   /** When the last successful renewal was sent. */
   renewedAt: 2,
-  /** Until then this process declares no writer dead. */
+  /** Until this time the process declares no writer dead. */
   quietUntil: 3,
   /** Time on the database's clock when `monotonicMs` was 0. */
   databaseZero: 4,
@@ -45,12 +45,12 @@ export const PLACES = {
   lost: 5,
 } as const
 
-const PLACE_BYTES = 8
+const SLOT_BYTES = 8
 const THREAD_FILE = import.meta.url.endsWith('.ts') ? './lease-worker.ts' : './lease-worker.js'
 const TICKS_PER_LEASE = 10
-/** No run starts when less than this fraction of a lease is left. */
+/** No run starts if less than this fraction of a lease remains. */
 const MARGIN = 0.2
-/** Times in records come from the clocks of the servers, so these may differ from the database's by this much. */
+/** Maximum difference from the database's clock, because times in records come from the servers' clocks. */
 const MAX_CLOCK_OFFSET_MS = 1_000
 
 export function monotonicMs(): number {
@@ -63,7 +63,7 @@ interface LeaseOptions extends LeaseThreadData {
 
 export class Lease {
   readonly #options: LeaseOptions
-  readonly #places = new BigInt64Array(new SharedArrayBuffer(Object.keys(PLACES).length * PLACE_BYTES))
+  readonly #slots = new BigInt64Array(new SharedArrayBuffer(Object.keys(SLOTS).length * SLOT_BYTES))
   readonly #thread: LeaseThread
   #started: Promise<number> | undefined
   #ticking: NodeJS.Timeout | undefined
@@ -79,7 +79,7 @@ export class Lease {
     return writer !== 0 && this.#read('lost') === writer
   }
 
-  /** Rule 18: other processes may have missed the same renewal, so this one declares no writer dead for a while. */
+  /** Other processes may have missed a renewal at the same time, so this process declares no writer dead for a while (rule 18). */
   get isQuiet(): boolean {
     return monotonicMs() < this.#read('quietUntil')
   }
@@ -87,7 +87,7 @@ export class Lease {
   /** Resolves when the thread can renew. */
   async start(): Promise<void> {
     this.#ticking ??= setInterval(() => this.#tick(), this.#options.leaseMs / TICKS_PER_LEASE).unref()
-    this.#started ??= this.#thread.add(this.#places.buffer)
+    this.#started ??= this.#thread.add(this.#slots.buffer)
     try {
       await this.#started
     } catch (error) {
@@ -96,7 +96,7 @@ export class Lease {
     }
   }
 
-  /** Renews this writer's lease from now on; it was granted at `sentAtMs` or later. */
+  /** Renews this writer's lease from now on. The lease was granted at `sentAtMs` or later. */
   hold(writer: number, sentAtMs: number): void {
     if (this.isLost) this.#write('quietUntil', monotonicMs() + this.#options.leaseMs)
     this.#write('renewedAt', sentAtMs)
@@ -104,7 +104,7 @@ export class Lease {
     this.#tick()
   }
 
-  /** The database refused a change of this writer because its lease had expired. */
+  /** Notes that the database refused a change by this writer because its lease had expired. */
   noteLost(): void {
     this.#write('lost', this.#read('writer'))
   }
@@ -114,19 +114,19 @@ export class Lease {
     return this.#read('writer') !== 0
   }
 
-  /** Why no run may start now, although this process holds a lease. */
+  /** Returns why no run may start now, although this process has a lease. */
   obstacle(): string | undefined {
     const { leaseMs, wallMs } = this.#options
     const nowMs = monotonicMs()
     const sinceMs = nowMs - this.#read('renewedAt')
     if (sinceMs > leaseMs * (1 - MARGIN)) {
-      return `the lease of this process in PostgreSQL was not renewed for ${sinceMs} ms; the database is slow or cannot be reached`
+      return `the lease of this process in PostgreSQL has not been renewed for ${sinceMs} ms; the database is slow or cannot be reached`
     }
     const zeroMs = this.#read('databaseZero')
     const offsetMs = zeroMs === 0 ? 0 : Math.round(wallMs() - zeroMs - nowMs)
     if (Math.abs(offsetMs) <= MAX_CLOCK_OFFSET_MS) return undefined
-    const which = offsetMs > 0 ? 'ahead of' : 'behind'
-    return `the clock of this machine is ${Math.abs(offsetMs)} ms ${which} that of PostgreSQL; set both by the same time server`
+    const direction = offsetMs > 0 ? 'ahead of' : 'behind'
+    return `the clock of this machine is ${Math.abs(offsetMs)} ms ${direction} PostgreSQL's; synchronize both with the same time server`
   }
 
   async close(): Promise<void> {
@@ -136,15 +136,15 @@ export class Lease {
   }
 
   #tick(): void {
-    Atomics.add(this.#places, PLACES.tick, 1n)
+    Atomics.add(this.#slots, SLOTS.tick, 1n)
   }
 
-  #read(place: keyof typeof PLACES): number {
-    return Number(Atomics.load(this.#places, PLACES[place]))
+  #read(slot: keyof typeof SLOTS): number {
+    return Number(Atomics.load(this.#slots, SLOTS[slot]))
   }
 
-  #write(place: keyof typeof PLACES, value: number): void {
-    Atomics.store(this.#places, PLACES[place], BigInt(Math.trunc(value)))
+  #write(slot: keyof typeof SLOTS, value: number): void {
+    Atomics.store(this.#slots, SLOTS[slot], BigInt(Math.trunc(value)))
   }
 }
 
@@ -173,7 +173,7 @@ class LeaseThread {
     this.#data = data
   }
 
-  /** Resolves with an id once the thread renews it. */
+  /** Resolves with the id of the lease once the thread renews it. */
   add(memory: SharedArrayBuffer): Promise<number> {
     this.#added += 1
     const id = this.#added
@@ -198,7 +198,7 @@ class LeaseThread {
     worker.on('message', (reply: LeaseReply) => this.#receive(reply))
     worker.once('error', (error) => this.#giveUp(error))
     worker.once('exit', () => this.#restart())
-    // Last, because a message listener keeps the process alive again.
+    // This comes last, because adding a message listener would keep the process alive again.
     worker.unref()
     this.#worker = worker
     for (const [id, memory] of this.#leases) this.#order({ id, memory })
@@ -217,7 +217,7 @@ class LeaseThread {
     }
     this.remove(id)
     // Errors from another thread lose their class. Without a lease nothing can be written, which is a failure of the store.
-    starting?.reject(new StoreError('full', `PostgreSQL gives this process no lease: ${messageOf(error)}`))
+    starting?.reject(new StoreError('full', `PostgreSQL granted this process no lease: ${messageOf(error)}`))
   }
 
   #giveUp(error: unknown): void {

@@ -3,26 +3,26 @@ import type { NotifyChange, StoreWatcher } from '#kernel/store/engine'
 import { Connection, type Statement } from './connection.ts'
 
 /**
- * Notices between processes about their commits, over LISTEN and NOTIFY on a separate connection. They are sent after the commit:
+ * Notices between processes about their commits, with LISTEN and NOTIFY on a separate connection. They are sent after the commit:
  * inside of it they would take a lock that all commits of the database wait for. A change of a single call is announced only if a
- * process asked for it. A lost notice costs time only, because every waiter also looks by itself.
+ * process requested it. A lost notice only costs time, because every waiter also polls.
  */
 
 const CHANNEL = 'collet'
 const NOTIFY = `SELECT pg_notify('${CHANNEL}', $1)`
-/** Minimum time between two notices of one process; later names wait and are sent together. */
+/** Minimum time between two notices from one process; names that arrive in between are sent together. */
 const GAP_MS = 20
 /** PostgreSQL accepts 8 000 bytes. */
 const MAX_BYTES = 7_500
-/** A process repeats the names it waits for this often; others forget them after three times as long. */
+/** How often a process repeats the names it waits for; other processes forget them after three times as long. */
 const WANT_AGAIN_MS = 5_000
 const WANTED_MS = 3 * WANT_AGAIN_MS
 /** Beyond this many names, every commit is announced without names. */
 const MAX_WANTED = 10_000
-/** A commit may happen before a request for notices arrives, so the waiter looks again by itself, twice. */
+/** A commit may happen before a request for notices arrives, so the waiter checks twice by itself. */
 const LOOK_AGAIN_MS = [100, 500]
 const RECONNECT_MS = 1_000
-/** How often to poll where notices do not arrive. */
+/** How often to poll if notices do not arrive. */
 const POLL_MS = 250
 
 interface NoticesOptions {
@@ -37,7 +37,7 @@ interface Notice {
   readonly by: string
   /** Runs and calls that a request in the sending process waits for. */
   readonly want?: readonly string[]
-  /** Runs and calls that changed; `*` when it may be any. */
+  /** Runs and calls that changed; `*` if it may be any of them. */
   readonly changed?: readonly string[] | '*'
   /** The sender has just connected and knows of no earlier notices. */
   readonly isNew?: true
@@ -49,7 +49,7 @@ export class Notices {
   readonly #listeners = new Set<NotifyChange>()
   /** Names that other processes wait for, and when to forget them. */
   readonly #wanted = new Map<string, number>()
-  /** Names that requests of this process wait for. */
+  /** Names that requests in this process wait for. */
   readonly #ownWanted = new Map<string, number>()
   readonly #outbox = { want: new Set<string>(), changed: new Set<string>(), isAnything: false, isNew: false }
   #connection: Connection | undefined
@@ -80,7 +80,7 @@ export class Notices {
     return { want: (name) => this.#want(name), end: () => void this.#listeners.delete(notify) }
   }
 
-  /** Announces a commit of this process. Rare changes are announced even if no process asked for them. */
+  /** Announces a commit of this process. Rare changes are announced even if no process requested it. */
   announce(eventsJson: string, isRare: boolean): void {
     if (isRare || this.#wanted.size >= MAX_WANTED) this.#outbox.isAnything = true
     else for (const name of namesIn(eventsJson)) if (this.#wanted.has(name)) this.#outbox.changed.add(name)
@@ -95,7 +95,7 @@ export class Notices {
     await this.#connection?.close().catch(() => undefined)
   }
 
-  /** If the version cannot be read, listeners look for themselves. */
+  /** Notifies listeners if the version has changed or cannot be read. */
   async #poll(): Promise<void> {
     if (this.#listeners.size === 0) return
     const version = await this.#options.foreignVersion().catch(() => undefined)
@@ -191,14 +191,14 @@ export class Notices {
       await this.#options.send({ name: 'notify', text: NOTIFY, values: [notice] })
   }
 
-  /** The waiting names, in as few notices as possible. */
+  /** Returns the waiting names in as few notices as possible. */
   #takeNotices(): readonly string[] {
     const { want, changed, isAnything, isNew } = this.#outbox
     const notices: Omit<Notice, 'by'>[] = []
     if (isNew) notices.push({ isNew })
-    for (const names of inPieces(want)) notices.push({ want: names })
+    for (const names of splitBySize(want)) notices.push({ want: names })
     if (isAnything) notices.push({ changed: '*' })
-    else for (const names of inPieces(changed)) notices.push({ changed: names })
+    else for (const names of splitBySize(changed)) notices.push({ changed: names })
     want.clear()
     changed.clear()
     Object.assign(this.#outbox, { isAnything: false, isNew: false })
@@ -206,7 +206,7 @@ export class Notices {
   }
 }
 
-function inPieces(names: ReadonlySet<string>): readonly (readonly string[])[] {
+function splitBySize(names: ReadonlySet<string>): readonly (readonly string[])[] {
   const pieces: string[][] = []
   let bytes = MAX_BYTES
   for (const name of names) {
@@ -221,7 +221,7 @@ function inPieces(names: ReadonlySet<string>): readonly (readonly string[])[] {
   return pieces
 }
 
-/** The runs and calls of these events. */
+/** The runs and calls that these events are about. */
 function namesIn(eventsJson: string): readonly string[] {
   const events: readonly { readonly run?: string; readonly record?: string }[] = JSON.parse(eventsJson)
   return events.flatMap(({ run, record }) => [run, record].filter((name) => name !== undefined))
@@ -234,8 +234,8 @@ function readNotice(text: string): Notice | undefined {
     if (typeof by !== 'string') return undefined
     return {
       by,
-      ...(isTexts(want) ? { want } : {}),
-      ...(changed === '*' || isTexts(changed) ? { changed } : {}),
+      ...(isStringList(want) ? { want } : {}),
+      ...(changed === '*' || isStringList(changed) ? { changed } : {}),
       ...(isNew === true ? { isNew } : {}),
     }
   } catch {
@@ -243,6 +243,6 @@ function readNotice(text: string): Notice | undefined {
   }
 }
 
-function isTexts(value: unknown): value is readonly string[] {
+function isStringList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string')
 }

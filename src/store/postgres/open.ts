@@ -21,13 +21,13 @@ import { type AnswerAll, driveEach } from './lanes.ts'
 interface PostgresStoreOptions extends StoreOptions {
   readonly url: string
   /**
-   * Address of the database itself, when `url` is that of a pooler (PgBouncer). Changes, the lease and notices then use it.
-   * Without it all of them go through the pooler, and the changes of other replicas are polled.
+   * Address of the database itself, if `url` is a pooler's (PgBouncer). Changes, the lease and notices then use this address.
+   * Without it everything goes through the pooler, and this process polls for other replicas' changes.
    */
   readonly direct?: string | undefined
-  /** How long other replicas wait for a renewal before they consider this process dead; default: that of addresses. */
+  /** How long other replicas wait for a renewal before they consider this process dead; default: from the address. */
   readonly leaseMs?: number
-  /** Compared with the clock of the database. */
+  /** The machine's clock, which is compared with the database's. */
   readonly wallMs?: () => number
 }
 
@@ -69,7 +69,7 @@ export async function prepareDatabase(
   } catch (error) {
     throw storeErrorOf(error, 'cannot open the database')
   } finally {
-    // This also ends an open transaction.
+    // Closing the connection also ends an open transaction.
     await connection?.close()
   }
 }
@@ -112,7 +112,7 @@ export async function takeSteps(
   await driveEach(write('writeMeta', VERSION, String(to)), (asks) => answerAll(connection, asks, 'change'))
 }
 
-/** 0 without tables. */
+/** Returns 0 if there are no tables. */
 export async function readSchemaVersion(connection: Connection): Promise<number> {
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   if (rows.length === 0) return 0

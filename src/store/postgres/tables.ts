@@ -91,7 +91,7 @@ export async function openPostgresTables(url: string): Promise<StoreTables> {
   }
 }
 
-/** Whether the database numbers its rows. */
+/** Whether the database assigns numbers to the table's rows. */
 function isNumbered({ key }: TableShape): boolean {
   return key.join() === 'no'
 }
@@ -103,6 +103,6 @@ function refuseNul({ name, columns }: TableShape, arrays: readonly (readonly Sql
   if (at === -1) return
   throw new StoreError(
     'not_written',
-    `a text in ${name}.${columns[at]?.name} holds NUL, which PostgreSQL cannot store`,
+    `a text in ${name}.${columns[at]?.name} contains NUL, which PostgreSQL cannot store`,
   )
 }

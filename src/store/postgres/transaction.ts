@@ -8,7 +8,7 @@ import { COMMIT, type Connection, ROLLBACK, type Statement } from './connection.
  * A transaction with few round trips, each of which costs as much as the work of many rows. Its beginning is sent with its first
  * statement. A statement whose answer is nearly always the same (the key of a new call is free, an ending run is still this
  * writer's) is answered at once and sent later, at the latest with the commit, in a form that fails if the answer was different.
- * Then nothing of the transaction happened, and the engine repeats the changes with `ask`.
+ * If it fails, the whole transaction is undone, and the engine repeats the changes with `ask`.
  */
 
 /** Whether answers that are nearly always the same are presumed until the commit. */
@@ -34,16 +34,16 @@ export class Transaction {
     return this.#isDoubtful
   }
 
-  /** Begins it before the first statement, for callers that need the time. */
+  /** Sends the beginning before the first statement, for callers that need to know when the transaction started. */
   async open(): Promise<void> {
     await this.connection.send(this.#unsent())
   }
 
   async answer(asks: readonly Ask[]): Promise<void> {
-    const open = this.#trust === 'ask' ? asks : asks.filter((ask) => !this.#presumes(ask))
-    if (open.length === 0) return
-    await answerAll(this.connection, open, 'change', this.#unsent())
-    for (const ask of open) this.#guard.check(ask)
+    const unanswered = this.#trust === 'ask' ? asks : asks.filter((ask) => !this.#presumes(ask))
+    if (unanswered.length === 0) return
+    await answerAll(this.connection, unanswered, 'change', this.#unsent())
+    for (const ask of unanswered) this.#guard.check(ask)
   }
 
   /** A `COMMIT` after a failure succeeds as `ROLLBACK`, so the command is checked. */
@@ -64,7 +64,7 @@ export class Transaction {
     return true
   }
 
-  /** In the order of the steps, because later ones may depend on earlier ones. */
+  /** Returns unsent statements in the order of the steps, because later steps may depend on earlier steps. */
   #unsent(): readonly Statement[] {
     const unsent = [...this.#opening, ...presumedStatements(this.#presumed)]
     this.#opening = []
