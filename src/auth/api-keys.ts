@@ -18,9 +18,9 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/keys'
 
 /**
- * API keys: their form, their strength, those of the configuration (`ApiKeys`) and those of the store (`StoredKeys`). The
- * authenticator uses both; the commands and routes of keys use the rest.
- * Only digests are stored. A revoked key is refused within a second (rule 26), and a key that cannot be checked opens nothing.
+ * API keys: their form and strength, the keys in the configuration (`ApiKeys`) and the keys in the store (`StoredKeys`). The
+ * authenticator uses both; the commands and routes for keys use the rest.
+ * Only digests are stored. A revoked key is refused within a second (rule 26), and a key that cannot be checked grants nothing.
  */
 
 const MIN_CHARACTERS = 32
@@ -65,7 +65,7 @@ export class ApiKeys {
   readonly #byDigest: ReadonlyMap<string, KnownKey>
   readonly #clock: Pick<Clock, 'nowMs'>
   /**
-   * Keys that were valid once. It saves a digest per request and gives a guesser no timing: a map compares texts only if
+   * Keys that have been verified. The map saves a digest per request and reveals no timing to a guesser: it compares texts only if
    * their hashes, seeded at random, are equal.
    */
   readonly #verified = new Map<string, KnownKey>()
@@ -81,7 +81,7 @@ export class ApiKeys {
       const { id, key, tenant, tools } = entry
       const digest = digestOfKey(key.reveal())
       if (known.has(digest)) {
-        throw new Error(`auth.apiKeys: the key of "${id}" is used twice; give each entry a key of its own.`)
+        throw new Error(`auth.apiKeys: the key of "${id}" is used twice; give each entry its own key.`)
       }
       const given = granted(roles, { scopes: entry.scopes, roles: entry.roles ?? [] })
       const principal = makePrincipal({ id: principalIdOf(id), tenant, tools, ...given })
@@ -127,7 +127,7 @@ const TAG_CHARACTERS = 12
 const SECRET_BYTES = 32
 const KEY = /^clt_([0-9a-f]{24})_[A-Za-z0-9_-]{43}$/
 
-/** The form of keys that `collet keys create` makes. */
+/** Whether the text has the form of keys that `collet keys create` makes. */
 export function isKeyShaped(text: string): boolean {
   return KEY.test(text)
 }
@@ -173,7 +173,7 @@ function tagOf(random: string, digest: KeyedDigest): string {
 
 const MAX_VERIFIED = 10_000
 const MAX_LOOKED_UP = 10_000
-/** Last uses are written together, outside of calls. */
+/** How often last uses are written, together and outside of calls. */
 const WRITE_USES_MS = 60_000
 
 interface VerifiedKey extends Omit<KnownKey, 'digest'> {
@@ -186,7 +186,7 @@ interface StoredKeysOptions {
   readonly roles: RoleTable
   readonly clock: Clock
   readonly log: Logger
-  /** Called when the first key of the store is made while this process runs. */
+  /** Called if the store's first key is made while this process runs. */
   readonly onFirstKey?: () => void
 }
 
@@ -194,9 +194,9 @@ interface StoredKeysOptions {
 export class StoredKeys {
   readonly #options: StoredKeysOptions
   readonly #epoch: KeyEpoch
-  /** By the presented text; see `ApiKeys` about timing. */
+  /** Keyed by the presented text; see `ApiKeys` about timing. */
   readonly #verified = new BoundedMap<string, VerifiedKey>({ entries: MAX_VERIFIED })
-  /** By public id, so that wrong secrets for a known id do not read the store. */
+  /** Keyed by public id, so that wrong secrets for a known id do not read the store. */
   readonly #lookedUp = new BoundedMap<string, StoredKey | undefined>({ entries: MAX_LOOKED_UP })
   #uses = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
@@ -310,12 +310,12 @@ function failClosed(cause: unknown): never {
   throw fault('not_ready', message, { retryAfterMs: 1_000, cause })
 }
 
-/** Rule 26: how long verified keys count after the last successful read of the epoch. */
+/** How long verified keys are trusted after the last successful read of the epoch (rule 26). */
 const MAX_TRUST_MS = 1_000
 /** The epoch is read again at this age, so that one failed read is not yet an outage. */
 const READ_AGAIN_MS = 500
 
-/** The number that every change of a key raises, as last read. */
+/** The last known value of the number that every change to a key raises. */
 class KeyEpoch {
   readonly #keys: Pick<KeyStore, 'epoch'>
   readonly #clock: Clock
@@ -331,7 +331,7 @@ class KeyEpoch {
     this.#onChange = onChange
   }
 
-  /** 0 until the first key was made. */
+  /** 0 until the first key is made. */
   get value(): number {
     return this.#epoch
   }

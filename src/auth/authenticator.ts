@@ -11,9 +11,9 @@ import { OidcIssuer } from './oidc.ts'
 import { JwtVerifier, Tokens } from './tokens.ts'
 
 /**
- * Finds out who sends a request: by API keys of the configuration and of the store, by JWTs, or as the anonymous or local
+ * Finds out who sends a request: by API keys from the configuration and the store, by JWTs, or as the anonymous or local
  * caller while no credential exists. Every HTTP route and the MCP server on stdio use it.
- * Every credential that is present must be valid, and nothing falls back to a weaker one (OTC/T-28).
+ * Every credential that is present must be valid, and there is no fallback to a weaker credential (OTC/T-28).
  */
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
@@ -21,11 +21,11 @@ export type RequestHeaders = Readonly<Record<string, string | undefined>>
 export interface Authenticator {
   /** False while no credential exists: every caller is then `anonymous` (OTC-98). */
   readonly isConfigured: boolean
-  /** The caller without a credential; `undefined` if every caller needs one. */
+  /** Who a caller without a credential is; `undefined` if every caller needs a credential. */
   readonly openCaller: Principal | undefined
   /** Throws `unauthenticated`, or `not_ready` if keys or tokens cannot be checked. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
-  /** The principal of a valid API key with this name, for an operator who acts as it. */
+  /** The principal of a valid API key with this name, for an operator who acts as this principal. */
   callerNamed(owner: KeyOwner): Promise<Principal | undefined>
   /** Brings `isConfigured` up to date. */
   refresh(): MaybePromise<void>
@@ -56,7 +56,7 @@ export class ReloadableAuthenticator implements Authenticator {
 
   /**
    * Uses other settings from now on, unless `check` throws. Without settings the current authenticator is checked and kept,
-   * with the answers of issuers and the valid tokens that it remembers.
+   * with the issuers' keys and the valid tokens that it remembers.
    */
   async replace(
     settings: Settings['auth'] | undefined,
@@ -80,7 +80,7 @@ interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch
   readonly log?: Logger
-  /** Only this machine reaches the server, so a caller without a credential is its user (rule 28). */
+  /** Whether only this machine reaches the server, so that a caller without a credential is this machine's user (rule 28). */
   readonly isPrivate?: boolean
 }
 
@@ -122,7 +122,7 @@ export function createAuthenticator(
   const sameCaller = (known: Principal | undefined, found: Principal | undefined): Principal => {
     if (found === undefined) throw fault('unauthenticated', `The API key is not valid here. ${expected}`)
     if (known === undefined || (known.id === found.id && known.tenant === found.tenant)) return found
-    throw fault('unauthenticated', `The request carries the keys of two callers. ${expected}`)
+    throw fault('unauthenticated', `The request contains the keys of two callers. ${expected}`)
   }
 
   const byBearer = (authorization: string): MaybePromise<Principal> => {
@@ -149,7 +149,7 @@ export function createAuthenticator(
     const presented = [readBearer(authorization), ...API_KEY_HEADERS.map((name) => headers[name])]
     const ours = presented.find((text) => text !== undefined && isKeyShaped(text))
     if (ours === undefined) return openCaller
-    // It may be the first key, made just now.
+    // The presented key may be the first key, made just now.
     return andThen(findKey(ours), (found) => {
       if (found !== undefined) return found
       throw fault(
@@ -189,14 +189,14 @@ export function createAuthenticator(
 }
 
 const FIRST_KEY_NOTE =
-  'The first key was created. From now on every caller needs a key, those on this machine as well.'
+  'The first key was created. From now on every caller needs a key, including callers on this machine.'
 
-/** Nearly every request is decided synchronously, without a turn of the event loop. */
+/** Continues synchronously if possible: nearly every request is decided without a turn of the event loop. */
 function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
-/** Without the server's guarded fetch no issuer is reached (rule 33). */
+/** Without the server's guarded fetch no issuer can be reached (rule 33). */
 const refuseFetch = (): Promise<Response> => Promise.reject(new Error('no network access'))
 
 function createTokens(

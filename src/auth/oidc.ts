@@ -9,17 +9,17 @@ import type { Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT, granted, type Principal, type RoleTable } from '#kernel/base/principal'
 import {
   claimAt,
+  listOf,
   principalOfToken,
   refusedToken,
   type VerifiedToken,
   verifySignature,
-  wordsOf,
 } from './tokens.ts'
 
 /**
- * Verifies access tokens of OpenID Connect issuers: JWTs signed with a key that the issuer publishes. `tokens.ts` picks the
+ * Verifies access tokens from OpenID Connect issuers: JWTs signed with a key that the issuer publishes. `tokens.ts` selects the
  * issuer by the `iss` claim.
- * An issuer is asked at most once in a pause, whatever tokens arrive. While it does not answer, known keys are used for hours.
+ * An issuer's keys are requested at most once per `PAUSE_MS`, whatever tokens arrive. While the issuer does not answer, known keys are used for hours.
  */
 
 /** Other signed tokens (logout tokens, DPoP proofs …) are not access tokens (RFC 8725 §3.11). */
@@ -55,7 +55,7 @@ export class OidcIssuer {
     const claims = await this.#checkSignature(token, header.alg, await this.#keys.candidates(header))
     const { iss, sub, exp } = claims
     if (exp === undefined || iss !== this.#settings.issuer)
-      throw refusedToken('The token has no `exp` claim, or another issuer.')
+      throw refusedToken('The token has no `exp` claim, or is from another issuer.')
     const principal = principalOfToken(
       { issuer: iss, subject: sub },
       { tenant: this.#tenantOf(claims), ...this.#grantedTo(claims) },
@@ -70,29 +70,29 @@ export class OidcIssuer {
       const claims = await verifySignature(token, key, this.#options.clock, expected)
       if (claims !== undefined) return claims
     }
-    throw refusedToken('The token is not signed with a key of its issuer.')
+    throw refusedToken("The token is not signed with one of its issuer's keys.")
   }
 
-  /** From the configured claim and from nowhere else (rule 3). */
+  /** The tenant comes only from the configured claim (rule 3). */
   #tenantOf(claims: JWTPayload): string {
     const path = this.#settings.claims.tenant
     if (path === undefined) return this.#settings.tenant
     const tenant = claimAt(claims, path)
     if (typeof tenant !== 'string' || !TENANT.test(tenant))
-      throw refusedToken('The token names no tenant that this server can use.')
+      throw refusedToken('The token does not name a tenant that this server can use.')
     // Credentials of this tenant operate the whole server; a customer of the issuer may have the name by chance.
     if (tenant === DEFAULT_TENANT && this.#settings.allowDefaultTenant !== true)
-      throw refusedToken('The token names the tenant `default`, which is not for tokens of this issuer.')
+      throw refusedToken('The token names the tenant `default`, which tokens from this issuer may not use.')
     return tenant
   }
 
-  /** Only the operator grants wildcards, by a role; scopes of a token have none. */
+  /** Only the operator grants wildcards, by a role; wildcards in a token's scopes are ignored. */
   #grantedTo(claims: JWTPayload): Pick<Principal, 'scopes' | 'toolsets'> {
     const { scopes: scopePath, roles: rolePath } = this.#settings.claims
-    const scopes = wordsOf(claimAt(claims, scopePath ?? ['scope']), 'scopes').filter(
+    const scopes = listOf(claimAt(claims, scopePath ?? ['scope']), 'scopes').filter(
       (scope) => !scope.includes('*'),
     )
-    const roles = rolePath === undefined ? [] : wordsOf(claimAt(claims, rolePath), 'roles')
+    const roles = rolePath === undefined ? [] : listOf(claimAt(claims, rolePath), 'roles')
     return granted(this.#options.roles, { scopes, roles })
   }
 }
@@ -107,13 +107,13 @@ async function readHeader(token: string): Promise<JWTHeaderParameters> {
   }
 }
 
-/** Older keys are read again. */
+/** Keys older than this are read again. */
 const FRESH_MS = 10 * 60_000
 /** While the issuer does not answer, keys are used up to this age. */
 const MAX_STALE_MS = 4 * 3_600_000
 /** Minimum time between two requests, whatever `kid`s are presented. */
 const PAUSE_MS = 30_000
-/** Minimum time after a failed request: short, so that an outage here ends soon after that of the issuer. */
+/** Minimum time after a failed request; short, so that an outage here ends soon after the issuer's outage. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
 
 class IssuerKeySet {
@@ -130,8 +130,8 @@ class IssuerKeySet {
   }
 
   /**
-   * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so the issuer is asked again;
-   * a known one never waits for the issuer.
+   * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so the keys are requested again;
+   * a known `kid` never waits for the issuer.
    */
   async candidates(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
@@ -146,7 +146,7 @@ class IssuerKeySet {
   async #matching(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
     if (this.#find === undefined || ageMs > MAX_STALE_MS) {
-      const message = 'Tokens of this issuer cannot be checked right now. Try again shortly.'
+      const message = 'Tokens from this issuer cannot be checked right now. Try again shortly.'
       throw fault('not_ready', message, { retryAfterMs: PAUSE_AFTER_FAILURE_MS })
     }
     try {
@@ -157,7 +157,7 @@ class IssuerKeySet {
     }
   }
 
-  /** One request at a time, and one per pause. Never throws: without an answer the keys stay as they are. */
+  /** Sends one request at a time, and at most one per pause. Never throws: without an answer the keys stay as they are. */
   #ask(): Promise<void> {
     if (this.#asking !== undefined) return this.#asking
     const nowMs = this.#options.clock.monotonicMs()
@@ -194,12 +194,12 @@ class IssuerKeySet {
     const uri = typeof document.jwks_uri === 'string' ? URL.parse(document.jwks_uri) : null
     // An issuer that is reached over TLS must not refer to keys on plain http.
     if (uri === null || (uri.protocol !== 'https:' && uri.protocol !== new URL(issuer).protocol))
-      throw new Error(`${url} names no usable jwks_uri`)
+      throw new Error(`${url} does not contain a usable jwks_uri`)
     return uri.href
   }
 }
 
-/** Without a `kid` several keys may have signed; real issuers have no more than these. */
+/** Without a `kid` several keys may have signed the token; real issuers have no more than `MAX_TRIED`. */
 async function firstOf(keys: AsyncIterable<CryptoKey>): Promise<readonly CryptoKey[]> {
   const found: CryptoKey[] = []
   for await (const key of keys) if (found.push(key) === MAX_TRIED) break
@@ -227,7 +227,7 @@ function readKey(jwk: unknown): JWK | undefined {
   } catch {
     return undefined
   }
-  // One algorithm with two names (RFC 9864); the curve identifies it.
+  // These are two names for one algorithm (RFC 9864), which the curve already identifies.
   const isEdwards = alg === 'EdDSA' || alg === 'Ed25519'
   const limits = Object.entries({ kid, alg: isEdwards ? undefined : alg, use, key_ops })
   return { ...key, ...Object.fromEntries(limits.filter(([, value]) => value !== undefined)) }
@@ -240,7 +240,7 @@ const REQUEST_TIMEOUT_MS = 5_000
 async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Record<string, unknown>>> {
   const response = await send(url, {
     headers: { accept: 'application/json' },
-    // A redirect leads to a place that the operator has not configured.
+    // A redirect leads to an address that the operator has not configured.
     redirect: 'error',
     signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
   })
@@ -249,8 +249,8 @@ async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Reco
     throw new Error(`${url} answered ${response.status}`)
   }
   const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
-  if (!isWhole) throw new Error(`${url} gave more than ${MAX_BYTES} bytes`)
+  if (!isWhole) throw new Error(`${url} returned more than ${MAX_BYTES} bytes`)
   const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   if (isRecord(value)) return value
-  throw new Error(`${url} gave no JSON object`)
+  throw new Error(`${url} did not return a JSON object`)
 }

@@ -12,13 +12,13 @@ import { Secret } from '#kernel/base/secret'
 export interface StartToken {
   readonly token: Secret
   matches(presented: string): boolean
-  /** Writes the file that commands read. Called once the server listens: until then another server may use the file. */
+  /** Writes the file that commands read. Called once the server listens, because until then another server may use the file. */
   publish(file: string): Promise<void>
   /** Removes the file, unless another server has replaced it. */
   close(): Promise<void>
 }
 
-/** `shared` is a token of several servers; the one that made it removes its file. */
+/** `shared` is a token that several servers use; only the server that made it removes its file. */
 export function createStartToken(shared?: Secret): StartToken {
   const text = shared?.reveal() ?? randomBytes(32).toString('base64url')
   const matches = (presented: string): boolean => isSameSecret(presented, text)

@@ -10,28 +10,28 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { OidcIssuer } from './oidc.ts'
 
 /**
- * Verifies JWTs: each by the one verifier that is responsible for it, an OpenID Connect issuer or the shared secret (OTC-104…110,
+ * Verifies JWTs, each with the one verifier that is responsible for it: an OpenID Connect issuer or the shared secret (OTC-104…110,
  * OTC/T-15). The authenticator calls `Tokens`; the verifiers share the rest.
- * A verified token is remembered for a minute. Messages contain nothing of a token.
+ * A verified token is remembered for a minute. Messages contain no part of a token.
  */
 
 /** Longer tokens are refused unread. */
 const MAX_TOKEN_LENGTH = 8_192
 const MAX_CACHED = 10_000
 const MAX_CACHED_CHARACTERS = 8 * 1_024 * 1_024
-/** A signing key that its issuer withdraws counts no longer than this. */
+/** How long a verified token is remembered, and so the longest time that a withdrawn signing key is still trusted. */
 const REMEMBERED_MS = 60_000
 
 interface TokensOptions {
   readonly jwt: JwtVerifier | undefined
-  /** By the exact `iss` of their tokens. */
+  /** Keyed by the exact `iss` of their tokens. */
   readonly issuers: ReadonlyMap<string, OidcIssuer>
   readonly clock: Clock
 }
 
 export class Tokens {
   readonly #options: TokensOptions
-  /** By the token; see `ApiKeys` about timing. */
+  /** Keyed by the token; see `ApiKeys` about timing. */
   readonly #verified = new BoundedMap<string, { readonly principal: Principal; readonly untilMs: number }>({
     entries: MAX_CACHED,
     weight: MAX_CACHED_CHARACTERS,
@@ -74,11 +74,11 @@ export class Tokens {
     const issuer = issuers.size === 0 ? undefined : issuers.get(await issuerOf(token))
     if (issuer !== undefined) return issuer.verify(token)
     if (jwt !== undefined) return jwt.verify(token)
-    throw refusedToken('The token is of no issuer that this server knows.')
+    throw refusedToken('The token is from an issuer that this server does not know.')
   }
 }
 
-/** `jose` is loaded with the first token: most servers get none. */
+/** `jose` is loaded with the first token, because most servers get none. */
 async function issuerOf(token: string): Promise<string> {
   const { decodeJwt } = await import('jose')
   try {
@@ -112,7 +112,7 @@ export class JwtVerifier {
     if (iss !== undefined && typeof iss !== 'string')
       throw refusedToken("The token's `iss` claim is not a string.")
     const { tenant } = this.#settings
-    const scopes = wordsOf(claims.scope ?? claims.scopes, 'scopes')
+    const scopes = listOf(claims.scope ?? claims.scopes, 'scopes')
     const principal = principalOfToken({ issuer: iss ?? '', subject: sub }, { tenant, scopes })
     return { principal, expiresAt: exp }
   }
@@ -121,14 +121,14 @@ export class JwtVerifier {
     const { maxLifetimeSeconds: max } = this.#settings
     const startedAt = Math.min(this.#clock.nowMs() / 1_000, iat ?? Infinity)
     if (exp - startedAt <= max + SKEW_SECONDS) return
-    throw refusedToken(`The token lives too long: \`exp\` may be at most ${max} seconds ahead.`)
+    throw refusedToken(`The token's lifetime is too long: \`exp\` may be at most ${max} seconds ahead.`)
   }
 
-  /** Optional, but checked if present (OTC-109). */
+  /** The audience is optional, but checked if present (OTC-109). */
   #checkAudience(aud: string | string[] | undefined): void {
     if (aud === undefined) return
     if ([aud].flat().some((audience) => this.#settings.audiences.includes(audience))) return
-    throw refusedToken('The token is for another audience than this server.')
+    throw refusedToken('The token is for an audience other than this server.')
   }
 }
 
@@ -172,19 +172,21 @@ export function principalOfToken(
   if (subject === undefined || subject === '') return makePrincipal({ ...ANONYMOUS, tenant, toolsets })
   // The subject becomes part of an id that is stored and shown to operators.
   if (subject.length > MAX_SUBJECT_LENGTH || hasControlCharacter(subject) || !subject.isWellFormed())
-    throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
+    throw refusedToken(
+      "The token's `sub` claim is too long or contains characters that are not allowed in names.",
+    )
   if (hasControlCharacter(issuer))
-    throw refusedToken("The token's `iss` claim has characters that no name has.")
+    throw refusedToken("The token's `iss` claim contains characters that are not allowed in names.")
   return makePrincipal({ id: jwtPrincipalId(issuer, subject), ...granted })
 }
 
-/** Unique for each pair of issuer and subject, because no `#` of an issuer is left (rule 3). */
+/** Unique for each pair of issuer and subject, because every `#` in the issuer is escaped (rule 3). */
 export function jwtPrincipalId(issuer: string, subject: string): string {
   return `jwt:${issuer.replaceAll('%', '%25').replaceAll('#', '%23')}#${subject}`
 }
 
-/** A claim that is one text with spaces, or an array of texts. */
-export function wordsOf(claim: unknown, what: string): readonly string[] {
+/** Reads a claim that is one string with spaces, or an array of strings. */
+export function listOf(claim: unknown, what: string): readonly string[] {
   if (claim === undefined) return []
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
   if (Array.isArray(claim) && claim.every((word) => typeof word === 'string')) return claim
@@ -200,7 +202,7 @@ export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
   return value
 }
 
-/** Has no cause: errors of `jose` hold claims of the token. */
+/** Has no cause, because errors from `jose` contain the token's claims. */
 export function refusedToken(message: string): ToolError {
   return fault('unauthenticated', message)
 }

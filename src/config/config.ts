@@ -31,7 +31,7 @@ export interface ColletConfig<
   readonly hooks?: Hooks
 }
 
-/** Returns the config unchanged; it exists for the types: `approvals.perTool` gets the inputs of `tools`. */
+/** Returns the config unchanged. It exists for its types: predicates in `approvals.perTool` get the input types of `tools`. */
 export function defineConfig<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
 ): ColletConfig<Tools, Names> {
@@ -45,8 +45,8 @@ type WrittenTerms = NonNullable<WrittenApprovals['perTool']>[string]
 interface ApprovalsConfig<Tools extends readonly ToolEntry[], Names extends string>
   extends Omit<WrittenApprovals, 'when' | 'perTool'> {
   /**
-   * For tools with `policy.approval: 'conditional'`: only `false` lets a call run without approval. Without it, and when
-   * it throws, they always need one; reading a member that a call does not have throws. Not in a JSON config.
+   * For tools with `policy.approval: 'conditional'`: a call runs without approval only if this function returns `false`. Without it, and if
+   * it throws, these tools always need approval. Reading a member that a call does not have throws. Not in a JSON config.
    */
   readonly when?: ApprovalPredicate
   /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
@@ -54,14 +54,14 @@ interface ApprovalsConfig<Tools extends readonly ToolEntry[], Names extends stri
 }
 
 interface ToolApprovalConfig<Input> extends Omit<WrittenTerms, 'when'> {
-  /** As `approvals.when`, instead of it; only for a tool with `policy.approval: 'conditional'`. Not in a JSON config. */
+  /** Replaces `approvals.when` for this tool, which must have `policy.approval: 'conditional'`. Not in a JSON config. */
   readonly when?: ApprovalPredicate<Input>
 }
 
 /** A tool, or a path or glob of files that export tools. */
 export type ToolEntry = DefinedTool | string
 
-/** The input of the tools with this id, or of all versions with this name; JSON for tools that the config only names. */
+/** The input of the tool with this id, or of all versions with this name; plain JSON for tools that the config only names. */
 type InputNamed<Entry, Name> = [SchemaNamed<Entry, Name>] extends [never]
   ? JsonObject
   : InputOf<SchemaNamed<Entry, Name>>

@@ -50,7 +50,7 @@ describe('a key in a file', () => {
   it('refuses two keys for one purpose', () => {
     const key = bytes.toString('base64')
     const environment = readEnvironment({ COLLET_KEY: key, COLLET_KEY_FILE: fileWith(key) })
-    expect(() => decodeMasterKeys(environment)).toThrow(/COLLET_KEY_FILE: COLLET_KEY is set too/)
+    expect(() => decodeMasterKeys(environment)).toThrow(/COLLET_KEY_FILE: COLLET_KEY is also set/)
   })
 
   it('an empty file means no old key, and is refused as the key', () => {
@@ -77,9 +77,9 @@ describe('decodeMasterKey', () => {
   it('rule 14: reports the number of bytes, never the bytes', () => {
     const short = Buffer.alloc(16, 9).toString('base64')
     expect(() => decodeMasterKey(new Secret(short))).toThrow(
-      'COLLET_KEY: expected 32 bytes in base64; these decode to 16 bytes',
+      'COLLET_KEY: expected 32 bytes in base64; the value decodes to 16 bytes',
     )
-    expect(() => decodeMasterKey(new Secret('not base64 !'))).toThrow('this is not base64')
+    expect(() => decodeMasterKey(new Secret('not base64 !'))).toThrow('the value is not base64')
     expect(() => decodeMasterKey(new Secret(short))).not.toThrow(short)
   })
 })

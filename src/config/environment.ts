@@ -16,7 +16,7 @@ export interface Environment {
   /** `COLLET_CONFIG`: the config file when no `--config` is given. */
   readonly configFile: string | undefined
   readonly logLevel: string | undefined
-  /** `NO_COLOR` is set and not empty. */
+  /** Whether `NO_COLOR` is set and not empty. */
   readonly noColor: boolean
   readonly otlpEndpoint: string | undefined
   /** `COLLET_URL`: the server that client commands talk to. */
@@ -25,7 +25,7 @@ export interface Environment {
   readonly apiKey: Secret | undefined
   /** `COLLET_OPENTOOL_KEYS`: the keys of `collet opentool start`, joined with commas (OTS-76). */
   readonly opentoolKeys: Secret | undefined
-  /** All variables, for programs that sources start; each gets only what its options name. A function, so that they are never printed. */
+  /** All variables, for programs that sources start; each program gets only those that its options name. A function, so that they are never printed. */
   variables(): Readonly<Record<string, string | undefined>>
 }
 
@@ -42,10 +42,10 @@ export function readEnvironment(
     const file = text(`${name}_FILE`)
     if (file === undefined) return secret(name)
     if (text(name) === undefined) return readSecretFile(file, `${name}_FILE`)
-    throw configError(`${name} is set too. Set one of the two.`, { where: `${name}_FILE` })
+    throw configError(`${name} is also set. Set only one of the two.`, { where: `${name}_FILE` })
   }
   return {
-    // Read on demand, so that an unreadable file is reported like any other problem of the configuration.
+    // The key is read on demand, so that an unreadable file is reported like any other configuration problem.
     get masterKey() {
       return secretOrFile('COLLET_KEY')
     },
@@ -85,14 +85,14 @@ export function decodeMasterKeys(environment: Pick<Environment, 'masterKey' | 'o
   }
 }
 
-/** The 32 bytes of `COLLET_KEY` (rule 14). Problems give its length, never its text. */
+/** The 32 bytes of `COLLET_KEY` (rule 14). Problems state its length, never its text. */
 export function decodeMasterKey(key: Secret | undefined, where = 'COLLET_KEY'): Uint8Array | undefined {
   if (key === undefined) return undefined
   const text = key.reveal().trim()
   const bytes = Buffer.from(text, 'base64')
   const isBase64 = BASE64.test(text)
   if (isBase64 && bytes.length === KEY_BYTES) return new Uint8Array(bytes)
-  const found = isBase64 ? `these decode to ${bytes.length} bytes` : 'this is not base64'
-  const message = `expected ${KEY_BYTES} bytes in base64; ${found}. "collet keys generate" makes one.`
+  const found = isBase64 ? `the value decodes to ${bytes.length} bytes` : 'the value is not base64'
+  const message = `expected ${KEY_BYTES} bytes in base64; ${found}. "collet keys generate" makes a key.`
   throw configError(message, { where })
 }

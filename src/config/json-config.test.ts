@@ -34,7 +34,7 @@ describe('a JSON config', () => {
   it.each(['input:token', 'ENV:A', 'env:1A', 'TOKEN', ''])(
     'reports that "%s" is not a placeholder',
     (inside) => {
-      expect(read({ a: place(inside) }).problems[0]?.message).toContain('is no placeholder')
+      expect(read({ a: place(inside) }).problems[0]?.message).toContain('is not a placeholder')
     },
   )
 

@@ -11,7 +11,7 @@ export type Variables = Readonly<Record<string, string | undefined>>
 
 /**
  * Reads a config as JSON, and reports the problems of its placeholders. `$schema` is for editors. `${env:NAME}` in a text is
- * the environment variable, and `${env:NAME:-other}` has a text for when that is not set; `$${` is a plain `${`. A value that
+ * replaced by the environment variable, and `${env:NAME:-other}` by `other` if the variable is not set; `$${` is a plain `${`. A value that
  * is nothing but a placeholder may stand for a number, or for true or false. Throws what `JSON.parse` throws.
  */
 export function readJsonConfig(text: string, variables: Variables) {
@@ -21,7 +21,7 @@ export function readJsonConfig(text: string, variables: Variables) {
     written.replace(PLACEHOLDER, (part, escaped, name, other) => {
       if (escaped !== undefined) return '${'
       if (name === undefined) {
-        problems.push({ where, message: `${part} is no placeholder. ${HOW}` })
+        problems.push({ where, message: `${part} is not a placeholder. ${HOW}` })
         return ''
       }
       const found = (Object.hasOwn(variables, name) ? variables[name] : undefined) || other
@@ -33,8 +33,8 @@ export function readJsonConfig(text: string, variables: Variables) {
     if (typeof value !== 'object' || value === null) return value
     const isList = Array.isArray(value)
     const members = Object.entries(value).map(([key, item]): [string, unknown] => {
-      const place = isList ? `${where}[${key}]` : where === '' ? key : `${where}.${key}`
-      return [key, fill(item, place)]
+      const path = isList ? `${where}[${key}]` : where === '' ? key : `${where}.${key}`
+      return [key, fill(item, path)]
     })
     const filled: Record<string, unknown> | unknown[] = isList
       ? members.map(([, item]) => item)
@@ -45,7 +45,7 @@ export function readJsonConfig(text: string, variables: Variables) {
     return filled
   }
   const config = withoutSchema(fill(JSON.parse(text), ''))
-  if (problems.length === 0) giveKinds(config, filledTexts)
+  if (problems.length === 0) convertFilledTexts(config, filledTexts)
   return { config, problems }
 }
 
@@ -56,15 +56,15 @@ interface FilledText {
 }
 
 /** Converts filled texts to numbers or booleans where the schema expects one. */
-function giveKinds(config: unknown, filled: readonly FilledText[]): void {
+function convertFilledTexts(config: unknown, filled: readonly FilledText[]): void {
   if (filled.length === 0) return
   for (const issue of CONFIG_SCHEMA.safeParse(config).error?.issues ?? []) {
     if (issue.code !== 'invalid_type') continue
     const holder = issue.path.slice(0, -1).reduce<unknown>(memberOf, config)
     const key = String(issue.path.at(-1))
-    const place = filled.find((text) => text.holder === holder && text.key === key)
+    const target = filled.find((text) => text.holder === holder && text.key === key)
     const value = kindOf(issue.expected, memberOf(holder, key))
-    if (place !== undefined && value !== undefined) Reflect.set(place.holder, key, value)
+    if (target !== undefined && value !== undefined) Reflect.set(target.holder, key, value)
   }
 }
 
@@ -87,7 +87,7 @@ const HOW = `Write \${env:NAME} for an environment variable, and $\${ where the 
 const WHOLE = /^\$\{env:[^}]*\}$/
 
 function notSet(name: string): string {
-  return `the environment variable ${name} is not set, or is empty. Set it, or write \${env:${name}:-TEXT} for what counts without it.`
+  return `the environment variable ${name} is not set, or is empty. Set it, or write \${env:${name}:-TEXT} to use TEXT instead.`
 }
 
 function withoutSchema(config: unknown): unknown {
@@ -112,8 +112,8 @@ export function jsonConfigSchema(describe: (setting: string) => string | undefin
 }
 
 function complete(schema: Schema, setting: string, describe: (setting: string) => string | undefined): void {
-  const said = describe(setting)
-  if (said !== undefined) schema.description = said
+  const description = describe(setting)
+  if (description !== undefined) schema.description = description
   for (const [name, member] of Object.entries(schema.properties ?? {})) {
     const path = setting === '' ? name : `${setting}.${name}`
     if (FUNCTIONS.includes(path)) delete schema.properties?.[name]
@@ -121,7 +121,7 @@ function complete(schema: Schema, setting: string, describe: (setting: string) =
   }
   const { items, additionalProperties, anyOf = [], oneOf = [] } = schema
   for (const part of [items, additionalProperties, ...anyOf, ...oneOf].flat()) {
-    // The whole has the description; parts of a union have none, only their members.
+    // The union as a whole has the description; its parts have none, only their members do.
     if (typeof part === 'object')
       complete(part, setting, (path) => (path === setting ? undefined : describe(path)))
   }

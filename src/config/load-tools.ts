@@ -16,7 +16,7 @@ import { isImported } from './to-settings.ts'
  */
 
 /**
- * Loads and prepares the tools of a config; continues after a bad one, so that all problems are reported. With an error among
+ * Loads and prepares the tools of a config; continues after a bad tool, so that all problems are reported. With an error among
  * them the server must not start. Tools are in the order of the config; files of a glob and exports of a file by name (a module
  * keeps no other order).
  */
@@ -29,7 +29,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
     else if (isDefinedTool(entry)) add(entry, loaded.file)
     else problems.push({ severity: 'error', file: loaded.file, where, message: notATool(entry) })
   }
-  // For tools of the config itself only their functions are hashed, so that other lines of the file change no tool.
+  // For tools in the config itself only their functions are hashed, so that changes elsewhere in the file change no tool.
   const modules = [...found.values()].map(({ file }) => file).filter((file) => file !== loaded.file)
   const hashes = await hashFiles(modules)
   const definitions = [...found.values()].map((one) => {
@@ -82,12 +82,16 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
       }
     }
     if (!hasTool && !problems.some((problem) => problem.file === file)) {
-      problems.push({ severity: 'warning', file, message: EXPORTS_NOTHING })
+      problems.push({
+        severity: 'warning',
+        file,
+        message: 'exports no tool. Export the value that tool({ … }) returns.',
+      })
     }
   }
 }
 
-/** By file. What a module imports is not covered. */
+/** Hashes by file. A module's own imports are not covered. */
 async function hashFiles(files: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const hashes = new Map<string, string>()
   for (const file of new Set(files)) {
@@ -107,7 +111,7 @@ function notATool(entry: unknown): string {
   const message = unmarked(entry)
   if (message !== undefined) return message
   if (Array.isArray(entry)) return 'is a list. Spread it: tools: [...list].'
-  return 'expected a tool made by tool(), or a path or glob of files that export some.'
+  return 'expected a tool made by tool(), or a path or glob of files that export tools.'
 }
 
 /** What is wrong with a definition that no function of ours made; `undefined` for any other value. */
@@ -130,7 +134,7 @@ const GLOB_CHARACTERS = /[*?[\]{}!]/
 /** Files that a glob may match and that contain no tools. */
 const NOT_TOOLS = /\.(d\.[cm]?ts|(test|spec)\.[cm]?[jt]s|map)$/
 
-/** The files a `tools` entry names, absolute and sorted; empty when there are none. */
+/** The files that a `tools` entry names, absolute and sorted; empty if there are none. */
 function findToolFiles(entry: string, folder: string): readonly string[] {
   const whole = resolve(folder, entry)
   if (!GLOB_CHARACTERS.test(entry) || existsSync(whole)) return existsSync(whole) ? [whole] : []

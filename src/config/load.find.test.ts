@@ -22,7 +22,7 @@ describe('findConfig', () => {
   })
 
   it('names the next step if there is no config, or more than one', () => {
-    expect(() => findConfig(folder)).toThrow('"collet init" makes one with a first tool;')
+    expect(() => findConfig(folder)).toThrow('"collet init" creates one with a first tool;')
     expect(() => findConfig(folder, 'gone.ts')).toThrow(`There is no config file ${join(folder, 'gone.ts')}`)
     writeFileSync(join(folder, 'collet.config.ts'), '')
     writeFileSync(join(folder, 'collet.config.json'), '')

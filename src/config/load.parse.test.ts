@@ -215,7 +215,7 @@ describe('parseConfig', () => {
       auth,
     })
     expect(problem).toMatch(
-      /^console\.signIn\.issuer: is none of auth\.issuers.*Did you mean "https:\/\/idp\.example\.com"\?$/,
+      /^console\.signIn\.issuer: is not among auth\.issuers.*Did you mean "https:\/\/idp\.example\.com"\?$/,
     )
     expect(problemsOf({ console: { signIn } })).toHaveLength(1)
   })
@@ -239,7 +239,7 @@ describe('parseConfig', () => {
     expect(problemsOf({ egress }).sort()).toEqual([
       'egress.allow[1]: expected a range such as "10.1.0.0/16" or "fd00:1::/32", without bits after its prefix.',
       'egress.allow[2]: expected text, got a number.',
-      'egress.allow[3]: is metadata: such an address is never allowed.',
+      'egress.allow[3]: has the kind "metadata", which is never allowed.',
       'egress.maxRedirects: must be at least 0.',
       'egress.timeoutMs: must be at least 1.',
     ])
@@ -355,7 +355,7 @@ describe('parseConfig', () => {
       problemsOf({ auth: { apiKeys: [{ id: 'ci', key: 'k', roles: ['viewr'] }], roles: { viewer: [] } } }),
     ).toEqual(['auth.apiKeys[0].roles: there is no role "viewr" in auth.roles. Did you mean "viewer"?'])
     expect(problemsOf({ auth: { apiKeys: [{ id: 'ci', key: 'k', expiresAt: 'soon' }] } })).toEqual([
-      'auth.apiKeys[0].expiresAt: expected a moment with a zone, for example "2027-01-31T00:00:00Z".',
+      'auth.apiKeys[0].expiresAt: expected a date and time with a zone, for example "2027-01-31T00:00:00Z".',
     ])
   })
 

@@ -11,7 +11,7 @@ import { LINE } from './schema-policies.ts'
 /*
  * Finds, imports and checks a config file.
  * Used by the command line and by reloads.
- * Invariant: a config that cannot be used gives one `ConfigError` with every problem, and no message repeats a value.
+ * Invariant: a config that cannot be used throws one `ConfigError` with every problem, and no message repeats a value.
  */
 
 const CONFIG_NAMES = [
@@ -31,7 +31,7 @@ export function findConfig(folder: string, named?: string): string {
   const [first, second] = CONFIG_NAMES.filter((name) => existsSync(join(folder, name)))
   if (first === undefined) {
     throw configError(
-      `There is no config in ${folder}. "collet init" makes one with a first tool; --config names a file elsewhere.`,
+      `There is no config in ${folder}. "collet init" creates one with a first tool; --config names a file elsewhere.`,
     )
   }
   if (second !== undefined) {
@@ -47,9 +47,9 @@ export function hasConfig(folder: string): boolean {
 }
 
 export interface LoadedConfig {
-  /** Absolute. */
+  /** Absolute path. */
   readonly file: string
-  /** Base of relative paths in the config. */
+  /** Relative paths in the config start here. */
   readonly folder: string
   readonly config: ParsedConfig
 }
@@ -109,7 +109,7 @@ function pathText(path: readonly PropertyKey[]): string {
   }, '')
 }
 
-/** Texts for issues that the schema does not explain. Values are never repeated: they may be secrets. */
+/** Texts for issues that the schema does not explain. Values are never repeated, because they may be secrets. */
 function issueText(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -153,12 +153,12 @@ function kindOf(input: unknown): string {
   return TYPE_NAMES[typeof input] ?? `a ${typeof input}`
 }
 
-/** Stack frames from this file on belong to the loader. In a build this code may be in another file. */
+/** Stack frames from this file onwards belong to the loader. In a build this code may be in another file. */
 const OWN_FILE = pathToFileURL(import.meta.filename).href
 
 export type ImportModule = (url: string) => Promise<Readonly<Record<string, unknown>>>
 
-/** Imports a file again, past the module cache of Node; its own imports stay cached. */
+/** Imports a file again, bypassing Node's module cache; its own imports stay cached. */
 export function importAgain(): ImportModule {
   const stamp = performance.now()
   return (url) => import(`${url}?read=${stamp}`)
@@ -208,13 +208,13 @@ function quoted(path: string): string {
   return /\s/.test(path) ? `"${path}"` : path
 }
 
-/** The npm package that an import did not find: Node names it only in its message. */
+/** The npm package that an import did not find. Node names it only in the message. */
 function missingPackage(error: Error): string | undefined {
   if (!('code' in error) || error.code !== 'ERR_MODULE_NOT_FOUND') return undefined
   return /^Cannot find package '([^']+)'/.exec(error.message)?.[1]
 }
 
-/** Node names the file of a missing import in its message only. */
+/** For a missing package, Node names the importing file only in the message. */
 function placeOfImport(error: unknown): string | undefined {
   const place = placeOfThrown(error, OWN_FILE)
   if (place !== undefined || !(error instanceof Error) || missingPackage(error) === undefined) return place
@@ -232,7 +232,7 @@ export interface ConfigProblem {
   readonly message: string
 }
 
-/** A configuration that cannot be used: every problem found, not the first one. */
+/** A configuration that cannot be used. Contains every problem found, not only the first. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly problems: readonly ConfigProblem[]

@@ -19,7 +19,7 @@ const TEXT = z.string().min(1)
 /** Hosts to which plain http stays on this machine. */
 export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
-/** Kept as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http only to this machine. */
+/** A URL that stays as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http is allowed only to this machine. */
 export function privateUrl(error: string, { mayHaveQuery }: { readonly mayHaveQuery: boolean }) {
   const isPrivate = (text: string): boolean => {
     const url = URL.parse(text)
@@ -35,7 +35,7 @@ const ENDPOINT = privateUrl(
   { mayHaveQuery: true },
 )
 
-/** RFC 6749 §3.3. */
+/** A scope as in RFC 6749 §3.3. */
 const SCOPE = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, {
   error: 'expected one scope of printable ASCII without spaces.',
 })
@@ -68,18 +68,18 @@ const NEEDS_SECRET = { error: '`clientAuth` needs a `clientSecret`.' }
 
 const PROVIDER = closed({
   ...CLIENT,
-  /** Endpoints are discovered there, unless they are given. */
+  /** Endpoints are discovered at the issuer, unless they are given. */
   issuer: ENDPOINT.optional(),
   authorizationEndpoint: ENDPOINT.optional(),
   tokenEndpoint: ENDPOINT.optional(),
   revocationEndpoint: ENDPOINT.optional(),
   /** The scopes that may be requested; a tool that needs another one is refused at the start. Default: any. */
   scopes: z.array(SCOPE).optional(),
-  /** Requested every time, for example `offline_access`. */
+  /** Scopes to request every time, for example `offline_access`. */
   alwaysScopes: z.array(SCOPE).default([]),
   /** The resource that the tokens are for (RFC 8707), for example the URL of an MCP server; sent with every request. */
   resource: ENDPOINT.optional(),
-  /** Further parameters of the authorization request, for example `access_type: 'offline'`. */
+  /** Further parameters for the authorization request, for example `access_type: 'offline'`. */
   parameters: z
     .record(
       TEXT.refine((name) => !RESERVED.includes(name), { error: 'is set by the server itself.' }),
@@ -142,7 +142,7 @@ function withClientAuth<Client extends ClientAuth>(client: Client) {
 }
 
 export const OAUTH = closed({
-  /** By the id that tools name in `requirements.authorization`. */
+  /** Providers by the id that tools name in `requirements.authorization`. */
   providers: z.record(TEXT, PROVIDER).default({}),
   /** How users prove who they are before they consent. Without it consent works on loopback only. */
   signIn: SIGN_IN.optional(),
@@ -155,11 +155,11 @@ const MAX_EXPIRY_MS = 30 * 24 * 3_600_000
 
 export function approvalTerms(scope: z.ZodType<string, string>) {
   const terms = {
-    /** How long a question stays open. Default 1 800 000, half an hour. */
+    /** How long a request for approval stays open. Default 1 800 000, half an hour. */
     expiresAfterMs: z.int().min(1_000).max(MAX_EXPIRY_MS).optional(),
     /** How many distinct approvers must approve. Default 1. */
     quorum: z.int().min(1).max(100).optional(),
-    /** What approvers must hold besides `approvals:respond`. Default nothing more. */
+    /** Scope that approvers need besides `approvals:respond`. Default none. */
     requiredScope: scope.optional(),
     /** Let a caller approve its own call. Default false. */
     selfApproval: z.boolean().optional(),
@@ -171,7 +171,7 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
     ...terms,
     when,
     perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
-    /** How many calls of one principal may wait. Default 100. */
+    /** How many calls of one principal may wait for approval. Default 100. */
     maxParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.maxParkedPerPrincipal),
   }
 }
@@ -206,32 +206,32 @@ const WINDOW_UNITS: Readonly<Record<string, number>> = {
 }
 const MAX_WINDOW_MS = 31 * 1_440 * MINUTE_MS
 const MIB = 1_024 * 1_024
-/** The longest poll of OWP-98. */
+/** The longest poll that OWP-98 allows. */
 const MAX_WAIT_S = 60
-/** Sums of thousandths stay exact. */
-const MAX = 1_000_000_000
+/** Small enough that sums of thousandths stay exact. */
+const MAX_AMOUNT = 1_000_000_000
 
-const COUNT = z.int().min(1).max(MAX)
+const COUNT = z.int().min(1).max(MAX_AMOUNT)
 const AMOUNT = z
   .number()
-  .max(MAX)
+  .max(MAX_AMOUNT)
   .refine((value) => value > 0, { error: 'must be more than 0.' })
 
 const RATE = {
   /** New runs per minute; fractions are fine. */
   callsPerMinute: AMOUNT.optional(),
-  /** How many may start at once before the rate applies. Default a tenth of `callsPerMinute`, at least 1. */
+  /** How many runs may start at once before the rate applies. Default a tenth of `callsPerMinute`, at least 1. */
   burst: COUNT.optional(),
 }
 const LIMIT = {
   ...RATE,
-  /** Concurrent runs; one that was ended but has not settled counts, too. */
+  /** Concurrent runs. A run that was ended but has not settled counts too. */
   concurrent: COUNT.optional(),
 }
 
 const BURST_ALONE = {
   path: ['burst'],
-  error: 'says how many may come at once; it needs "callsPerMinute" beside it.',
+  error: 'limits how many runs may start at once, so it needs "callsPerMinute" next to it.',
 }
 
 function hasRateForBurst({ callsPerMinute, burst }: z.output<z.ZodObject<typeof RATE>>): boolean {
@@ -246,7 +246,7 @@ const TOOL_LIMIT = closed({
 }).refine(hasRateForBurst, BURST_ALONE)
 
 const PRINCIPAL = /^(key:.+|jwt:.+|anonymous)$/s
-const NO_PRINCIPAL = 'is no principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".'
+const NO_PRINCIPAL = 'is not a principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".'
 
 export const LIMITS = closed({
   /** For each principal, over all its calls. */
@@ -266,14 +266,14 @@ export const LIMITS = closed({
     pendingWrites: COUNT.default(5_000),
     /** How long the event loop may lag, for more than a moment, before new calls are refused. Default 500. */
     delayMs: COUNT.default(500),
-    /** Bytes of request bodies held at once. Default 64 MiB. */
+    /** Bytes of request bodies in memory at once. Default 64 MiB. */
     bodyBytes: COUNT.default(64 * MIB),
   })
     .refine(hasRateForBurst, BURST_ALONE)
     .prefault({}),
-  /** Requests that are held open: streams and polls of runs, and `Prefer: wait`. */
+  /** Requests that stay open: streams and polls of runs, and `Prefer: wait`. */
   waiting: closed({
-    /** Of each principal. Default 100. */
+    /** Open requests of each principal. Default 100. */
     perPrincipal: COUNT.default(100),
     /** Default 1 000. */
     total: COUNT.default(1_000),
@@ -298,7 +298,7 @@ const WINDOW = z.string().transform((text, context) => {
 })
 
 const BUDGET = closed({
-  /** Each principal, or each tenant as a whole. */
+  /** Whether the budget is for each principal, or for each tenant as a whole. */
   for: z.enum(['principal', 'tenant']),
   /** Only these principal ids or tenant names. */
   of: z.array(z.string().min(1)).optional(),
@@ -336,8 +336,8 @@ export const BUDGETS = z.array(BUDGET).default([])
 /** Separates the messages about unknown keys of one object, which zod reports as one issue. */
 export const LINE = '\n'
 
-/** Keys that are often written at the top level, with their place. */
-const HOME_OF: ReadonlyMap<string, string> = new Map(
+/** Keys that are often written at the top level, with their full path. */
+const PATH_OF_KEY: ReadonlyMap<string, string> = new Map(
   [
     ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'maxConnections', 'metricsPort'].map(
       (key) => `server.${key}`,
@@ -365,8 +365,8 @@ export function closed<Shape extends z.ZodRawShape>(shape: Shape) {
 function unknownKeys(keys: readonly string[], known: readonly string[]): string {
   return keys
     .map((key) => {
-      const home = HOME_OF.get(key)
-      const suggestion = home === undefined ? didYouMean(key, known) : ` Did you mean "${home}"?`
+      const path = PATH_OF_KEY.get(key)
+      const suggestion = path === undefined ? didYouMean(key, known) : ` Did you mean "${path}"?`
       return `unknown key "${key}".${suggestion === '' ? ` Known here: ${known.join(', ')}.` : suggestion}`
     })
     .join(LINE)

@@ -7,7 +7,7 @@ import { closed, LOOPBACK } from './schema-policies.ts'
  * A message that could decide something goes only over a private connection, and JSON is always signed.
  */
 
-/** Schemas that other keys of a config use, too. */
+/** Schemas that other keys of a config also use. */
 interface Parts {
   readonly url: z.ZodType<string, string>
   readonly name: z.ZodType<string, string>
@@ -18,10 +18,10 @@ const MIN_SECRET_LENGTH = 16
 
 export function webhooksSchema({ url, name }: Parts) {
   const webhook = closed({
-    /** Its name in commands and in the log. Default the host of its address. */
+    /** The webhook's name in commands and in the log. Default the host of its address. */
     name: name.optional(),
     ...receiver({ url, name }),
-    /** What it gets: `approval.requested`, `approval.*`, `source.added`, `pin.held`, `call.ambiguous`, `budget.80`, `budget.100`; `*` for everything, which is the default. */
+    /** Events to send: `approval.requested`, `approval.*`, `source.added`, `pin.held`, `call.ambiguous`, `budget.80`, `budget.100`; `*` for all events, which is the default. */
     events: z.array(z.string().min(1)).min(1).default(['*']),
     /** The form of the messages: `json` is signed JSON, `slack` and `teams` are for their incoming webhooks. Default `json`. */
     format: z.enum(['json', 'slack', 'teams']).default('json'),
@@ -29,7 +29,7 @@ export function webhooksSchema({ url, name }: Parts) {
   return z.array(webhook.superRefine(checkReceiver)).max(MAX_WEBHOOKS).default([])
 }
 
-/** `approvals.webhooks`: receivers of new requests for approval alone. */
+/** `approvals.webhooks`: receivers of new requests for approval only. */
 export function approvalWebhooksSchema({ url, name }: Parts) {
   const webhook = closed({
     ...receiver({ url, name }),
@@ -42,13 +42,13 @@ export function approvalWebhooksSchema({ url, name }: Parts) {
 function receiver({ url, name }: Parts) {
   return {
     url,
-    /** Signs the messages. Chat services need none. */
+    /** Secret that signs the messages. Chat services need none. */
     secret: z
       .string()
       .min(MIN_SECRET_LENGTH, { error: `must have at least ${MIN_SECRET_LENGTH} characters.` })
       .transform((text) => new Secret(text))
       .optional(),
-    /** The approver that the one-time link in a question is for. Absent = no link. */
+    /** The approver that the one-time link in a request for approval is for. Absent = no link. */
     approver: name.optional(),
   }
 }
@@ -59,11 +59,12 @@ function checkReceiver(receiver: Receiver, context: z.RefinementCtx): void {
   const url = URL.parse(receiver.url)
   const isPrivate = url?.protocol === 'https:' || LOOPBACK.test(url?.hostname ?? '')
   if (receiver.approver !== undefined && !isPrivate) {
-    const message = 'must be https, or http on loopback: its messages carry links that decide for `approver`.'
+    const message =
+      'must be https, or http on loopback, because its messages contain links with which anyone can decide as `approver`.'
     context.addIssue({ code: 'custom', path: ['url'], message })
   }
   if (receiver.secret === undefined && receiver.format !== 'slack' && receiver.format !== 'teams') {
-    const message = 'is needed to sign messages; only `format: "slack"` and `"teams"` go without.'
+    const message = 'is needed to sign messages; only `format: "slack"` and `"teams"` do not need it.'
     context.addIssue({ code: 'custom', path: ['secret'], message })
   }
 }

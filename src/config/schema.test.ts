@@ -28,10 +28,10 @@ describe('parseStoreUrl', () => {
   it('suggests a valid address', () => {
     expect(problemOf('postgres://u:p@h:x/db')).toContain('"postgres://user:password@host:5432/database"')
     expect(problemOf('postgres:u@h/db')).toContain('"postgres://user:password@host:5432/database"')
-    expect(problemOf('postgres://u@h/db/more')).toContain('one name of a database')
+    expect(problemOf('postgres://u@h/db/more')).toContain('one database name')
     expect(problemOf('postgres://u:p#q@h/db')).not.toContain('p#q')
     expect(problemOf('postgres://u@h/db?sslmod=require')).toContain('"sslmod" is not a known parameter')
-    expect(problemOf('postgres://u@h/db?sslmode=yes')).toContain('sslmode is one of disable, require')
+    expect(problemOf('postgres://u@h/db?sslmode=yes')).toContain('sslmode must be one of disable, require')
     expect(problemOf('postgres://u@h/db?sslmode=require&sslmode=disable')).toContain('given twice')
     expect(problemOf('sqlite:')).toContain('needs a path')
     expect(problemOf('sqlite::memory:')).toContain('"memory:"')

@@ -49,7 +49,7 @@ const HTTP_URL = TEXT.transform((text, context) => {
   return z.NEVER
 })
 
-/** May have a query: chat services put their own key there. */
+/** May have a query, because chat services put their own key there. */
 const WEBHOOK_URL = TEXT.refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), {
   error: 'expected an http or https URL.',
 })
@@ -67,30 +67,30 @@ export const SCOPE = z.string().regex(/^[^\s:]+(:[^\s:]+)*$/, {
   error: 'expected segments joined by ":", for example "mail:read" or "mail:*".',
 })
 
-/** Principal names travel in logs and digests, so they are plain. */
+/** Principal names appear in logs and digests, so only plain characters are allowed. */
 export const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
   error: 'expected 1 to 128 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit.',
 })
 
-/** It is part of an address. */
+/** The name is part of an address. */
 const TOOLSET_NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
   error: 'expected 1 to 64 letters, digits, "_" or "-", beginning with a letter or digit.',
 })
 
 const SELECTOR = TEXT.refine((text) => !['toolset', undefined].includes(readSelector(text)?.kind), {
-  error: `is no name of a tool and no pattern. ${FORMS}`,
+  error: `is neither a tool name nor a pattern. ${FORMS}`,
 })
 
 const TOOLSETS = z.record(
   TOOLSET_NAME,
   closed({
-    /** What it is for, in your words. */
+    /** What the toolset is for, in your words. */
     description: TEXT.optional(),
     /** Names, patterns such as `Crm.*`, `source:KEY` and `tag:NAME`. Default every tool. */
     include: z.array(SELECTOR).default(['*']),
     /** Selectors of tools that are left out. Default none. */
     exclude: z.array(SELECTOR).default([]),
-    /** The most that its tools may do: `pure`, `read`, `write` or `exec`. Default anything. */
+    /** Highest safety tier of its tools: `pure`, `read`, `write` or `exec`. Default any tier. */
     tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
     /** `native`: MCP clients at `/mcp/<name>` use the names that the sources give their tools and prompts, without prefixes. Default the names that every client accepts, with prefixes. */
     names: z.literal('native').optional(),
@@ -103,7 +103,7 @@ const ROLE = z
       z.array(z.string()),
       closed({
         scopes: z.array(SCOPE).default([]),
-        /** Holders of the role see only tools of these toolsets, or of those of another role. Default: no limit. */
+        /** Holders of the role see only tools of these toolsets, or of their other roles' toolsets. Default: no limit. */
         toolsets: z.array(TEXT).optional(),
       }),
     ],
@@ -114,7 +114,7 @@ const ROLE = z
   )
   .transform((role, context) => {
     if (!Array.isArray(role)) return role
-    // Checked here, because a union does not report problems inside one of its forms.
+    // Scopes are checked here, because a union does not report problems inside one of its forms.
     for (const [index, scope] of role.entries()) {
       const [issue] = SCOPE.safeParse(scope).error?.issues ?? []
       if (issue !== undefined)
@@ -126,17 +126,18 @@ const ROLE = z
 const API_KEY = closed({
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
   id: NAME,
-  /** At least 32 random bytes: `collet keys generate` makes one. */
+  /** At least 32 random bytes: `collet keys generate` makes a key. */
   key: TEXT.regex(/^[\x21-\x7e]+$/, {
-    error: 'a key travels in a header: printable ASCII without spaces. "collet keys generate" makes one.',
+    error:
+      'a key is sent in a header, so it must be printable ASCII without spaces. "collet keys generate" makes a key.',
   }),
   /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),
-  /** What the key may do. Absent = nothing beyond tools that ask for no scope. */
+  /** Scopes of the key. Absent = only tools that need no scope. */
   scopes: z.array(SCOPE).default([]),
-  /** Names in `auth.roles`, whose scopes the key holds too. */
+  /** Names in `auth.roles`, whose scopes the key also has. */
   roles: z.array(NAME).default([]),
-  /** Names and patterns, such as `Mail.Send` or `Mail.*`: the key sees these tools and no others. Absent = all its scopes open. */
+  /** Names and patterns, such as `Mail.Send` or `Mail.*`: the key sees these tools and no others. Absent = all tools that its scopes allow. */
   tools: z.array(TEXT).optional(),
   /** Names in `toolsets`: the key sees their tools, those of `tools`, and no others. */
   toolsets: z.array(TEXT).optional(),
@@ -144,7 +145,7 @@ const API_KEY = closed({
   expiresAt: z.iso
     .datetime({
       offset: true,
-      error: 'expected a moment with a zone, for example "2027-01-31T00:00:00Z".',
+      error: 'expected a date and time with a zone, for example "2027-01-31T00:00:00Z".',
     })
     .optional(),
   /** What the key is for, in your words. */
@@ -202,13 +203,13 @@ const ISSUER_URL = privateUrl(
 const ISSUER = closed({
   /** Exactly as in the `iss` of its tokens: https, or http on loopback. */
   issuer: ISSUER_URL,
-  /** What its tokens for this server have in `aud`. */
+  /** Value of `aud` in its tokens for this server. */
   audience: ONE_OR_MORE,
   /** Where its keys are, if it has no discovery document. */
   jwksUri: ISSUER_URL.optional(),
-  /** Each is the name of a member, or the path of one. */
+  /** Claims of a token, each as the name of a member or the path to it. */
   claims: closed({
-    /** Required of every token once it is set. Default: the tenant is `tenant`. */
+    /** Every token must have this claim once it is set. Default: the tenant is `tenant`. */
     tenant: ONE_OR_MORE.optional(),
     /** Default `scope`. */
     scopes: ONE_OR_MORE.optional(),
@@ -223,22 +224,22 @@ const ISSUER = closed({
   scopes: z
     .array(TEXT.regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'expected a scope: no spaces, quotes or backslashes.'))
     .default([]),
-  /** Default: every one that is not symmetric. */
+  /** Default: all asymmetric algorithms. */
   algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),
 }).transform(({ audience, ...issuer }) => ({ ...issuer, audiences: audience }))
 
 const AUTH = closed({
   apiKeys: API_KEYS.prefault([]),
   jwt: JWT.optional(),
-  /** OpenID Connect issuers whose access tokens are taken. */
+  /** OpenID Connect issuers whose access tokens are accepted. */
   issuers: z.array(ISSUER).prefault([]),
   /** Scopes by role, or scopes and toolsets. A role that is not here grants nothing. */
   roles: z.record(NAME, ROLE).default({}),
-  /** Refuse callers without a credential, also before `collet keys create` made the first key. Default false. */
+  /** Refuse callers without a credential, even before `collet keys create` has made the first key. Default false. */
   required: z.boolean().default(false),
 }).superRefine(({ apiKeys, issuers, roles }, context) => {
-  for (const [index, { roles: held }] of apiKeys.entries()) {
-    for (const role of held.filter((name) => !Object.hasOwn(roles, name))) {
+  for (const [index, { roles: ownRoles }] of apiKeys.entries()) {
+    for (const role of ownRoles.filter((name) => !Object.hasOwn(roles, name))) {
       const message = `there is no role "${role}" in auth.roles.${didYouMean(role, Object.keys(roles))}`
       context.addIssue({ code: 'custom', path: ['apiKeys', index, 'roles'], message })
     }
@@ -260,7 +261,7 @@ function sectionsOf(table: Readonly<Record<string, { readonly settings: z.ZodRaw
   )
 }
 
-/** The sections of the protocols; parsing a config leaves nothing else of it. */
+/** The sections of the protocols; parsing a config with it drops everything else. */
 export const PROTOCOL_SECTIONS = z.object(sectionsOf(PROTOCOLS))
 
 const TOOLKIT_NAME = z
@@ -277,10 +278,10 @@ export const CONFIG_SCHEMA = closed({
   /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
   sources: z.record(SOURCE_KEY, SOURCE_OPTIONS).default({}),
   toolkits: z.record(TOOLKIT_NAME, closed({ description: TEXT })).default({}),
-  /** Named parts of the tools: each is served at `/mcp/<name>`, and keys and roles may be limited to some. */
+  /** Named sets of tools. Each is served at `/mcp/<name>`, and keys and roles may be limited to some of them. */
   toolsets: TOOLSETS.default({}),
   server: closed({
-    /** Default `127.0.0.1`. Any other than loopback needs `auth`. */
+    /** Default `127.0.0.1`. Any address other than loopback needs `auth`. */
     host: TEXT.default('127.0.0.1'),
     /** Default 4100; 0 = any free port. */
     port: WHOLE.min(0).max(65_535).default(4100),
@@ -294,25 +295,25 @@ export const CONFIG_SCHEMA = closed({
     metricsPort: WHOLE.min(0).max(65_535).optional(),
     /** Address of that listener. Default `127.0.0.1`. */
     metricsHost: TEXT.optional(),
-    /** Where other replicas on one PostgreSQL database pass on calls of sessions that this one holds. Default this machine alone. */
+    /** Where other replicas on the same PostgreSQL database forward calls for sessions that are open on this replica. Default this machine only. */
     internal: closed({
-      /** Default `127.0.0.1`; a private address of this machine where replicas run on several. */
+      /** Default `127.0.0.1`; use a private address of this machine if replicas run on several machines. */
       host: TEXT.default('127.0.0.1'),
       /** Default 0 = any free port. */
       port: WHOLE.min(0).max(65_535).default(0),
-      /** How other replicas reach it; default its address and port. */
+      /** How other replicas reach this address; default its host and port. */
       url: HTTP_URL.optional(),
     }).optional(),
     /** Speak https, and nothing else, on the port. Both files are PEM, and are read again when they change. Default http. */
     tls: closed({
-      /** The server's certificate, and after it those between it and its authority. Relative to the config file. */
+      /** The server's certificate, followed by the intermediate certificates. Relative to the config file. */
       cert: TEXT,
-      /** Its key, not encrypted. Relative to the config file. */
+      /** The certificate's private key, not encrypted. Relative to the config file. */
       key: TEXT,
     }).optional(),
-    /** Milliseconds during which calls are still taken after SIGTERM, while `/health` is 503 already. Default 2 000. */
+    /** Milliseconds during which calls are still accepted after SIGTERM, while `/health` already returns 503. Default 2 000. */
     drainMs: WHOLE.min(0).max(600_000).default(2_000),
-    /** Open connections; further ones are closed at once. Default 10 000. */
+    /** Maximum number of open connections; further connections are closed at once. Default 10 000. */
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),
   /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
@@ -323,7 +324,7 @@ export const CONFIG_SCHEMA = closed({
   oauth: OAUTH.prefault({}),
   /** The pages at `/console`, where people look at tools and calls, try them, approve and connect. */
   console: closed({
-    /** Serve them. Default true. */
+    /** Serve these pages. Default true. */
     enabled: z.boolean().default(true),
     /** Sign in at an identity provider, besides API keys and start links. Default none. */
     signIn: CONSOLE_SIGN_IN.optional(),
@@ -331,22 +332,22 @@ export const CONFIG_SCHEMA = closed({
   calls: closed({
     /** How long results are kept. Default 24. */
     retentionHours: WHOLE.min(1).default(24),
-    /** For tools that set no `timeoutMs`. Default 60 000. */
+    /** Timeout of tools that set no `timeoutMs`. Default 60 000. */
     defaultTimeoutMs: WHOLE.min(1).max(MAX_TIMER_MS).default(60_000),
-    /** Largest result that is kept and returned. Default 16 MiB: what sources read, 10 MiB, also in base64. */
+    /** Largest result that is kept and returned. Default 16 MiB: enough for the 10 MiB that sources read, even in base64. */
     maxResultBytes: WHOLE.min(1024).default(16 * MIB),
   }).prefault({}),
   journal: closed({
     /** How long the journal and the keys of calls are kept. Default 90. */
     retentionDays: WHOLE.min(1).default(90),
   }).prefault({}),
-  /** What tools may reach with `ctx.fetch`: the internet, and of this machine and its networks what is allowed here. */
+  /** What tools may reach with `ctx.fetch`: the internet, and only the local hosts and networks that are allowed here. */
   egress: closed({
     /** Local upstreams: `host`, `host:port`, `[v6]:port` or a range such as `10.1.0.0/16`. Default none. */
     allow: z.array(ALLOW_ENTRY).default([]),
     /** Default 10 MiB. */
     maxResponseBytes: WHOLE.min(1024).default(EGRESS_LIMITS.maxResponseBytes),
-    /** For a whole exchange, redirects and body included. Default 30 000. */
+    /** Time limit for a whole exchange, redirects and body included. Default 30 000. */
     timeoutMs: WHOLE.min(1).max(MAX_TIMER_MS).default(EGRESS_LIMITS.timeoutMs),
     /** Default 5. */
     maxRedirects: WHOLE.min(0).max(20).default(EGRESS_LIMITS.maxRedirects),
@@ -358,10 +359,10 @@ export const CONFIG_SCHEMA = closed({
   ...PROTOCOL_SECTIONS.shape,
   approvals: closed({
     ...approvalTerms(SCOPE),
-    /** Receives every new request for approval and nothing else; `webhooks` tells of more. */
+    /** Receivers of every new request for approval and nothing else; `webhooks` can receive other events too. */
     webhooks: approvalWebhooksSchema({ url: WEBHOOK_URL, name: NAME }),
   }).prefault({}),
-  /** Receivers of notices that need an operator: approvals, changed definitions, calls to settle, budgets. */
+  /** Receivers of events that need an operator's attention: approvals, changed definitions, calls to settle, budgets. */
   webhooks: webhooksSchema({ url: WEBHOOK_URL, name: NAME }),
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   acknowledgeLaxerVersions: z.array(TEXT).default([]),
@@ -404,7 +405,7 @@ export const CONFIG_SCHEMA = closed({
   .superRefine(({ console: { signIn }, auth: { issuers } }, context) => {
     const known = issuers.map(({ issuer }) => issuer)
     if (signIn === undefined || known.includes(signIn.issuer)) return
-    const message = `is none of auth.issuers, which say who its users are and what they may do: add { issuer: '${signIn.issuer}', audience: '${signIn.clientId}' } there.${didYouMean(signIn.issuer, known)}`
+    const message = `is not among auth.issuers, which define who its users are and what they may do: add { issuer: '${signIn.issuer}', audience: '${signIn.clientId}' } there.${didYouMean(signIn.issuer, known)}`
     context.addIssue({ code: 'custom', path: ['console', 'signIn', 'issuer'], message })
   })
   .refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {

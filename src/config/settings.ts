@@ -17,7 +17,7 @@ import type { Webhook } from './webhooks.ts'
  * Invariant: settings are immutable, and code that gets them reads neither files nor the environment.
  */
 
-/** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
+/** Algorithms that an issuer may sign with; none is symmetric, so that a public key is never used as a secret (RFC 8725 §2.1). */
 export const ISSUER_ALGORITHMS = [
   'RS256',
   'RS384',
@@ -39,14 +39,14 @@ type Fixed<Value> = Value extends Secret
     : Value extends object
       ? { readonly [Name in keyof Value]: Fixed<Value[Name]> }
       : Value
-type MayLack<Value, Name extends keyof Value> = Omit<Value, Name> & Partial<Pick<Value, Name>>
+type WithOptional<Value, Name extends keyof Value> = Omit<Value, Name> & Partial<Pick<Value, Name>>
 
 /** A section of the config with every default filled in; the schema describes its members. */
 type Section<Name extends keyof ParsedConfig> = Fixed<ParsedConfig[Name]>
 type Auth = Section<'auth'>
 
-export type ApiKeySettings = MayLack<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
-export type IssuerSettings = MayLack<Auth['issuers'][number], 'allowDefaultTenant' | 'scopes'>
+export type ApiKeySettings = WithOptional<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
+export type IssuerSettings = WithOptional<Auth['issuers'][number], 'allowDefaultTenant' | 'scopes'>
 export type JwtSettings = NonNullable<Auth['jwt']> & { readonly tenant: string }
 
 export type OAuthSettings = Section<'oauth'>
@@ -64,12 +64,12 @@ export interface Settings extends ProtocolSettings {
   readonly toolsets?: Toolsets
   /** Sources of imported tools by key; the store may have more. */
   readonly sources: ReadonlyMap<string, SourceOptions>
-  /** Base of relative paths in the options of sources. */
+  /** Relative paths in the options of sources start here. */
   readonly folder: string
-  /** Variables of this process, for programs that sources start; each gets only what its options name. */
+  /** Environment variables, for programs that sources start; each program gets only those that its options name. */
   readonly variables?: () => Readonly<Record<string, string | undefined>>
-  /** `drainMs`: the config has a default; settings from code have 0 unless they set it. */
-  readonly server: MayLack<Section<'server'>, 'drainMs'>
+  /** `drainMs` has a default in the config; in settings made by code it is 0 unless it is set. */
+  readonly server: WithOptional<Section<'server'>, 'drainMs'>
   /** `sqlite:PATH` (absolute), `postgres://…` or `memory:`. */
   readonly store: string
   /** True if the server creates and changes the tables of its store; otherwise `collet migrate` does. Default true. */
@@ -85,7 +85,7 @@ export interface Settings extends ProtocolSettings {
     readonly jwt: JwtSettings | undefined
     readonly issuers?: readonly IssuerSettings[]
     readonly roles?: RoleTable
-    /** True if callers need a credential even before there is one. */
+    /** True if callers need a credential even before any credential exists. */
     readonly required?: boolean
   }
   readonly oauth: OAuthSettings
@@ -96,7 +96,7 @@ export interface Settings extends ProtocolSettings {
   readonly limits: LimitSettings
   readonly budgets: readonly BudgetRule[]
   readonly approvals: ApprovalRules
-  /** Receivers of notices that need an operator. Default none. */
+  /** Receivers of notices that need an operator's attention. Default none. */
   readonly webhooks?: readonly Webhook[]
   readonly hooks: Hooks
   readonly logLevel: ParsedConfig['log']['level']

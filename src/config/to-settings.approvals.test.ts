@@ -64,9 +64,9 @@ describe('approvals.perTool', () => {
     const twice = (...names: readonly string[]) =>
       problemOf({ approvals: { perTool: Object.fromEntries(names.map((name) => [name, { quorum: 2 }])) } })
     expect(twice('Bank.Pay', 'Bank_Pay')).toContain(
-      'approvals.perTool.Bank_Pay: is the tool of approvals.perTool.Bank.Pay by another name. Write it once.',
+      'approvals.perTool.Bank_Pay: is another name for the tool of approvals.perTool.Bank.Pay. Write only one entry for it.',
     )
-    expect(twice('Bank.Pay@1.0.0', 'openwop:Bank.Pay@1')).toContain('by another name')
+    expect(twice('Bank.Pay@1.0.0', 'openwop:Bank.Pay@1')).toContain('is another name')
     expect(twice('Bank.Pay', 'Bank_Pay@1.0.0', 'Files.Delete')).toBe('')
   })
 
@@ -87,7 +87,7 @@ describe('approvals.perTool', () => {
       'Did you mean "Bank.Pay"?',
     )
     expect(problemOf({ approvals: { perTool: { 'Files.Delete': { when } } } })).toContain(
-      "Files.Delete@1.0.0 has the approval 'never', so `when` is never asked",
+      "Files.Delete@1.0.0 has the approval 'never', so `when` is never called",
     )
   })
 })

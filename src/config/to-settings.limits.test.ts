@@ -96,10 +96,10 @@ describe('limits of a config', () => {
       'limits.waiting.longestSeconds: must be at most 60.',
     ])
     expect(problemsOf({ limits: { perTool: { burst: 3 } } })).toEqual([
-      'limits.perTool.burst: says how many may come at once; it needs "callsPerMinute" beside it.',
+      'limits.perTool.burst: limits how many runs may start at once, so it needs "callsPerMinute" next to it.',
     ])
     expect(problemsOf({ limits: { byPrincipal: { alice: { concurrent: 1 } } } })).toEqual([
-      'limits.byPrincipal.alice: is no principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".',
+      'limits.byPrincipal.alice: is not a principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".',
     ])
     expect(problemsOf({ perTool: {} })).toEqual([': unknown key "perTool". Did you mean "limits.perTool"?'])
   })
@@ -150,7 +150,7 @@ describe('budgets of a config', () => {
       }),
     ).toEqual([
       'budgets[0]: limits nothing: write "calls", "seconds" or "cost".',
-      'budgets[1].of[0]: is no principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".',
+      'budgets[1].of[0]: is not a principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".',
       'budgets[2].for: expected one of "principal", "tenant".',
       'budgets[2].calls: must be at least 1.',
     ])

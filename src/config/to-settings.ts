@@ -19,7 +19,7 @@ import { toWebhooks } from './webhooks.ts'
 /*
  * Turns a checked config, flags and the environment into `Settings`.
  * Used by `collet serve`, `collet mcp`, reloads and the embedded gateway.
- * Invariant: flags win over environment variables, these over the config, and the config over defaults.
+ * Invariant: flags override environment variables, which override the config, which overrides defaults.
  */
 
 /** File of the generated master key, used without `COLLET_KEY` (rule 14). */
@@ -28,19 +28,19 @@ export function keyFileIn(dataFolder: string): string {
 }
 
 /**
- * File of the start token, the credential of any user who can read this machine's data folder (rule 29). It is named by
- * the address, because several servers may share one folder, each with its own port.
+ * File of the start token, the credential of any user who can read this machine's data folder (rule 29). It is named after
+ * the port, because several servers may share one folder, each with its own port.
  */
 export function startTokenFileIn(dataFolder: string, serverUrl: string): string {
   return join(dataFolder, `start-token-${portOf(new URL(serverUrl))}`)
 }
 
-/** File of the token of a process with only the approval pages, named so that no command takes it for a server. */
+/** Token file of a process that serves only the approval pages, named so that no command mistakes it for a server's. */
 export function pagesTokenFileIn(dataFolder: string, pagesUrl: string): string {
   return join(dataFolder, `pages-token-${portOf(new URL(pagesUrl))}`)
 }
 
-/** The port of an http or https URL, which leaves its default one out. */
+/** The port of an http or https URL, even if the URL leaves its default port out. */
 export function portOf({ port, protocol }: URL): number {
   return port === '' ? DEFAULT_PORTS[protocol === 'https:' ? 'https:' : 'http:'] : Number(port)
 }
@@ -58,7 +58,7 @@ export function plannedUrl({ publicUrl, host, port, tls }: Settings['server']): 
 export interface SettingsFlags {
   readonly host?: string
   readonly port?: number
-  /** Relative to the working folder, unlike the config's own. */
+  /** Relative to the working folder, unlike the store in the config. */
   readonly store?: string
   readonly migrates?: boolean
 }
@@ -157,8 +157,8 @@ function otlpEndpoint(text: string | undefined): string | undefined {
 }
 
 /**
- * Tools that need scopes which their provider does not allow (OWP-79). A provider without an entry is allowed: callers then
- * send its tokens. A near match of an entry is a misspelling.
+ * Finds tools that need scopes which their provider does not allow (OWP-79). A provider without an entry is allowed, because callers then
+ * send its tokens. A name that is similar to an entry counts as a misspelling.
  */
 function oauthProblems({ oauth: { providers } }: ParsedConfig, tools: readonly Tool[]): Problem[] {
   const names = Object.keys(providers)
@@ -174,7 +174,7 @@ function oauthProblems({ oauth: { providers } }: ParsedConfig, tools: readonly T
     const missing =
       allowed === undefined ? [] : (oauth2?.scopes ?? []).filter((scope) => !allowed.includes(scope))
     if (missing.length === 0) return []
-    const scopes = `oauth.providers.${id}.scopes does not have ${missing.join(', ')}`
+    const scopes = `oauth.providers.${id}.scopes does not include ${missing.join(', ')}`
     return [[where, `oauth_scope_unsupported: ${scopes}.`]]
   })
 }
@@ -185,9 +185,9 @@ export interface StoreLocation {
   readonly store: string
   /** Only a `memory` store cannot be read by other processes. */
   readonly kind: 'file' | 'server' | 'memory'
-  /** The database file, where there is one. */
+  /** The database file, if there is one. */
   readonly file: string | undefined
-  /** The key belongs to its database, so it is next to its file. */
+  /** Next to the database file, because the key belongs to the database. */
   readonly dataFolder: string
 }
 
@@ -243,7 +243,7 @@ function toRate({ callsPerMinute, burst }: Omit<WrittenLimit, 'concurrent'>): To
 
 type Problem = readonly [where: string, message: string]
 
-/** Limits of unknown tools protect nothing, and no call fits into a budget that is too small. */
+/** Finds limits for unknown tools, which protect nothing, and budgets too small for any call. */
 function limitProblems({ limits, budgets, sources }: ParsedConfig, tools: readonly Tool[]): Problem[] {
   const form = 'a name without a version, such as "Mail.Send"'
   const entries = { section: 'limits.byTool', names: Object.keys(limits.byTool), form }
@@ -253,13 +253,13 @@ function limitProblems({ limits, budgets, sources }: ParsedConfig, tools: readon
       const slow = tools.find(({ policy }) => policy.timeoutMs > limit.milliseconds)
       if (slow === undefined) return []
       const timeout = `the timeoutMs of ${slow.id} (${slow.policy.timeoutMs})`
-      const message = `is less than ${timeout}, which is set aside while it runs: no call of it would ever run.`
+      const message = `is less than ${timeout}, which is reserved while it runs, so no call of it would ever run.`
       return [[`budgets[${index}].seconds`, message]]
     }),
   ]
 }
 
-/** Terms of a misspelled tool would leave the intended tool with weaker terms, and an unused predicate with none. */
+/** Finds terms for misspelled tools, which would leave the intended tools with weaker terms, and predicates that are never called. */
 function approvalProblems({ approvals, sources }: ParsedConfig, tools: readonly Tool[]): Problem[] {
   const section = 'approvals.perTool'
   const form = '"Toolkit.Name", "Toolkit.Name@x.y.z" or another name of it'
@@ -272,13 +272,13 @@ function approvalProblems({ approvals, sources }: ParsedConfig, tools: readonly 
   return [
     ...nameProblems(entries, tools, namesFor, sources),
     ...unused.map(({ id, policy }): Problem => {
-      const message = `${id} has the approval '${policy.approval}', so \`when\` is never asked. Set policy.approval: 'conditional' on the tool, or leave \`when\` out.`
+      const message = `${id} has the approval '${policy.approval}', so \`when\` is never called. Set policy.approval: 'conditional' on the tool, or leave \`when\` out.`
       return [section, message]
     }),
   ]
 }
 
-/** Entries for unknown tools, and second entries for one tool under another of its names, which would have no effect. */
+/** Finds entries for unknown tools, and second entries for a tool under another of its names, which would have no effect. */
 function nameProblems(
   { section, names, form }: { readonly section: string; readonly names: string[]; readonly form: string },
   tools: readonly Tool[],
@@ -293,27 +293,27 @@ function nameProblems(
       !all.has(name) &&
       ((!takesVersions && name.includes('@')) || !isImported(name, Object.entries(sources))),
   )
-  const twice = new Map<string, string>()
+  const secondEntries = new Map<string, string>()
   for (const own of known) {
     for (const isVersioned of [true, false]) {
       const [first = '', ...others] = names.filter(
         (name) => name.includes('@') === isVersioned && own.includes(name),
       )
-      for (const other of others) twice.set(other, first)
+      for (const other of others) secondEntries.set(other, first)
     }
   }
   return [
     ...unknown.map((name) => [name, `there is no such tool. Write ${form}.${didYouMean(name, [...all])}`]),
-    ...[...twice].map(([name, first]) => [
+    ...[...secondEntries].map(([name, first]) => [
       name,
-      `is the tool of ${section}.${first} by another name. Write it once.`,
+      `is another name for the tool of ${section}.${first}. Write only one entry for it.`,
     ]),
   ].map(([name, message = '']) => [`${section}.${name}`, message])
 }
 
 const KEYSPACE = /^[a-z]+:/
 
-/** A source whose tools have the ids of its upstream may have any tool. */
+/** Whether a source keeps the ids of its upstream, so that it may have any tool. */
 export function keepsIds(options: unknown): boolean {
   return typeof options === 'object' && options !== null && 'ids' in options && options.ids === 'keep'
 }

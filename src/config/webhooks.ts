@@ -9,16 +9,16 @@ import type { ParsedConfig } from './schema.ts'
 /*
  * The receivers of webhooks, from a config.
  * The server sends notices to them, and `collet webhooks` tests them.
- * Invariant: every receiver has a unique name, by which its messages are kept.
+ * Invariant: every receiver has a unique name, and its messages are stored under a digest of its address.
  */
 
 export interface Webhook extends NoticeListener {
   readonly name: string
   readonly url: string
-  /** Without it messages are not signed. */
+  /** Signs the messages; without a secret they are not signed. */
   readonly secret: { reveal(): string } | undefined
   readonly format: ParsedConfig['webhooks'][number]['format']
-  /** Approver of the one-time link in its messages; without it there is no link. */
+  /** The approver that the one-time link in its messages is for; without an approver there is no link. */
   readonly approver: string | undefined
   /** Entries of `events` in the config. */
   readonly events: readonly string[]
@@ -43,13 +43,13 @@ export function toWebhooks(
   for (const { where, name, url, approver, events, secret, format } of written) {
     const target = shortHash(JSON.stringify([url, approver ?? null]))
     if (found.has(target)) {
-      const message = 'is the address of another webhook, too. Write it once, with all its events.'
+      const message = 'is also the address of another webhook. Write one entry with all its events.'
       throw configError(message, defined({ file, where: `${where}.url` }))
     }
-    const called = name ?? freeName(URL.parse(url)?.hostname ?? 'webhook', names)
-    names.add(called)
+    const unique = name ?? freeName(URL.parse(url)?.hostname ?? 'webhook', names)
+    names.add(unique)
     const kinds = new Set(events.flatMap(kindsOf))
-    found.set(target, { name: called, target, url, secret, format, approver, events, kinds })
+    found.set(target, { name: unique, target, url, secret, format, approver, events, kinds })
   }
   return [...found.values()]
 }
@@ -78,7 +78,7 @@ export function idleEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]
   )
 }
 
-/** A receiver that is not configured: it gets everything, unsigned. */
+/** A receiver that is not configured. It gets all events, unsigned. */
 export function adHocWebhook(url: string, format: Webhook['format']): Webhook {
   return {
     ...{ name: URL.parse(url)?.hostname ?? url, target: '', url, format, events: ['*'] },

@@ -5,7 +5,7 @@ import type { BrokerObstacle, TokenBroker } from '#kernel/base/token-broker'
 import { boundedFetch, OAuthClient } from './client.ts'
 
 /**
- * The authorization servers of the config, each with this server as its client. The credentials stage refreshes and revokes
+ * The authorization servers in the config, each with this server as its client. The credentials stage refreshes and revokes
  * tokens through it, and the consent pages send people to it.
  * Every request to a provider is bounded in time and size.
  */
@@ -71,7 +71,7 @@ export class OAuthBroker implements TokenBroker {
   }
 }
 
-/** Why people cannot consent to these scopes of a provider. */
+/** Returns why people cannot consent to these scopes of a provider. */
 export function consentObstacle(
   provider: Pick<OAuthProviderSettings, 'scopes'> | undefined,
   scopes: readonly string[],

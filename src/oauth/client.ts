@@ -30,12 +30,12 @@ import { Secret } from '#kernel/base/secret'
 import type { RefreshAnswer, TokenSet } from '#kernel/base/token-broker'
 
 /**
- * A client of one authorization server: the code flow with PKCE, refresh and revocation, on oauth4webapi. The broker, the
+ * A client of one authorization server: the code flow with PKCE, refresh and revocation, built on oauth4webapi. The broker, the
  * consent pages and the console's sign-in use it.
- * Texts of a provider reach neither callers nor logs; only codes do.
+ * Texts from a provider reach neither callers nor logs; only codes do.
  */
 
-/** Answers of authorization servers are small and quick; others fail. Redirects are not followed. */
+/** Fails if an answer is too large or too slow, because answers from authorization servers are small and quick. Redirects are not followed. */
 export function boundedFetch(
   send: typeof fetch,
   { timeoutMs, maxBytes }: { readonly timeoutMs: number; readonly maxBytes: number },
@@ -75,10 +75,10 @@ export type Exchanged =
       readonly idToken: Secret | undefined
     }
   | { readonly kind: 'denied' }
-  /** `reason` is a code, never a text of the provider. */
+  /** `reason` is a code, never text from the provider. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** For discovery and request together: less than the lease of a refresh, so that no token is sent twice (rule 26). */
+/** Time limit for discovery and refresh together: less than the lease of a refresh, so that no token is sent twice (rule 26). */
 const REFRESH_MS = 10_000
 const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
 
@@ -190,19 +190,19 @@ export class OAuthClient {
     return {
       accessToken: new Secret(access_token),
       refreshToken: refresh_token === undefined ? undefined : new Secret(refresh_token),
-      // Absent means as requested (RFC 6749 §5.1); some servers separate by commas.
+      // An absent scope means that all were granted as requested (RFC 6749 §5.1); some servers separate scopes by commas.
       scopes: scope === undefined ? asked : scope.split(/[ ,]+/).filter((each) => each !== ''),
       expiresAtMs: seconds === undefined ? undefined : Math.floor(this.#clock.nowMs() + seconds * 1_000),
     }
   }
 }
 
-/** A discovered address must lead neither to a script nor from https to http. */
+/** Whether a discovered address leads neither to a script nor from https to http. */
 function isUsable({ protocol }: URL, { options }: OAuthPeer): boolean {
   return protocol === 'https:' || (protocol === 'http:' && options[allowInsecureRequests])
 }
 
-/** Messages and causes of these errors quote the provider's answer, tokens included. */
+/** Returns only a code, because messages and causes of these errors quote the provider's answer, tokens included. */
 function errorCodeOf(error: unknown): string {
   if (error instanceof ResponseBodyError || error instanceof AuthorizationResponseError) {
     return /^[a-z_]{1,40}$/.test(error.error) ? error.error : 'refused'
@@ -230,7 +230,7 @@ interface PeerOptions {
   readonly [allowInsecureRequests]: boolean
 }
 
-/** Finds the endpoints of a provider; discovered ones are kept for an hour, and longer while discovery fails. */
+/** Finds the endpoints of a provider; discovered endpoints are kept for an hour, and longer while discovery fails. */
 class PeerFinder {
   readonly #settings: OAuthClientSettings
   readonly #clock: Clock
@@ -286,7 +286,7 @@ class PeerFinder {
   async #discover(issuer: string, options: PeerOptions): Promise<AuthorizationServer> {
     const url = new URL(issuer)
     let response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
-    // Not an OpenID provider: RFC 8414.
+    // The server is not an OpenID provider, so its metadata is where RFC 8414 says.
     if (response.status === 404) response = await discoveryRequest(url, { algorithm: 'oauth2', ...options })
     return await processDiscoveryResponse(url, response)
   }
@@ -299,7 +299,7 @@ function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): Client
 }
 
 /**
- * RFC 6749 §2.3.1. The library also encodes every `-` and `_`, which is allowed, but a server that does not decode them
+ * Basic authentication as in RFC 6749 §2.3.1. The library also encodes every `-` and `_`, which is allowed, but a server that does not decode them
  * then finds no client whose id is a UUID.
  */
 function basicAuth(secret: string): ClientAuth {

@@ -18,9 +18,9 @@ import type { Exchanged, Return } from './client.ts'
 import { type Arrival, cookieName, type Destination, type RoundTrips } from './round-trips.ts'
 
 /**
- * The pages on which people consent that a caller uses their account at a provider, and the sign-in of people before that and
- * before approvals. The server adds its routes and opens `/challenges/:id` through `ConsentFlow`.
- * A token is stored only after its user has read and confirmed for whom it is (rule 25).
+ * The pages on which people allow a caller to use their account at a provider, and the sign-in that comes before consent and
+ * before approvals. The server adds these routes and opens `/challenges/:id` through `ConsentFlow`.
+ * A token is stored only after its user has read and confirmed which caller gets it (rule 25).
  */
 
 interface SignInParts {
@@ -34,7 +34,7 @@ interface ApproverSignInOptions extends SignInParts {
   readonly store: Pick<Store, 'digest'>
 }
 
-type SignedIn =
+type SignInResult =
   | {
       readonly kind: 'signed_in'
       readonly token: string
@@ -56,7 +56,7 @@ export class ApproverSignIn {
     return this.#options.broker.signIn !== undefined
   }
 
-  /** Sends the browser to the sign-in; `undefined` if there is none, or it does not answer. */
+  /** Sends the browser to the sign-in; `undefined` if no sign-in is configured or it does not answer. */
   async start(
     { tenant, token }: { readonly tenant: string; readonly token: string },
     { asOther }: { readonly asOther: boolean },
@@ -67,7 +67,7 @@ export class ApproverSignIn {
     return to && (await trips.depart({ tenant, challenge, stage: 'approver', note: token }, to))
   }
 
-  async finish({ back, note: token = '' }: Pick<Arrival, 'back' | 'note'>): Promise<SignedIn> {
+  async finish({ back, note: token = '' }: Pick<Arrival, 'back' | 'note'>): Promise<SignInResult> {
     const { signIn } = this.#options.settings
     const claims = (await exchangeSignIn(this.#options, back)) ?? {}
     const name = signIn && signedInName(signIn, claims)
@@ -96,11 +96,11 @@ type Claims = Readonly<Record<string, unknown>>
 interface ConsentRoutesOptions {
   readonly consents: ConsentFlow
   readonly trips: RoundTrips
-  /** For approvers who return from the sign-in. */
+  /** Handles approvers who return from the sign-in. */
   finishApprover(arrival: Arrival): Promise<HttpReply>
 }
 
-/** Access needs no API key: a ticket, a cookie and a sign-in decide. */
+/** Routes that need no API key: a ticket, a cookie and a sign-in decide about access. */
 export function consentRoutes(options: ConsentRoutesOptions): readonly HttpRoute[] {
   return [
     pageRoute('/challenges/:id/start', (request) => options.consents.start(request)),
@@ -134,7 +134,7 @@ interface ConsentFlowOptions extends SignInParts {
   readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
   readonly clock: Clock
   publicUrl(): string
-  /** Whether callers without a credential are the user of this machine (rule 28); not once there is a key. */
+  /** Whether callers without a credential are the user of this machine (rule 28); false once there is a key. */
   hasLocalCaller(): boolean
 }
 
@@ -154,10 +154,12 @@ export class ConsentFlow {
   /** `GET /challenges/:id`: the sign-in if there is one, then the page that names the caller (rule 25). */
   async open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply> {
     const to = signInDestination(this.#options, request.query.get('as') === 'other')
-    return to === undefined ? await this.#showAsking(challenge) : await this.#depart(challenge, 'sign_in', to)
+    return to === undefined
+      ? await this.#showRequest(challenge)
+      : await this.#depart(challenge, 'sign_in', to)
   }
 
-  /** `GET /challenges/:id/start`, which only a click on the page of this server reaches. */
+  /** `GET /challenges/:id/start`, which only a click on this server's own page can reach. */
   async start(request: HttpRequest): Promise<HttpReply> {
     const challenge = await this.#pending(request.params.id ?? '')
     if (challenge === undefined) return unknownReturnPage()
@@ -176,14 +178,14 @@ export class ConsentFlow {
   }
 
   /**
-   * Providers often grant access without a question, and a link may come from an attacker: so a person first reads which caller
-   * would get the access, and clicks. The cookie proves that, and the sign-in before it.
+   * Providers often grant access without asking, and a link may come from an attacker, so a person first reads which caller
+   * would get access, and clicks. The cookie proves that the page was shown, and that the sign-in came before it.
    */
-  async #showAsking(challenge: ChallengeRecord): Promise<HttpReply> {
+  async #showRequest(challenge: ChallengeRecord): Promise<HttpReply> {
     const name = cookieName('seen', challenge.id)
     const cookie = this.#options.trips.cookies().set(name, this.#seenMark(challenge), 'Strict')
     const startUrl = `${this.#options.publicUrl()}/challenges/${challenge.id}/start`
-    return askingPage(challenge, { scopes: await this.#scopesToAsk(challenge), startUrl }, cookie)
+    return requestPage(challenge, { scopes: await this.#scopesToRequest(challenge), startUrl }, cookie)
   }
 
   async #finishSignIn(challenge: ChallengeRecord, { back, clear }: Arrival): Promise<HttpReply> {
@@ -193,7 +195,7 @@ export class ConsentFlow {
     const claims = await exchangeSignIn(this.#options, back)
     // The challenge stays open for its user: a visitor with the link cannot end it.
     if (claims === undefined) return providerFailedPage('The sign-in', clear)
-    if (isConsenter(store, signIn, { challenge, claims })) return await this.#showAsking(challenge)
+    if (isConsenter(store, signIn, { challenge, claims })) return await this.#showRequest(challenge)
     const { principal, provider } = challenge
     log.warn({ principal, provider }, 'a consent was opened by someone other than its user')
     return wrongUserPage(`${this.#options.publicUrl()}/challenges/${challenge.id}?as=other`, clear)
@@ -203,7 +205,7 @@ export class ConsentFlow {
     const found = this.#options.broker.provider(challenge.provider)
     if (found === undefined) return unknownReturnPage()
     const { client, settings } = found
-    const scopes = await this.#scopesToAsk(challenge)
+    const scopes = await this.#scopesToRequest(challenge)
     return await this.#depart(challenge, 'provider', { client, scopes, parameters: settings.parameters })
   }
 
@@ -220,7 +222,7 @@ export class ConsentFlow {
     const { broker, log } = this.#options
     const found = broker.provider(challenge.provider)
     if (found === undefined) return unknownReturnPage()
-    const scopes = await this.#scopesToAsk(challenge)
+    const scopes = await this.#scopesToRequest(challenge)
     const answer: Exchanged = await found.client.exchange(back, { scopes, identify: false })
     if (answer.kind === 'denied') {
       await this.#end(challenge, { as: 'failed', reason: 'denied' })
@@ -232,7 +234,7 @@ export class ConsentFlow {
     }
     const { scopes: given } = answer.tokens
     const covers = challenge.scopes.every((scope) => given.includes(scope))
-    if (!covers && (await this.#takesAway(challenge, given))) {
+    if (!covers && (await this.#removesScopes(challenge, given))) {
       await this.#end(challenge, { as: 'failed', reason: 'scopes' })
       return outcomePage('tooLittle', challenge, clear)
     }
@@ -241,8 +243,8 @@ export class ConsentFlow {
     return outcomePage(covers ? 'completed' : 'tooLittle', challenge, clear)
   }
 
-  /** Whether other tools would lose scopes, for a token that is of no use to the tool of this challenge. */
-  async #takesAway(challenge: ChallengeRecord, given: readonly string[]): Promise<boolean> {
+  /** Whether storing this token, which is of no use to the challenge's tool, would take scopes away from other tools. */
+  async #removesScopes(challenge: ChallengeRecord, given: readonly string[]): Promise<boolean> {
     const before = await this.#tokenOf(challenge)
     return before?.value !== undefined && before.scopes.some((scope) => !given.includes(scope))
   }
@@ -251,7 +253,7 @@ export class ConsentFlow {
     return await this.#options.store.vault.find({ tenant, principal, user, provider, kind: 'token' })
   }
 
-  /** Runs are resolved first: after a crash between the two, the next call that finds the token reports the rest. */
+  /** Runs are resolved first, so that after a crash in between the next call that finds the token ends the challenge. */
   async #end(challenge: ChallengeRecord, end: Omit<ConsentEnd, 'atMs'>): Promise<void> {
     const { store, clock, runs } = this.#options
     const atMs = clock.nowMs()
@@ -275,8 +277,8 @@ export class ConsentFlow {
     return ref
   }
 
-  /** The scopes of the tool and those granted before: a new consent takes none away from other tools. */
-  async #scopesToAsk(challenge: ChallengeRecord): Promise<readonly string[]> {
+  /** The tool's scopes and all scopes granted before, so that a new consent takes none away from other tools. */
+  async #scopesToRequest(challenge: ChallengeRecord): Promise<readonly string[]> {
     const settings = this.#options.broker.provider(challenge.provider)?.settings
     const before = (await this.#tokenOf(challenge))?.scopes ?? []
     const allowed = before.filter(
@@ -298,14 +300,14 @@ export class ConsentFlow {
   }
 }
 
-/** Opaque: it reveals nothing about the credential (OWP-74). */
+/** An opaque reference, which reveals nothing about the credential (OWP-74). */
 export function newCredentialRef(): string {
   return `cred_${randomBytes(18).toString('base64url')}`
 }
 
 /**
- * Rule 25: whether the person who signed in is the (principal, user id) of the ticket. A ticket without a user is for the
- * principal itself: the subject of a JWT of the same issuer, or a user that the config names.
+ * Whether the person who signed in is the (principal, user id) of the ticket (rule 25). A ticket without a user is for the
+ * principal itself: the subject of a JWT from the same issuer, or a user that the config names.
  */
 function isConsenter(
   store: Pick<Store, 'digest'>,
@@ -321,7 +323,7 @@ function isConsenter(
   return principal === signedInPrincipal(claims) || (owners?.includes(userId) ?? false)
 }
 
-/** The user id that the sign-in service states. An email address that it has not verified is none. */
+/** The user id that the sign-in service states. An email address that it has not verified does not count. */
 export function signedInName(
   { userClaim }: Pick<SignInSettings, 'userClaim'>,
   claims: Claims,
@@ -331,15 +333,15 @@ export function signedInName(
   return typeof name === 'string' && name !== '' && !isUnverified ? name : undefined
 }
 
-/** The principal that a JWT of the same issuer and subject would be (rule 3). */
+/** The principal that a JWT with the same issuer and subject would have (rule 3). */
 function signedInPrincipal({ iss, sub }: Claims): string | undefined {
   return typeof iss === 'string' && typeof sub === 'string' ? jwtPrincipalId(iss, sub) : undefined
 }
 
 type Headers = Readonly<Record<string, string>>
 
-/** Shown before every consent: it names the caller that would get the access (rule 25). */
-function askingPage(
+/** The page shown before every consent. It names the caller that would get access (rule 25). */
+function requestPage(
   challenge: ChallengeRecord,
   asked: { readonly scopes: readonly string[]; readonly startUrl: string },
   headers: Headers,
@@ -380,7 +382,7 @@ function outcomePage(
   return textPage(status, `Authorization for ${provider}`, text, headers)
 }
 
-/** One text for every unknown return: it reveals nothing to a guesser. */
+/** Uses one text for every unknown return, so that it reveals nothing to a guesser. */
 function unknownReturnPage(): HttpReply {
   return textPage(
     400,

@@ -9,13 +9,13 @@ import type { Consent } from '#store/consents'
 import type { Departure, OAuthClient, Return } from './client.ts'
 
 /**
- * Round trips of a browser to an authorization server and back, with their cookies. Consents, approvals and the console's
+ * A browser's round trips to an authorization server and back, with their cookies. Consents, approvals and the console's
  * sign-in use it.
  * A return counts once, within minutes, and only in the browser that started it; the data behind `state` is in the store.
  */
 
 const LIFETIME_MS = 10 * 60_000
-/** Opening a link again and again must not fill the store. */
+/** Round trips kept per challenge and stage, because opening a link again and again must not fill the store. */
 const MAX_OPEN = 10
 const MAX_STATE_LENGTH = 200
 const COOKIE_NAME_CHARACTERS = 16
@@ -78,7 +78,7 @@ export class RoundTrips {
     return { status: 302, headers, body: undefined }
   }
 
-  /** `undefined` for a return that is unknown, repeated or late, or that left from another browser. */
+  /** `undefined` for a return that is unknown, repeated or late, or whose round trip started in another browser. */
   async arrive(request: HttpRequest): Promise<Arrival | undefined> {
     const { store, clock } = this.#options
     const state = request.query.get('state') ?? ''
@@ -121,12 +121,12 @@ export class RoundTrips {
   }
 }
 
-/** The name of the cookie of one consent or challenge. */
+/** The cookie name for one consent or challenge. */
 export function cookieName(purpose: 'consent' | 'seen', id: string): string {
   return `${purpose}-${id.slice(0, COOKIE_NAME_CHARACTERS)}`
 }
 
-/** Also valid as a code verifier (RFC 7636 §4.1). */
+/** Random text that is also valid as a code verifier (RFC 7636 §4.1). */
 function randomText(): string {
   return randomBytes(32).toString('base64url')
 }
@@ -145,7 +145,7 @@ export class FlowCookies {
     this.#options = options
   }
 
-  /** Browsers send `Strict` cookies only for clicks on pages of this server, `Lax` ones also for a return from another site. */
+  /** Browsers send `Strict` cookies only for clicks on this server's pages, and `Lax` cookies also for a return from another site. */
   set(name: string, value: string, sameSite: 'Lax' | 'Strict'): Readonly<Record<string, string>> {
     return { 'set-cookie': this.#cookie(name, value, this.#options.maxAgeSeconds, sameSite) }
   }
@@ -154,7 +154,7 @@ export class FlowCookies {
     return { 'set-cookie': this.clearing(name) }
   }
 
-  /** For a reply that also sets another cookie. */
+  /** The header value alone, for a reply that also sets another cookie. */
   clearing(name: string): string {
     return this.#cookie(name, '', 0, 'Lax')
   }
@@ -163,7 +163,7 @@ export class FlowCookies {
     return readCookie(header, this.#nameOf(name))
   }
 
-  /** The names that begin with `start`, the oldest first, as browsers send them. */
+  /** The names that begin with `start`, oldest first, because browsers send them in this order. */
   names(header: string | undefined, start: string): readonly string[] {
     const written = this.#nameOf(start)
     return (header ?? '')

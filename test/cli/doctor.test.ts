@@ -316,7 +316,7 @@ describe('collet doctor', () => {
   it('checks COLLET_KEY instead of the file', async () => {
     const { code, check } = await examine(here({ environment: readEnvironment({ COLLET_KEY: 'c2hvcnQ=' }) }))
     expect(code).toBe(2)
-    expect(check('key')?.message).toContain('these decode to 5 bytes')
+    expect(check('key')?.message).toContain('the value decodes to 5 bytes')
   })
 
   it('reports a file that is not a database, and a database that does not open', async () => {

@@ -39,7 +39,7 @@ it('collet dev reports that every caller needs a key, when the first one is crea
   const made = await runCollet(['keys', 'create', 'me', '--url', first.url], { cwd: folder })
   expect([made.code, made.stderr]).toEqual([0, expect.stringContaining('"anonymous" (1 call today)')])
   expect((await runCollet([...call, first.url], { cwd: folder })).code).not.toBe(0)
-  await expect.poll(first.output).toContain('every caller needs a key, those on this machine as well')
+  await expect.poll(first.output).toContain('every caller needs a key, including callers on this machine')
   const second = await develop()
   await expect.poll(second.output).toContain('Every caller needs a key here')
   const other = await develop('--store', 'memory:')
