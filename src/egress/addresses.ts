@@ -1,7 +1,7 @@
 import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net'
 
 /**
- * IP addresses, ranges of them, and the kind of network that each belongs to. The egress policy and the server's safety
+ * IP addresses, address ranges, and the kind of network that each address belongs to. The egress policy and the server's safety
  * checks use it on the address that a connection is made to, whatever its spelling was.
  * Only an address that is known to be on the internet is `global`.
  */
@@ -9,7 +9,7 @@ import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net'
 /** An address in its canonical spelling. */
 export type IpAddress = SocketAddress
 
-/** A zone id names a link, not an address, and is left out. */
+/** Ignores a zone id, which names a link and is not part of the address. */
 export function parseAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return new SocketAddress({ address: text, family: 'ipv4' })
   const [plain = ''] = text.split('%', 1)
@@ -59,7 +59,7 @@ function toBits(numbers: readonly string[], radix: number, width: number): strin
   return numbers.map((text) => Number.parseInt(text, radix).toString(2).padStart(width, '0')).join('')
 }
 
-/** Only within one family: a `BlockList` also finds IPv4 addresses that are mapped into IPv6. */
+/** Compares only within one family, because a `BlockList` also finds IPv4 addresses that are mapped into IPv6. */
 export function isInRange(address: IpAddress, { family, members }: AddressRange): boolean {
   return address.family === family && members.check(address)
 }
@@ -69,8 +69,8 @@ export function isSameAddress(left: IpAddress, right: IpAddress): boolean {
 }
 
 /**
- * Whether an operator may allow addresses of a kind. Never: a cloud's metadata service, which hands out credentials;
- * addresses of no host or of many; IPv4 inside IPv6, which has its own spelling.
+ * Whether an operator may allow addresses of a kind. Never allowed are a cloud's metadata service, which hands out credentials;
+ * addresses that do not belong to exactly one host; and IPv4 inside IPv6, which can be written as IPv4.
  */
 export const IS_ALLOWABLE = {
   global: true,
@@ -89,7 +89,7 @@ export type AddressKind = keyof typeof IS_ALLOWABLE
 
 type Row = readonly [kind: AddressKind, ...ranges: string[]]
 
-/** IANA's special-purpose registries and the metadata services of clouds; the first row that has an address counts. */
+/** IANA's special-purpose registries and the metadata services of clouds. The first row that contains an address counts. */
 const IPV4_ROWS: readonly Row[] = [
   [
     'metadata',
@@ -108,7 +108,7 @@ const IPV4_ROWS: readonly Row[] = [
   ],
 ]
 
-/** The prefix by which a network without IPv4 reaches it. */
+/** The prefix through which a network without IPv4 reaches IPv4 addresses. */
 const NAT64 = '64:ff9b::'
 
 const IPV6_ROWS: readonly Row[] = [
@@ -119,7 +119,7 @@ const IPV6_ROWS: readonly Row[] = [
     'translated',
     // v4-mapped, v4-compatible, SIIT, local-use NAT64, Teredo, 6to4.
     ...['::ffff:0:0/96', '::/96', '::ffff:0:0:0/96', '64:ff9b:1::/48', '2001::/32', '2002::/16'],
-    // Through NAT64 an IPv4 address is global only if it is global without it.
+    // Through NAT64 an IPv4 address is global only if it is also global by itself.
     ...IPV4_ROWS.flatMap(([, ...ranges]) => ranges.map(throughNat64)),
   ],
   ['private', 'fc00::/7', 'fec0::/10'],

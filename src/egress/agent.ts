@@ -13,7 +13,7 @@ import {
 } from './policy.ts'
 
 /**
- * Connections of one egress policy, on undici. `guarded-fetch.ts` loads it with the first request.
+ * Connections of one egress policy, built on undici. `guarded-fetch.ts` loads this module with the first request.
  * A connection is made only to an address that was checked for this request, and is never shared between policies.
  */
 
@@ -29,7 +29,7 @@ export class EgressAgent {
     this.#rules = rules
     this.#agent = new Agent({
       connect: (options, callback) => this.#connect(options, callback),
-      // A transport may send an HTTP/2 request again. Waits end by the deadline of the request.
+      // HTTP/2 is off, because a transport may send its requests again. The request's own deadline ends all waits.
       allowH2: false,
       pipelining: 1,
       headersTimeout: 0,
@@ -55,7 +55,7 @@ export class EgressAgent {
     await this.#agent.destroy()
   }
 
-  /** Checks again: since the first check, a listener of this server may have been opened. */
+  /** Checks the target again, because this server may have opened a listener after the first check. */
   #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
     const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80)
     const pin = this.#pins.get(pinKey(hostNameOf(options.hostname), port))
@@ -82,7 +82,7 @@ export class EgressAgent {
         callback(null, socket)
       } else {
         socket.destroy()
-        callback(denied('The connection went to another address than the one checked.'), null)
+        callback(denied('The connection went to an address that was not checked.'), null)
       }
     })
   }
@@ -105,7 +105,7 @@ export async function* reachTarget(
     // TLS has no server name for a literal address; the certificate is checked against `host`.
     const tls = secure({ socket, host, ...(isIP(host) === 0 ? { servername: host } : {}) })
     await waitFor(tls, 'secureConnect')
-    yield `The certificate is good until ${new Date(tls.getPeerCertificate().valid_to).toISOString().slice(0, 10)}`
+    yield `The certificate is valid until ${new Date(tls.getPeerCertificate().valid_to).toISOString().slice(0, 10)}`
   } finally {
     signal.removeEventListener('abort', disconnect)
     socket.destroy()
@@ -117,7 +117,7 @@ function waitFor(socket: Socket, event: 'connect' | 'secureConnect'): Promise<vo
     socket.once(event, resolve)
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('the connection was closed')))
-    socket.setTimeout(MAX_CONNECT_MS, () => socket.destroy(new Error('no answer in 10 s')))
+    socket.setTimeout(MAX_CONNECT_MS, () => socket.destroy(new Error('no answer within 10 s')))
   })
 }
 
@@ -125,7 +125,7 @@ function pinKey(host: string, port: number): string {
   return `${host} ${port}`
 }
 
-/** Resolves to the checked addresses, whatever DNS answers by now. Node does not call it for literal addresses. */
+/** Resolves to the checked addresses, whatever DNS answers now. Node does not call it for literal addresses. */
 function pinnedLookup(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
   return (_hostname, options, callback) => {

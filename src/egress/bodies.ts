@@ -6,7 +6,7 @@ import { denied, upstreamFailed } from './policy.ts'
 /**
  * Bodies and headers of guarded requests: decoding with a limit on the size, and the headers that may be sent or seen.
  * `guarded-fetch.ts` uses it.
- * No reader gets more bytes than the policy allows, and no credential goes to another origin (rule 33).
+ * No reader gets more bytes than the policy allows, and no credential is sent to another origin (rule 33).
  */
 
 const MAX_ENCODINGS = 3
@@ -19,7 +19,7 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['zstd', createZstdDecompress],
 ])
 
-/** In the order in which they apply; none if one of the encodings is unknown, as in `fetch`. */
+/** Decoders in the order in which they apply; none if one of the encodings is unknown, as in `fetch`. */
 function decodersFor(contentEncoding: string | null): readonly Transform[] {
   const names = (contentEncoding ?? '').toLowerCase().split(',')
   const makers = names
@@ -35,20 +35,20 @@ function decodersFor(contentEncoding: string | null): readonly Transform[] {
 interface BodyOptions {
   readonly contentEncoding: string | null
   readonly maxResponseBytes: number
-  /** The error that the reader gets for one of the connection or of a decoder. */
+  /** Converts an error of the connection or a decoder to the error that the reader gets. */
   toFailure(error: unknown): unknown
   /** Called once, when the body has ended or failed. */
   settled(): void
 }
 
-/** The decoded body. It fails beyond the limit, which counts before and after each decoder. */
+/** The decoded body. It fails beyond the size limit, which applies before and after each decoder. */
 export function limitBody(source: Readable, options: BodyOptions): ReadableStream<Uint8Array> {
   const { contentEncoding, maxResponseBytes } = options
   const decoders = decodersFor(contentEncoding)
-  const first = countTo(maxResponseBytes)
-  const stages = [first, ...decoders.flatMap((decoder) => [decoder, countTo(maxResponseBytes)])]
+  const first = limitBytes(maxResponseBytes)
+  const stages = [first, ...decoders.flatMap((decoder) => [decoder, limitBytes(maxResponseBytes)])]
   const last = stages.at(-1) ?? first
-  // Errors reach the reader, which may start late or never.
+  // The reader gets errors through `failure`; it may start late or never.
   for (const stream of [source, ...stages]) stream.on('error', () => undefined)
   let failure: unknown
   pipeline([source, ...stages], (error) => {
@@ -77,7 +77,7 @@ export function limitBody(source: Readable, options: BodyOptions): ReadableStrea
   )
 }
 
-function countTo(maxBytes: number): Transform {
+function limitBytes(maxBytes: number): Transform {
   let count = 0
   return new Transform({
     transform(chunk: Uint8Array, _encoding, done) {
@@ -96,7 +96,7 @@ export function tooLarge(maxBytes: number): ToolError {
   )
 }
 
-/** Headers for the next hop, and `Host`, which comes from the URL. */
+/** Headers that concern only the next hop, and `Host`, which comes from the URL. */
 const NOT_SENT: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -122,7 +122,7 @@ const NOT_SHOWN: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** The headers that another origin may get. Any other may be a credential. */
+/** The headers that another origin may get. Any other header may be a credential. */
 const SENT_ANYWHERE: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',
@@ -149,7 +149,7 @@ export function outgoingHeaders(given: Headers): Headers {
   return headers
 }
 
-/** `outgoingHeaders` for plain objects. No encoding is requested: small bodies gain nothing by it. */
+/** `outgoingHeaders` for plain objects. No encoding is requested, because small bodies gain nothing from it. */
 export function plainHeaders(given: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'user-agent': DEFAULTS['user-agent'] }
   for (const name of Object.keys(given)) {
@@ -160,12 +160,12 @@ export function plainHeaders(given: Readonly<Record<string, string>>): Readonly<
   return headers
 }
 
-/** Rule 33: credentials do not go along to another origin. */
+/** Removes credentials, which must not be sent to another origin (rule 33). */
 export function headersForOtherOrigin(headers: Headers): Headers {
   return new Headers([...headers].filter(([name]) => SENT_ANYWHERE.has(name)))
 }
 
-/** Without the headers of the last hop. */
+/** The received headers, without those that concern only the last hop. */
 export function incomingHeaders(
   received: Readonly<Record<string, string | readonly string[] | undefined>>,
 ): Headers {
@@ -183,7 +183,7 @@ function connectionOptions(value: string | null): readonly string[] {
   return (value ?? '').split(',').map((option) => option.trim().toLowerCase())
 }
 
-/** `Headers` takes only characters of one byte. */
+/** `Headers` accepts only one-byte characters. */
 function toByteString(text: string): string {
   return /^[\0-\xff]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1')
 }

@@ -25,9 +25,9 @@ import {
 } from './policy.ts'
 
 /**
- * The only outgoing connection of the process (rule 33): a `fetch` that reaches only the addresses that its policy allows. Sources, tools,
- * authentication and webhooks get it from the server.
- * A request is never sent twice. Refusals are `egress_denied`; failures of the network, of time and of size are
+ * The only way out of the process for requests (rule 33): a `fetch` that reaches only the addresses that its policy allows. Sources, tools,
+ * authentication and webhooks get this `fetch` from the server.
+ * A request is never sent twice. Refusals are `egress_denied`; network errors, timeouts and oversized answers are
  * `upstream_failed`, with `canRetry` only if no connection was made.
  */
 
@@ -35,7 +35,7 @@ export interface GuardedFetch {
   (input: FetchInput, init?: FetchInit): Promise<Response>
   /** Sends a request without the objects of `fetch`, and follows no redirects. */
   readonly send: SendRequest
-  /** Tries to connect and reports each step in words. Throws where it fails, as a request would. */
+  /** Tries to connect and reports each step as text. If a step fails, throws as a request would. */
   reach(url: URL, signal: AbortSignal): AsyncGenerator<string>
   close(): Promise<void>
 }
@@ -44,13 +44,13 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   const rules = readPolicy(policy)
   let opened: Promise<EgressAgent> | undefined
   let isClosed = false
-  // Loaded with the first request: many servers have no tool that makes one.
+  // The agent is loaded with the first request, because many servers have no tool that makes requests.
   const openAgent = (): Promise<EgressAgent> => {
     if (isClosed) throw upstreamFailed({ developerMessage: 'The server has closed its connections.' })
     opened ??= import('./agent.ts').then(({ EgressAgent }) => new EgressAgent(rules))
     return opened
   }
-  /** Runs one exchange with its deadline, which ends with the body of the answer. */
+  /** Runs one exchange with its deadline, which is cleared when the body of the answer ends. */
   const within = async <Result>(caller: AbortSignal, run: (exchange: Exchange) => Promise<Result>) => {
     const deadline = startDeadline(rules.timeoutMs, caller)
     const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
@@ -92,7 +92,7 @@ interface Exchange {
   readonly rules: EgressRules
   openAgent(): Promise<EgressAgent>
   readonly deadline: Deadline
-  /** Redirects followed. */
+  /** Number of redirects followed. */
   hops: number
 }
 
@@ -110,17 +110,17 @@ async function follow(first: OutgoingRequest, exchange: Exchange): Promise<Respo
   }
 }
 
-interface Sending extends Pick<OutgoingRequest, 'url' | 'method'> {
+interface PreparedRequest extends Pick<OutgoingRequest, 'url' | 'method'> {
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer | Readable | string | null
 }
 
-async function send(request: Sending, exchange: Exchange): Promise<Answer> {
+async function send(request: PreparedRequest, exchange: Exchange): Promise<Answer> {
   const { openAgent, deadline, rules } = exchange
   const { url, method, headers, body } = request
   const target: CheckedTarget = await deadline.race(checkTarget(url, rules))
   const agent = await openAgent()
-  const answering = agent.request(target, {
+  const response = agent.request(target, {
     origin: url.origin,
     path: `${url.pathname}${url.search}`,
     method,
@@ -128,7 +128,7 @@ async function send(request: Sending, exchange: Exchange): Promise<Answer> {
     body,
     signal: deadline.signal,
   })
-  return await deadline.race(answering, (late) => late.body.on('error', () => undefined).destroy())
+  return await deadline.race(response, (late) => late.body.on('error', () => undefined).destroy())
 }
 
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205, 304])
@@ -165,7 +165,7 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
   }
 }
 
-/** The body within the size limit. `limitBody` decodes encodings, which were not requested. */
+/** The body within the size limit. Encodings were not requested, but if there are any, `limitBody` decodes them. */
 async function* plainBody(
   { headers, body }: Answer,
   exchange: Exchange,
@@ -195,7 +195,7 @@ async function* plainBody(
   }
 }
 
-/** The error for the caller: its own abort reason, a fault of ours unchanged, or `upstream_failed`. */
+/** The error for the caller: its own abort reason, a `ToolError` unchanged, or `upstream_failed`. */
 function toFailure(error: unknown, caller: AbortSignal, { deadline, hops, rules }: Exchange): unknown {
   if (isToolError(error)) return error
   if (caller.aborted) return caller.reason
@@ -218,7 +218,7 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const FOLLOWED_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
 /**
- * The request that a redirect leads to; `undefined` if the caller gets the answer. An unsafe method is not sent again, so
+ * The request that a redirect leads to; `undefined` if the caller gets the answer as it is. An unsafe method is not sent again, so
  * its redirect is an answer like any other (rule 33).
  */
 export function nextRequest(
@@ -228,10 +228,11 @@ export function nextRequest(
   const { location } = answer.headers
   if (!REDIRECTS.has(answer.statusCode) || location === undefined || request.redirect === 'manual')
     return undefined
-  if (request.redirect === 'error') throw denied('The answer is a redirect, and the request refuses them.')
+  if (request.redirect === 'error')
+    throw denied('The answer is a redirect, which the request does not allow.')
   if (!FOLLOWED_METHODS.has(request.method)) return undefined
   const url = typeof location === 'string' ? URL.parse(location, request.url.href) : null
-  if (url === null) throw denied('The redirect has no location that can be read.')
+  if (url === null) throw denied('The redirect has no readable location.')
   const headers = url.origin === request.url.origin ? request.headers : headersForOtherOrigin(request.headers)
   return { ...request, url, headers }
 }
@@ -248,11 +249,11 @@ export interface OutgoingRequest {
 type FetchInput = Parameters<typeof fetch>[0]
 type FetchInit = Parameters<typeof fetch>[1]
 
-/** Reads the arguments of `fetch`, except for the body. Its own error texts would repeat URLs and headers. */
+/** Reads the arguments of `fetch`, except for the body. Platform errors are replaced, because they would repeat URLs and headers. */
 function readRequest(input: FetchInput, init: FetchInit) {
   const url = URL.parse(input instanceof Request ? input.url : String(input))
   if (url === null) throw denied('The URL cannot be read; it must be absolute.')
-  // Before the request is made, which a URL with credentials would fail.
+  // The target is checked before `Request` is created, because a URL with credentials would make that fail.
   targetOf(url)
   const request = makeRequest(input, init)
   if (request.integrity !== '') throw new TypeError('fetch: `integrity` is not supported here.')
@@ -270,7 +271,7 @@ function makeRequest(input: FetchInput, init: FetchInit): Request {
   }
 }
 
-/** A stream is passed on; any other body is read first, so that its length is known. */
+/** A stream is passed on as it is; any other body is read first, so that its length is known. */
 async function readRequestBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
   if (request.body === null) return null
   const given: unknown = init?.body
@@ -280,7 +281,7 @@ async function readRequestBody(request: Request, init: FetchInit): Promise<Buffe
   return isStream ? Readable.from(request.body) : Buffer.from(await request.arrayBuffer())
 }
 
-/** Ends everything that belongs to a request, by the caller's abort or by the time limit. */
+/** Ends everything that belongs to a request when the caller aborts or the time limit passes. */
 interface Deadline {
   readonly signal: AbortSignal
   readonly hasPassed: boolean
@@ -297,7 +298,7 @@ function startDeadline(timeoutMs: number, caller: AbortSignal): Deadline {
   const leave = (): void => ending.abort(caller.reason)
   const timer = setTimeout(() => {
     hasPassed = true
-    ending.abort(new Error('the time is over'))
+    ending.abort(new Error('the time limit has passed'))
   }, timeoutMs)
   timer.unref()
   if (caller.aborted) leave()

@@ -49,13 +49,13 @@ describe('an entry of the allow-list', () => {
     ['crm internal', 'expected a host name'],
     ['fe80::1%eth0', 'expected a host name'],
     ['10.0.0.1/8', 'without bits after its prefix'],
-    ['0.0.0.0/0', 'would open every address'],
-    ['::/0', 'would open every address'],
+    ['0.0.0.0/0', 'would allow every address'],
+    ['::/0', 'would allow every address'],
     ['127.1', 'is an unusual spelling of 127.0.0.1'],
     ['0x7f000001', 'is an unusual spelling of 127.0.0.1'],
-    ['169.254.169.254', 'is metadata: such an address is never allowed'],
-    ['0.0.0.0', 'is unspecified'],
-    ['[::ffff:127.0.0.1]:80', 'is translated'],
+    ['169.254.169.254', 'has the kind "metadata", which is never allowed'],
+    ['0.0.0.0', 'has the kind "unspecified"'],
+    ['[::ffff:127.0.0.1]:80', 'has the kind "translated"'],
   ])('%j is reported: %s', (text, problem) => {
     expect(parseAllowEntry(text)).toEqual({ ok: false, problem: expect.stringContaining(problem) })
   })

@@ -12,7 +12,7 @@ describe('findRefusal', () => {
     expect(judge('127.0.0.1', 443)).toBe(
       "its address is loopback. To allow it, write in the config: egress: { allow: ['127.0.0.1:443'] }",
     )
-    expect(judge('not an address', 443)).toBe('the resolver gave something that is no address')
+    expect(judge('not an address', 443)).toBe('the resolver returned something that is not an address')
   })
 
   it('a range opens neither metadata services nor unspecified or multicast addresses', () => {

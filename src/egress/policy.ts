@@ -16,7 +16,7 @@ import {
 /**
  * The egress policy: which addresses and ports requests may reach (rule 33, OWP-80), and the operator's allow-list. The
  * guarded fetch checks every request with it, and the config reads the allow-list with it.
- * A target is refused if any of its addresses is, because a connection may go to any of them.
+ * A target is refused if any of its addresses is refused, because a connection may go to any of them.
  */
 
 /** A target with its addresses, all of which are allowed. */
@@ -27,12 +27,12 @@ export interface CheckedTarget extends Target {
 export const DEFAULT_PORTS = { 'http:': 80, 'https:': 443 } as const
 const MAX_ADDRESSES = 64
 
-/** Throws unless the URL is plain HTTP. The URL parser has normalised unusual spellings of addresses. */
+/** Throws unless the URL is http or https without credentials. The URL parser has already normalised unusual spellings of addresses. */
 export function targetOf(url: URL): Target {
   const { protocol } = url
   if (protocol !== 'http:' && protocol !== 'https:')
     throw denied(`Scheme "${protocol}" is not http or https.`)
-  if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
+  if (url.username !== '' || url.password !== '') throw denied('A URL must not contain credentials.')
   return {
     host: hostNameOf(withoutBrackets(url.hostname)),
     port: url.port === '' ? DEFAULT_PORTS[protocol] : Number(url.port),
@@ -68,14 +68,14 @@ async function addressesOf(host: string, rules: EgressRules): Promise<readonly s
 
 /** Why an address is refused, for developers; `undefined` if it is allowed. */
 export function findRefusal(address: string, target: Target, rules: EgressRules): string | undefined {
-  const bytes = parseAddress(address)
-  if (bytes === undefined) return 'the resolver gave something that is no address'
-  if (rules.ownListeners().some((listener) => isOwnListener(bytes, target.port, listener)))
+  const parsed = parseAddress(address)
+  if (parsed === undefined) return 'the resolver returned something that is not an address'
+  if (rules.ownListeners().some((listener) => isOwnListener(parsed, target.port, listener)))
     return 'it is a listener of this server'
-  const entries = rules.allow.filter((entry) => isAllowedBy(entry, bytes, target))
+  const entries = rules.allow.filter((entry) => isAllowedBy(entry, parsed, target))
   if (BLOCKED_PORTS.has(target.port) && !entries.some(({ port }) => port === target.port))
     return `port ${target.port} belongs to another protocol${howToAllow(target)}`
-  const kind = kindOf(bytes)
+  const kind = kindOf(parsed)
   if (kind === 'global' || (IS_ALLOWABLE[kind] && entries.length > 0)) return undefined
   return `its address is ${kind}${IS_ALLOWABLE[kind] ? howToAllow(target) : ''}`
 }
@@ -85,7 +85,7 @@ function howToAllow({ host, port }: Target): string {
   return `. To allow it, write in the config: egress: { allow: ['${written}:${port}'] }`
 }
 
-/** Any address of this machine counts: a listener on one may answer on others, by a wildcard or forwarding. */
+/** Any address of this machine counts, because a listener on one address may also answer on others, by a wildcard or forwarding. */
 function isOwnListener(address: IpAddress, port: number, listener: Listener): boolean {
   if (port !== listener.port) return false
   const kind = kindOf(address)
@@ -115,7 +115,7 @@ export function denied(developerMessage: string): ToolError {
 interface UpstreamFailure {
   readonly developerMessage: string
   readonly cause?: unknown
-  /** Only if no request can have been processed (rule 9). */
+  /** True only if no request can have been processed (rule 9). */
   readonly canRetry?: boolean
 }
 
@@ -123,11 +123,11 @@ export function upstreamFailed(failure: UpstreamFailure): ToolError {
   const message =
     failure.canRetry === true
       ? 'The service behind the tool cannot be reached right now.'
-      : 'The service behind the tool gave no usable answer.'
+      : 'The service behind the tool returned no usable answer.'
   return fault('upstream_failed', message, failure)
 }
 
-/** No connection was made, so nothing was sent. */
+/** The error if no connection was made, so that nothing was sent. */
 export class NotConnected extends Error {
   override readonly name = 'NotConnected'
 
@@ -136,7 +136,7 @@ export class NotConnected extends Error {
   }
 }
 
-/** The code of a system error, or its class: no text that could hold contents. */
+/** The code of a system error, or its class; never a text that could contain data. */
 export function errorCodeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
@@ -150,9 +150,9 @@ export interface Listener {
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
 interface EgressLimits {
-  /** Counted before and after decoding. */
+  /** Applies before and after decoding. */
   readonly maxResponseBytes: number
-  /** For a whole exchange: DNS, connection, redirects and the last byte of the body. */
+  /** Time limit for a whole exchange, from DNS to the last byte of the body, redirects included. */
   readonly timeoutMs: number
   readonly maxRedirects: number
 }
@@ -160,7 +160,7 @@ interface EgressLimits {
 export interface EgressPolicy extends Partial<EgressLimits> {
   /** Local hosts and ranges that may be reached: `host`, `host:port`, `[v6]:port`, CIDR. */
   readonly allow?: readonly string[]
-  /** Refused even if `allow` has them. Called for every request. */
+  /** This server's own listeners, which are refused even if `allow` contains them. Called for every request. */
   ownListeners?(): readonly Listener[]
   /** Default: the system's resolver. */
   readonly lookup?: Lookup
@@ -226,13 +226,13 @@ function parseRangeEntry(text: string): ParsedAllowEntry {
   const range = parseRange(text)
   if (range === undefined)
     return refuse('expected a range such as "10.1.0.0/16" or "fd00:1::/32", without bits after its prefix.')
-  if (range.prefixBits === 0) return refuse('would open every address; name what is needed.')
+  if (range.prefixBits === 0) return refuse('would allow every address; name only what is needed.')
   return { ok: true, entry: { kind: 'range', range, port: undefined } }
 }
 
 function addressEntry(address: IpAddress, port: number | undefined): ParsedAllowEntry {
   const kind = kindOf(address)
-  if (!IS_ALLOWABLE[kind]) return refuse(`is ${kind}: such an address is never allowed.`)
+  if (!IS_ALLOWABLE[kind]) return refuse(`has the kind "${kind}", which is never allowed.`)
   return { ok: true, entry: { kind: 'range', range: rangeOf(address), port } }
 }
 
@@ -251,7 +251,7 @@ export function isAllowedBy(entry: AllowEntry, address: IpAddress, target: Targe
   return entry.kind === 'name' ? entry.name === target.host : isInRange(address, entry.range)
 }
 
-/** `localhost.` and `localhost` are one name. */
+/** Removes a trailing dot, because `localhost.` and `localhost` are the same name. */
 export function hostNameOf(hostname: string): string {
   return hostname.replace(/\.$/, '')
 }

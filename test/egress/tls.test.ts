@@ -60,7 +60,7 @@ describe('https', () => {
       for await (const step of fetch.reach(url, AbortSignal.timeout(5_000))) last = step
       return last
     }
-    expect(await reach('secure.example')).toMatch(/^The certificate is good until /)
+    expect(await reach('secure.example')).toMatch(/^The certificate is valid until /)
     await expect(reach('127.0.0.1')).rejects.toMatchObject({
       code: 'ERR_TLS_CERT_ALTNAME_INVALID',
       host: '127.0.0.1',
