@@ -56,7 +56,7 @@ export async function runCall(
     throw new CallFailure('transport', message, { toolId: target.toolId, cause: signal.reason })
   }
   const constant = { session, target, options, signal, progress: { resent: 0 } }
-  const run: CallRun = { ...constant, input: copy, context, callId, toolRetries: 0, askedUser: false }
+  const run: CallRun = { ...constant, input: copy, context, callId, toolRetries: 0, hasAskedUser: false }
   for (;;) {
     const outcome = readOutcome(await sendCall(run), run)
     if (!(outcome instanceof CallFailure)) return outcome
@@ -70,11 +70,11 @@ async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean>
     if (mayResend(failure, run) && (await hasUsableInput(failure, run))) {
       await pause(failure.retryAfterMs ?? backoffMs(run.toolRetries), run.session.settings, run.signal)
       run.toolRetries += 1
-      // A caller's own id is kept: under a new one, repeating the call later would run the tool again.
+      // A caller's own id is kept, because under a new id repeating the call later would run the tool again.
       run.callId = run.options.callId ?? checkCallId(run.session.settings.randomId())
       return true
     }
-    return await isSettledByUser(failure, run)
+    return await wasResolvedByUser(failure, run)
   } catch (error) {
     if (error instanceof NoAnswer) throw noAnswerFailure(error, 'Waiting to repeat the call', factsOf(run))
     throw error
@@ -82,8 +82,8 @@ async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean>
 }
 
 /**
- * Prompt content means that the input must change (OTC/T-06): `onRetry` returns a new input, or the failure is
- * returned.
+ * Prompt content means that the input must change (OTC/T-06): if `onRetry` returns no new input, the caller gets the
+ * failure.
  */
 async function hasUsableInput(failure: CallFailure, run: CallRun): Promise<boolean> {
   if (failure.additionalPromptContent === undefined) return true
@@ -105,11 +105,11 @@ function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boo
 }
 
 /** Shows each challenge. After all are completed, the call is repeated once with the same call id (OTC-78). */
-async function isSettledByUser(failure: CallFailure, run: CallRun): Promise<boolean> {
+async function wasResolvedByUser(failure: CallFailure, run: CallRun): Promise<boolean> {
   const { session, signal, target } = run
   const { settings } = session
-  if (run.askedUser || failure.challenges.length === 0) return false
-  run.askedUser = true
+  if (run.hasAskedUser || failure.challenges.length === 0) return false
+  run.hasAskedUser = true
   await showChallenges(failure, run)
   if (!settings.pollChallenges) return false
   const rules = { settings, signal, ownHeaders: target.headers }
@@ -127,8 +127,10 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
     }
   } catch (cause) {
     const { missing = {} } = failure
-    const why = run.signal?.aborted ? 'aborted while onChallenge ran' : 'stopped because onChallenge failed'
-    const message = `The call was ${why}: ${failure.message}`
+    const reason = run.signal?.aborted
+      ? 'aborted while onChallenge ran'
+      : 'stopped because onChallenge failed'
+    const message = `The call was ${reason}: ${failure.message}`
     throw new CallFailure(failure.class, message, { ...factsOf(run), missing, cause })
   }
 }
@@ -166,7 +168,7 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   const rules = { settings, signal, timeoutMs, progress, dedupes: isDeduplicated(run) }
   return await sendOrFail(sending, rules, `The call to ${sending.url}`, () => ({
     ...factsOf(run),
-    advice: doubtOf(run),
+    advice: unknownOutcomeAdvice(run),
   }))
 }
 
@@ -174,7 +176,7 @@ export interface CallResult {
   /** `null` for tools without output. */
   readonly value: JsonValue
   readonly callId: string
-  /** The run that records the call, on servers of this package. */
+  /** The run that records the call; only Collet servers send it. */
   readonly runId?: string
   /** The full id that was called. */
   readonly toolId: string
@@ -198,7 +200,7 @@ export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | Call
       return failureOf(reading.failure, answer, run)
     case 'unreadable': {
       const { status } = answer
-      const message = `The server answered ${status} with something that is not a call response. ${doubtOf(run)}`
+      const message = `The server answered ${status} with something that is not a call response. ${unknownOutcomeAdvice(run)}`
       return new CallFailure('transport', message, { ...factsOf(run), status })
     }
   }
@@ -207,7 +209,7 @@ export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | Call
 function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFailure {
   const { refused, afterMs } = retryAdvice(answer, true, run.session.settings.now())
   const retryAfterMs = wire.retryAfterMs ?? afterMs
-  const message = wire.class === 'transport' ? `${wire.message} ${doubtOf(run)}` : wire.message
+  const message = wire.class === 'transport' ? `${wire.message} ${unknownOutcomeAdvice(run)}` : wire.message
   const code = answer.headers.get(ERROR_CODE_HEADER) ?? undefined
   return new CallFailure(wire.class, message, {
     ...factsOf(run),
@@ -228,16 +230,16 @@ export interface CallOptions {
   readonly callId?: string | undefined
   /** Joins several calls in the server's logs and traces. */
   readonly traceId?: string | undefined
-  /** The run that the call belongs to, on servers of this package; its events include all its calls. */
+  /** The run that the call belongs to, on Collet servers; its events include all its calls. */
   readonly runId?: string | undefined
-  /** The session whose state to use, as `POST /v1/sessions` gave it. */
+  /** The session whose state to use, as `POST /v1/sessions` returned it. */
   readonly sessionId?: string | undefined
   /** The user the call is made for. */
   readonly userId?: string | undefined
-  /** Facts about that user for the tool (`context.user_info`). OTC only: OpenTool has no place for it. */
+  /** Facts about that user for the tool (`context.user_info`). OTC only, because OpenTool has no field for it. */
   readonly userInfo?: JsonValue | undefined
   /**
-   * Asked for corrected input when the tool failed with `canRetry` and `additionalPromptContent`: give that text to your model and return
+   * Called for corrected input if the tool failed with `canRetry` and `additionalPromptContent`: give that text to your model and return
    * its new input, or `undefined` to get the failure. The call is sent again after `retryAfterMs`, at most `maxRetries` times. OTC only.
    */
   readonly onRetry?:
@@ -245,7 +247,7 @@ export interface CallOptions {
     | undefined
   /** Stops waiting. The server may still finish the call. */
   readonly signal?: AbortSignal | undefined
-  /** Limit of one HTTP exchange of this call. */
+  /** Time limit for each HTTP exchange of this call. */
   readonly timeoutMs?: number | undefined
 }
 
@@ -262,7 +264,7 @@ export interface CallRun {
   callId: string
   /** Calls resent because the tool's error has `can_retry`. */
   toolRetries: number
-  askedUser: boolean
+  hasAskedUser: boolean
 }
 
 /** The facts that every failure of a call includes. */
@@ -270,13 +272,13 @@ function factsOf({ target, callId, progress, toolRetries }: CallRun) {
   return { toolId: target.toolId, callId, retries: progress.resent + toolRetries }
 }
 
-/** Universal tool servers ignore call ids: sending a request twice runs the tool twice (OTC/C-04). */
+/** False for universal tool servers, which ignore call ids: sending a request twice runs the tool twice (OTC/C-04). */
 function isDeduplicated({ target }: CallRun): boolean {
   return target.wire.dialect !== 'uts'
 }
 
-/** Advice if it is unknown whether the tool ran. */
-function doubtOf(run: CallRun): string {
+/** Advice for the case that it is unknown whether the tool ran. */
+function unknownOutcomeAdvice(run: CallRun): string {
   return isDeduplicated(run)
     ? `Whether the call ran is not known; repeat it with call id ${run.callId} to get its outcome.`
     : 'Whether the call ran is not known; check before you repeat it.'
@@ -306,25 +308,26 @@ async function findTarget(
   { callId, signal }: Pick<CallOptions, 'callId' | 'signal'>,
 ): Promise<CallTarget> {
   const { dialect } = session.settings
-  const asked = typeof tool === 'string' ? tool : tool.id
-  if (typeof asked !== 'string' || asked === '') throw configFailure('Name the tool to call by its id.')
+  const requested = typeof tool === 'string' ? tool : tool.id
+  if (typeof requested !== 'string' || requested === '')
+    throw configFailure('Name the tool to call by its id.')
   const given = typeof tool === 'string' ? undefined : tool
   if (dialect !== undefined && (given !== undefined || !hasResolvers(session.settings))) {
-    return targetOf(session, asked, given, PINNED_WIRES[dialect])
+    return targetOf(session, requested, given, PINNED_WIRES[dialect])
   }
-  const found = given ?? (await session.directory.find(asked, signal))
+  const found = given ?? (await session.directory.find(requested, signal))
   const { wire, keyHeader } = await session.directory.current(signal)
   const isRepeatable = callId !== undefined && found?.facts !== undefined
-  const toolId = isRepeatable ? anyVersionOf(found.id, asked) : (found?.id ?? asked)
+  const toolId = isRepeatable ? anyVersionOf(found.id, requested) : (found?.id ?? requested)
   return targetOf(session, toolId, found, wire, keyHeader)
 }
 
 /**
- * A call under its caller's own id may be recorded for an older version than the newest one listed. Servers of this
- * package find it if no version is named (rule 5); all others get full ids (OTC/C-15).
+ * A call under its caller's own id may be recorded for an older version than the newest one listed. Collet servers
+ * find it if no version is named (rule 5); all others get full ids (OTC/C-15).
  */
-function anyVersionOf(id: string, asked: string): string {
-  return parseToolName(asked)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
+function anyVersionOf(id: string, requested: string): string {
+  return parseToolName(requested)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
 }
 
 function targetOf(
@@ -354,12 +357,12 @@ export function checkCallId(callId: string): string {
   }
 }
 
-/** Copied once, so that a change made during the call cannot turn a retry into another request. */
+/** The input is copied once, so that a change made during the call cannot turn a retry into another request. */
 export function copyJson(value: JsonValue, name = 'The input'): JsonValue {
   try {
     return JSON.parse(JSON.stringify(value))
   } catch (cause) {
-    const message = `${name} cannot be written as JSON: it must not hold cycles, functions or BigInts.`
+    const message = `${name} cannot be written as JSON: it must not contain cycles, functions or BigInts.`
     throw configFailure(message, { cause })
   }
 }

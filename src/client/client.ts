@@ -20,13 +20,13 @@ import { ToolDirectory } from './tool-directory.ts'
 
 /**
  * The client of one server: detects OTC or OpenTool and offers `list`, `get`, `call`, `openSession` and `health` for
- * both. Applications get it from `connect`. Invariant: nothing is sent before the first method is called, and every
+ * both. Applications get the client from `connect`. Invariant: nothing is sent before the first method is called, and every
  * failure is a `CallFailure`.
  */
 
 export interface Health {
   readonly healthy: boolean
-  /** Absent when there was no answer at all. */
+  /** Absent if there was no answer at all. */
   readonly status?: number
 }
 
@@ -36,7 +36,7 @@ export type TriedCall =
 
 /** One server, in whichever protocol and dialect it speaks. Create it with `connect`. */
 export class ColletClient {
-  /** Tools as the openwop catalog describes them. This and the next two need a server of this package. */
+  /** Tools as the openwop catalog describes them. Like `runs` and `calls`, it needs a Collet server. */
   readonly catalog: Catalog
   /** Events of runs. */
   readonly runs: Runs
@@ -57,7 +57,7 @@ export class ColletClient {
 
   /** Every tool and version the server offers; always asks the server. */
   async list({ signal }: { readonly signal?: AbortSignal } = {}): Promise<readonly RemoteTool[]> {
-    return await this.#speak(signal, {
+    return await this.#withProtocol(signal, {
       otc: async () => (await this.#session.directory.refresh(signal)).tools,
       opentool: (session) => session.list(signal),
     })
@@ -70,19 +70,19 @@ export class ColletClient {
     toolId: string,
     { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<RemoteTool | undefined> {
-    return await this.#speak(signal, {
+    return await this.#withProtocol(signal, {
       otc: () => this.#session.directory.find(toolId, signal),
       opentool: (session) => session.get(toolId, signal),
     })
   }
 
-  /** Calls a tool; throws `CallFailure` when it gives no value. */
+  /** Calls a tool; throws `CallFailure` if it returns no value. */
   async call(
     tool: string | RemoteTool,
     input: JsonObject = {},
     options: CallOptions = {},
   ): Promise<CallResult> {
-    return await this.#speak(options.signal, {
+    return await this.#withProtocol(options.signal, {
       otc: () => runCall(this.#session, tool, input, options),
       opentool: (session) => session.call(tool, input, options),
     })
@@ -102,7 +102,7 @@ export class ColletClient {
     }
   }
 
-  /** Opens a session of a tool that keeps state between calls, on servers of this package. */
+  /** Opens a session of a tool that keeps state between calls, on Collet servers. */
   async openSession(tool: string | RemoteTool, options: SessionOptions = {}): Promise<ToolSession> {
     const listed = typeof tool === 'string' ? await this.get(tool, options) : tool
     const named = listed ?? tool
@@ -115,7 +115,7 @@ export class ColletClient {
   async health(options: { readonly signal?: AbortSignal } = {}): Promise<Health> {
     const { settings } = this.#session
     const signal = joinSignals(settings.signal, options.signal)
-    // Health of OTC needs no credentials, so none are sent (OTC-04); OpenTool's version does (OTS-48).
+    // OTC's health check needs no credentials, so none are sent (OTC-04); OpenTool's version endpoint does (OTS-48).
     const isOpenTool = this.#opentool !== undefined
     const sending = {
       method: 'GET' as const,
@@ -134,13 +134,13 @@ export class ColletClient {
   }
 
   /** Tries OTC first; a server without a tool list may be an OpenTool server. */
-  async #speak<T>(
+  async #withProtocol<T>(
     signal: AbortSignal | undefined,
-    say: { otc(): Promise<T>; opentool(session: OpenToolSession): Promise<T> },
+    methods: { otc(): Promise<T>; opentool(session: OpenToolSession): Promise<T> },
   ): Promise<T> {
-    if (this.#opentool !== undefined) return await say.opentool(this.#opentool)
+    if (this.#opentool !== undefined) return await methods.opentool(this.#opentool)
     try {
-      return await say.otc()
+      return await methods.otc()
     } catch (error) {
       const { settings, directory } = this.#session
       if (settings.protocol !== undefined || !directory.isRefused) throw error
@@ -148,7 +148,7 @@ export class ColletClient {
       // If OpenTool does not answer either, the first error is the one to report.
       if (!(await session.answers(signal).catch(() => false))) throw error
       this.#opentool = session
-      return await say.opentool(session)
+      return await methods.opentool(session)
     }
   }
 }

@@ -5,8 +5,8 @@ import { CallFailure, configFailure } from './failure.ts'
 import type { ClientOptions, ServerUrl } from './options.ts'
 
 /**
- * Credentials of a client: an API key, a JWT, or a secret to sign JWTs with, as request headers. Every request asks
- * for them again, because tokens expire. Invariant: credentials travel over TLS or loopback only (OTC-101), and their
+ * Credentials of a client: an API key, a JWT, or a secret to sign JWTs with, as request headers. Every request gets
+ * them anew, because tokens expire. Invariant: credentials are sent over TLS or loopback only (OTC-101), and their
  * values never appear in an error.
  */
 
@@ -14,7 +14,7 @@ export type JwtOption = string | (() => string | Promise<string>) | JwtSigning
 
 /** Returns the headers that identify the caller; a JWT is preferred to a static key (OTC-113). */
 export interface Credentials {
-  /** Whether the static key is what gets sent. */
+  /** Whether the static key is sent. */
   readonly usesApiKey: boolean
   headers(
     dialect: ClientDialect | undefined,
@@ -35,7 +35,7 @@ export function readCredentials(
   if (apiKey === undefined && jwt === undefined) {
     return { usesApiKey: false, headers: async () => ({}), bearer: async () => ({}) }
   }
-  // OTC-101: credentials only over TLS; a loopback connection does not leave the machine.
+  // Credentials are sent only over TLS or loopback, because a loopback connection does not leave the machine (OTC-101).
   if (!server.mayCarryCredentials) {
     throw configFailure(
       `Credentials are not sent to ${server.origin} over plain http; use its https address.`,
@@ -84,29 +84,29 @@ export interface JwtSigning {
   readonly secret: string
   /** `sub`: the caller. Without it the server cannot distinguish callers. */
   readonly subject?: string
-  /** `aud`: as the server documents it. */
+  /** `aud`, as the server documents it. */
   readonly audience?: string
-  /** `iss`. */
+  /** `iss`: who issues the token. */
   readonly issuer?: string
-  /** 300 to 900, default 600. */
+  /** Lifetime of a token, 300 to 900, default 600. */
   readonly lifetimeSeconds?: number
 }
 
 const MIN_SECONDS = 300
 const MAX_SECONDS = 900
-const USUAL_SECONDS = 600
+const DEFAULT_SECONDS = 600
 /** A token is replaced this long before it expires, so that it outlives the request. */
 const RENEW_BEFORE_MS = 120_000
 
 /** Signs an HS256 token and reuses it until it is about to expire. */
 export function jwtMinter(signing: JwtSigning, now: () => number): () => Promise<string> {
-  const lifetimeSeconds = signing.lifetimeSeconds ?? USUAL_SECONDS
+  const lifetimeSeconds = signing.lifetimeSeconds ?? DEFAULT_SECONDS
   const isInRange = lifetimeSeconds >= MIN_SECONDS && lifetimeSeconds <= MAX_SECONDS
   if (!Number.isInteger(lifetimeSeconds) || !isInRange) {
     throw configFailure(`jwt.lifetimeSeconds must be a whole number from ${MIN_SECONDS} to ${MAX_SECONDS}.`)
   }
   if (typeof signing.secret !== 'string' || signing.secret === '') {
-    throw configFailure('jwt.secret is empty; give the secret that the server was configured with.')
+    throw configFailure('jwt.secret is empty; use the secret that the server was configured with.')
   }
   let token: Promise<string> | undefined
   let renewAtMs = 0

@@ -8,7 +8,7 @@ import { NoAnswer } from './http.ts'
 
 export const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
 
-/** Yields the events of an answer; each piece restarts the timeout. */
+/** Yields the events of an answer; each chunk restarts the timeout. */
 export async function* readEvents(
   response: Response,
   maxCharacters: number,
@@ -59,7 +59,7 @@ export class IdleTimeout {
   reasonFor(error: unknown): NoAnswer | undefined {
     const caller = this.#callers.find(({ aborted }) => aborted)
     if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)
-    if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#maxIdleMs} ms`)
+    if (this.#isLate) return new NoAnswer('timeout', `sent nothing for ${this.#maxIdleMs} ms`)
     if (error instanceof EventTooLong) return new NoAnswer('too_large', `broke off: ${error.message}`)
     return error instanceof TypeError
       ? new NoAnswer('network', 'could not be reached, or the connection broke', error)

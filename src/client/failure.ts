@@ -6,7 +6,7 @@ import type {
 } from '#protocols/otc/codec-client-reply'
 
 /**
- * `CallFailure`, the one error of the client. Its class tells the caller what to do next. Invariant: `message`,
+ * `CallFailure`, the only error class of the client. Its `class` tells the caller what to do next. Invariant: `message`,
  * `modelText` and the JSON form are safe for a model; details for developers are in `developerMessage` and `cause`
  * only.
  */
@@ -20,17 +20,17 @@ export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 
   readonly cause?: unknown
 }
 
-/** Why a call gave no value. `class` decides the next step; `modelText` is safe for a model. */
+/** Why a call returned no value. `class` decides the next step; `modelText` is safe for a model. */
 export class CallFailure extends Error {
   override readonly name = 'CallFailure'
   readonly class: FailureClass
-  /** The stable code of docs/errors.md; servers of other makers send none. */
+  /** The stable code from docs/errors.md; only Collet servers send it. */
   readonly code: string | undefined
-  /** The run that records the call, on servers of this package. */
+  /** The run that records the call; only Collet servers send it. */
   readonly runId: string | undefined
   /** For logs and developers; never show it to a user or a model. */
   readonly developerMessage: string | undefined
-  /** The server allows the same call to be repeated; absent on the wire means false. */
+  /** Whether the server allows the same call to be repeated; absent on the wire means false. */
   readonly canRetry: boolean
   readonly retryAfterMs: number | undefined
   readonly additionalPromptContent: string | undefined
@@ -40,7 +40,7 @@ export class CallFailure extends Error {
   readonly challenges: readonly RemoteChallenge[]
   readonly missing: RemoteMissing | undefined
   readonly toolId: string | undefined
-  /** Repeating the call with this id never runs the tool a second time; absent when nothing was sent. */
+  /** Repeating the call with this id never runs the tool a second time; absent if nothing was sent. */
   readonly callId: string | undefined
   readonly durationMs: number | undefined
   /** HTTP status of the last answer, if there was one. */
@@ -75,7 +75,7 @@ export class CallFailure extends Error {
     return [this.message, ...parameters, this.additionalPromptContent ?? []].flat().join('\n')
   }
 
-  /** Leaves out what is not safe for a model. */
+  /** Leaves out the members that are not safe for a model. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { developerMessage: _, cause: __, ...shown } = this
     return { ...shown, message: this.message }
@@ -84,8 +84,8 @@ export class CallFailure extends Error {
 
 /** Whether a message already contains the problem of a parameter, as a whole or in parts. */
 function includesProblem(message: string, name: string, problem: string): boolean {
-  const isSaid = (text: string): boolean => message.includes(`${name}: ${text.replace(/\.$/, '')}`)
-  return isSaid(problem) || problem.split('; ').every(isSaid)
+  const isIncluded = (text: string): boolean => message.includes(`${name}: ${text.replace(/\.$/, '')}`)
+  return isIncluded(problem) || problem.split('; ').every(isIncluded)
 }
 
 /** A failure detected before anything is sent. */

@@ -5,15 +5,15 @@ import { CallFailure } from './failure.ts'
 import { type Fetch, withHeader } from './http.ts'
 
 /**
- * A call that a server forwards to another server, for sources of type OTC and OpenTool. It observes the requests of
+ * A call that a server forwards to another server, for sources of type OTC and OpenTool. It observes the requests from
  * the client to decide whether the call can have run. Invariant: `canRetry` is true only if nothing can have taken
  * effect (rule 9).
  */
 
-/** Statuses by which a server refuses a request before taking it (rule 9). */
-const NOT_TAKEN: ReadonlySet<number> = new Set([429, 503])
+/** Statuses with which a server refuses a request before processing it (rule 9). */
+const NOT_PROCESSED: ReadonlySet<number> = new Set([429, 503])
 
-/** One forwarded call and what its requests met. */
+/** One forwarded call, and the results of its requests. */
 export class ForwardedCall {
   readonly #send: Fetch
   /** Name of the other server, for messages. */
@@ -31,11 +31,11 @@ export class ForwardedCall {
     try {
       const response = await this.#send(url, init)
       const { status } = response
-      if (!NOT_TAKEN.has(status)) this.#isUntouched = false
+      if (!NOT_PROCESSED.has(status)) this.#isUntouched = false
       if (status === 408 || (status >= 500 && status !== 503)) this.#isLost = true
       return response
     } catch (error) {
-      // A refusal by our own egress rules would repeat.
+      // Our own egress rules would refuse a repeated request again.
       if (isEgressDenied(error)) throw new CallFailure('config', error.message, { cause: error })
       const isUnsent = isToolError(error) && error.canRetry
       if (!isUnsent) {
@@ -99,13 +99,14 @@ const MESSAGES = {
   approval_required: withMissing,
   requirements: withMissing,
   config: (_, upstream) => `This server cannot pass the call on to ${upstream}; ask its operator.`,
-  transport: (_, upstream) => `${upstream} gave no usable answer; whether the call ran there is not known.`,
+  transport: (_, upstream) =>
+    `${upstream} returned no usable answer; it is unknown whether the call ran there.`,
 } satisfies Record<FailureClass, (failure: CallFailure, upstream: string) => string>
 
-/** What the other server requires, in its own words and with the pages to open. */
+/** The requirements of the other server, in its own words and with the pages to open. */
 function withMissing({ message, challenges, missing }: CallFailure, upstream: string): string {
-  const places = challenges.map(({ url }) => url).filter((url) => !message.includes(url))
-  const visit = places.length === 0 ? [] : [`Open ${places.join(' and ')}, then call again.`]
+  const urls = challenges.map(({ url }) => url).filter((url) => !message.includes(url))
+  const visit = urls.length === 0 ? [] : [`Open ${urls.join(' and ')}, then call again.`]
   const lacking = [
     ...(missing?.secrets ?? []).map((id) => `the secret ${id}`),
     ...(missing?.userId === true ? ['a user id'] : []),

@@ -22,7 +22,7 @@ export function unchangedFetch(send: Fetch): Fetch {
     if (response.status !== 200 || etag === null) return response
     const text = await response.text()
     const kept = new Headers(response.headers)
-    // The text is decoded and complete.
+    // These headers describe the encoded body, but the stored text is decoded.
     for (const name of ['content-encoding', 'content-length']) kept.delete(name)
     known.set(url, { etag, text, headers: kept })
     return new Response(text, { status: 200, headers: kept })
@@ -47,7 +47,7 @@ export interface HttpSending {
   /** Called for each attempt, inside its deadline, because tokens expire. */
   headers(): Promise<Readonly<Record<string, string>>>
   readonly body?: string
-  /** Only the status matters: the body is neither read nor awaited. */
+  /** If set, only the status matters: the body is neither read nor awaited. */
   readonly ignoreBody?: true
 }
 
@@ -63,7 +63,7 @@ export interface HttpLimits {
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Headers
-  /** `undefined` when the body is not JSON. */
+  /** `undefined` if the body is not JSON. */
   readonly body: JsonValue | undefined
 }
 
@@ -91,7 +91,7 @@ export async function exchange(sending: HttpSending, limits: HttpLimits): Promis
     if (error instanceof CallFailure || error instanceof NoAnswer) throw error
     if (limits.signal?.aborted)
       throw new NoAnswer('aborted', 'was aborted by its caller', limits.signal.reason)
-    if (deadline.signal.aborted) throw new NoAnswer('timeout', `gave no answer within ${limits.timeoutMs} ms`)
+    if (deadline.signal.aborted) throw new NoAnswer('timeout', `did not answer within ${limits.timeoutMs} ms`)
     throw new NoAnswer('network', 'could not be reached, or the connection broke', error)
   } finally {
     clearTimeout(timer)
@@ -136,7 +136,7 @@ function refuseTooMuch(error: unknown): never {
   throw new NoAnswer('too_much', `answered with JSON that ${error.message}`)
 }
 
-/** Only the origin: the rest of a redirect's address may contain secrets. */
+/** Names only the origin, because the rest of a redirect's address may contain secrets. */
 function redirectTarget(response: Response, from: string): string {
   const target = URL.parse(response.headers.get('location') ?? '', from)
   return target === null || !response.headers.has('location') ? '' : ` to ${target.origin}`
@@ -197,7 +197,7 @@ export function joinSignals(...signals: readonly (AbortSignal | undefined)[]): A
   return present.length < 2 ? present[0] : AbortSignal.any(present)
 }
 
-/** The body as text, or `undefined` if it is longer than `maxBytes`, so that a server cannot fill the memory. */
+/** The body as text, or `undefined` if it is longer than `maxBytes`, so that a server cannot exhaust the memory. */
 export async function readText(
   response: Response,
   maxBytes: number,

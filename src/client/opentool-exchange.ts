@@ -45,11 +45,11 @@ import { noAnswerFailure, sendWithRetries } from './retries.ts'
 
 export interface OpenToolCallOptions
   extends Pick<CallOptions, 'signal' | 'timeoutMs' | 'runId' | 'sessionId' | 'userId'> {
-  /** Servers of this package run a call with a known key once; others ignore it. */
+  /** Collet servers run a call with a known key only once; other servers ignore the key. */
   readonly idempotencyKey?: string | undefined
-  /** By authorization requirement id. Only servers of this package read tokens, secrets and the user id. */
+  /** Tokens by authorization requirement id. Only Collet servers read tokens, secrets and the user id. */
   readonly tokens?: Readonly<Record<string, string>> | undefined
-  /** By secret id. */
+  /** Secrets by secret id. */
   readonly secrets?: Readonly<Record<string, string>> | undefined
 }
 
@@ -60,7 +60,7 @@ export function endpointsOf({ server }: ClientSettings): string {
   return serverBaseUrl({ url: server.base }) ?? server.base
 }
 
-/** `GET` of one endpoint; reading changes nothing, so it may be repeated. */
+/** Sends `GET` to one endpoint. Reading changes nothing, so the request may be repeated. */
 export async function getEndpoint(
   settings: ClientSettings,
   path: '/version' | '/load',
@@ -93,8 +93,8 @@ export function bodyOf({ status, body }: HttpAnswer): JsonValue | undefined {
 }
 
 /**
- * `POST /call`, sent once: it is unknown whether a lost call ran (OTS-62, OTS-66). The result has the id under which a
- * server of this package keeps it.
+ * Sends `POST /call` once, because it is unknown whether a lost call ran (OTS-62, OTS-66). The result has the id under which a
+ * Collet server keeps it.
  */
 export async function postCall(settings: ClientSettings, call: FunctionCall, options: OpenToolCallOptions) {
   const sending = callSending(settings, '/call', call, options)
@@ -125,7 +125,7 @@ export function factsOf({ name }: FunctionCall, callId: string | undefined): Cal
   return defined({ toolId: name, callId })
 }
 
-/** The request of `/call` and `/streamCall` (OTS-62). */
+/** The request for `/call` and `/streamCall` (OTS-62). */
 export function callSending(
   settings: ClientSettings,
   path: '/call' | '/streamCall',
@@ -153,7 +153,7 @@ function callHeaders(
     )
   }
   if (idempotencyKey !== undefined && !HEADER_SAFE.test(idempotencyKey)) {
-    throw configFailure('On OpenTool a call id travels in a header: use printable ASCII only.')
+    throw configFailure('With OpenTool a call id is sent in a header: use printable ASCII only.')
   }
   return {
     ...(idempotencyKey === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: idempotencyKey }),
@@ -165,12 +165,12 @@ function callHeaders(
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
 
-const DOUBT = 'Whether the call ran is not known; check before you repeat it.'
+const UNKNOWN_OUTCOME = 'Whether the call ran is not known; check before you repeat it.'
 
 /** The failure for an answer without a result. */
 export function failureOf(read: ReadException, facts: CallFailureOptions): CallFailure {
   const wire = toWireFailure(read, facts.status ?? 0)
-  const message = wire.class === 'transport' ? `${wire.message} ${DOUBT}` : wire.message
+  const message = wire.class === 'transport' ? `${wire.message} ${UNKNOWN_OUTCOME}` : wire.message
   const cause = new OpenToolException(read)
   return new CallFailure(wire.class, message, {
     ...facts,
@@ -180,14 +180,14 @@ export function failureOf(read: ReadException, facts: CallFailureOptions): CallF
   })
 }
 
-/** The failure for a missing answer. It has a name only if the specification defines one (OTS-64). */
+/** The failure for a missing answer. It has an exception name only if the specification defines one (OTS-64). */
 export function noAnswer(
   error: NoAnswer,
   doing: string,
   facts: CallFailureOptions & { readonly isCall?: boolean },
 ): CallFailure {
   const { isCall = false, ...options } = facts
-  const { message } = noAnswerFailure(error, doing, isCall ? { advice: DOUBT } : {})
+  const { message } = noAnswerFailure(error, doing, isCall ? { advice: UNKNOWN_OUTCOME } : {})
   const read = EXCEPTION_OF[error.reason]
   const cause = read === undefined ? error.cause : new OpenToolException(read(message), error.cause ?? error)
   return new CallFailure('transport', message, { ...options, cause })
@@ -206,7 +206,7 @@ function callException(message: string): ReadException {
   return { name: 'OpenToolServerCallException', code: 500, message }
 }
 
-/** The stable code that servers of this package send beside the number. */
+/** The stable code that Collet servers send next to the number. */
 function codeOf({ data }: ReadException): string | undefined {
   const code = isJsonObject(data) ? data.code : undefined
   return typeof code === 'string' ? code : undefined
@@ -223,13 +223,13 @@ function toWireFailure(read: ReadException, status: number): WireFailure {
   return { class: classOf(read, status), message, canRetry: false }
 }
 
-/** Nothing ran; a server that names a time expects the same call again. */
+/** Nothing ran; a server that states a time expects the same call again. */
 function refusalOf(code: string, wire: WireFailure): WireFailure {
   if (code === 'approval_required') return { ...wire, class: 'approval_required' }
   return wire.retryAfterMs === undefined ? wire : { ...wire, canRetry: true }
 }
 
-/** For servers that send only a number (OTS-40, OTS-41). */
+/** The class for servers that send only a number (OTS-40, OTS-41). */
 function classOf({ name, code }: ReadException, status: number): FailureClass {
   switch (name) {
     case 'OpenToolServerUnauthorizedException':
@@ -247,7 +247,7 @@ function classOf({ name, code }: ReadException, status: number): FailureClass {
   }
 }
 
-/** The name of a failure under the OpenTool client specification; the cause of a `CallFailure`. */
+/** A failure as the OpenTool client specification names it; the cause of a `CallFailure`. */
 export class OpenToolException extends Error {
   override readonly name: ExceptionName
   readonly code: number

@@ -61,7 +61,7 @@ export type {
 export type { OpenToolCallOptions } from './opentool-exchange.ts'
 export { exceptionOf, OpenToolException } from './opentool-exchange.ts'
 
-/** By name, in the order of the document, which may contain 100 000 functions. */
+/** Functions by name, in the order of the document, which may contain 100 000 functions. */
 type Functions = ReadonlyMap<string, OpenToolFunction>
 
 /** An OpenTool server behind the methods of `ColletClient`. */
@@ -88,25 +88,25 @@ export class OpenToolSession {
     return named === undefined || named.isOther ? undefined : toRemoteTool(named.described)
   }
 
-  /** `callId` travels as the idempotency key; the call itself is sent once. */
+  /** `callId` is sent as the idempotency key; the call itself is sent once. */
   async call(called: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
-    const asked = typeof called === 'string' ? called : called.id
-    if (typeof asked !== 'string' || asked === '') throw configFailure('Name the function to call.')
+    const requested = typeof called === 'string' ? called : called.id
+    if (typeof requested !== 'string' || requested === '') throw configFailure('Name the function to call.')
     const callId = checkCallId(options.callId ?? this.#settings.randomId())
     if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
     const given = copyJson(input)
-    if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
+    if (!isJsonObject(given)) throw configFailure('The arguments of a function must be an object.')
     const functions = await this.#load(options.signal)
-    // Only the newest version is described, so the requirements of another one are unknown.
-    const { described } = findNamed(functions, asked) ?? {}
-    const name = methodFor(asked, described?.name ?? asked)
+    // Only the newest version is described, so the requirements of another version are unknown.
+    const { described } = findNamed(functions, requested) ?? {}
+    const name = methodFor(requested, described?.name ?? requested)
     const { userId, signal } = options
     const tool = described && toRemoteTool(described)
-    const brought = await resolveContext({ tool, toolId: name, userId, signal }, this.#settings)
+    const context = await resolveContext({ tool, toolId: name, userId, signal }, this.#settings)
     const { result, runId, ...answer } = await postCall(
       this.#settings,
       { id: callId, name, arguments: given },
-      { ...options, ...headersOf(brought), idempotencyKey: callId },
+      { ...options, ...headersOf(context), idempotencyKey: callId },
     )
     return {
       value: valueIn(result, described),
@@ -117,7 +117,7 @@ export class OpenToolSession {
     }
   }
 
-  /** Whether an OpenTool server answers here; asked once. */
+  /** Whether an OpenTool server answers here; the request is sent only once. */
   async answers(signal: AbortSignal | undefined): Promise<boolean> {
     const { status, body } = await getEndpoint({ ...this.#settings, maxRetries: 0 }, '/version', signal)
     return status === 200 && isJsonObject(body) && typeof body.version === 'string'
@@ -140,7 +140,7 @@ export class OpenToolSession {
 }
 
 /**
- * Finds a function by another of its names, which servers of this package list; other names are left to the server.
+ * Finds a function by another of its names, which Collet servers list; other names are left to the server.
  * `isOther` if a version other than the newest was requested, because only the newest is described.
  */
 function findNamed(
@@ -161,16 +161,16 @@ function findNamed(
   return undefined
 }
 
-/** Sends a requested version, because the newest one may have changed since, also for a recorded call. */
+/** Names the requested version, because the newest version may have changed in the meantime, also for a recorded call. */
 function methodFor(asked: string, name: string): string {
   return (parseToolName(asked)?.version ?? LATEST) === LATEST ? name : asked
 }
 
 function headersOf(
-  brought: WireContext | undefined,
+  context: WireContext | undefined,
 ): Pick<OpenToolCallOptions, 'userId' | 'tokens' | 'secrets'> {
-  if (brought === undefined) return {}
-  const { authorization = [], secrets = [], userId } = brought
+  if (context === undefined) return {}
+  const { authorization = [], secrets = [], userId } = context
   return {
     userId,
     tokens: Object.fromEntries(authorization.map(({ id, token }) => [id, token])),
@@ -178,7 +178,7 @@ function headersOf(
   }
 }
 
-/** The value is stored under its own name, which only the description tells (OTS-38). */
+/** The value is a member of the result, and only the description states its name (OTS-38). */
 function valueIn(result: JsonObject, described: OpenToolFunction | undefined): JsonValue {
   if (described === undefined) return result
   const { return: returned } = described
@@ -186,7 +186,7 @@ function valueIn(result: JsonObject, described: OpenToolFunction | undefined): J
   return Object.keys(result).length === 0 ? null : result
 }
 
-/** Functions have no version of their own. */
+/** Uses the function's name as the id, because functions have no version. */
 function toRemoteTool(described: OpenToolFunction): RemoteTool {
   const { name, description, return: returned, [FACTS_EXTENSION]: extension } = described
   const { input, output } = toJsonSchema(described)
@@ -221,7 +221,7 @@ export interface OpenToolAddress {
   readonly ssl?: boolean
 }
 
-type Waiting = { readonly signal?: AbortSignal }
+type RequestOptions = { readonly signal?: AbortSignal }
 
 /**
  * One OpenTool server in the terms of its protocol. Failures are `CallFailure`s; `exceptionOf` returns their OpenTool
@@ -235,17 +235,17 @@ export class OpenToolClient {
   }
 
   /** The server's own version. */
-  async version({ signal }: Waiting = {}): Promise<{ readonly version: string }> {
+  async version({ signal }: RequestOptions = {}): Promise<{ readonly version: string }> {
     const answer = await getEndpoint(this.#settings, '/version', signal)
     const body = bodyOf(answer)
-    // One SDK's server calls it `versionNumber` (OTS-32).
+    // One SDK's server names the member `versionNumber` (OTS-32).
     const version = isJsonObject(body) ? (body.version ?? body.versionNumber) : undefined
     if (typeof version === 'string') return { version }
     throw failureOf(responseNull(answer.status), { status: answer.status })
   }
 
   /** The server's document, references resolved; `null` if it has none. */
-  async load({ signal }: Waiting = {}): Promise<OpenToolDocument | null> {
+  async load({ signal }: RequestOptions = {}): Promise<OpenToolDocument | null> {
     const answer = await getEndpoint(this.#settings, '/load', signal)
     if (answer.status === 404) return null
     const body = bodyOf(answer)
@@ -261,13 +261,13 @@ export class OpenToolClient {
     }
   }
 
-  /** Calls a function; never sends it twice. */
+  /** Calls a function; never sends the call twice. */
   async call(call: FunctionCall, options: OpenToolCallOptions = {}): Promise<ToolReturn> {
     const { result } = await postCall(this.#settings, call, options)
     return { id: call.id, result }
   }
 
-  /** Calls a function of a server that streams; yields each result. */
+  /** Calls a function on a server that streams; yields each result. */
   stream(call: FunctionCall, options: OpenToolCallOptions = {}): AsyncGenerator<StreamedResult> {
     return streamCall(this.#settings, call, options)
   }
@@ -346,7 +346,7 @@ function membersOf(json: unknown): JsonObject {
 
 export { connectOpenTool as connect }
 
-/** One event of a streamed call: `data`, or another event of the server. */
+/** One event of a streamed call: `data`, or another event from the server. */
 export interface StreamedResult {
   readonly event: string
   readonly id: string
@@ -393,9 +393,9 @@ export async function* streamCall(
       if (event !== 'start') yield accept(readEvent(event, data, call.id), event)
     }
   } catch (error) {
-    const cut = wait.reasonFor(error)
-    if (cut === undefined) throw error
-    throw noAnswer(cut, `The call to ${sending.url}`, { ...facts, isCall: true })
+    const failure = wait.reasonFor(error)
+    if (failure === undefined) throw error
+    throw noAnswer(failure, `The call to ${sending.url}`, { ...facts, isCall: true })
   } finally {
     wait.end()
   }

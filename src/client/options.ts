@@ -19,15 +19,15 @@ import { type Fetch, type HttpLimits, type Sleep, sleep, withHeader } from './ht
 type Resolved = string | undefined | Promise<string | undefined>
 
 /**
- * Sources of what a tool needs beyond its input; asked before each call. If they return nothing the call is still
- * sent, because the server may have it in its vault or know the user.
+ * Return what a tool needs beyond its input; called before each call. If they return nothing, the call is still
+ * sent, because the server may have the value in its vault or know the user.
  */
 export interface RequirementResolvers {
-  /** A token for this provider. */
+  /** Returns a token for this provider. */
   authorization?(id: string, requirement: RemoteAuthorization, tool: RemoteTool): Resolved
-  /** The value of this secret. */
+  /** Returns the value of this secret. */
   secrets?(id: string, tool: RemoteTool): Resolved
-  /** The user the call is made for. */
+  /** Returns the user that the call is made for. */
   userId?(): Resolved
 }
 
@@ -36,17 +36,17 @@ export type ClientProtocol = (typeof CLIENT_PROTOCOLS)[number]
 
 export interface ClientOptions {
   readonly apiKey?: string | undefined
-  /** A token, a function that returns one, or a secret to sign tokens with. Takes precedence over `apiKey`. */
+  /** A token, a function that returns a token, or a secret to sign tokens with. Takes precedence over `apiKey`. */
   readonly jwt?: JwtOption | undefined
-  /** See and call only the tools of this toolset, on a server of this package. */
+  /** Limits the client to the tools of this toolset, on a Collet server. */
   readonly toolset?: string | undefined
   /** Skips detection of the protocol: `otc` includes OXP. */
   readonly protocol?: ClientProtocol
-  /** Skips detection of the server's dialect of OTC. */
+  /** Skips detection of the server's OTC dialect. */
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
   /**
-   * For a token, secret or user id that no resolver returned. Default `send`: the server may have it, or answers what
+   * What to do without a token, secret or user id that no resolver returned. Default `send`: the server may have it, or answers what
    * is missing.
    */
   readonly missingRequirements?: 'send' | 'refuse'
@@ -56,7 +56,7 @@ export interface ClientOptions {
   readonly pollChallenges?: boolean
   /** How long to poll, default five minutes. */
   readonly challengeTimeoutMs?: number
-  /** Limit of one HTTP exchange, default two minutes. */
+  /** Time limit for one HTTP exchange, default two minutes. */
   readonly timeoutMs?: number
   /** How often a request is resent after a transport failure, 0 to 10, default 2; 0 turns all resending off. */
   readonly maxRetries?: number

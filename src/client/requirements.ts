@@ -8,13 +8,13 @@ import type { ClientSettings } from './options.ts'
 import { pause } from './retries.ts'
 
 /**
- * What a tool requires beyond its input: resolves tokens, secrets and the user id before a call, and polls challenges
- * after it. `call.ts` uses it. Invariant: the client's credentials go to its own server only, never to the origin of
+ * A tool's requirements beyond its input: resolves tokens, secrets and the user id before a call, and polls challenges
+ * after it. `call.ts` uses it. Invariant: the client's credentials are sent to its own server only, never to the origin of
  * a challenge.
  */
 
 interface ContextNeeds {
-  /** `undefined` if the tool is not listed: only the caller's own values are sent. */
+  /** `undefined` if the tool is not listed; then only the caller's own values are sent. */
   readonly tool: RemoteTool | undefined
   readonly toolId: string
   readonly userId: string | undefined
@@ -44,7 +44,7 @@ export async function resolveContext(
 async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {
   if (needs.userId !== undefined || !needs.tool?.requirements.userId) return needs.userId
   const userId = await ask('the user id', needs, () => settings.requirements.userId?.())
-  if (userId === undefined) refuseIfAsked(needs, settings, 'a user id', { userId: true })
+  if (userId === undefined) refuseIfConfigured(needs, settings, 'a user id', { userId: true })
   return userId
 }
 
@@ -54,7 +54,8 @@ async function resolveTokens(needs: ContextNeeds, tool: RemoteTool, settings: Cl
     const { id } = requirement
     const resolve = () => settings.requirements.authorization?.(id, requirement, tool)
     const token = await ask(`the authorization \`${id}\``, needs, resolve)
-    if (token === undefined) refuseIfAsked(needs, settings, `a token for \`${id}\``, { authorization: [] })
+    if (token === undefined)
+      refuseIfConfigured(needs, settings, `a token for \`${id}\``, { authorization: [] })
     else tokens.push({ id, token })
   }
   return tokens
@@ -65,7 +66,7 @@ async function resolveSecrets(needs: ContextNeeds, tool: RemoteTool, settings: C
   for (const { id } of tool.requirements.secrets) {
     const resolve = () => settings.requirements.secrets?.(id, tool)
     const value = await ask(`the secret \`${id}\``, needs, resolve)
-    if (value === undefined) refuseIfAsked(needs, settings, `the secret \`${id}\``, { secrets: [id] })
+    if (value === undefined) refuseIfConfigured(needs, settings, `the secret \`${id}\``, { secrets: [id] })
     else secrets.push({ id, value })
   }
   return secrets
@@ -82,14 +83,14 @@ async function ask(
     return typeof answer === 'string' && answer !== '' ? answer : undefined
   } catch (cause) {
     const { signal, toolId } = needs
-    const why = signal?.aborted ? 'The call was aborted while waiting for' : 'The resolver failed for'
+    const problem = signal?.aborted ? 'The call was aborted while waiting for' : 'The resolver failed for'
     const kind = signal?.aborted ? 'transport' : 'requirements'
-    throw new CallFailure(kind, `${why} ${what}; nothing was sent.`, { toolId, cause })
+    throw new CallFailure(kind, `${problem} ${what}; nothing was sent.`, { toolId, cause })
   }
 }
 
-/** The server may have it in its vault, or know the user from the credential; only its answer decides (OTC/T-32). */
-function refuseIfAsked(
+/** By default the call is sent: the server may have the value in its vault, or know the user from the credential (OTC/T-32). */
+function refuseIfConfigured(
   { toolId }: ContextNeeds,
   { missingRequirements }: ClientSettings,
   what: string,
@@ -110,7 +111,7 @@ interface PollRules {
   readonly ownHeaders: () => Promise<Readonly<Record<string, string>>>
 }
 
-/** Polls every `check_url` until all are completed; false as soon as one fails or time is up (OTC-78). */
+/** Polls every `check_url` until all are completed; false as soon as one fails or the time is up (OTC-78). */
 export async function awaitChallenges(
   challenges: readonly RemoteChallenge[],
   rules: PollRules,
@@ -129,7 +130,7 @@ export async function awaitChallenges(
   return false
 }
 
-/** A server may refer to its own origin, or to any other over TLS. */
+/** A server may refer to its own origin, or to any other origin over TLS. */
 function mayPoll(checkUrl: string | undefined, { server }: ClientSettings): checkUrl is string {
   if (checkUrl === undefined) return false
   const { origin, protocol } = new URL(checkUrl)

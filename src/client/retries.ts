@@ -20,8 +20,8 @@ interface SendingRules {
 }
 
 /**
- * Sends one request until it is answered, at most `maxRetries` times more (OTC/T-07). The request never changes, so a
- * call keeps its id. Throws `NoAnswer` if there was none; the caller reads the last answer.
+ * Sends one request until it is answered, and resends it at most `maxRetries` times (OTC/T-07). The request never changes, so a
+ * call keeps its id. Returns the last answer; throws `NoAnswer` if there was none.
  */
 export async function sendWithRetries(sending: HttpSending, rules: SendingRules): Promise<HttpAnswer> {
   const { settings, signal, progress } = rules
@@ -41,7 +41,7 @@ export async function sendWithRetries(sending: HttpSending, rules: SendingRules)
   }
 }
 
-/** Like `sendWithRetries`, with a missing answer as the failure that the caller of the client gets. */
+/** Like `sendWithRetries`, but throws a missing answer as the `CallFailure` that the client's caller gets. */
 export async function sendOrFail(
   sending: HttpSending,
   rules: SendingRules,
@@ -86,7 +86,7 @@ const NEXT_STEP = {
   network: '',
   timeout: '',
   aborted: '',
-  too_large: 'Raise maxResponseBytes if it is right.',
+  too_large: 'If this size is expected, raise maxResponseBytes.',
   too_much: '',
   redirect: 'Redirects are not followed: connect to the address it points to.',
 } satisfies Record<NoAnswer['reason'], string>
@@ -104,12 +104,12 @@ export const MAX_TOOL_RETRIES = 2
 const FIRST_WAIT_MS = 500
 const JITTER = 0.25
 
-/** 500 ms, doubling, at most one minute (OTC/T-06). */
+/** The wait starts at 500 ms and doubles, up to one minute (OTC/T-06). */
 export function backoffMs(earlierRetries: number): number {
   return Math.min(FIRST_WAIT_MS * 2 ** earlierRetries, MAX_WAIT_MS)
 }
 
-/** Spreads clients that failed together; never shortens a wait (OTC-95). */
+/** Spreads the retries of clients that failed together; never shortens a wait (OTC-95). */
 export function withJitter(waitMs: number, random: () => number): number {
   return waitMs * (1 + JITTER * random())
 }
@@ -121,18 +121,18 @@ export function withJitter(waitMs: number, random: () => number): number {
  */
 export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number) {
   const { status, headers, body } = answer
-  /** The wait that the server asks for. */
+  /** The wait that the server requests. */
   const afterMs = retryAfterMs(headers.get('retry-after'), now)
-  const asked = headers.get('x-should-retry')
+  const shouldRetry = headers.get('x-should-retry')
   const needsPerson = isJsonObject(body) && body.missing_requirements !== undefined
-  const isOpen = status >= 400 && !needsPerson && asked !== 'false'
+  const mayRetry = status >= 400 && !needsPerson && shouldRetry !== 'false'
   /** The server refused the request before it did anything, and expects it again. */
-  const refused = isOpen && (status === 429 || asked === 'true')
-  const passing = isOpen && dedupes && (status === 408 || status >= 500)
-  return { resend: (refused || passing) && (afterMs ?? 0) <= MAX_WAIT_MS, refused, afterMs }
+  const refused = mayRetry && (status === 429 || shouldRetry === 'true')
+  const transient = mayRetry && dedupes && (status === 408 || status >= 500)
+  return { resend: (refused || transient) && (afterMs ?? 0) <= MAX_WAIT_MS, refused, afterMs }
 }
 
-/** Seconds or an HTTP date. */
+/** Reads a `Retry-After` header: seconds or an HTTP date. */
 function retryAfterMs(header: string | null, now: number): number | undefined {
   if (header === null) return undefined
   const seconds = header.trim() === '' ? Number.NaN : Number(header)

@@ -14,7 +14,7 @@ import type { ClientSettings } from './options.ts'
 import { backoffMs, noAnswerFailure, pause, sendOrFail } from './retries.ts'
 
 /**
- * Resources of servers of this package beside tool calls: recorded calls, the openwop catalog, sessions and runs.
+ * Resources of Collet servers besides tool calls: recorded calls, the openwop catalog, sessions and runs.
  * `ColletClient` exposes them. Invariant: every request is safe to repeat, because each POST has an idempotency key.
  */
 
@@ -30,13 +30,13 @@ export interface RecordedCall {
   readonly traceId?: string
   readonly protocol?: string
   readonly userId?: string
-  /** The result is older than the server keeps results. */
+  /** Whether the server has already deleted the result because of its age. */
   readonly isExpired: boolean
   /** The outcome, once the call has ended. */
   readonly outcome?:
     | { readonly ok: true; readonly value: JsonValue; readonly durationMs?: number }
     | { readonly ok: false; readonly error: CallFailure }
-  /** The whole answer: times, and further members of the server. */
+  /** The whole answer, including times and further members. */
   readonly record: JsonObject
 }
 
@@ -49,7 +49,7 @@ export class Calls {
   }
 
   /** The caller's own calls, newest first; reads pages while the loop continues. `get` returns outcomes. */
-  async *list({ signal }: Asked = {}): AsyncGenerator<RecordedCall> {
+  async *list({ signal }: RequestOptions = {}): AsyncGenerator<RecordedCall> {
     for (let cursor: string | undefined = ''; cursor !== undefined; ) {
       const path: string = cursor === '' ? '/calls' : `/calls?cursor=${encodeURIComponent(cursor)}`
       const body = await this.#resources.demand('GET', path, { signal })
@@ -62,16 +62,16 @@ export class Calls {
   }
 
   /** `undefined` if the caller made no call with this id. */
-  async get(callId: string, asked: Asked = {}): Promise<RecordedCall | undefined> {
+  async get(callId: string, asked: RequestOptions = {}): Promise<RecordedCall | undefined> {
     return await this.#read('GET', callId, asked)
   }
 
   /** Requests cancellation and returns the call: the first recorded outcome counts. */
-  async cancel(callId: string, asked: Asked = {}): Promise<RecordedCall | undefined> {
+  async cancel(callId: string, asked: RequestOptions = {}): Promise<RecordedCall | undefined> {
     return await this.#read('DELETE', callId, asked)
   }
 
-  async #read(method: 'GET' | 'DELETE', callId: string, { signal }: Asked) {
+  async #read(method: 'GET' | 'DELETE', callId: string, { signal }: RequestOptions) {
     const path = `/calls/${encodeURIComponent(callId)}`
     const answer = await this.#resources.ask(method, path, { signal })
     if (answer.headers.get(ERROR_CODE_HEADER) === 'call_not_found') return undefined
@@ -117,16 +117,16 @@ function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcom
   return { outcome: { ok: true, value, ...defined({ durationMs }) } }
 }
 
-/** A tool as the openwop catalog describes it, without how to call it. */
+/** A tool as the openwop catalog describes it. It does not state how to call the tool. */
 export type CatalogEntry = WireToolDescriptor
 /** One event of a run; `type` and `payload` describe it. */
 export type RunEvent = WireRunEvent
 
-interface Asked {
+interface RequestOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Requests to further resources of servers of this package. Each one is safe to repeat. */
+/** Requests to further resources of Collet servers. Each request is safe to repeat. */
 export class ServerResources {
   readonly settings: ClientSettings
 
@@ -134,7 +134,7 @@ export class ServerResources {
     this.settings = settings
   }
 
-  /** An address may include one protocol's path; these resources are beside it. */
+  /** A server address may end with one protocol's path; these resources are next to that path. */
   urlOf(path: string): string {
     return this.settings.server.base.replace(/\/opentool$/, '') + path
   }
@@ -147,7 +147,7 @@ export class ServerResources {
   async ask(
     method: 'GET' | 'POST' | 'DELETE',
     path: string,
-    { signal, body }: Asked & { readonly body?: JsonObject } = {},
+    { signal, body }: RequestOptions & { readonly body?: JsonObject } = {},
   ): Promise<HttpAnswer> {
     const { settings } = this
     // The idempotency key makes a repeated POST safe.
@@ -189,15 +189,15 @@ export class Catalog {
   async list({
     source,
     signal,
-  }: Asked & { readonly source?: SourceKind } = {}): Promise<readonly CatalogEntry[]> {
+  }: RequestOptions & { readonly source?: SourceKind } = {}): Promise<readonly CatalogEntry[]> {
     const query = source === undefined ? '' : `?source=${encodeURIComponent(source)}`
     const body = await this.#resources.demand('GET', `/v1/tools${query}`, { signal })
     if (!Array.isArray(body) || !body.every(isEntry)) throw unreadable('GET /v1/tools', 'a catalog')
     return body
   }
 
-  /** By catalog id (`openwop:Calculator.Add`); `undefined` for a tool that the caller does not see. */
-  async get(toolId: string, { signal }: Asked = {}): Promise<CatalogEntry | undefined> {
+  /** Finds a tool by its catalog id (`openwop:Calculator.Add`); `undefined` for a tool that the caller does not see. */
+  async get(toolId: string, { signal }: RequestOptions = {}): Promise<CatalogEntry | undefined> {
     const answer = await this.#resources.find('GET', `/v1/tools/${encodeURIComponent(toolId)}`, { signal })
     if (answer === undefined) return undefined
     if (!isEntry(answer.body)) throw unreadable(`GET /v1/tools/${toolId}`, 'a descriptor')
@@ -205,8 +205,8 @@ export class Catalog {
   }
 }
 
-export interface SessionOptions extends Asked {
-  /** The run that its calls belong to. Default: a new one. */
+export interface SessionOptions extends RequestOptions {
+  /** The run that its calls belong to. Default: a new run. */
   readonly runId?: string
   readonly userId?: string
 }
@@ -233,8 +233,8 @@ export class ToolSession {
     return await this.#call(input, { ...options, sessionId: this.id })
   }
 
-  /** `false` if it had ended before. */
-  async close({ signal }: Asked = {}): Promise<boolean> {
+  /** `false` if the session had already ended. */
+  async close({ signal }: RequestOptions = {}): Promise<boolean> {
     const path = `/v1/sessions/${encodeURIComponent(this.id)}`
     return (await this.#resources.find('DELETE', path, { signal })) !== undefined
   }
@@ -271,7 +271,7 @@ export class Runs {
    */
   async *events(
     runId: string,
-    { after = -1, signal }: Asked & { readonly after?: number } = {},
+    { after = -1, signal }: RequestOptions & { readonly after?: number } = {},
   ): AsyncGenerator<RunEvent> {
     const { settings } = this.#resources
     const ended = joinSignals(settings.signal, signal)
@@ -284,7 +284,7 @@ export class Runs {
           last = event.sequence
           yield event
         }
-        // A server that shuts down ends its streams too.
+        // The stream may also have ended because the server shuts down.
         const page = await this.#poll(runId, last, ended)
         for (const event of page.events) {
           last = event.sequence
@@ -296,14 +296,14 @@ export class Runs {
         if (!(error instanceof NoAnswer)) throw error
         const mayFollow = error.reason === 'network' || error.reason === 'timeout'
         if (mayFollow && attempts < settings.maxRetries) continue
-        const advice = `Go on with \`after: ${last}\`.`
+        const advice = `Continue with \`after: ${last}\`.`
         throw noAnswerFailure(error, `The stream of run ${runId}`, { advice })
       }
     }
   }
 
-  /** Ends the run: it accepts no more calls, and its sessions close. `false` if the caller has no such run. */
-  async end(runId: string, { signal }: Asked = {}): Promise<boolean> {
+  /** Ends the run: it accepts no more calls, and its sessions close. `false` if the caller has no run with this id. */
+  async end(runId: string, { signal }: RequestOptions = {}): Promise<boolean> {
     const path = `/v1/runs/${encodeURIComponent(runId)}`
     return (await this.#resources.find('DELETE', path, { signal })) !== undefined
   }
@@ -354,7 +354,7 @@ function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status < 300
 }
 
-/** A refusal in either protocol: openwop's error name stands in for a code. */
+/** A refusal in either protocol; for openwop the error name is used as the code. */
 function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
   const name = isJsonObject(body) ? textOf(body.error) : undefined
@@ -367,8 +367,8 @@ function refused({ status, headers, body }: HttpAnswer): CallFailure {
   })
 }
 
-function unreadable(asked: string, wanted: string): CallFailure {
-  return new CallFailure('transport', `The answer to ${asked} is not ${wanted}. Is it a Collet server?`)
+function unreadable(request: string, expected: string): CallFailure {
+  return new CallFailure('transport', `The answer to ${request} is not ${expected}. Is this a Collet server?`)
 }
 
 function isEntry(value: JsonValue | undefined): value is JsonObject & CatalogEntry {

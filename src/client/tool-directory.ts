@@ -18,7 +18,7 @@ import type { ClientSettings } from './options.ts'
 import { sendOrFail } from './retries.ts'
 
 /**
- * The list of tools of an OTC server, read once and shared by all calls of a client. It also detects the dialect and
+ * The tool list of an OTC server, read once and shared by all calls of a client. It also detects the dialect and
  * the header for API keys. Invariant: concurrent readers share one request, and a tool counts as unknown only after a
  * fresh list.
  */
@@ -27,7 +27,7 @@ import { sendOrFail } from './retries.ts'
 export interface Listing {
   readonly tools: readonly RemoteTool[]
   readonly wire: ServerWire
-  /** The header in which the key was accepted, if it is not the usual one. */
+  /** The header in which the key was accepted, if it is not the default header. */
   readonly keyHeader?: ApiKeyHeader
   readonly listedAtMs: number
 }
@@ -35,7 +35,7 @@ export interface Listing {
 /** An older list is read again before a tool counts as unknown. */
 const FRESH_MS = 60_000
 
-/** Statuses that servers of other protocols answer to `GET /tools`. */
+/** Statuses with which servers of other protocols answer `GET /tools`. */
 const REFUSALS: ReadonlySet<number> = new Set([401, 404, 405])
 
 export class ToolDirectory {
@@ -48,7 +48,7 @@ export class ToolDirectory {
     this.#settings = settings
   }
 
-  /** No list was ever read, and the last answer was a refusal. */
+  /** Whether no list was ever read and the last answer was a refusal. */
   get isRefused(): boolean {
     return this.#isRefused && this.#known === undefined
   }
@@ -62,7 +62,7 @@ export class ToolDirectory {
   async refresh(signal?: AbortSignal): Promise<Listing> {
     const loading = this.#loading ?? this.#load()
     this.#loading = loading
-    // All waiters may have left by the time it fails.
+    // All waiters may have left by the time the request fails.
     loading.catch(() => undefined)
     return await awaitShared(loading, signal, 'Listing the tools')
   }
@@ -99,7 +99,7 @@ export class ToolDirectory {
     return { tools, wire, ...defined({ keyHeader }), listedAtMs: now() }
   }
 
-  /** Servers of other dialects read API keys from other headers, so a 401 is retried with those (OTC/C-25). */
+  /** Servers with other dialects read API keys from other headers, so a 401 is retried with those headers (OTC/C-25). */
   async #ask(): Promise<{ readonly answer: HttpAnswer; readonly keyHeader: ApiKeyHeader | undefined }> {
     const { credentials, dialect } = this.#settings
     const first = { answer: await this.#get(this.#known?.keyHeader), keyHeader: this.#known?.keyHeader }
@@ -115,7 +115,7 @@ export class ToolDirectory {
     const { server, credentials, dialect, signal } = this.#settings
     const sending = {
       method: 'GET' as const,
-      // No body: fetch cannot send one with GET (OTC/C-31).
+      // There is no body, because fetch cannot send a body with GET (OTC/C-31).
       url: `${server.base}/tools`,
       headers: async () => ({
         ...versionHeaders(dialect),
@@ -134,7 +134,7 @@ function refusedList({ status, body }: HttpAnswer): CallFailure {
   return new CallFailure(refusal.class, message, { ...refusal, status })
 }
 
-/** By any of its names (docs/names.md): first ids, then names for models, then catalog ids. */
+/** Finds a tool by any of its names (docs/names.md): first ids, then names for models, then catalog ids. */
 export function findTool(tools: readonly RemoteTool[], asked: string): RemoteTool | undefined {
   const exact = tools.find((tool) => tool.id === asked)
   if (exact !== undefined) return exact
@@ -145,7 +145,7 @@ export function findTool(tools: readonly RemoteTool[], asked: string): RemoteToo
     tools.filter(({ facts }) => facts?.catalogId === base),
   ].find(({ length }) => length > 0)
   const [first] = named ?? []
-  // Two tools share the name: the server decides.
+  // If two tools share the name, the server decides.
   if (named === undefined || first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) {
     return undefined
   }
@@ -156,7 +156,7 @@ export function findTool(tools: readonly RemoteTool[], asked: string): RemoteToo
   )
 }
 
-/** The id without its version, if it has one of ours; ids of other servers stay whole. */
+/** The id without its version, if the version has our form; other servers' ids stay whole. */
 function baseOf(id: string): string {
   const at = id.lastIndexOf('@')
   return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id

@@ -109,7 +109,7 @@ describe('client.stream', () => {
     const late = await collect(opentool.connect(silent.url, { timeoutMs: 1_000 }).stream(CALL))
     expect([late.results.length, late.failure?.message]).toEqual([
       1,
-      expect.stringContaining('gave nothing for 1000 ms'),
+      expect.stringContaining('sent nothing for 1000 ms'),
     ])
     await using endless = await startFakeToolServer(sending('data:', 'x'.repeat(5_000)))
     const large = await collect(opentool.connect(endless.url, { maxResponseBytes: 1_000 }).stream(CALL))

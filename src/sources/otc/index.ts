@@ -25,7 +25,7 @@ import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from 
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 /**
- * Another Open Tool Calling server as a source: its tools are ours. Invariant: a call carries the key of its effect, so
+ * Another Open Tool Calling server as a source: its tools become ours. Invariant: a call is sent with the key of its effect, so
  * the other server runs it once (rule 27).
  */
 
@@ -60,8 +60,8 @@ interface OtcUpstream {
 }
 
 /**
- * Calls the accepted version of a tool. The call id is the key of this effect (rule 27), so that the other server runs
- * it once however often we ask, and requests that were lost are sent again.
+ * Calls the accepted version of a tool. The call id is the effect key (rule 27), so that the other server runs
+ * the tool once however often it is called, and lost requests can be sent again.
  */
 async function invokeOtc(invocation: Invocation, upstream: OtcUpstream): Promise<JsonValue> {
   const { nativeName, context } = invocation
@@ -106,7 +106,7 @@ function runOf({ input, context }: Invocation, binding: OtcBinding, upstream: Ot
     context: wireContext(context, binding, upstream),
     callId: checkCallId(context.effectKey()),
     toolRetries: 0,
-    askedUser: false,
+    hasAskedUser: false,
   }
 }
 
@@ -156,7 +156,7 @@ async function discoverOtc(
   const yielder = new EventLoopYielder()
   // Parsing the list was a long step.
   await yielder.yieldNow()
-  // By the whole id if ids are kept, and otherwise by the id without its version.
+  // Tools by their whole id if ids are kept, and otherwise by the id without its version.
   const named =
     options.ids === 'keep'
       ? new Map(listing.tools.map((tool) => [tool.id, tool]))
@@ -175,7 +175,7 @@ async function discoverOtc(
 
 async function readListing(settings: ClientSettings, signal: AbortSignal): Promise<Listing> {
   try {
-    // A new directory, so that the list is read again.
+    // A new directory is used, so that the list is read again.
     return await new ToolDirectory({ ...settings, signal: joinSignals(settings.signal, signal) }).refresh(
       signal,
     )
@@ -202,7 +202,7 @@ function newestOfEach(tools: readonly RemoteTool[]): ReadonlyMap<string, RemoteT
 function problemOf(name: string, tool: RemoteTool, options: OtcSourceOptions): string | undefined {
   // `{}` and schemas without a type accept any object.
   const { type = 'object' } = tool.input
-  if (type !== 'object') return 'its input is no object.'
+  if (type !== 'object') return 'its input is not an object.'
   if (options.ids !== 'keep' || keptId(options, { nativeName: name }) !== undefined) return undefined
   return 'with `ids: "keep"` an id must be Toolkit.Name@x.y.z, of letters, digits and "_".'
 }
@@ -221,13 +221,13 @@ function offer(
   const { settings, options, listing } = about
   const { authorization, secrets, userId } = tool.requirements
   const ours = authorization.map(({ id, scopes }) => ({ id, own: options.providers[id] ?? id, scopes }))
-  const held = secrets.map(({ id }) => id).filter((id) => Object.hasOwn(options.secrets, id))
-  const asked = secrets.map(({ id }) => id).filter((id) => !held.includes(id))
+  const ownSecrets = secrets.map(({ id }) => id).filter((id) => Object.hasOwn(options.secrets, id))
+  const requested = secrets.map(({ id }) => id).filter((id) => !ownSecrets.includes(id))
   const requirements: ToolRequirements = {
     ...(ours.length > 0 && {
       authorization: ours.map(({ own, scopes }) => ({ id: own, oauth2: { scopes } })),
     }),
-    ...(asked.length > 0 && { secrets: asked.map((id) => ({ id })) }),
+    ...(requested.length > 0 && { secrets: requested.map((id) => ({ id })) }),
     ...(userId && { userId: options.userId ?? true }),
   }
   const binding: OtcBinding = {
@@ -237,8 +237,8 @@ function offer(
     schemaId: listing.wire.schemaId ?? null,
     keyHeader: listing.keyHeader ?? null,
     authorization: Object.fromEntries(ours.map(({ id, own }) => [id, own])),
-    secrets: asked,
-    ownSecrets: held,
+    secrets: requested,
+    ownSecrets,
     userId,
   }
   return {
@@ -259,19 +259,19 @@ function outputOf({ output }: RemoteTool): JsonObject | null {
 
 /** Everything that decides what is sent where, except values of credentials (rule 32). */
 const BINDING = z.object({
-  /** Without a slash at its end. */
+  /** Base address, without a trailing slash. */
   url: z.string(),
-  /** Exact, with its version, so that calls run the accepted definition. */
+  /** The exact id with its version, so that calls run the accepted definition. */
   toolId: z.string(),
   dialect: z.enum(OTC_DIALECTS),
   schemaId: z.string().nullable(),
-  /** The header for our key, if it is not the usual one. */
+  /** The header for our key, if it is not the default header. */
   keyHeader: z.enum(['OXP-API-Key', 'OTC-API-Key', 'X-API-Key']).nullable(),
-  /** Its name → ours, for tokens of callers. */
+  /** For tokens from callers: the other server's name of an authorization → our name. */
   authorization: z.record(z.string(), z.string()),
-  /** Secrets of callers. */
+  /** Secrets that callers bring. */
   secrets: z.array(z.string()),
-  /** Secrets of the options. */
+  /** Secrets from the options of the source. */
   ownSecrets: z.array(z.string()),
   userId: z.boolean(),
 })
