@@ -16,7 +16,7 @@ import type { ToolError } from '#kernel/base/errors'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { PinDiff, PinView } from '#sources/kit/pin-view'
-import type { PinDecided, Pins } from '#sources/kit/pins'
+import type { PinResult, Pins } from '#sources/kit/pins'
 import type { OperatorAccess } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 
@@ -49,7 +49,7 @@ export function createPinRoutes(access: OperatorAccess, pins: Pins): readonly Se
   ]
 }
 
-const REFUSALS: Readonly<Record<Exclude<PinDecided, 'decided'>, (tool: string) => ToolError>> = {
+const REFUSALS: Readonly<Record<Exclude<PinResult, 'decided'>, (tool: string) => ToolError>> = {
   not_found: (tool) =>
     httpFault(404, `No tool ${tool} is pinned; collet pins list --all shows those that are.`),
   not_waiting: (tool) =>

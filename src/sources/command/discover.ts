@@ -21,7 +21,7 @@ interface CommandHost {
   readonly confinement: Confinement
 }
 
-/** Offers the commands as tools; one whose program or limit is not available on this machine is left out. */
+/** Offers the commands as tools. A command whose program or limit is not available on this machine is left out. */
 export async function discoverCommands(host: CommandHost): Promise<Discovery> {
   const { options } = host
   const read = await Promise.all(
@@ -29,12 +29,12 @@ export async function discoverCommands(host: CommandHost): Promise<Discovery> {
       .filter(([name]) => isWanted(name, options))
       .map(([name, command]) => offer(name, command, host)),
   )
-  const left = read.filter((each) => typeof each === 'string')
-  const open = isolationProblem(options, host.confinement)
+  const leftOutReasons = read.filter((each) => typeof each === 'string')
+  const problem = isolationProblem(options, host.confinement)
   return {
     identity: { type: 'command', vendor: options.vendor },
     tools: read.filter((each) => typeof each !== 'string'),
-    warnings: [...(open === undefined ? [] : [open]), ...left],
+    warnings: [...(problem === undefined ? [] : [problem]), ...leftOutReasons],
     // Includes commands that this machine cannot run, because the operator did configure them.
     leftOut: Object.keys(options.commands),
   }
@@ -78,7 +78,7 @@ async function offer(
   })
 }
 
-/** OWP-31, OWP-37: tier and egress are fixed. */
+/** The policy of a command. Its tier and egress are fixed (OWP-31, OWP-37). */
 export function commandPolicy(name: string, options: CommandSourceOptions): PolicyDefinition {
   const command = Object.hasOwn(options.commands, name) ? options.commands[name] : undefined
   const defaults = defined({ approval: 'always', timeoutMs: command?.timeoutMs })
@@ -138,10 +138,10 @@ function requirementsOf({ secretEnv, tokenEnv }: CommandOptions): ToolRequiremen
   }
 }
 
-/** Runs in linear time in every engine. */
+/** Matches a text that does not begin with "-", in linear time in every engine. */
 const NO_OPTION = '^(?:[^-]|$)'
 
-/** States in the schema that an operand must not look like an option, so that callers see it before an approval (OWP-87). */
+/** States in the schema that an operand must not look like an option, so that callers see this rule before an approval (OWP-87). */
 function guardOperands(input: JsonObject, argv: readonly ArgvPart[]): JsonObject {
   const { properties } = input
   if (!isJsonObject(properties)) return input
@@ -157,19 +157,19 @@ function guard(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
   if (schema.type === 'array' && isJsonObject(schema.items)) return { ...schema, items: guard(schema.items) }
   if (schema.type !== 'string' || schema.enum !== undefined || schema.const !== undefined) return schema
-  const described = { ...schema, description: joined(schema.description) }
+  const described = { ...schema, description: withOptionRule(schema.description) }
   if (schema.pattern === undefined) return { ...described, pattern: NO_OPTION }
   const others: readonly JsonValue[] = Array.isArray(schema.allOf) ? schema.allOf : []
   return { ...described, allOf: [...others, { pattern: NO_OPTION }] }
 }
 
-/** Also as text: a pattern is hard to read. */
-function joined(description: JsonValue | undefined): string {
+/** Adds the rule to the description as text, because a pattern is hard to read. */
+function withOptionRule(description: JsonValue | undefined): string {
   const rule = 'Must not begin with "-".'
   return typeof description === 'string' && description !== '' ? `${description} ${rule}` : rule
 }
 
-/** Everything that decides what is run and how, except the values of variables, which may be secret (rule 32). */
+/** Everything that decides what is run and how, except the values of variables, which may be secrets (rule 32). */
 export const BINDING = z.object({
   vendor: z.string(),
   program: z.string(),

@@ -7,7 +7,7 @@ import { invokeCommand } from './invoke.ts'
 import type { CommandSourceOptions } from './options.ts'
 
 /**
- * Commands of this machine as a source of tools. Invariant: `close` returns when every command that runs has ended.
+ * Commands of this machine as a source of tools. Invariant: `close` returns when every running command has ended.
  */
 
 export function createCommandSource(

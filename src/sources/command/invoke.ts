@@ -88,7 +88,7 @@ function stdinOf({ stdin }: CommandBinding, input: Invocation['input']): string 
   return value === undefined || value === null ? '' : textOf(value)
 }
 
-/** Of our environment, only harmless and named variables. */
+/** The command's variables. From our environment it gets only harmless variables and those that its options name. */
 function variablesOf(
   nativeName: string,
   binding: CommandBinding,
@@ -107,12 +107,12 @@ function variablesOf(
   }
   for (const [name, id] of Object.entries(binding.secretEnv)) variables[name] = context.secret(id).reveal()
   for (const [name, id] of Object.entries(binding.tokenEnv)) variables[name] = context.token(id).reveal()
-  // Rule 27: a command may pass the key on, so that a repeated attempt is recognised.
+  // A command may pass the key on, so that a repeated attempt is recognised (rule 27).
   variables.COLLET_EFFECT_KEY = context.effectKey()
   return variables
 }
 
-/** Nothing was started. */
+/** The error if nothing was started. */
 function notRun(nativeName: string, why: string): ToolError {
   const message = `The command ${nativeName} was not started; ask the operator of this server.`
   return fault('upstream_failed', message, { canRetry: true, developerMessage: why })
@@ -153,7 +153,7 @@ async function hidingArgs(path: string): Promise<readonly string[]> {
   }
 }
 
-/** The soft limit sends a signal that names the cause, the hard one kills. No core files, because they contain memory. */
+/** The soft limit sends a signal that names the cause; the hard limit kills. Core files are off, because they contain memory. */
 function limitArgs({ cpuSeconds, memoryMb }: CommandBinding): readonly string[] {
   return [
     '--core=0',
@@ -172,7 +172,7 @@ interface Reading {
 function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | undefined {
   const { binding } = reading
   if (end.isTooLong) {
-    const message = `The command ${name} wrote more than ${binding.maxOutputBytes} bytes and was ended. Ask for less.`
+    const message = `The command ${name} wrote more than ${binding.maxOutputBytes} bytes and was stopped. Request less output.`
     throw fault('result_too_large', message)
   }
   const signal = end.killedBy ?? signalIn(end.exitCode)
@@ -186,20 +186,20 @@ function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | u
   return readValue(name, end.stdout, binding)
 }
 
-/** A sandbox reports the signal that killed its command by its exit code, as shells do. */
+/** A sandbox reports the signal that killed its command as an exit code, as shells do. */
 function signalIn(exitCode: number | null): NodeJS.Signals | undefined {
   if (exitCode === null || exitCode <= 128) return undefined
   const found = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)
   return SIGNALS.find((signal) => signal === found?.[0])
 }
 
-/** Signals of limits and operators. */
+/** Signals that limits and operators send. */
 const SIGNALS = ['SIGXCPU', 'SIGKILL', 'SIGTERM', 'SIGSEGV', 'SIGABRT', 'SIGINT', 'SIGHUP'] as const
 
 function endedBy(signal: NodeJS.Signals | undefined, { cpuSeconds }: CommandBinding): string {
   if (cpuSeconds !== null && signal === 'SIGXCPU')
-    return `used more than the ${cpuSeconds} s of processor time it may`
-  return `was ended by ${signal ?? 'a signal'}`
+    return `used more than the allowed ${cpuSeconds} s of processor time`
+  return `was killed by ${signal ?? 'a signal'}`
 }
 
 function readValue(name: string, stdout: Buffer, { output }: CommandBinding): JsonValue | undefined {
@@ -207,11 +207,11 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
   const text = textIn(stdout)
   if (text === undefined)
     throw fault('output_invalid', `The command ${name} wrote output that is not UTF-8 text.`)
-  // The last line end is not part of the value.
+  // The last line break is not part of the value.
   if (output === 'text') return text.replace(/\r?\n$/, '')
   const problem = tooMuchJson(stdout)
   if (problem !== undefined)
-    throw fault('result_too_large', `The command ${name} wrote JSON that ${problem}. Ask for less.`)
+    throw fault('result_too_large', `The command ${name} wrote JSON that ${problem}. Request less output.`)
   const value = parseJson(text)
   if (value !== undefined) return value
   throw fault('output_invalid', `The command ${name} wrote output that is not JSON.`, {
@@ -228,7 +228,7 @@ function textIn(bytes: Buffer): string | undefined {
 }
 
 const EXCERPT_CHARACTERS = 2_000
-/** Shorter values would occur in every text. */
+/** Shorter values are not redacted, because they would occur in every text. */
 const MIN_HIDDEN = 6
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and cursor moves of a terminal
 const TERMINAL = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f]/g

@@ -28,7 +28,7 @@ describe('the options of commands', () => {
     [
       'OWP-31: another tier',
       { policy: { safetyTier: 'read' } },
-      'policy.safetyTier: commands are of tier exec',
+      'policy.safetyTier: commands always have the tier exec',
     ],
     ['rule 7: a deterministic command', { tools: { now: { replay: 'deterministic' } } }, 'tools.now.replay'],
     ['OWP-86: a vendor that is not a label', { vendor: 'Acme Inc' }, 'vendor: expected lower-case'],
@@ -46,7 +46,7 @@ describe('the options of commands', () => {
     [
       'an unused parameter',
       { commands: { now: { ...COMMAND, input: { type: 'object', properties: { zone: {} } } } } },
-      'commands.now.input.properties.zone: is used nowhere',
+      'commands.now.input.properties.zone: is not used',
     ],
     [
       'the keys of the server',

@@ -7,7 +7,7 @@ import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/option
 /*
  * The options of a source with `type: 'command'`.
  * `source-types.ts` puts them into the config schema.
- * Invariant: no command gets a variable of the server itself, and the comments are hover texts of editors.
+ * Invariant: no command gets a `COLLET_` variable of the server, and the comments are hover texts in editors.
  */
 
 const MIB = 1024 * 1024
@@ -40,14 +40,14 @@ const COMMAND = z
       .string()
       .regex(/^(?:json|\{[A-Za-z_][A-Za-z0-9_-]*\})$/, { error: 'expected "json" or "{parameter}".' })
       .optional(),
-    /** What standard output is; `json` when `outputSchema` is there and not of a string. */
+    /** How standard output is read. Default `json` if `outputSchema` is set and is not for a string, else `text`. */
     output: z.enum(['text', 'json', 'none']).optional(),
     outputSchema: SCHEMA.optional(),
     /** Exit codes that mean success. */
     okExitCodes: z.array(EXIT_CODE).min(1).default([0]),
     /** Exit codes by which the command reports that nothing took effect, so that the same call may run again. */
     retryExitCodes: z.array(EXIT_CODE).default([]),
-    /** Variables with their values. */
+    /** Environment variables with their values. */
     env: z
       .record(
         VARIABLE,
@@ -58,9 +58,9 @@ const COMMAND = z
     inheritEnv: z
       .array(VARIABLE.refine((name) => !name.startsWith('COLLET_'), { error: OWN_VARIABLE }))
       .default([]),
-    /** Variable → id of a secret that the caller or the vault gives. */
+    /** Variable → id of a secret from the caller or the vault. */
     secretEnv: z.record(VARIABLE, TEXT).default({}),
-    /** Variable → authorization that the caller or the vault gives. */
+    /** Variable → authorization whose token comes from the caller or the vault. */
     tokenEnv: z.record(VARIABLE, z.strictObject({ id: TEXT, scopes: z.array(TEXT).default([]) })).default({}),
     /** Default: the folder of the configuration. */
     cwd: TEXT.optional(),
@@ -70,9 +70,9 @@ const COMMAND = z
       .min(1)
       .max(64 * MIB)
       .default(MIB),
-    /** Processor time of each of its processes. */
+    /** Processor time that each of its processes may use. */
     cpuSeconds: z.int().min(1).max(86_400).optional(),
-    /** Address space of each of its processes. */
+    /** Address space that each of its processes may use. */
     memoryMb: z.int().min(1).max(1_048_576).optional(),
     /** Inside the sandbox: whether it may use the network. */
     network: z.boolean().default(false),
@@ -86,7 +86,7 @@ const COMMAND = z
       context.addIssue({ code: 'custom', ...problem })
     }
     if (retryExitCodes.some((code) => okExitCodes.includes(code))) {
-      const message = 'an exit code cannot mean success and "nothing took effect" at once.'
+      const message = 'an exit code cannot mean both success and "nothing took effect".'
       context.addIssue({ code: 'custom', path: ['retryExitCodes'], message })
     }
   })
@@ -97,21 +97,22 @@ function parameterProblems({ argv, input, stdin }: Pick<CommandOptions, 'argv' |
   const used = new Set(parametersOf(argv))
   if (stdin !== undefined && stdin !== 'json') used.add(stdin.slice(1, -1))
   const unknown = [...used].filter((name) => !declared.includes(name))
-  const idle = stdin === 'json' ? [] : declared.filter((name) => !used.has(name))
+  const unused = stdin === 'json' ? [] : declared.filter((name) => !used.has(name))
   return [
     ...unknown.map((name) => ({
       path: ['argv'],
       message: `{${name}} is not a parameter: add it to input.properties, or write {{${name}}} for the text itself.`,
     })),
-    ...idle.map((name) => ({
+    ...unused.map((name) => ({
       path: ['input', 'properties', name],
-      message: `is used nowhere: write {${name}} in argv, or set stdin to "json".`,
+      message: `is not used: write {${name}} in argv, or set stdin to "json".`,
     })),
   ]
 }
 
-const TIER = 'commands are of tier exec, always; leave safetyTier out.'
-const REPLAY = 'a command may change something, so it is not deterministic; write idempotent if it is.'
+const TIER = 'commands always have the tier exec; leave safetyTier out.'
+const REPLAY =
+  'a command may change something, so it is not deterministic; if it is idempotent, write idempotent.'
 
 /** Commands of this machine as tools: a fixed table, no shell (OWP-86, OWP-87). */
 export const COMMAND_OPTIONS = z
@@ -121,13 +122,13 @@ export const COMMAND_OPTIONS = z
     /** Middle of the catalog ids: `x-host-<vendor>-<command>`. */
     vendor: HOST_LABEL.default('local'),
     commands: z.record(HOST_LABEL, COMMAND),
-    /** `auto`: bubblewrap when it works here. `required`: nothing runs without it. */
+    /** `auto`: use bubblewrap if it works here. `required`: nothing runs without it. */
     isolation: z.enum(['auto', 'required', 'none']).default('auto'),
     /** Folders and files that nothing in the sandbox can see. */
     hide: z.array(TEXT).default(['.collet']),
-    /** Commands that run at once. */
+    /** Maximum number of commands that run at once. */
     maxProcesses: z.int().min(1).max(1_024).default(16),
-    /** How long a command that is asked to end may take before it is killed. */
+    /** How long a command may take to stop before it is killed. */
     killGraceMs: z.int().min(0).max(60_000).default(2_000),
   })
   .superRefine(({ policy, tools }, context) => {

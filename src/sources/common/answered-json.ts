@@ -10,7 +10,7 @@ import {
 import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
 /**
- * Parses answers and tool lists of other servers. The sources of remote servers use it. Invariant: a long list is parsed
+ * Parses answers and tool lists from other servers. The sources for remote servers use it. Invariant: a long list is parsed
  * in parts, so that calls continue.
  */
 
@@ -20,7 +20,7 @@ export const ANSWER_BOUNDS: JsonBounds = {
   maxValues: JSON_BOUNDS.maxValues + 100,
 }
 
-/** Parses the answer of another server to a call, within the bounds of any tool's value. */
+/** Parses another server's answer to a call, within the bounds of any tool's value. */
 export async function readAnswer(text: string): Promise<JsonValue | undefined> {
   return readWithin(text, ANSWER_BOUNDS)
 }
@@ -34,9 +34,9 @@ export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefi
 
 const LIST_BOUNDS: JsonBounds = { ...ANSWER_BOUNDS, maxValues: 1_000_000 }
 const SCANNED_BYTES = 262_144
-/** Bound for the parts of a list: tools, or their members. */
+/** Maximum number of parts of a list: tools, or their members. */
 const MAX_PARTS = 100_000
-/** Bound for one tool, which is parsed in one step. */
+/** Bounds for one tool, which is parsed in one step. */
 const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, maxValues: 5_000 }
 const MAX_PART_SIZE = 1_048_576
 
@@ -46,7 +46,7 @@ const MAX_PART_SIZE = 1_048_576
  */
 export async function readList(text: string): Promise<JsonValue | undefined> {
   try {
-    // Decoding the text was a long step.
+    // Decoding the text took long, so other work comes first.
     await new EventLoopYielder().yieldNow()
     await inPieces(scanBytes(Buffer.from(text)))
     const value = await inPieces(new ListReader(text).read())

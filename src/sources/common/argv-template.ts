@@ -20,7 +20,7 @@ export type ArgvPart = z.output<typeof ARGV_PART>
 const NAME = '[A-Za-z_][A-Za-z0-9_-]*'
 const ESCAPED = new RegExp(`\\{\\{(${NAME})\\}\\}`, 'g')
 const PLACEHOLDER = new RegExp(`\\{(${NAME})\\}`, 'g')
-/** Cannot occur in an argument, so it marks an escaped brace. */
+/** Marks an escaped brace, because this character cannot occur in an argument. */
 const MARK = '\0'
 
 type Element =
@@ -39,10 +39,10 @@ function readElement(text: string): Element {
   if (found.length > 1 || first.index + first[0].length !== masked.length)
     return {
       kind: 'wrong',
-      problem: `"${text}": one {parameter} at the end of an element, nothing after it.`,
+      problem: `"${text}": an element may have one {parameter}, at its end.`,
     }
   const prefix = masked.slice(0, first.index).replaceAll(MARK, '')
-  // Otherwise the value could complete the name of an option, or add options.
+  // Without "=" the value could complete the name of an option, or add options.
   if (prefix.startsWith('-') && !prefix.includes('=')) {
     const problem = `"${text}": write "${prefix}={${name}}", or the option and {${name}} as two elements.`
     return { kind: 'wrong', problem }
@@ -50,13 +50,13 @@ function readElement(text: string): Element {
   return { kind: 'placeholder', prefix, name }
 }
 
-/** The problems of a command line, for the operator. */
+/** The problems with a command line, for the operator. */
 export function problemsOfArgv(argv: readonly ArgvPart[]): readonly string[] {
   const [program] = argv
   const first =
     typeof program === 'string' && program !== '' && readElement(program).kind === 'literal'
       ? []
-      : ['the first element is the program: a name or path, without a parameter.']
+      : ['the first element must be the program: a name or path, without a parameter.']
   return [...first, ...argv.flatMap(problemsOfPart)]
 }
 
@@ -65,7 +65,7 @@ function problemsOfPart(part: ArgvPart): readonly string[] {
   const wrong = elements.flatMap((element) => (element.kind === 'wrong' ? [element.problem] : []))
   const parameters = elements.filter(({ kind }) => kind === 'placeholder').length
   return Array.isArray(part) && parameters !== 1
-    ? [...wrong, `${JSON.stringify(part)}: a group of elements has exactly one {parameter}.`]
+    ? [...wrong, `${JSON.stringify(part)}: a group of elements must have exactly one {parameter}.`]
     : wrong
 }
 
@@ -136,7 +136,7 @@ function checked(name: string, text: string, exposed: ReadonlySet<string>): stri
   return text
 }
 
-/** The arguments for a value; a list gives several, `null` gives none. */
+/** The arguments for a value: several for a list, none for `null`. */
 function textsOf(value: JsonValue | undefined): readonly string[] {
   if (value === undefined || value === null) return []
   return (Array.isArray(value) ? value : [value]).map(textOf)

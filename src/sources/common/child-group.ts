@@ -14,7 +14,7 @@ export interface GroupPlan {
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
   readonly stdio: StdioOptions
-  /** Also kills the group if this process is itself killed, which costs a second, waiting process. */
+  /** Whether the group is killed even if this process itself is killed. This costs a second, waiting process. */
   readonly isWatched?: boolean
 }
 
@@ -40,9 +40,9 @@ export class ChildGroup {
       resolve()
       return
     }
-    killWithUs(pid)
+    killOnExit(pid)
     const endWatch = isWatched ? watchOver(pid) : undefined
-    // `exit` and not `close`: a grandchild that holds the pipes must not keep the group alive.
+    // Waits for `exit` and not `close`, because a grandchild that keeps the pipes open must not keep the group alive.
     this.child.once('exit', () => {
       this.#hasExited = true
       // The system does not reuse the number of a group while it has members.
@@ -62,7 +62,7 @@ export class ChildGroup {
     await withDeadline(waitMs, () => this.#exited).catch(() => undefined)
   }
 
-  /** Asks the group to end, and kills it after `graceMs`. */
+  /** Signals the group to stop, and kills it after `graceMs`. */
   stop(graceMs: number): Promise<void> {
     this.#stopping ??= this.#stop(graceMs)
     return this.#stopping
@@ -83,7 +83,7 @@ export class ChildGroup {
   }
 }
 
-function killWithUs(pid: number): void {
+function killOnExit(pid: number): void {
   LIVING.add(pid)
   if (hasExitListener) return
   hasExitListener = true
@@ -111,7 +111,7 @@ function watchOver(pid: number): (() => void) | undefined {
   return () => watch.kill('SIGKILL')
 }
 
-/** Windows has no groups: there the program itself is signalled. */
+/** Windows has no process groups, so the program itself is signalled there. */
 function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(process.platform === 'win32' ? pid : -pid, signal)
@@ -122,7 +122,7 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
 
 /**
  * The program and its arguments. On Windows `npx` is a shell script, which cannot be started as a program, and a shell
- * would interpret its arguments again: so Node is started with the script that `npx` would run.
+ * would interpret its arguments again, so Node is started with the script that `npx` would run.
  */
 export function commandLine(
   [command = '', ...args]: readonly string[],
@@ -132,7 +132,7 @@ export function commandLine(
   const { dir, base } = win32.parse(command)
   const [, name] = /^(npx|npm)(?:\.cmd)?$/i.exec(base) ?? []
   const node = win32.dirname(execPath)
-  // A program of that name in another folder is not Node's.
+  // A program with this name in another folder is not Node's.
   const isOfNode = name !== undefined && (dir === '' || win32.relative(dir, node) === '')
   if (platform !== 'win32' || !isOfNode) return [command, ...args]
   const script = win32.join(node, 'node_modules', 'npm', 'bin', `${name.toLowerCase()}-cli.js`)

@@ -9,13 +9,13 @@ import { POLICY_FIELDS, type PolicyDefinition } from '#kernel/tool/tool'
 import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
- * Options and policy rules that several source types share. Invariant: what an operator writes wins over what a source
+ * Options and policy rules that several source types share. Invariant: the operator's settings override what a source
  * or its upstream declares.
  */
 
 /**
- * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,
- * which still distinguish them (rule 32).
+ * An address as it may be pinned, shown and logged: query values are often keys, so digests replace them,
+ * which still distinguish different values (rule 32).
  */
 export function addressWithoutValues(address: string): string {
   const url = URL.parse(address)
@@ -43,15 +43,15 @@ export const SERVER_OPTIONS = {
     },
     { error: 'expected an absolute http or https URL without user, query and fragment.' },
   ),
-  /** The key of this server at the other one. */
+  /** This server's API key for the other server. */
   apiKey: SECRET.optional(),
-  /** A bearer token instead. */
+  /** A bearer token, instead of `apiKey`. */
   token: SECRET.optional(),
 }
 
 export type ServerCredentials = z.output<z.ZodObject<typeof SERVER_OPTIONS>>
 
-/** A key is sent unencrypted only within this machine (OTC-101). */
+/** Refuses credentials for an address without encryption, except on this machine (OTC-101). */
 export function refuseOpenCredentials(
   { url, apiKey, token }: ServerCredentials,
   context: { addIssue(issue: { code: 'custom'; path: string[]; message: string }): void },
@@ -103,17 +103,17 @@ const PROGRAM_POLICY = z
 /** The policy for tools whose traffic goes where their source sends it (OWP-37). */
 const OPERATOR_POLICY = PROGRAM_POLICY.omit({ egress: true })
 
-/** Options of every source; names are native ones, in which `*` matches any characters. */
+/** Options of every source. Names are native names, in which `*` matches any characters. */
 export const COMMON_OPTIONS = {
   /** Shown to agents as the toolkit's description. */
   description: TEXT.optional(),
-  /** The tenants that see the tools. Options of single tools can only narrow it. */
+  /** The tenants that see the tools. Options for single tools can only narrow this list. */
   tenants: POLICY_SHAPE.tenants.optional(),
-  /** In the catalog ids of its tools of tier `exec`, `x-host-<vendor>-<toolkit>-<tool>`. Default `openwop.vendor`. */
+  /** Part of the catalog ids of its tools of tier `exec`, `x-host-<vendor>-<toolkit>-<tool>`. Default `openwop.vendor`. */
   vendor: HOST_LABEL.optional(),
-  /** For all its tools, unless `tools` says otherwise. */
+  /** Policy for all its tools, unless `tools` overrides it. */
   policy: OPERATOR_POLICY.optional(),
-  /** For single tools. */
+  /** Policies for single tools, by name. */
   tools: z.record(TEXT, OPERATOR_POLICY).default({}),
   include: TEXTS.optional(),
   exclude: TEXTS.default([]),
@@ -137,19 +137,19 @@ export function isWanted(
   return (include?.some(matches) ?? true) && !exclude.some(matches)
 }
 
-/** The policy members that the operator wrote for a tool; its own entry wins over that of all its versions, and both over that of the source. */
+/** The policy members that the operator wrote for a tool. An entry for one version overrides the entry for all versions, and both override the source's policy. */
 export function writtenPolicy(
   nativeName: string,
   { policy, tools }: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
   const own = operatorNames(nativeName).filter((name) => Object.hasOwn(tools, name))
-  // The entry of one version comes last.
+  // The entry for one version comes last, so that it overrides the others.
   const written = [policy, ...own.toReversed().map((name) => tools[name])]
   // Members that were not written override nothing.
   return Object.assign({}, ...written.map((each) => defined(each ?? {})))
 }
 
-/** The operator's policy for a tool, over the source's defaults. */
+/** The operator's policy for a tool, which overrides the source's defaults. */
 export function policyOf(
   nativeName: string,
   options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,

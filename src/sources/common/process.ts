@@ -12,7 +12,7 @@ import { ChildGroup, type GroupPlan } from './child-group.ts'
 export interface Confinement {
   /** Absolute path of a `bwrap` that works here. */
   readonly bwrap: string | undefined
-  /** Why there is none, as a text for the operator. */
+  /** Why `bwrap` is not available, as text for the operator; empty if it is. */
   readonly unavailableReason: string
   readonly prlimit: string | undefined
 }
@@ -21,9 +21,9 @@ const PROBE_MS = 5_000
 
 /** Finds `bwrap` and `prlimit`; a `bwrap` that may not create namespaces here counts as missing. */
 export async function findConfinement(path: string): Promise<Confinement> {
-  const place = { folder: '/', path }
-  const prlimit = await findProgram('prlimit', place)
-  const bwrap = await findProgram('bwrap', place)
+  const search = { folder: '/', path }
+  const prlimit = await findProgram('prlimit', search)
+  const bwrap = await findProgram('bwrap', search)
   if (bwrap === undefined) return { bwrap, prlimit, unavailableReason: 'bubblewrap (bwrap) is not installed' }
   const sandbox = [bwrap, ...SANDBOX_BASE, '--unshare-all', '--ro-bind', bwrap, bwrap]
   return (await exitsCleanly([...sandbox, '--', bwrap, '--version']))
@@ -42,13 +42,13 @@ export async function exitsCleanly(command: readonly string[]): Promise<boolean>
   }
 }
 
-/** Arguments of `bwrap`: the program reads everything and writes nothing; it has its own devices, processes and temporary files. */
+/** Arguments for `bwrap`: the program can read everything and write nothing; it has its own devices, processes and temporary files. */
 export const SANDBOX_BASE = [
   ...['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc', '--tmpfs', '/tmp', '--tmpfs', '/run'],
   '--die-with-parent',
 ]
 
-/** Arguments of `bwrap` for a program with the network, which needs systemd's files to resolve names. */
+/** Arguments for `bwrap` if the program may use the network; it needs systemd's files to resolve names. */
 export const SHARED_NETWORK = ['--share-net', '--ro-bind-try', '/run/systemd/resolve', '/run/systemd/resolve']
 
 /** True for a path that the sandbox hides, because `SANDBOX_BASE` replaces a folder above it. */
@@ -65,10 +65,10 @@ export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 /** The file behind a program: a path from the folder, or a name on the search path. */
 export async function findProgram(
   program: string,
-  place: { readonly folder: string; readonly path: string },
+  search: { readonly folder: string; readonly path: string },
 ): Promise<string | undefined> {
-  if (program.includes('/')) return await executable(resolve(place.folder, program))
-  for (const folder of place.path.split(delimiter)) {
+  if (program.includes('/')) return await executable(resolve(search.folder, program))
+  for (const folder of search.path.split(delimiter)) {
     // A relative entry would depend on the folder in which the server was started.
     const found = isAbsolute(folder) ? await executable(resolve(folder, program)) : undefined
     if (found !== undefined) return found
@@ -86,7 +86,7 @@ async function executable(file: string): Promise<string | undefined> {
 }
 
 interface ProcessPlan extends Pick<GroupPlan, 'command' | 'cwd' | 'env'> {
-  /** Written to standard input, which is then closed; `undefined` = there is none. */
+  /** Written to standard input, which is then closed; `undefined` = no standard input. */
   readonly stdin: string | undefined
   readonly maxOutputBytes: number
   readonly killGraceMs: number
@@ -100,12 +100,12 @@ export interface ProcessEnd {
   readonly stdout: Buffer
   /** The last bytes of standard error. */
   readonly stderr: Buffer
-  /** The program was ended because it wrote more than `maxOutputBytes`. */
+  /** Whether the program was stopped because it wrote more than `maxOutputBytes`. */
   readonly isTooLong: boolean
 }
 
 const STDERR_BYTES = 8 * 1024
-/** How long to read output after the exit: a process that left the group may hold the pipe open. */
+/** How long to read output after the exit, because a process that left the group may keep the pipe open. */
 const DRAIN_MS = 1_000
 
 /** Runs one program until it and its group have ended. Rejects only if it could not be started. */
@@ -151,7 +151,7 @@ export function runProcess(plan: ProcessPlan): Promise<ProcessEnd> {
       if (child.pid === undefined) return
       resolve({ exitCode, killedBy, stdout: Buffer.concat(stdout), stderr, isTooLong })
     })
-    // A program need not read its input.
+    // Errors are ignored, because a program need not read its input.
     child.stdin?.on('error', () => undefined)
     child.stdin?.end(plan.stdin)
     plan.signal.addEventListener('abort', stop, { once: true })

@@ -26,14 +26,14 @@ export function callSettings(
       jwt: token?.reveal(),
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
-      // The call has its own time limit.
+      // The client needs no limit, because the call has its own time limit.
       timeoutMs: MAX_TIMER_MS,
     }),
     readJson: readAnswer,
   }
 }
 
-/** The `fetch` for descriptions of tools, kept so that an unchanged description is not sent again. */
+/** The `fetch` for descriptions of tools. It remembers answers, so that an unchanged description is not sent again. */
 export function descriptionFetch(services: SourceServices): ClientSettings['fetch'] {
   return unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init))
 }
@@ -98,13 +98,13 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * Refuses the call if the operator accepted the tool for another address than the configured one, for which our
- * credentials are (rule 32).
+ * Refuses the call if the operator accepted the tool for an address other than the configured one, which our
+ * credentials are for (rule 32).
  */
 export function checkAddress(nativeName: string, accepted: string, configured: string): void {
   if (accepted === configured) return
   throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
     canRetry: true,
-    developerMessage: `Accepted for ${accepted}, configured is ${configured}: accept the change first.`,
+    developerMessage: `Accepted for ${accepted}, but configured for ${configured}: accept the change first.`,
   })
 }

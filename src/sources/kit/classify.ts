@@ -17,7 +17,7 @@ import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
 /**
- * Decides what a discovery changes in the pins of its source; `Pins` writes the result. Invariant: after the first
+ * Decides how a discovery changes the pins of its source; `Pins` writes the result. Invariant: after the first
  * sight, only the operator's own policy and withdrawn hints change the served tools, never an offer.
  */
 
@@ -27,33 +27,34 @@ const MAX_TOOLS = 20_000
 const MAX_VALUES = 200_000
 
 /**
- * The tools of a discovery that can be pinned, with unique names and small enough for a person to review; and those
- * that are left out, each with its problem.
+ * Returns the tools of a discovery that can be pinned, with unique names and small enough for a person to review; and the tools
+ * that are left out, each with the reason.
  */
 export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>) {
   const yielder = new EventLoopYielder()
   const sighted = new Map<string, OfferedTool>()
-  const left: { nativeName: string; problem: string }[] = []
+  const leftOut: { nativeName: string; problem: string }[] = []
   for (const tool of tools) {
     if (yielder.isDue) await yielder.yieldNow()
     const problem = problemOf(tool, sighted)
     if (problem === undefined) sighted.set(tool.nativeName, tool)
-    else left.push({ nativeName: tool.nativeName.slice(0, MAX_NAME_LENGTH), problem })
+    else leftOut.push({ nativeName: tool.nativeName.slice(0, MAX_NAME_LENGTH), problem })
   }
-  return { tools: [...sighted.values()], left }
+  return { tools: [...sighted.values()], leftOut }
 }
 
 function problemOf(tool: OfferedTool, sighted: ReadonlyMap<string, OfferedTool>): string | undefined {
   const { nativeName } = tool
   if (nativeName === '' || nativeName.length > MAX_NAME_LENGTH || !nativeName.isWellFormed()) {
-    return `the upstream offers a tool whose name is not a text of 1 to ${MAX_NAME_LENGTH} characters; left out`
+    return `the upstream offers a tool whose name does not have 1 to ${MAX_NAME_LENGTH} valid characters; it is left out`
   }
-  if (nativeName.includes('\0')) return 'the upstream offers a tool with NUL in its name; left out'
-  if (sighted.size >= MAX_TOOLS) return `the upstream offers more than ${MAX_TOOLS} tools; left out`
-  if (sighted.has(nativeName)) return 'the upstream offers two tools of this name; the second is left out'
+  if (nativeName.includes('\0')) return 'the upstream offers a tool with NUL in its name; it is left out'
+  if (sighted.size >= MAX_TOOLS)
+    return `the upstream offers more than ${MAX_TOOLS} tools; this one is left out`
+  if (sighted.has(nativeName)) return 'the upstream offers two tools with this name; the second is left out'
   const { inputSchema, outputSchema, binding, requirements } = tool
   return isTooMuch([inputSchema, outputSchema, binding, requirements])
-    ? `the upstream offers a definition of more than ${MAX_VALUES} values or ${MAX_DEPTH} levels; left out`
+    ? `the upstream offers a definition with more than ${MAX_VALUES} values or ${MAX_DEPTH} levels; it is left out`
     : undefined
 }
 
@@ -75,7 +76,7 @@ interface Sighting {
   readonly atMs: number
 }
 
-/** At first sight, every tool that is not suspicious is accepted. Returns `undefined` if nothing changes. */
+/** The first time a source is seen, every tool that is not suspicious is accepted. Returns `undefined` if nothing changes. */
 export async function classifyDiscovery(
   known: PinnedSource,
   sighting: Sighting,
@@ -87,12 +88,12 @@ export async function classifyDiscovery(
   const gone = known.pins.filter((pin) => !offered.has(pin.nativeName))
   const findRenamed = createRenameFinder(gone.filter((pin) => pin.isServed))
   const isFirst = known.revision <= 0
-  // A source without tools has not had its first sight.
+  // A source without tools has not been seen yet.
   if (isFirst && offered.size === 0) return undefined
   const next: PinRecord[] = []
   const read = createTextReader()
   const yielder = new EventLoopYielder()
-  // Reading the tools already took a part of this turn.
+  // Reading the tools already took part of this turn.
   await yielder.yieldNow()
   for (const [nativeName, tool] of offered) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -109,13 +110,13 @@ export async function classifyDiscovery(
   }
   for (const row of gone) next.push(classifyGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
-  // A first sight that was interrupted ends with the tools that are offered now.
+  // An interrupted first discovery ends with the tools that are offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
   await yielder.yieldNow()
   const { source, revision } = known
   let changesServed = false
   const count = changed.filter((pin) => pin.isServed).length
-  // One event for all tools of a first sight, of which there may be thousands.
+  // A first discovery has one event for all tools, because there may be thousands.
   const events: PinChanged[] = isFirst ? [{ type: 'pin.first_seen', at: sighting.atMs, source, count }] : []
   for (const pin of changed) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -155,7 +156,7 @@ function classifyOffered(known: PinRecord, definition: KeptDefinition, situation
 }
 
 /**
- * Hints follow the operator, who trusts them or not, and the upstream if it withdraws one, which needs no decision.
+ * Hints follow the operator, who trusts them or not, and the upstream if it withdraws a hint, which needs no decision.
  * Newly trusted hints apply to exactly the accepted definition.
  */
 function withHints(row: PinRecord, { hash, offered: { hints } }: KeptDefinition): PinRecord {
@@ -192,7 +193,7 @@ function additionOf(
   { sighting, findRenamed }: Situation,
 ): WaitingChange {
   const before = findRenamed(definition)
-  // Callers must use the new name.
+  // A renamed tool is breaking, because callers must use the new name.
   const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
   return {
     kind: 'addition',
@@ -211,7 +212,7 @@ function reasonOf({ where, says }: Suspicion): string {
 function classifyGone(row: PinRecord, sighting: Sighting): PinRecord {
   if (!row.isServed) return withWaiting(row, undefined)
   const current = withPolicy(row, policyNow(row, sighting))
-  // A tool that the operator excluded is not a change of the upstream.
+  // A tool that the operator excluded is not a change in the upstream.
   if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
     return withWaiting(current, undefined)
   if (row.waiting?.kind === 'removal') return current
@@ -220,7 +221,7 @@ function classifyGone(row: PinRecord, sighting: Sighting): PinRecord {
   return withWaiting(current, { ...removal, reasons, seenAtMs: sighting.atMs })
 }
 
-/** The operator's policy for the accepted definition. A source that cannot read the definition has none; projecting reports that. */
+/** The operator's policy for the accepted definition; `undefined` if the source cannot read the definition, which projection reports. */
 function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
   if (accepted === undefined) return undefined
   try {
@@ -262,7 +263,7 @@ function eventOf(
 }
 
 /**
- * Finds the removed tool that was renamed to a new one: the same schemas with the same text or target, under another
+ * Finds the removed tool that was renamed to a new tool: one with the same schemas and the same text or target, under another
  * name. Uses an index, because an upstream may replace thousands of tools at once.
  */
 function createRenameFinder(gone: readonly PinRecord[]) {

@@ -17,13 +17,13 @@ import { suspicionsOf } from './suspicions.ts'
 
 /**
  * Compares a definition with the accepted one, and hashes definitions. Pins use it, and calls to programs that offer
- * another definition than the accepted one.
+ * a definition other than the accepted one.
  */
 
-/** A definition and the identity of its upstream. */
+/** A definition, and the identity of the upstream that offers it. */
 export type OfferedBy = Pick<KeptDefinition, 'offered' | 'identity'>
 
-/** The changes of a definition for the users of the tool, and the suspicions about it. */
+/** The changes in a definition that matter to the tool's users, and the suspicions about it. */
 export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   return [...suspicionDiff(before, after), ...targetDiff(before, after), ...offerDiff(before, after)]
 }
@@ -35,7 +35,7 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
     ...schemaDiff(before.inputSchema, after.inputSchema, 'input'),
     ...outputDiff(before.outputSchema, after.outputSchema),
     ...requirementsDiff(before.requirements, after.requirements),
-    // A withdrawn hint holds at once, so only additional hints wait for a decision.
+    // A withdrawn hint takes effect at once, so only additional hints wait for a decision.
     ...leafDiff('hints', { ...before.hints }, { ...after.hints }, 'widening'),
     ...leafDiff('definition', before.entry?.definition, after.entry?.definition, 'wording'),
     ...leafDiff('passedOn', before.passedOn, after.passedOn, 'wording'),
@@ -47,14 +47,17 @@ function outputDiff(before: JsonObject | null, after: JsonObject | null): readon
   return leafDiff('output', before ?? undefined, after ?? undefined, after === null ? 'breaking' : 'widening')
 }
 
-/** The target of calls: another origin is suspicious, any other change breaks (rule 32). */
+/** Compares the target of calls: a new origin is suspicious, any other change is breaking (rule 32). */
 function targetDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(originsIn([before.identity, before.offered.binding]))
   const origins = [...new Set(originsIn([after.identity, after.offered.binding]))]
   const added = origins.filter((origin) => !known.has(origin))
   const suspicious = { where: 'target', class: 'suspicious' } as const
   return [
-    ...added.map((origin) => ({ ...suspicious, says: `calls would go to ${origin}, where none goes now` })),
+    ...added.map((origin) => ({
+      ...suspicious,
+      says: `calls would go to ${origin}, where no call goes now`,
+    })),
     ...leafDiff('identity', before.identity, after.identity, 'breaking'),
     ...leafDiff('binding', before.offered.binding, after.offered.binding, 'breaking'),
   ]
@@ -93,7 +96,7 @@ function suspicionDiff(before: OfferedBy, after: OfferedBy): readonly Difference
     .map(({ where, says }) => ({ where, class: 'suspicious', says }))
 }
 
-/** Additional requirements of callers break, fewer widen. */
+/** Additional requirements are breaking for callers; fewer requirements are widening. */
 function requirementsDiff(
   before: ToolRequirements | undefined,
   after: ToolRequirements | undefined,
@@ -114,7 +117,7 @@ function requirementsDiff(
   return found
 }
 
-/** Each requirement by a name; scopes one by one. */
+/** Each requirement by name, with a separate entry for each scope. */
 function needsOf(requirements: JsonValue): ReadonlyMap<string, JsonValue> {
   const needs = new Map<string, JsonValue>()
   for (const [kind, value] of isJsonObject(requirements) ? Object.entries(requirements) : []) {
@@ -136,7 +139,7 @@ function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>)
 }
 
 /**
- * Hash of what a pin covers (rule 32): the identity of the upstream, name, texts and schemas of the tool, and everything
+ * Hash of everything that a pin covers (rule 32): the identity of the upstream, the tool's name, texts and schemas, and everything
  * that decides which request is sent where. The operator's policy is not part of it.
  */
 export function pinHash(identity: JsonObject, offered: OfferedTool): string {
@@ -158,7 +161,7 @@ export function pinHash(identity: JsonObject, offered: OfferedTool): string {
   return hash('sha256', canonicalJson(facts), 'base64url')
 }
 
-/** Requirements may have further members. */
+/** Converts requirements to JSON, including further members. */
 function requirementsJson(requirements: ToolRequirements = {}): JsonValue {
   const copied = copyJson(requirements)
   return copied.ok ? copied.value : copied.problem

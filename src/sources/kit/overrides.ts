@@ -3,24 +3,24 @@ import type { Approval } from '#kernel/tool/tool'
 import { matchesGlob, patternsLike } from '#kernel/tool/toolsets'
 
 /**
- * Finds settings of operators that name no tool of a source. `Sources` reports them, and withholds a source if the
+ * Finds operator settings that do not match any tool of a source. `Sources` reports them, and withholds a source if the
  * setting would restrict one of its tools.
  */
 
 /** An operator's setting for a tool of a source, by a name that may be wrong. */
 export interface SourceOverride {
-  /** Its place in the configuration: `tools.write_file`, `include`, `approvals.perTool`. */
+  /** Its path in the configuration: `tools.write_file`, `include`, `approvals.perTool`. */
   readonly where: string
-  /** A native name, a pattern of native names with `*`, or any name of a tool, as `of` says. */
+  /** A native name, a pattern of native names with `*`, or any name of a tool, depending on `of`. */
   readonly name: string
   readonly of: 'native names' | 'patterns' | 'tools'
-  /** True if it restricts a tool (approval, scopes, tenants), so that a wrong name would leave the tool open. */
+  /** True if it restricts a tool (approval, scopes, tenants), so that a wrong name would leave the tool unrestricted. */
   readonly guards: boolean
   /** The kind of restriction, for operators: `approval rule`. */
   readonly rule?: string
   /** True if it has a predicate, which only applies to a `conditional` tool. */
   readonly isPredicate?: boolean
-  /** Other sources that may have the tool, because they keep the ids of their upstream too. */
+  /** Other sources that may have the tool, because they also keep the ids of their upstream. */
   readonly sharedWith?: readonly string[]
 }
 

@@ -8,10 +8,10 @@ import { suspicionsOf } from './suspicions.ts'
 
 /**
  * Pins as operators see them: state, waiting change, effect of an approval. The admin API, the command line and calls to
- * programs use it. Invariant: a grave change of a tool with effects suspends the tool (rule 32).
+ * programs use it. Invariant: a breaking or suspicious change of a tool with effects suspends the tool (rule 32).
  */
 
-/** Equal for rows with the same effect on agents and calls. */
+/** A text that is equal for rows with the same effect on agents and calls. */
 export function servedHash(pin: PinRecord | undefined): string {
   if (pin?.accepted === undefined || !pin.isServed) return ''
   const { hash, version, offered } = pin.accepted
@@ -112,8 +112,8 @@ const SAYS = {
 } satisfies Record<ChangeClass, string>
 
 /**
- * Why a served tool is not called at the moment: a grave change of a tool with effects waits (rule 32). A rejection does not end
- * that, because the upstream still differs from the accepted one.
+ * Why calls to a served tool are refused now: a grave change of a tool with effects waits (rule 32). A rejection does not end
+ * the suspension, because the upstream still differs from the accepted definition.
  */
 export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string | undefined {
   if (!isServed || accepted === undefined || waiting === undefined) return undefined
@@ -121,11 +121,11 @@ export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string
   return waiting.kind === 'removal' ? REMOVED_IN_SUSPENSION : SAYS[waiting.class]
 }
 
-/** Why a call must not be sent to the tool that its program offers now, before the pins record it; `met` is `undefined` if the tool is not offered. */
-export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): string | undefined {
+/** Why a call must not be sent to the tool that its program offers now, before the pins record the change; `current` is `undefined` if the tool is not offered. */
+export function suspensionBy(accepted: OfferedBy, current: OfferedBy | undefined): string | undefined {
   if (!hasEffects(tierOf(accepted))) return undefined
-  if (met === undefined) return REMOVED_IN_SUSPENSION
-  const found = worstClass(definitionDiff(accepted, met).map((difference) => difference.class))
+  if (current === undefined) return REMOVED_IN_SUSPENSION
+  const found = worstClass(definitionDiff(accepted, current).map((difference) => difference.class))
   return isGrave(found) ? SAYS[found] : undefined
 }
 
@@ -136,7 +136,7 @@ function tierOf({ offered }: OfferedBy): { readonly safetyTier: SafetyTier } {
 
 const WEIGHT = { wording: 0, widening: 1, breaking: 2, suspicious: 3 } satisfies Record<ChangeClass, number>
 
-/** The gravest of several changes; `wording` if there is none. */
+/** The gravest of several changes; `wording` if there are none. */
 export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
   return classes.reduce<ChangeClass>(
     (worst, next) => (WEIGHT[next] > WEIGHT[worst] ? next : worst),
@@ -144,7 +144,7 @@ export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
   )
 }
 
-/** True if a tool with effects is suspended until an operator decides (rule 32). */
+/** True for changes that suspend a tool with effects until an operator decides (rule 32). */
 function isGrave(change: ChangeClass): boolean {
   return WEIGHT[change] >= WEIGHT.breaking
 }
@@ -162,10 +162,10 @@ export function nextVersion(
 ): string {
   if (accepted.hash === after.hash) return accepted.version
   const [major = 1, minor = 0, patch = 0] = accepted.version.split('.').map(Number)
-  // A suspicious text breaks nothing by itself; the changes beside it count.
-  const weighed = worstClass(
+  // A suspicious text breaks nothing by itself, so only the other changes count.
+  const worst = worstClass(
     differences.map((difference) => difference.class).filter((change) => change !== 'suspicious'),
   )
-  if (weighed === 'breaking') return `${major + 1}.0.0`
-  return weighed === 'widening' ? `${major}.${minor + 1}.0` : `${major}.${minor}.${patch + 1}`
+  if (worst === 'breaking') return `${major + 1}.0.0`
+  return worst === 'widening' ? `${major}.${minor + 1}.0` : `${major}.${minor}.${patch + 1}`
 }

@@ -25,8 +25,8 @@ import type { Discovery, Source } from './source.ts'
 import type { Observed, PinnedTool } from './source-runner.ts'
 
 /**
- * The accepted definitions of imported tools, and the changes that wait for an operator. Sources read and write it, the
- * admin API decides. Invariant: only `accept` serves a new definition to agents (rule 32).
+ * The accepted definitions of imported tools, and the changes that wait for an operator. Sources read and write them, and the
+ * admin API decides on changes. Invariant: after the first discovery, only `accept` serves a new definition to agents (rule 32).
  */
 
 interface PinsOptions {
@@ -35,30 +35,30 @@ interface PinsOptions {
   readonly log: Logger
 }
 
-interface PinAnswer {
+interface PinDecisionRequest {
   readonly by: string
-  /** Hash of the reviewed change, or the beginning of the hash: a later change is not decided on. */
+  /** Hash of the reviewed change, or the beginning of the hash, so that a later change is not decided on. */
   readonly hash?: string
 }
 
-interface PinsAnswer extends Pick<PinAnswer, 'by'> {
+interface PinsDecisionRequest extends Pick<PinDecisionRequest, 'by'> {
   /** True to accept suspicious changes too. */
   readonly suspicious?: boolean
   /**
-   * Hashes of the reviewed changes, by tool. Only these tools are decided on, and none of them if one of them
-   * waits with another change by now.
+   * Hashes of the reviewed changes, by tool. Only these tools are decided on, and none of them if one now
+   * has a different waiting change.
    */
   readonly hashes?: ReadonlyMap<string, string>
 }
 
-export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
+export type PinResult = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
-/** Attempts to write while other processes write too. */
+/** How often to try to write while other processes also write. */
 const MAX_TRIES = 20
 
 export class Pins {
   readonly #options: PinsOptions
-  /** The rows of each source as last read: definitions are large and change rarely. */
+  /** The rows of each source as last read, because definitions are large and change rarely. */
   readonly #known = new Map<string, PinnedSource>()
 
   constructor(options: PinsOptions) {
@@ -80,12 +80,12 @@ export class Pins {
     return (await this.#read(sourceKey)).pins.map(({ nativeName }) => nativeName)
   }
 
-  /** Records what a source offers; `changed` if other tools or definitions are served from now on. */
+  /** Records the tools that a source offers; `changed` if the served tools or definitions change. */
   async observe(source: Source, discovery: Discovery): Promise<Observed> {
     const { clock, log } = this.#options
     const { identity } = discovery
-    const { tools, left } = await sanitizeDiscovered(discovery)
-    for (const { nativeName, problem } of left) log.warn({ source: source.key, tool: nativeName }, problem)
+    const { tools, leftOut } = await sanitizeDiscovered(discovery)
+    for (const { nativeName, problem } of leftOut) log.warn({ source: source.key, tool: nativeName }, problem)
     const sighting = { source, identity, tools, atMs: clock.nowMs() }
     const done = await this.#change(source.key, (known) => classifyDiscovery(known, sighting))
     const waiting = done.now.pins.filter(isUndecided).length
@@ -112,17 +112,17 @@ export class Pins {
   }
 
   /** Accepts the waiting change of one tool. */
-  accept(tool: string, decision: PinAnswer): Promise<PinDecided> {
+  accept(tool: string, decision: PinDecisionRequest): Promise<PinResult> {
     return this.#decide(tool, decision, 'pin.accepted')
   }
 
   /** Rejects the waiting change of one tool; the accepted definition stays. */
-  reject(tool: string, decision: PinAnswer): Promise<PinDecided> {
+  reject(tool: string, decision: PinDecisionRequest): Promise<PinResult> {
     return this.#decide(tool, decision, 'pin.rejected')
   }
 
-  /** Accepts the waiting changes of a source, except rejected and, by default, suspicious ones; returns the tools. */
-  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: PinsAnswer) {
+  /** Accepts the waiting changes of a source, except rejected changes and, by default, suspicious changes; returns the tools. */
+  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: PinsDecisionRequest) {
     const decision = { by, atMs: this.#options.clock.nowMs() }
     let changed: readonly string[] = []
     const { written } = await this.#change(sourceKey, (known) => {
@@ -139,11 +139,15 @@ export class Pins {
     return { accepted: (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin)), changed }
   }
 
-  async #decide(tool: string, { by, hash }: PinAnswer, type: keyof typeof RULINGS): Promise<PinDecided> {
+  async #decide(
+    tool: string,
+    { by, hash }: PinDecisionRequest,
+    type: keyof typeof DECISIONS,
+  ): Promise<PinResult> {
     const found = await this.#find(tool)
     if (found === undefined) return 'not_found'
     const decision = { by, atMs: this.#options.clock.nowMs() }
-    let refused: PinDecided | undefined
+    let refused: PinResult | undefined
     await this.#change(found.source, (known) => {
       const pin = known.pins.find(({ nativeName }) => nativeName === found.pin.nativeName)
       refused = undefined
@@ -215,14 +219,14 @@ const MAX_PINS = 400
 
 /**
  * A write in parts, each of which blocks the serving thread only briefly. A crash in between loses nothing: the rows are
- * independent of each other, and an interrupted first sight continues, because it ends only with its last part.
+ * independent of each other, and an interrupted first discovery continues, because it ends only with its last part.
  */
 async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   const yielder = new EventLoopYielder()
   const isFirst = change.seen <= 0
   let pins: PinRecord[] = []
   let characters = 0
-  // Those that concern no single tool are under `undefined`.
+  // Events that do not concern a single tool are under `undefined`.
   const eventsOf = Map.groupBy(change.events, (event) => ('tool' in event ? event.tool : undefined))
   const part = (isPartial: boolean): PinWrite => ({
     ...change,
@@ -236,7 +240,7 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   for (const pin of change.pins) {
     if (characters > MAX_CHARACTERS || pins.length >= MAX_PINS) {
       yield part(true)
-      // The next part is prepared in a later turn, after the commit of this one.
+      // The next part is prepared in a later turn, after this part is committed.
       await yielder.yieldNow()
       pins = []
       characters = 0
@@ -249,14 +253,14 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   yield part(false)
 }
 
-/** The known rows after our own write, which was made on this revision. */
+/** The known rows after our own write. */
 function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
   const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
   return { ...known, revision: nextRevision(change), pins: [...rows.values()].sort(byName) }
 }
 
 /**
- * Keeps the objects of unchanged definitions, because derived values, which are costly for thousands of tools, are cached
+ * Keeps the objects of unchanged definitions, because derived values, which are costly to compute for thousands of tools, are cached
  * by them.
  */
 function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedSource {
@@ -281,18 +285,18 @@ function byName(left: PinRecord, right: PinRecord): number {
 
 type PinDecision = Pick<AcceptedDefinition, 'by' | 'atMs'>
 
-/** The change of a row by each decision. */
-const RULINGS = { 'pin.accepted': acceptWaiting, 'pin.rejected': rejectWaiting }
+/** How each decision changes a row. */
+const DECISIONS = { 'pin.accepted': acceptWaiting, 'pin.rejected': rejectWaiting }
 
 /** One write for the decisions about some tools of a source; `undefined` if there is nothing to decide. */
 function decidePins(
   known: PinnedSource,
   pins: readonly PinRecord[],
-  type: keyof typeof RULINGS,
+  type: keyof typeof DECISIONS,
   decision: PinDecision,
 ): PinWrite | undefined {
   const decided = pins
-    .map((pin) => ({ pin, next: RULINGS[type](pin, decision) }))
+    .map((pin) => ({ pin, next: DECISIONS[type](pin, decision) }))
     .filter(({ pin, next }) => pin !== next)
   if (decided.length === 0) return undefined
   const { source, revision } = known
@@ -313,7 +317,7 @@ function decidePins(
   return { source, seen: revision, pins: decided.map(({ next }) => next), changesServed, events }
 }
 
-/** The row after the waiting change is accepted: a new version, or the end of the tool. */
+/** The row after the waiting change is accepted: a new version, or a removed tool. */
 function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting, accepted } = pin
   if (waiting === undefined) return pin
@@ -323,7 +327,7 @@ function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   return { ...pin, accepted: { ...definition, version, by, atMs }, isServed: true, waiting: undefined }
 }
 
-/** The accepted definition stays; the rejection holds as long as the upstream offers exactly this change. */
+/** The accepted definition stays; the rejection applies as long as the upstream offers exactly this change. */
 function rejectWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting } = pin
   return waiting === undefined ? pin : { ...pin, waiting: { ...waiting, rejected: { by, atMs } } }

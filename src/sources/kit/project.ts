@@ -18,15 +18,15 @@ import type { OfferedTool, Source } from './source.ts'
 import type { PinnedTool } from './source-runner.ts'
 
 /**
- * Makes tools of accepted definitions, and joins the tools of all sources. `Sources` serves the result. Invariant: an
+ * Makes tools from accepted definitions, and joins the tools of all sources. `Sources` serves the result. Invariant: an
  * imported tool never takes a name that another tool already has.
  */
 
-/** Names that tools of different bases must not share in any combination, because callers may use either. */
+/** Names that different tools must not share in any combination, because callers may use either. */
 const NAMES = ['name', 'catalogId'] as const
 
 /**
- * Tools written as code and imported ones in one list. The earlier tool keeps its names, so a source can never
+ * Joins tools written as code and imported tools in one list. The earlier tool keeps its names, so a source can never
  * replace another source's tool; a tool whose name is taken is left out, with a finding under the key of its source.
  */
 export async function joinTools(
@@ -79,7 +79,7 @@ function clashOf(tool: Tool, source: string, other: Tool, owner: string | undefi
 
 export interface ProjectedTools {
   readonly tools: readonly Tool[]
-  /** Why some tools are left out. */
+  /** The reasons why tools are left out. */
   readonly findings: readonly Finding[]
   /** Problems of tools that are served. */
   readonly warnings: readonly Finding[]
@@ -133,7 +133,7 @@ export async function projectTools(
   const known = PROJECTIONS.get(source) ?? new WeakMap<OfferedTool, Projection>()
   PROJECTIONS.set(source, known)
   const yielder = new EventLoopYielder()
-  // The commit of the pins already took a part of this turn.
+  // Committing the pins already took part of this turn.
   if (pinned.length > 0) await yielder.yieldNow()
   for (const pin of pinned) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -156,10 +156,10 @@ interface Projection extends Omit<ProjectedTools, 'tools'> {
   readonly tool: Tool | undefined
 }
 
-/** Known projections: a decision about one tool must not project thousands again. */
+/** Known projections, because a decision about one tool must not project thousands of tools again. */
 const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
 
-/** A source that cannot read its own definition has no policy for it; the projection reports that. */
+/** Changes whenever the projection would. If the source cannot read its own definition, the projection reports that. */
 function markOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
   const { identity, version, hash, suspended = null } = pin
   let policy: PolicyDefinition | null = null
@@ -222,7 +222,7 @@ function toDefinition(
     const call = { ...invocation, input: isInput(input) ? input : {}, context }
     return invoke === undefined ? source.invoke(call) : invoke(call)
   }
-  // The definition stays the same while it is suspended, so that an earlier call can be resumed after it.
+  // The definition stays the same while the tool is suspended, so that an earlier call can be resumed afterwards.
   const refuse = () => {
     throw refusal(suspended ?? '')
   }
@@ -271,10 +271,10 @@ export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tag
   return found.length === 0 ? {} : { tags: found }
 }
 
-/** Nothing was sent, so the call may be repeated once an operator has decided (rule 9). */
+/** The error for a call to a suspended tool. Nothing was sent, so the call may be repeated once an operator has decided (rule 9). */
 function refusal(why: string): Error {
   const message = `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`
-  const developerMessage = 'See it with `collet pins diff`; accept it with `collet pins accept`.'
+  const developerMessage = 'Show the change with `collet pins diff`; accept it with `collet pins accept`.'
   return fault('upstream_failed', message, { canRetry: true, developerMessage })
 }
 
@@ -282,12 +282,12 @@ function isInput(input: unknown): input is JsonObject {
   return typeof input === 'object' && input !== null && !Array.isArray(input)
 }
 
-/** OTC-26: a description is never empty. */
+/** Ensures that a description is never empty (OTC-26). */
 function firstText(...texts: readonly (string | undefined)[]): string {
   return texts.find((text) => text !== undefined && text.trim() !== '')?.toWellFormed() ?? 'No description.'
 }
 
-/** Parameters without a description (OTC-32) are reported; an imported tool is served nevertheless. */
+/** Reports parameters without a description (OTC-32); an imported tool is served nevertheless. */
 function reportUndescribed({ inputSchema: { properties } }: Tool, report: Report): void {
   const missing = Object.entries(isJsonObject(properties) ? properties : {})
     .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
@@ -297,11 +297,11 @@ function reportUndescribed({ inputSchema: { properties } }: Tool, report: Report
   report(
     'input',
     `${missing.length} of its parameters have no description: ${names}.`,
-    'Ask its author; the tool is served as it is.',
+    "Ask the tool's author to add them; the tool is served as it is.",
   )
 }
 
-/** The grammar sets no limit; lists must stay readable. */
+/** The grammar sets no limit, but lists must stay readable. */
 const MAX_LOCAL_LENGTH = 128
 const MAX_FUNCTION_NAME_LENGTH = 64
 const MAX_CATALOG_ID_LENGTH = 256
@@ -313,8 +313,8 @@ export function toolkitOf(sourceKey: string): string {
 }
 
 /**
- * The names that tools get in their ids: other characters become `_`, and a name that is taken gets `_` and eight
- * digits of its native name. Names that were given once stay; among new ones a native name that needs no change comes
+ * The names that tools get in their ids: characters that are not allowed become `_`, and a name that is taken gets `_` and eight
+ * digits of its native name's hash. Names that were given once stay; among new names, a native name that needs no change comes
  * first, then code unit order, so that every process gives the same names.
  */
 export function giveLocalNames(
@@ -345,7 +345,7 @@ export function functionNameOf(toolkit: string, local: string): string {
   return shortenTo(`${toolkit}_${local}`, MAX_FUNCTION_NAME_LENGTH, '_')
 }
 
-/** openwop §7.1: the first part of the ids of each source's tools. */
+/** The first part of the catalog ids of each source's tools (openwop §7.1). */
 const CATALOG_PREFIXES = {
   'node-pack': 'openwop',
   workflow: 'workflow',
@@ -387,12 +387,12 @@ function plain(text: string): string {
 }
 
 /** Shortens a long text and appends eight digits of its hash, so that different texts stay different. */
-function shortenTo(text: string, longest: number, join: '_' | '-', whole = text): string {
-  if (text.length <= longest) return text
-  return `${text.slice(0, longest - SUFFIX).replace(/%.?$/, '')}${join}${shortHash(whole)}`
+function shortenTo(text: string, maxLength: number, join: '_' | '-', whole = text): string {
+  if (text.length <= maxLength) return text
+  return `${text.slice(0, maxLength - SUFFIX).replace(/%.?$/, '')}${join}${shortHash(whole)}`
 }
 
-/** Bytes that the grammar of catalog ids lacks are percent-encoded. */
+/** Percent-encodes characters that catalog ids cannot contain. */
 function encode(native: string): string {
   return native.toWellFormed().replaceAll(/[^A-Za-z0-9._/-]/gu, encodeCharacter) || '_'
 }
@@ -406,7 +406,7 @@ function vendorLabel(vendor: string): string {
   return /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor))
 }
 
-/** A label of a host extension's id: small letters, digits and `-`, with a hash if other characters were lost. */
+/** A label in a host extension's id: lower-case letters, digits and `-`, with a hash if other characters were lost. */
 function label(text: string): string {
   const made = text.toLowerCase().replaceAll('_', '-')
   if (/^[a-z][a-z0-9_]*$/.test(text)) return made

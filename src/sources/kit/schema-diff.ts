@@ -24,7 +24,7 @@ import {
 
 /** One difference between two definitions, described for the operator. */
 export interface Difference {
-  /** Member of the definition, with a JSON Pointer where it goes deeper. */
+  /** Member of the definition, followed by a JSON Pointer if the difference is deeper inside. */
   readonly where: string
   readonly class: ChangeClass
   readonly says: string
@@ -34,7 +34,7 @@ export interface Difference {
 
 export type Side = 'input' | 'output'
 
-/** A sender breaks when less is accepted; a receiver breaks when more may be sent. */
+/** A sender breaks if less is accepted; a receiver breaks if more may be sent. */
 const CLASSES = {
   input: { narrower: 'breaking', wider: 'widening', other: 'breaking', wording: 'wording' },
   output: { narrower: 'widening', wider: 'breaking', other: 'breaking', wording: 'wording' },
@@ -49,13 +49,13 @@ interface Comparison {
   readonly after: SchemaResolver
   /** True if definitions behind references differ at all. */
   readonly definitionsDiffer: boolean
-  /** True if they differ in more than annotations. */
+  /** True if these definitions differ in more than annotations. */
   readonly meaningsDiffer: boolean
   readonly seen: Map<JsonObject, Set<JsonObject>>
   readonly found: Difference[]
 }
 
-/** The changes of a schema for callers; two schemas with the same meaning give `wording` at most. */
+/** The changes in a schema as callers see them; two schemas with the same meaning differ in `wording` at most. */
 export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side): readonly Difference[] {
   const read = side === 'input' ? upgradeInput : upgradeSchema
   const [before, after] = [read(written), read(offered)]
@@ -70,8 +70,8 @@ export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side)
   }
   compare(before, after, side, comparison)
   const { found } = comparison
-  const isQuiet = found.every((difference) => difference.class === 'wording')
-  if (isQuiet && checkedMeaning(before) !== checkedMeaning(after)) {
+  const isOnlyWording = found.every((difference) => difference.class === 'wording')
+  if (isOnlyWording && checkedMeaning(before) !== checkedMeaning(after)) {
     note(comparison, side, 'other', 'changes in a way that cannot be described in detail')
   }
   return found
@@ -130,7 +130,7 @@ const bound: (direction: 'least' | 'most') => Compare = (direction) => (before, 
   if (effect !== undefined) note(comparison, where, effect, saysOf(before, after), before, after)
 }
 
-/** A check that is present or absent; two different ones cannot be compared. */
+/** Compares a check that is present or absent; two different checks cannot be compared. */
 const check: Compare = (before, after, where, comparison) => {
   if (isSame(before, after)) return
   const [wasAny, isAny] = [before === undefined || before === false, after === undefined || after === false]
@@ -174,7 +174,7 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
   }
 }
 
-/** Like `anyOf` if no value can fit two alternatives; otherwise another alternative may exclude a value. */
+/** Compares `oneOf` like `anyOf` if no value can match two alternatives; otherwise another alternative may exclude a value. */
 const exactlyOne: Compare = (before, after, where, comparison, keyword) => {
   const isDisjoint = areDisjoint(before, comparison.before) && areDisjoint(after, comparison.after)
   const compareBranches = isDisjoint ? branches(false) : opaque
@@ -193,7 +193,7 @@ const types: Compare = (before, after, where, comparison) => {
   if (effect !== undefined) note(comparison, where, effect, 'takes other types', before, after)
 }
 
-/** Compared together with `required`, or where they are referenced. */
+/** For keywords that are compared elsewhere: together with `required`, or where they are referenced. */
 const elsewhere: Compare = () => {}
 
 const wording: Compare = (before, after, where, comparison) => {
@@ -249,7 +249,7 @@ function compareKeyword(
   compareValues(before[keyword], after[keyword], childPointer(where, keyword), comparison, keyword)
 }
 
-/** A property that is removed or newly required breaks; an optional one widens, for both sides. */
+/** A removed or newly required property is breaking; a new optional property is widening, for both sides. */
 function compareProperties(
   before: JsonObject,
   after: JsonObject,
@@ -259,21 +259,21 @@ function compareProperties(
   const [left, right] = [propertiesOf(before), propertiesOf(after)]
   const [demanded, demands] = [requiredOf(before), requiredOf(after)]
   for (const name of new Set([...Object.keys(left), ...Object.keys(right), ...demanded, ...demands])) {
-    const place = childPointer(`${where}/properties`, name)
+    const pointer = childPointer(`${where}/properties`, name)
     const one = Object.hasOwn(left, name) ? left[name] : undefined
     const two = Object.hasOwn(right, name) ? right[name] : undefined
     const isRequired = demands.has(name)
     if (one !== undefined && two === undefined) {
-      comparison.found.push({ where: place, class: 'breaking', says: 'is gone', before: one })
+      comparison.found.push({ where: pointer, class: 'breaking', says: 'is gone', before: one })
     } else if (one === undefined && two !== undefined) {
       const found = isRequired && comparison.side === 'input' ? 'breaking' : 'widening'
       const says = isRequired ? 'is new and required' : 'is new'
-      comparison.found.push({ where: place, class: found, says, after: two })
+      comparison.found.push({ where: pointer, class: found, says, after: two })
     } else {
-      if (one !== undefined && two !== undefined) compare(one, two, place, comparison)
+      if (one !== undefined && two !== undefined) compare(one, two, pointer, comparison)
       if (demanded.has(name) === isRequired) continue
       const says = isRequired ? 'is now required' : 'is no longer required'
-      note(comparison, place, isRequired ? 'narrower' : 'wider', says)
+      note(comparison, pointer, isRequired ? 'narrower' : 'wider', says)
     }
   }
 }

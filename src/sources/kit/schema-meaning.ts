@@ -6,7 +6,7 @@ import { ANCHORS, mapSubschemas, REFERENCES, type SchemaResolver, SUBSCHEMAS } f
  * Invariant: two schemas with the same meaning accept the same values.
  */
 
-/** Keywords that decide which values are accepted. Every other one is an annotation. */
+/** Keywords that decide which values are accepted. Every other keyword is an annotation. */
 const CHECKING: ReadonlySet<string> = new Set([
   ...SUBSCHEMAS.keys(),
   ...REFERENCES,
@@ -34,13 +34,13 @@ const CHECKING: ReadonlySet<string> = new Set([
   ],
   ...['minProperties', 'maxProperties', 'minContains', 'maxContains', 'contentEncoding', 'contentMediaType'],
 ])
-/** Lists without a meaningful order. */
+/** Keywords whose lists have no meaningful order. */
 const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
 const MAX_CHAIN_LENGTH = 50
 
 /** The checks of a schema, without annotations and in a canonical order. */
 export function checkedMeaning(schema: JsonObject): string {
-  return canonicalJson(withoutWords(schema))
+  return canonicalJson(withoutAnnotations(schema))
 }
 
 /** Applies the same normalisation to one keyword's value. */
@@ -48,7 +48,7 @@ export function keywordMeaning(keyword: string, value: JsonValue): string {
   return canonicalJson(meaningOf(keyword, value))
 }
 
-function withoutWords(schema: JsonValue): JsonValue {
+function withoutAnnotations(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
   const kept = Object.entries(schema).filter(([keyword]) => CHECKING.has(keyword))
   return Object.fromEntries(kept.map(([keyword, value]) => [keyword, meaningOf(keyword, value)]))
@@ -56,13 +56,13 @@ function withoutWords(schema: JsonValue): JsonValue {
 
 function meaningOf(keyword: string, value: JsonValue): JsonValue {
   if (SETS.has(keyword) && Array.isArray(value)) return value.map((item) => canonicalJson(item)).sort()
-  return mapSubschemas(keyword, value, withoutWords)
+  return mapSubschemas(keyword, value, withoutAnnotations)
 }
 
 interface FlatSchema {
   /** The schema with its reference followed. */
   readonly schema: JsonObject
-  /** The keywords beside the reference. */
+  /** The keywords next to the reference. */
   readonly siblings: JsonObject
   /** The original object, to recognise recursion. */
   readonly from: JsonObject
@@ -120,13 +120,13 @@ export function boundEffect(
 
 export const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 
-/** Every number type accepts whole numbers. */
+/** The types that a schema accepts; `number` includes `integer`. */
 export function typesOf(type: JsonValue | undefined): ReadonlySet<string> {
   const named = type === undefined ? TYPES : (Array.isArray(type) ? type : [type]).map(String)
   return new Set(named.includes('number') ? [...named, 'integer'] : named)
 }
 
-/** `enum` and `const` have the same meaning. */
+/** Compares the listed values; `const` counts as an `enum` of one value. */
 export function valuesEffect(before: JsonObject, after: JsonObject): SchemaEffect | undefined {
   const [left, right] = [valuesOf(before), valuesOf(after)]
   if (left === undefined) return right === undefined ? undefined : 'narrower'

@@ -2,12 +2,12 @@ import { defined } from '#kernel/base/defined'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /**
- * The parts of a source's options that may be recorded. Pins, the journal, notices and pages use it. Arguments, paths and
- * queries often hold credentials, so only the name of a package or script is kept of a command, and a keyed digest
- * stands for all its arguments.
+ * The parts of a source's options that may be recorded. Pins, the journal, notices and pages use them. Arguments, paths and
+ * queries often contain credentials, so only the name of a package or script is kept from a command, and a keyed digest
+ * replaces all its arguments.
  */
 
-/** Words before the name of a package or script that have no value. */
+/** Arguments without a value that may come before the name of a package or script. */
 const LAUNCHER_WORDS = new Set(
   '-y --yes -q --quiet -s --silent -i --interactive --rm -m -u run exec dlx tool x'.split(' '),
 )
@@ -17,10 +17,10 @@ const LAUNCHERS = new Set(
     ' ',
   ),
 )
-/** A package, image, module or file; no address, no user with a password, no assignment, no sentence. */
+/** Matches a package, image, module or file, but not an address, a user with a password, an assignment or a sentence. */
 const NAME = /^(?!.*:\/\/)(?![^/]*:[^/]*@)[\w@./\\~:+-]{1,200}$/
 
-/** The package or script that a command starts; absent if the word in its place may be something else. */
+/** The package or script that a command starts; `undefined` if that argument may be something else. */
 function programIn(command: string, args: readonly string[]): string | undefined {
   const launcher = command
     .replace(/^.*[/\\]/s, '')
@@ -39,8 +39,8 @@ export function shownCommand(command: string, args: readonly string[]): string {
 }
 
 /**
- * The part of a command that can be the path of a program. People write arguments, assignments and addresses into it too:
- * those become an ellipsis. Folders in the path of a program may have a space in their name.
+ * The part of a command that can be the path of a program. People also write arguments, assignments and addresses into a command:
+ * these become an ellipsis. Folder names in the path of a program may contain spaces.
  */
 export function shownProgram(command: string): string {
   const [path = ''] = /^[^\s=?]*(?: +(?!-)[^\s=?:@/\\]*[/\\][^\s=?:@]*)*/.exec(command) ?? []
@@ -49,8 +49,8 @@ export function shownProgram(command: string): string {
 }
 
 /**
- * The command as pins know it (rule 32): another argument is another upstream, and no argument can be read from it.
- * Origins stay readable, because a call that would go to another one is suspicious.
+ * The command as pins store it (rule 32): a different argument means a different upstream, and no argument can be read from it.
+ * Origins stay readable, because a call that would go to another origin is suspicious.
  */
 export function pinnedCommand(
   command: string,
@@ -70,7 +70,7 @@ export function pinnedCommand(
   })
 }
 
-/** Scheme, host and port of each address in an argument; also of one behind an option, as in `--url=https://…`. */
+/** Scheme, host and port of each address in an argument, including an address after an option, as in `--url=https://…`. */
 function originsOf(argument: string): readonly string[] {
   return [...argument.matchAll(/[a-z][a-z0-9+.-]*:\/\/[^\s"']+/gi)].flatMap(([address]) => {
     const url = URL.parse(address)
@@ -84,7 +84,7 @@ export function shownAddress(address: string): string {
   return `${origin}${pathname === '/' ? '' : pathname}`
 }
 
-/** The part of an address that the journal holds: some services put a customer's key into the path. */
+/** The part of an address that the journal contains; the path is left out, because some services put a customer's key into it. */
 export function hostOf(address: string): string {
   const { protocol, host } = new URL(address)
   return `${protocol}//${host}`
@@ -99,11 +99,11 @@ export function targetOf(options: JsonObject): string | undefined {
   return shownCommand(command, Array.isArray(args) ? args.map(String) : [])
 }
 
-/** Options that decide what the tools of a source may do and who may use them; none holds a credential. */
+/** Options that decide what the tools of a source may do and who may use them; none contains a credential. */
 const RULES = ['tenants', 'policy', 'tools', 'include', 'exclude', 'trust', 'isolation'] as const
 const MAX_CHANGES = 100
 
-/** Each rule that another set of options changes, by its path; `null` for one that is removed. */
+/** Each rule that the new options change, by its path; `null` for a removed rule. */
 export function changedRules(before: JsonObject, after: JsonObject): JsonObject {
   const [old, now] = [rulesOf(before), rulesOf(after)]
   const names = [...new Set([...old.keys(), ...now.keys()])].filter(

@@ -21,7 +21,7 @@ interface SourceRunnerOptions {
   readonly source: Source
   readonly clock: Clock
   readonly log: Logger
-  /** Hands a reading to the pins. */
+  /** Passes a discovery to the pins. */
   observe(discovery: Discovery): Promise<Observed>
 }
 
@@ -35,7 +35,7 @@ export interface SourceStatus extends SourceHealth {
   readonly readAtMs?: number
   /** When its tools are read next; absent during a reading. */
   readonly nextReadAtMs?: number
-  /** The number of tools at the last reading. */
+  /** The number of tools that the last reading found. */
   readonly offered?: number
   /** Changes that wait for a decision of an operator. */
   readonly waiting: number
@@ -50,7 +50,7 @@ export class SourceRunner {
   #timer: NodeJS.Timeout | undefined
   #nextMs: number | undefined
   #reading: Promise<void> | undefined
-  #isAsked = false
+  #isRequested = false
   #failures = 0
   #failure: string | undefined
   /** `offered` is the number of tools. */
@@ -85,7 +85,7 @@ export class SourceRunner {
     })
   }
 
-  /** Reads the health of the source, which is polled because sources do not report changes of it. */
+  /** Reads the health of the source, which is polled because sources do not report changes in their health. */
   readHealth(): SourceHealth {
     const health = this.#health()
     if (health.state !== this.#seen.state)
@@ -98,15 +98,15 @@ export class SourceRunner {
     return this.#reading !== undefined || this.#last !== undefined || this.#failures > 0
   }
 
-  /** Waits for the first reading, or for the one under way. Never throws. */
+  /** Waits for the first reading, or for the reading under way. Never throws. */
   firstReading(): Promise<void> {
     return this.#reading ?? (this.isStarted ? Promise.resolve() : this.refresh())
   }
 
-  /** Reads the definitions now; a request during a reading causes another one after it. Never throws. */
+  /** Reads the definitions now; a request during a reading causes another reading after it. Never throws. */
   refresh(): Promise<void> {
     if (this.#reading !== undefined) {
-      this.#isAsked = true
+      this.#isRequested = true
       return this.#reading
     }
     clearTimeout(this.#timer)
@@ -117,13 +117,13 @@ export class SourceRunner {
     return this.#reading
   }
 
-  /** Drops the live parts of the source and reads the definitions, because an operator asked. Never throws. */
+  /** Drops the source's connections and cached state and reads the definitions, because an operator requested it. Never throws. */
   renew(): Promise<void> {
     this.source.renew?.()
     return this.refresh()
   }
 
-  /** Ends the readings. Calls of the source continue. */
+  /** Ends the readings. Calls to the source continue. */
   stopReading(): void {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
@@ -150,9 +150,9 @@ export class SourceRunner {
 
   async #readAll(): Promise<void> {
     do {
-      this.#isAsked = false
+      this.#isRequested = false
       await this.#readOnce()
-    } while (this.#isAsked && !this.#closed.signal.aborted)
+    } while (this.#isRequested && !this.#closed.signal.aborted)
   }
 
   async #readOnce(): Promise<void> {
@@ -179,7 +179,9 @@ export class SourceRunner {
 
   #noteFailed(error: unknown, isLate: boolean): void {
     const message = error instanceof Error ? error.message : String(error)
-    const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : message
+    const reason = isLate
+      ? `The source did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.`
+      : message
     if (reason !== this.#failure)
       this.#log.warn({ err: error }, 'the tools of a source could not be read; the known definitions stay')
     this.#failures += 1
@@ -203,7 +205,7 @@ export interface DefinitionPins {
   accepted(sourceKey: string): Promise<readonly PinnedTool[]>
   /** Native names of everything that was ever pinned, served or not. */
   names(sourceKey: string): Promise<readonly string[]>
-  /** Records the offered tools: pins them at first sight, quarantines every later change. */
+  /** Records the offered tools: pins them when a source is first seen, and holds every later change for a decision. */
   observe(source: Source, discovery: Discovery): Promise<Observed>
 }
 
@@ -214,7 +216,7 @@ export interface Observed {
   readonly waiting: number
 }
 
-/** A definition that was accepted by an operator or at first sight: agents see it and calls use it (rule 32). */
+/** A definition that was accepted by an operator or when its source was first seen: agents see it and calls use it (rule 32). */
 export interface PinnedTool {
   readonly offered: OfferedTool
   /** The identity of the upstream when the definition was accepted. */
@@ -222,7 +224,7 @@ export interface PinnedTool {
   readonly version: string
   /** `pinHash` of the definition and the identity, if it is known. */
   readonly hash?: string
-  /** The name in the tool's id, given at first sight and kept; derived from the native name if absent. */
+  /** The name in the tool's id, given when the tool is first seen and then kept; derived from the native name if absent. */
   readonly local?: string
   /** Why calls are refused until an operator decides. */
   readonly suspended?: string

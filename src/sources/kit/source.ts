@@ -13,11 +13,11 @@ import type {
 } from '#kernel/tool/tool'
 
 /**
- * The interface of a source of tools, and its data: offered tools, invocations, health. Every source type
+ * The interface of a tool source, and its data: offered tools, invocations, health. Every source type
  * implements it; the kit runs it. Invariant: an offered tool is untrusted until it is pinned.
  */
 
-/** Names of headers are in lower case. */
+/** A request without the objects of `fetch`. Header names are in lower case. */
 interface PlainRequest {
   readonly url: URL
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -26,7 +26,7 @@ interface PlainRequest {
   readonly signal: AbortSignal
 }
 
-/** The body must be read to its end, or until its reader leaves the loop. */
+/** An answer to a `PlainRequest`. The body must be read to its end, or until its reader leaves the loop. */
 export interface PlainAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -38,10 +38,10 @@ export type SendRequest = (request: PlainRequest) => Promise<PlainAnswer>
 
 /** The services that a source gets when it is opened. */
 export interface SourceServices {
-  /** Guarded; may also reach the hosts that the operator named in the source's options. */
+  /** The guarded fetch, which may also reach the hosts that the operator named in the source's options. */
   readonly fetch: typeof fetch
   /**
-   * Like `fetch`, for descriptions of tools, which may be larger than answers of calls (64 MiB, or
+   * Like `fetch`, for descriptions of tools, which may be larger than answers to calls (64 MiB, or
    * `egress.maxResponseBytes` if that is more); absent = `fetch`.
    */
   readonly fetchDescription?: typeof fetch
@@ -51,9 +51,9 @@ export interface SourceServices {
   readonly log: Logger
   /** Relative paths in the options start here: the folder of the configuration. */
   readonly folder: string
-  /** Keyed one-way digest of the store, for values that pins compare but must not hold; absent if nothing is pinned. */
+  /** The store's keyed one-way digest, for values that pins compare but must not contain; absent if nothing is pinned. */
   digest?(text: string): string
-  /** Variables of this process. A source passes on a few harmless ones and those that its options name. */
+  /** Environment variables of this process. A source passes on a few harmless variables and those that its options name. */
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
@@ -66,27 +66,27 @@ export interface ToolHints extends ShownHints {
 
 /** One tool as its source offers it now; untrusted, and checked and pinned before any agent sees it. */
 export interface OfferedTool {
-  /** The name in the upstream; unique within the source. */
+  /** The tool's name in the upstream; unique within the source. */
   readonly nativeName: string
   readonly title?: string
   readonly description: string
   /**
-   * The categories that the upstream gives it, for toolsets. Not part of the pin, and served as they were when the
+   * The categories that the upstream assigns to the tool, for toolsets. Not part of the pin, and served as they were when the
    * definition was accepted: an upstream cannot show a tool to other people by changing its category.
    */
   readonly tags?: readonly string[]
-  /** JSON Schema 2020-12 of an object, with its references: this one is enforced. */
+  /** JSON Schema 2020-12 for an object, including its references. This schema is enforced. */
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
   readonly requirements?: ToolRequirements
-  /** Decided by us and the operator; of the upstream's statements only `hints` are in it. */
+  /** Decided by us and the operator; of the upstream's statements, only `hints` influence it. */
   readonly policy: PolicyDefinition
   /** Present if the operator trusts the upstream, and then part of the pin. */
   readonly hints?: ToolHints
   /**
    * Everything else that decides which request is sent where: base URL, method, path, placement, security, token endpoints.
-   * Kept with the pin and passed to `invoke`, so that a call uses the accepted one.
+   * Kept with the pin and passed to `invoke`, so that a call uses the accepted binding.
    */
   readonly binding: JsonObject
   /** Present for a prompt or another entry that is no tool; its native name begins with the kind: `prompt/summary`. */
@@ -110,7 +110,7 @@ export interface Discovery {
   readonly tools: readonly OfferedTool[]
   /** Which tools were left out, and why. */
   readonly warnings: readonly string[]
-  /** Native names that the operator's filters exclude, so that overrides of them do not count as misspelt. */
+  /** Native names that the operator's filters exclude, so that overrides for them do not count as misspelled. */
   readonly leftOut?: readonly string[]
 }
 
@@ -125,7 +125,7 @@ export interface Invocation {
 
 export interface SourceHealth {
   readonly state: 'starting' | 'ready' | 'degraded' | 'down'
-  /** Why, for the operator; absent if ready. */
+  /** Why the source is in this state, for the operator; absent if ready. */
   readonly reason?: string
 }
 
@@ -151,23 +151,23 @@ export interface Source {
   /** Registers the listener for changed tools. Called at most once, before `discover`. */
   watch?(onChange: () => void): void
   /**
-   * One call. Throws `ToolError`; `canRetry` only where the request provably was not processed.
-   * `context.signal` ends it; `context.token`/`secret` give what `requirements` declared.
+   * Runs one call. Throws `ToolError`, with `canRetry` only if the request provably was not processed.
+   * `context.signal` ends the call; `context.token` and `secret` return the credentials that `requirements` declared.
    */
   invoke(invocation: Invocation): Promise<JsonValue | ShownValue | undefined>
-  /** For a tool that keeps state upstream between calls (openwop §7.3). */
+  /** The session of a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
   /**
-   * The policy of an accepted definition under the current options, also while the upstream is down or offers another
-   * one. Without it the policy last offered stays.
+   * The policy for an accepted definition under the current options, even while the upstream is down or offers another
+   * definition. Without this method the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
-  /** The id of a tool that keeps that of its upstream. Without it the id is in the toolkit of the source. */
+  /** The id of a tool that keeps its upstream's id. Without this method the id is in the toolkit of the source. */
   keptId?(tool: OfferedTool): ToolId | undefined
   /** Trusted promises of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
   /**
-   * False for a tool that the current options exclude: it is not served, even if it was accepted. Without it all are
+   * False for a tool that the current options exclude: it is not served, even if it was accepted. Without this method all tools are
    * wanted.
    */
   wants?(tool: OfferedTool): boolean

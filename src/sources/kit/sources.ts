@@ -36,7 +36,7 @@ interface SourcesOptions {
   /** Tools written as code, and the descriptions of their toolkits. */
   readonly own: { readonly tools: readonly Tool[]; readonly toolkits: ReadonlyMap<string, string> }
   readonly pins: DefinitionPins
-  /** The sources of the configuration and of the store that should be open now. */
+  /** The sources from the configuration and the store that should be open now. */
   wanted(): Promise<readonly WantedSource[]>
   /** Changes when any process changes sources or pins in the store. */
   epoch(): Promise<number | string>
@@ -48,7 +48,7 @@ interface SourcesOptions {
 
 /** How long a start waits for sources that have no pins yet. */
 const FIRST_READING_MS = 3_000
-/** Replicas see a change of the store within a second. */
+/** How often the store is checked, so that replicas see a change within a second. */
 const EPOCH_POLL_MS = 500
 /** How long calls may continue in a source that was replaced or removed. */
 const MAX_FINISH_MS = 120_000
@@ -58,9 +58,9 @@ interface OpenSource {
   readonly runner: SourceRunner
   readonly calls: RunningCalls
   served: ServedTools
-  /** Native names as of the last reading; `undefined` before it. */
+  /** Native names as of the last reading; `undefined` before the first reading. */
   read: readonly string[] | undefined
-  /** Overrides of the operator that have no effect. */
+  /** The operator's overrides that have no effect. */
   idle: readonly IdleOverride[]
 }
 
@@ -77,9 +77,9 @@ export interface SourceView extends SourceStatus {
   /** Tools that agents can see. */
   readonly tools: number
   readonly findings: readonly Finding[]
-  /** Problems of tools that are served nevertheless. */
+  /** Problems with tools that are served nevertheless. */
   readonly oddities: readonly Finding[]
-  /** Overrides of the operator that have no effect; also among the warnings. */
+  /** The operator's overrides that have no effect; they are also among the warnings. */
   readonly idle: readonly IdleOverride[]
 }
 
@@ -104,7 +104,7 @@ export class Sources {
     await this.sync()
     const unknown = [...this.#open.values()].filter(({ served }) => served.tools.length === 0)
     const readings = Promise.all(unknown.map(({ runner }) => runner.firstReading()))
-    // A late source is served when it has been read.
+    // A source that is read later is served then.
     await withDeadline(FIRST_READING_MS, () => readings).catch(() => undefined)
     this.#poll()
   }
@@ -119,7 +119,7 @@ export class Sources {
     }))
   }
 
-  /** Reads the definitions of one source again, now; `false` if there is no such source. */
+  /** Reads the definitions of one source again, now; `false` if the source does not exist. */
   async refresh(key: string): Promise<boolean> {
     const open = this.#open.get(key)
     if (open === undefined) return false
@@ -127,23 +127,23 @@ export class Sources {
     return true
   }
 
-  /** Native names of its tools as of the last reading, also of those that are left out; `undefined` before it. */
+  /** Native names of a source's tools as of the last reading, including tools that are left out; `undefined` before the first reading. */
   namesRead(key: string): readonly string[] | undefined {
     return this.#open.get(key)?.read
   }
 
-  /** Waits until a source has been read once, or could not be; returns its state, if it is still open. */
+  /** Waits until a source has been read once, or reading it failed; returns its state, if it is still open. */
   async firstReading(key: string): Promise<SourceView | undefined> {
     await this.#open.get(key)?.runner.firstReading()
     return this.status().find((source) => source.key === key)
   }
 
-  /** Calls the listener when a source that is added from now on has been read once, or could not be. */
+  /** Calls the listener when a source that is added from now on has been read once, or reading it failed. */
   onAdded(listener: (source: SourceView) => void): void {
     this.#onAdded = listener
   }
 
-  /** Opens, reopens and closes sources as wanted, then serves the accepted tools. One run at a time. */
+  /** Opens, reopens and closes sources as wanted, then serves the accepted tools. Only one sync runs at a time. */
   sync(): Promise<void> {
     this.#syncing = this.#syncing
       .catch(() => undefined)
@@ -187,7 +187,7 @@ export class Sources {
       for (const source of missing) await this.#openOne(source)
       await this.#serve()
     } finally {
-      // Until its successor is served, a source still gets calls.
+      // A replaced source still gets calls until its successor is served.
       for (const open of replaced) this.#retire(open)
     }
     for (const { runner } of this.#open.values()) void runner.firstReading()
@@ -230,7 +230,7 @@ export class Sources {
     this.#open.set(wanted.key, { wanted, runner, calls, served: NOTHING, read: undefined, idle: [] })
   }
 
-  /** Keeps the names of a reading; true if they may change what the operator's overrides match. */
+  /** Keeps the names from a reading; true if they may change what the operator's overrides match. */
   #noteRead(key: string, { tools, leftOut = [] }: Discovery): boolean {
     const open = this.#open.get(key)
     if (open?.wanted.overrides === undefined) return false
@@ -241,13 +241,13 @@ export class Sources {
     return hasNewNames
   }
 
-  /** True if a served tool is excluded now: some filters depend on facts that only a reading shows. */
+  /** True if a served tool is now excluded, because some filters depend on facts that only a reading shows. */
   #servesUnwanted(key: string): boolean {
     const open = this.#open.get(key)
     return open?.served.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
-  /** Serves the accepted tools. One run at a time, so that the last to begin is the last to end. */
+  /** Serves the accepted tools, one run at a time, so that the last run to begin is the last to end. */
   #serve(): Promise<void> {
     this.#serving = this.#serving.catch(() => undefined).then(() => this.#serveAccepted())
     return this.#serving
@@ -327,7 +327,7 @@ export class Sources {
   }
 }
 
-/** Runs the calls of a source and counts them, so that it is closed after the last one. */
+/** Runs the calls to a source and counts them, so that the source is closed after the last call. */
 class RunningCalls {
   readonly #source: Source
   #count = 0

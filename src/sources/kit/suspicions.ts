@@ -13,11 +13,11 @@ export interface Suspicion {
   readonly says: string
 }
 
-/** Enough for a decision. */
+/** More suspicions than this would not change a decision. */
 const MAX_SUSPICIONS = 20
 
 /**
- * Texts that instruct the model instead of describing the tool, that hide something, or that ask for data that the
+ * Finds texts that instruct the model instead of describing the tool, that hide something, or that ask for data that the
  * tool does not need. Every text of a definition reaches models: names, defaults and enums as well as descriptions.
  */
 export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionIn): readonly Suspicion[] {
@@ -36,7 +36,7 @@ export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionI
   return found
 }
 
-/** "Call this before any other Shopify tool": a tool may state the order of itself and its siblings. */
+/** Matches texts such as "call this before any other Shopify tool", because a tool may state an order among its siblings. */
 const ORDER =
   /\b(before|instead of) ((?:any|all|every)(?: of)?(?: the)?(?: other)?|other) ([a-z][a-z0-9]{3,30}) (tools?|functions?)\b/gi
 
@@ -77,10 +77,10 @@ function visitTexts(value: JsonValue, where: string, look: (where: string, text:
   if (typeof value === 'string') look(where, value)
   if (typeof value !== 'object' || value === null) return
   for (const [name, member] of Object.entries<JsonValue>(value)) {
-    const place = childPointer(where, name)
-    if (isJsonObject(value)) look(place, name)
+    const pointer = childPointer(where, name)
+    if (isJsonObject(value)) look(pointer, name)
     // Patterns are not read by models.
-    if (name !== 'pattern' || typeof member !== 'string') visitTexts(member, place, look)
+    if (name !== 'pattern' || typeof member !== 'string') visitTexts(member, pointer, look)
   }
 }
 
@@ -111,7 +111,7 @@ const FOLLOWING = 20
 interface Sign {
   /** In the syntax of the linear-time engine, because the texts are untrusted. */
   readonly pattern: string
-  /** Small letters that every match contains; texts without them need not run the slower engine. */
+  /** Lower-case texts that every match contains; a text without them need not run through the slower engine. */
   readonly needs: readonly RegExp[]
   readonly says: string
   /** A continuation that makes the match harmless. */
@@ -259,14 +259,14 @@ const SIGNS: readonly Sign[] = [
 
 const compiledSigns = new Map<Sign, RE2JS>()
 
-/** Compiled for the first text that needs the pattern: compiling all at once would block the server, and most are never used. */
+/** Compiles a pattern for the first text that needs it: compiling all at once would block the server, and most are never used. */
 function compiledOf(sign: Sign): RE2JS {
   const compiled = compiledSigns.get(sign) ?? RE2JS.compile(sign.pattern, RE2JS.CASE_INSENSITIVE)
   compiledSigns.set(sign, compiled)
   return compiled
 }
 
-/** Describes a character that readers do not see or see as another one; `undefined` if there is none. */
+/** Describes a character that readers do not see, or mistake for another; `undefined` if there is none. */
 export function hiddenCharacter(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const { pattern, says } of HIDDEN) {
@@ -282,7 +282,7 @@ export function hiddenCharacter(text: string): string | undefined {
 /** Visible ASCII and white space. */
 const PLAIN = /^[\t\n\r\x20-\x7e]*$/
 
-/** A tag sequence is how the flags of England, Scotland and Wales are written. */
+/** Tag characters are allowed after a black flag, because the flags of England, Scotland and Wales are written with them. */
 const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
   {
     pattern: /(?<!\u{1F3F4}[\u{E0061}-\u{E007A}]{0,6})[\u{E0000}-\u{E007F}]/u,
@@ -297,7 +297,7 @@ const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
     pattern: /\u034F|[\u200B\u2060-\u2064\uFEFF\u180E\u115F\u1160\u3164\uFFA0\u00AD]/,
     says: 'has zero-width characters',
   },
-  // Between letters of scripts that join, and in emoji, these two are spelling.
+  // Between letters of scripts that join, and in emoji, these two characters are part of the spelling.
   {
     pattern: /(?:^|[\x20-\x7e\s])(?:\u200C|\u200D)|(?:\u200C|\u200D)(?:$|[\x20-\x7e\s])/u,
     says: 'has zero-width joiners where nothing joins',

@@ -5,10 +5,10 @@ import type { OfferedTool } from '#sources/kit/source'
 
 const TEXT = z.string().min(1)
 
-/** The dialects a client can speak; found out by itself by default. */
+/** The dialects that a client supports; detected by default. */
 export const OTC_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
 
-/** Another Open Tool Calling server (OTC, OXP), its tools as ours. */
+/** Another Open Tool Calling server (OTC, OXP), whose tools are imported. */
 export const OTC_OPTIONS = z
   .strictObject({
     type: z.literal('otc'),
@@ -17,18 +17,18 @@ export const OTC_OPTIONS = z
     dialect: z.enum(OTC_DIALECTS).optional(),
     /** Values for secrets that its tools require, so that callers need not bring them. */
     secrets: z.record(TEXT, SECRET).default({}),
-    /** Its name of an authorization → ours in `oauth.providers`. The same name by default. */
+    /** The server's name of an authorization → our name in `oauth.providers`. The same name by default. */
     providers: z.record(TEXT, TEXT).default({}),
-    /** `'claimed'`: the caller's word is enough for its tools that need a user id; without it the user has to be proven. */
+    /** `'claimed'`: for tools that need a user id, the id that the caller states is accepted; by default the user must be verified. */
     userId: z.literal('claimed').optional(),
-    /** `'keep'`: its tools have the ids they have there, all versions. Default: the newest version of each, in our toolkit. */
+    /** `'keep'`: all versions of its tools, with the ids they have on the server. Default: the newest version of each, in our toolkit. */
     ids: z.literal('keep').optional(),
   })
   .superRefine(refuseOpenCredentials)
 
 export type OtcSourceOptions = z.output<typeof OTC_OPTIONS>
 
-/** The id that an accepted tool keeps; `undefined` when it gets one in the toolkit of its source. */
+/** The id that an accepted tool keeps; `undefined` if it gets an id in the toolkit of its source. */
 export function keptId(
   { ids }: Pick<OtcSourceOptions, 'ids'>,
   { nativeName }: Pick<OfferedTool, 'nativeName'>,
