@@ -10,7 +10,7 @@ import { keptId, OTC_OPTIONS } from './otc/options.ts'
 import { PACK_OPTIONS } from './pack/options.ts'
 
 /*
- * The table of source types: a new type is a folder beside this file and a row here.
+ * The table of source types: a new type is a folder next to this file and a row here.
  * The config schema, the server and the command line read it.
  * Invariant: the code of a type is loaded when its first source is opened.
  */
@@ -21,54 +21,58 @@ const CUSTOM_OPTIONS = z.strictObject({
   description: z.string().min(1).optional(),
   kind: z.enum(SOURCE_KINDS).default('connector'),
   open: z.custom<(key: string, services: SourceServices) => Source>((value) => typeof value === 'function', {
-    error: 'expected a function that gives a source: (key, services) => ({ discover, invoke, … }).',
+    error: 'expected a function that returns a source: (key, services) => ({ discover, invoke, … }).',
   }),
 })
 
-type Opening<Schema extends z.ZodType> = [key: string, options: z.output<Schema>, services: SourceServices]
+type OpenArguments<Schema extends z.ZodType> = [
+  key: string,
+  options: z.output<Schema>,
+  services: SourceServices,
+]
 
-/** Every type of source: what an operator writes, what its tools are catalogued as, and how it is opened. */
+/** Every source type: its options, the kind of its tools in the catalog, and how it is opened. */
 const SOURCE_TYPES = [
   {
     options: COMMAND_OPTIONS,
     kind: 'host-extension',
-    open: async (...source: Opening<typeof COMMAND_OPTIONS>) =>
+    open: async (...source: OpenArguments<typeof COMMAND_OPTIONS>) =>
       (await import('./command/index.ts')).createCommandSource(...source),
   },
   {
     options: MCP_OPTIONS,
     kind: 'mcp',
-    open: async (...source: Opening<typeof MCP_OPTIONS>) =>
+    open: async (...source: OpenArguments<typeof MCP_OPTIONS>) =>
       (await import('./mcp/index.ts')).createMcpSource(...source),
   },
   {
     options: OPENAPI_OPTIONS,
     kind: 'connector',
-    open: async (...source: Opening<typeof OPENAPI_OPTIONS>) =>
+    open: async (...source: OpenArguments<typeof OPENAPI_OPTIONS>) =>
       (await import('./openapi/index.ts')).createOpenapiSource(...source),
   },
   {
     options: OTC_OPTIONS,
     kind: 'connector',
-    open: async (...source: Opening<typeof OTC_OPTIONS>) =>
+    open: async (...source: OpenArguments<typeof OTC_OPTIONS>) =>
       (await import('./otc/index.ts')).createOtcSource(...source),
   },
   {
     options: OPENTOOL_OPTIONS,
     kind: 'connector',
-    open: async (...source: Opening<typeof OPENTOOL_OPTIONS>) =>
+    open: async (...source: OpenArguments<typeof OPENTOOL_OPTIONS>) =>
       (await import('./opentool/index.ts')).createOpenToolSource(...source),
   },
   {
     options: PACK_OPTIONS,
     kind: 'node-pack',
-    open: async (...source: Opening<typeof PACK_OPTIONS>) =>
+    open: async (...source: OpenArguments<typeof PACK_OPTIONS>) =>
       (await import('./pack/index.ts')).createPackSource(...source),
   },
   {
     options: CUSTOM_OPTIONS,
     kind: 'connector',
-    open: async (...[key, { open }, services]: Opening<typeof CUSTOM_OPTIONS>) => open(key, services),
+    open: async (...[key, { open }, services]: OpenArguments<typeof CUSTOM_OPTIONS>) => open(key, services),
   },
 ] as const
 
@@ -86,7 +90,7 @@ export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 interface SourceType {
   readonly options: { readonly shape: { readonly type: { readonly value: string } } }
   readonly kind: SourceKind
-  open(...source: Opening<typeof SOURCE_OPTIONS>): Promise<Source>
+  open(...source: OpenArguments<typeof SOURCE_OPTIONS>): Promise<Source>
 }
 
 const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
@@ -94,7 +98,7 @@ const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
 )
 
 /** Opens a source of any type; throws if its options cannot be used here. */
-export async function openSource(...source: Opening<typeof SOURCE_OPTIONS>): Promise<Source> {
+export async function openSource(...source: OpenArguments<typeof SOURCE_OPTIONS>): Promise<Source> {
   return typeOf(source[1]).open(...source)
 }
 
@@ -109,6 +113,6 @@ export function keptIdOf(options: SourceOptions, tool: Pick<OfferedTool, 'native
 
 function typeOf({ type }: SourceOptions): SourceType {
   const found = BY_TYPE.get(type)
-  if (found === undefined) throw new TypeError(`there is no type of source "${type}"`)
+  if (found === undefined) throw new TypeError(`there is no source type "${type}"`)
   return found
 }

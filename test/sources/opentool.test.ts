@@ -250,6 +250,6 @@ describe('an OpenTool server that has a document and does not serve it', () => {
     const problems = (written: object): string =>
       OPENTOOL_OPTIONS.safeParse({ type: 'opentool', ...written }).error?.issues[0]?.message ?? ''
     expect(problems({})).toContain('expected `url`')
-    expect(problems({ document: 'a.json', apiKey: 'k' })).toContain('write `url` beside a credential')
+    expect(problems({ document: 'a.json', apiKey: 'k' })).toContain('a credential needs `url`')
   })
 })

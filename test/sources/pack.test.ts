@@ -259,8 +259,8 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     const [first, second] = [await looping, await beside]
     for (const error of [first, second])
       expect(error).toMatchObject({ code: 'upstream_failed', canRetry: false })
-    expect(second.message).toContain('It may have taken effect')
-    expect(second.developerMessage).toContain('Loop did not stop when it was asked to')
+    expect(second.message).toContain('The call may have taken effect')
+    expect(second.developerMessage).toContain('Loop did not stop when it was told to')
     expect(source.health().state).toBe('degraded')
     const early = await failureOf(invoke('Shout', { text: 'x' }))
     expect(early).toMatchObject({ canRetry: true })

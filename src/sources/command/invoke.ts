@@ -172,7 +172,7 @@ interface Reading {
 function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | undefined {
   const { binding } = reading
   if (end.isTooLong) {
-    const message = `The command ${name} wrote more than ${binding.maxOutputBytes} bytes and was stopped. Request less output.`
+    const message = `The command ${name} wrote more than ${binding.maxOutputBytes} bytes and was stopped. Ask for less.`
     throw fault('result_too_large', message)
   }
   const signal = end.killedBy ?? signalIn(end.exitCode)
@@ -211,7 +211,7 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
   if (output === 'text') return text.replace(/\r?\n$/, '')
   const problem = tooMuchJson(stdout)
   if (problem !== undefined)
-    throw fault('result_too_large', `The command ${name} wrote JSON that ${problem}. Request less output.`)
+    throw fault('result_too_large', `The command ${name} wrote JSON that ${problem}. Ask for less.`)
   const value = parseJson(text)
   if (value !== undefined) return value
   throw fault('output_invalid', `The command ${name} wrote output that is not JSON.`, {

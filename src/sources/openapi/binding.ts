@@ -6,7 +6,7 @@ import { METHODS } from './options.ts'
 
 /**
  * The binding of an operation: the part of an accepted definition that decides which request a call sends.
- * `offer-tool.ts` makes it, and calls read it. Invariant: it holds no value of a credential.
+ * `offer-tool.ts` makes it, and calls read it. Invariant: it does not contain the value of a credential.
  */
 
 const ENCODING = {
@@ -44,7 +44,7 @@ const CREDENTIAL = z.strictObject({
   id: z.string(),
 })
 
-/** Everything that a call needs besides its input; kept with the pin, so that calls go where it was accepted (rule 32). */
+/** Everything that a call needs besides its input. It is kept with the pin, so that calls go where the operator accepted (rule 32). */
 const BINDING = z.strictObject({
   baseUrl: z.string(),
   method: z.enum(METHODS),
@@ -61,7 +61,7 @@ const BINDING = z.strictObject({
   response: z.strictObject({
     json: z.boolean(),
     raw: z.boolean(),
-    /** Returned besides the body. */
+    /** Headers that are returned besides the body. */
     headers: z.array(z.string()),
   }),
 })
@@ -73,19 +73,19 @@ export type BoundField = z.output<typeof FIELD>
 export type BoundCredential = z.output<typeof CREDENTIAL>
 export type BoundIdempotency = NonNullable<Binding['idempotency']>
 
-const read = new WeakMap<JsonObject, Binding>()
+const parsedBindings = new WeakMap<JsonObject, Binding>()
 
 /** Parses the accepted binding from the store, once. */
 export function readBinding(stored: JsonObject): Binding {
-  const known = read.get(stored)
+  const known = parsedBindings.get(stored)
   if (known !== undefined) return known
   const parsed = BINDING.safeParse(stored)
   if (!parsed.success) {
     throw fault('upstream_failed', 'This tool was imported by another version of the server.', {
-      developerMessage: 'Its binding cannot be read. Refresh the source and accept the change.',
+      developerMessage: "The tool's binding cannot be read. Refresh the source and accept the change.",
       cause: parsed.error,
     })
   }
-  read.set(stored, parsed.data)
+  parsedBindings.set(stored, parsed.data)
   return parsed.data
 }

@@ -19,7 +19,7 @@ import { placeKey } from './security.ts'
 
 /**
  * Composes the input schema of a tool from the parameters and the body of an operation, for `offer-tool.ts`. Invariant: a
- * model never sees a parameter that carries a credential.
+ * model never sees a parameter that contains a credential.
  */
 
 /** Headers that this server or the connection sets, never a caller. */
@@ -42,12 +42,12 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 export interface InputContext {
   readonly documents: Documents
   readonly definitions: SchemaDefinitions
-  /** Every place of a credential in the document, by `placeKey`. */
+  /** `placeKey` of every parameter in the document that contains a credential. */
   readonly credentialPlaces: ReadonlySet<string>
   readonly idempotencyHeader: string
 }
 
-/** Composes one object of named parameters, and where each of them is sent. */
+/** Composes one object schema from the parameters and the body, and states where each of them is sent. */
 export function composeInput(operation: Operation, context: InputContext) {
   const { definitions } = context
   const uses = new Set<string>()
@@ -84,7 +84,7 @@ export function composeInput(operation: Operation, context: InputContext) {
   }
 }
 
-/** Models do not fill in credentials and headers that we set. */
+/** Whether a model fills in the parameter; credentials and headers that we set are left out. */
 function isOffered(parameter: Parameter, operation: Operation, context: InputContext): boolean {
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
@@ -98,7 +98,7 @@ function isIdempotencyKey({ in: place, name }: Parameter, { method }: Operation,
   return HEADER_NAME.test(name) && name.toLowerCase() === header.toLowerCase()
 }
 
-/** The form of the idempotency key, if the document asks for one. */
+/** The form of the idempotency key, if the document declares one. */
 function findIdempotency(
   operation: Operation,
   { documents, idempotencyHeader }: InputContext,
@@ -114,7 +114,7 @@ function findIdempotency(
   }
 }
 
-/** Undeclared names in the path are strings. */
+/** Parameters in the path that the document does not declare; they are strings. */
 function undeclared({ path, parameters }: Operation): readonly Parameter[] {
   const names = [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name = '']) => name)
   const known = new Set(parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name))
@@ -130,7 +130,7 @@ function undeclared({ path, parameters }: Operation): readonly Parameter[] {
     }))
 }
 
-/** Models accept letters, digits, `_`, `.` and `-` in names; equal names get their place as a suffix. */
+/** Models accept letters, digits, `_`, `.` and `-` in names; equal names get `in` as a prefix. */
 function propertyFor(parameter: Parameter, all: readonly Parameter[]): string {
   const plain = plainName(parameter.name)
   const others = all.filter((other) => other !== parameter && plainName(other.name) === plain)
@@ -158,8 +158,8 @@ const FILE: JsonObject = {
   description: 'A file.',
   properties: {
     base64: { type: 'string', contentEncoding: 'base64', description: 'The contents in base64.' },
-    filename: { type: 'string', description: 'Its name.' },
-    mediaType: { type: 'string', description: 'Its media type, for example image/png.' },
+    filename: { type: 'string', description: 'The name of the file.' },
+    mediaType: { type: 'string', description: 'The media type of the file, for example image/png.' },
   },
   required: ['base64'],
   additionalProperties: false,
@@ -205,7 +205,7 @@ const SCHEMAS = {
   multipart: formSchema,
 } as const satisfies Record<BodyForm, (body: RequestBody, fields: Fields, context: BodyContext) => JsonObject>
 
-/** The declared schema with files as objects. */
+/** The declared schema, with files as objects. */
 function formSchema(
   { schema, mediaType }: RequestBody,
   fields: Fields,
@@ -251,7 +251,7 @@ function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   )
 }
 
-/** 3.0 has `format: binary`, 2.0 `type: file`, 3.1 a media type that is neither text nor JSON. */
+/** A file is `format: binary` in 3.0, `type: file` in 2.0, and a media type that is neither text nor JSON in 3.1. */
 function isFile(field: DocumentNode, documents: Documents): boolean {
   const target = documents.resolve(field)
   if (target === undefined || !isJsonObject(target.value)) return false
@@ -263,7 +263,7 @@ function isFile(field: DocumentNode, documents: Documents): boolean {
   return items !== undefined && isFile(items, documents)
 }
 
-/** Only fields that differ from the default. */
+/** The fields that differ from the default. */
 function bindFields(body: RequestBody, fields: Fields, documents: Documents): Record<string, BoundField> {
   const bound: Record<string, BoundField> = {}
   for (const name of new Set([...fields.keys(), ...body.fields.keys()])) {

@@ -16,7 +16,7 @@ import { type DocumentReading, type ReadingCallbacks, type ReadingRequest, readD
  * Invariant: reading a document never blocks the serving thread for long.
  */
 
-/** A few milliseconds of work; longer texts are read in another thread. */
+/** Lengths that take a few milliseconds to read; longer texts are read in another thread. */
 const MAX_LENGTH_HERE = { json: 100_000, yaml: 10_000 } as const
 
 interface DiscoverRequest {
@@ -28,7 +28,7 @@ interface DiscoverRequest {
 
 /** A reading and the digest of its text, so that an unchanged text is not read again. */
 export interface Discovered {
-  /** `undefined` if the document refers to other documents: they may change while its own text does not. */
+  /** `undefined` if the document refers to other documents, because they may change while its own text does not. */
   readonly digest: string | undefined
   readonly discovery: Discovery
   /** Operations that the operator's filters exclude. */
@@ -75,13 +75,13 @@ function read(
     : readInWorker({ ...request, bytes }, callbacks, signal)
 }
 
-const DIGESTED_AT_ONCE = 1_048_576
+const DIGEST_CHUNK_BYTES = 1_048_576
 
 /** Hashes in chunks and yields between them, because a document may have 64 MiB. */
 async function digestOf(bytes: Buffer): Promise<string> {
   const digest = createHash('sha256')
-  for (let from = 0; from < bytes.length; from += DIGESTED_AT_ONCE) {
-    digest.update(bytes.subarray(from, from + DIGESTED_AT_ONCE))
+  for (let from = 0; from < bytes.length; from += DIGEST_CHUNK_BYTES) {
+    digest.update(bytes.subarray(from, from + DIGEST_CHUNK_BYTES))
     await setImmediate()
   }
   return digest.digest('base64url')
@@ -99,7 +99,7 @@ export interface WorkerData extends Omit<ReadingRequest, 'takeText'> {
 
 export type FromWorker =
   | { readonly type: 'read'; readonly id: number; readonly url: string }
-  /** Answered when the tools are stored, so that they do not all arrive in one turn. */
+  /** Answered when the tools are stored, so that not all tools arrive in one turn. */
   | { readonly type: 'tools'; readonly id: number; readonly tools: readonly OfferedTool[] }
   | { readonly type: 'done'; readonly reading: DocumentReading }
   | { readonly type: 'failed'; readonly message: string; readonly developerMessage: string | undefined }
@@ -119,13 +119,13 @@ async function readInWorker(
   signal.throwIfAborted()
   const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
     workerData: data,
-    // Transferred instead of copied, if nothing else uses the memory.
+    // The bytes are transferred instead of copied, if nothing else uses their memory.
     transferList: ownMemoryOf(data.bytes),
     resourceLimits: {
       maxOldGenerationSizeMb: WORKER_MEGABYTES,
       maxYoungGenerationSizeMb: WORKER_YOUNG_MEGABYTES,
     },
-    // From source, package imports are resolved with this condition.
+    // If the server runs from source, package imports are resolved with this condition.
     ...(IS_SOURCE && { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }),
   })
   const { promise, resolve, reject } = Promise.withResolvers<DocumentReading>()

@@ -1,17 +1,17 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
 /**
- * The document of a source and all documents that it refers to, parsed, and how their nodes are read. Invariant: nothing
+ * The parsed document of a source and all documents that it refers to, and functions to read their nodes. Invariant: nothing
  * is fetched from here on.
  */
 
-/** A longer chain of references is a circle. */
+/** A longer chain of references is treated as circular. */
 const MAX_CHAIN_LENGTH = 50
-/** Levels of `allOf` inside each other. */
+/** Maximum number of nested `allOf` levels. */
 const MAX_DEPTH = 10
 
 export interface Target extends DocumentNode {
-  /** Equal for all spellings of a reference. */
+  /** The same for all spellings of a reference. */
   readonly id: string
 }
 
@@ -27,9 +27,9 @@ export class Documents {
   /** The target of a reference in `document`; `undefined` if there is none. */
   find(reference: string, document: string): Target | undefined {
     const hash = reference.indexOf('#')
-    const [place, fragment] =
+    const [address, fragment] =
       hash === -1 ? [reference, ''] : [reference.slice(0, hash), reference.slice(hash + 1)]
-    const url = place === '' ? document : URL.parse(place, document)?.href
+    const url = address === '' ? document : URL.parse(address, document)?.href
     const whole = url === undefined ? undefined : this.#values.get(url)
     const pointer = decode(fragment)
     if (url === undefined || whole === undefined || pointer === undefined) return undefined
@@ -37,7 +37,7 @@ export class Documents {
     return value === undefined ? undefined : { value, document: url, id: `${url}#${pointer}` }
   }
 
-  /** Follows a reference, if the node is one. */
+  /** Follows the reference if the node is a reference. */
   resolve(located: DocumentNode | undefined): DocumentNode | undefined {
     let here = located
     for (let step = 0; step < MAX_CHAIN_LENGTH; step += 1) {
@@ -72,12 +72,12 @@ function decode(fragment: string): string | undefined {
 }
 
 function follow(whole: JsonValue, pointer: string): JsonValue | undefined {
-  let place: JsonValue | undefined = whole
+  let node: JsonValue | undefined = whole
   for (const step of pointerSteps(pointer)) {
-    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, step)) return undefined
-    place = isJsonObject(place) ? place[step] : place[Number(step)]
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, step)) return undefined
+    node = isJsonObject(node) ? node[step] : node[Number(step)]
   }
-  return place
+  return node
 }
 
 /** A part of a document, and the document that its relative references start from. */

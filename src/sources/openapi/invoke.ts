@@ -45,7 +45,7 @@ export async function invoke(
   throw await refusedError(response, answer)
 }
 
-/** The URL, which must stay under the accepted one (rule 32). */
+/** The URL, which must stay below the accepted base URL (rule 32). */
 function addressOf({ url: text, query }: RequestParts, { baseUrl }: Binding): URL {
   const search = query.map((pair) => pair.join('=')).join('&')
   const url = URL.parse(search === '' ? text : `${text}${text.includes('?') ? '&' : '?'}${search}`)
@@ -53,7 +53,7 @@ function addressOf({ url: text, query }: RequestParts, { baseUrl }: Binding): UR
   const folder = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`
   const isBelow = url?.origin === base.origin && `${url.pathname}/`.startsWith(folder) && url.hash === ''
   if (isBelow) return url
-  throw new ToolError('These parameters would lead to another address than the one that was accepted.')
+  throw new ToolError('These parameters would lead to an address outside the accepted one.')
 }
 
 function initOf(
@@ -72,7 +72,7 @@ async function send(url: URL, init: RequestInit, services: SourceServices): Prom
   } catch (error) {
     if (isToolError(error) || init.signal?.aborted === true) throw error
     // The service may have processed the request, so no retry is offered (rule 9).
-    throw fault('upstream_failed', 'The service behind the tool gave no usable answer.', { cause: error })
+    throw fault('upstream_failed', 'The service behind the tool returned no usable answer.', { cause: error })
   }
 }
 
@@ -89,9 +89,9 @@ const MAX_WAIT_MS = 24 * 3_600_000
 
 interface AnswerContext extends InvokeOptions {
   readonly binding: Binding
-  /** `GET /pets/{petId}`. */
+  /** Method and path, for example `GET /pets/{petId}`. */
   readonly operation: string
-  /** Removes the credentials that were sent: a `Link` repeats the query. */
+  /** Removes the credentials that were sent, because a `Link` header repeats the query. */
   redact(text: string): string
 }
 
@@ -100,7 +100,7 @@ async function refusedError(response: Response, context: AnswerContext): Promise
   const { status } = response
   const excerpt = await readExcerpt(response, context)
   const message = `${context.operation} answered ${status}${adviceFor(status)}${excerpt === '' ? '.' : `: ${excerpt}`}`
-  // Rule 9: with these two statuses the service did not process the request.
+  // With these two statuses the service did not process the request (rule 9).
   if (status === 429 || status === 503) {
     const retryAfterMs = retryAfter(response.headers.get('retry-after'), context.services.clock.nowMs())
     return fault('upstream_failed', message, defined({ canRetry: true, retryAfterMs }))
@@ -128,7 +128,7 @@ async function readExcerpt(response: Response, { redact }: AnswerContext): Promi
   }
   try {
     const { bytes } = await readStart(response.body, MAX_EXCERPT_BYTES)
-    // Redacted before it is shortened, so that no half of a credential remains.
+    // The text is redacted before it is shortened, so that no part of a credential remains.
     const text = redact(bytes.toString('utf8'))
       .replaceAll(/\p{Cc}+|\s+/gu, ' ')
       .trim()
@@ -139,7 +139,7 @@ async function readExcerpt(response: Response, { redact }: AnswerContext): Promi
   }
 }
 
-/** Seconds or a date (RFC 9110 §10.2.3). */
+/** Reads a `Retry-After` header: seconds or a date (RFC 9110 §10.2.3). */
 function retryAfter(value: string | null, nowMs: number): number | undefined {
   if (value === null) return undefined
   const waitMs = /^\d{1,9}$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - nowMs
@@ -154,7 +154,7 @@ function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency
   return hash('sha256', effectKey, 'base64url').slice(0, maxLength)
 }
 
-/** RFC 9562 version 8: custom bits. */
+/** A UUID of version 8, which has custom bits (RFC 9562). */
 function asUuid(text: string): string {
   const digits = hash('sha256', text, 'hex')
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
@@ -165,7 +165,7 @@ function asUuid(text: string): string {
 const FORMS = {
   plain: (text) => text,
   bearer: (text) => `Bearer ${text}`,
-  // RFC 7617: the secret holds `user:password`.
+  // The secret is `user:password` (RFC 7617).
   basic: (text) => `Basic ${Buffer.from(text, 'utf8').toString('base64')}`,
 } as const satisfies Record<BoundCredential['form'], (text: string) => string>
 
@@ -188,14 +188,14 @@ function applyCredentials(
   })
 }
 
-/** RFC 6265 §4.1.1 has no encoding, so a value is encoded only if a cookie cannot carry it. */
+/** RFC 6265 §4.1.1 has no encoding, so a value is encoded only if a cookie cannot contain it. */
 function cookieValue(text: string): string {
   return /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(text) ? text : encodeStrictly(text)
 }
 
 function setCredential(headers: Headers, { name, id }: BoundCredential, text: string): void {
   if (!/^[\x20-\x7e]+$/.test(text))
-    throw new ToolError(`The credential "${id}" holds characters that headers cannot carry.`)
+    throw new ToolError(`The credential "${id}" contains characters that headers cannot contain.`)
   headers.set(name, text)
 }
 
@@ -223,14 +223,14 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   return { body, headers: Object.fromEntries(shown), ...(next === undefined ? {} : { next }) }
 }
 
-/** The service processed the request, which the text must not hide (rule 9). */
+/** The message must say that the service processed the request (rule 9). */
 function tooLarge({ operation, binding }: AnswerContext, problem: string, setting = ''): ToolError {
   const advice = isReading(binding.method) ? 'Ask for less.' : 'Do not repeat it to get the answer.'
   const message = `${operation} succeeded, but its answer ${problem}, so it is not shown. ${advice}${setting}`
   return fault('result_too_large', message)
 }
 
-/** Decided by the answer's media type, unless the document promises only JSON or never JSON. */
+/** The answer's media type decides how it is read, unless the document promises only JSON or never JSON. */
 function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): JsonValue {
   const { binding, operation } = context
   const { json, raw } = binding.response
@@ -264,14 +264,14 @@ function rawValue(bytes: Buffer, mediaType: string): JsonObject {
 
 const NOT_SHOWN: ReadonlySet<string> = new Set(['set-cookie', 'www-authenticate', 'authorization'])
 
-/** An answer to `HEAD` is its headers, without those that carry credentials. */
+/** The headers of an answer to `HEAD`, without those that contain credentials. */
 function shownHeaders({ headers }: Response, { redact }: AnswerContext): JsonObject {
   return Object.fromEntries(
     [...headers].filter(([name]) => !NOT_SHOWN.has(name)).map(([name, value]) => [name, redact(value)]),
   )
 }
 
-/** Decodes by the charset of the answer; UTF-8 if it names none or an unknown one. */
+/** Decodes with the answer's charset, or with UTF-8 if it names none or an unknown charset. */
 function decode(bytes: Buffer, mediaType: string): string {
   const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(mediaType) ?? []
   try {
@@ -282,7 +282,7 @@ function decode(bytes: Buffer, mediaType: string): string {
 }
 
 /**
- * The parameters of a `Link` of relation `next`, as members of the input. Only declared query parameters are taken: the
+ * The parameters of a `Link` with relation `next`, as members of the input. Only declared query parameters are used, because the
  * next page is another call through the same accepted binding, never an address that an answer names.
  */
 function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonObject | undefined {

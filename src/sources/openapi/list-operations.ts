@@ -31,16 +31,16 @@ import {
 } from './read-operation.ts'
 
 /**
- * Finds and names the operations of a document, in all versions of OpenAPI, and reads those of Swagger 2.0. `reading.ts`
+ * Finds and names the operations of a document, in all versions of OpenAPI, and reads Swagger 2.0 operations. `reading.ts`
  * uses it. Invariant: the name of an operation with a unique `operationId` does not depend on other operations.
  */
 
 const MAX_LENGTH = 200
 
-type Named = Pick<Operation, 'operationId' | 'method' | 'written'>
+type OperationNames = Pick<Operation, 'operationId' | 'method' | 'written'>
 
 /** `operationId` if it is unique, else method and path; independent of the other operations. */
-export function nameOperations<Entry extends Named>(
+export function nameOperations<Entry extends OperationNames>(
   operations: readonly Entry[],
 ): ReadonlyMap<string, Entry> {
   const byId = Map.groupBy(operations, usableId)
@@ -57,15 +57,15 @@ export function nameOperations<Entry extends Named>(
   return named
 }
 
-/** An id that is readable in a list. */
-function usableId({ operationId }: Named): string | undefined {
+/** The `operationId`, if it is readable in a list. */
+function usableId({ operationId }: OperationNames): string | undefined {
   const isUsable =
     operationId !== undefined && operationId.length <= MAX_LENGTH && !hasControlCharacter(operationId)
   return isUsable ? operationId : undefined
 }
 
 /** `get_pets_petId` for `GET /pets/{petId}`. */
-function nameFromPath({ method, written }: Named): string {
+function nameFromPath({ method, written }: OperationNames): string {
   const words = written.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
   const name = [method, ...words].join('_')
   return name.length <= MAX_LENGTH
@@ -73,10 +73,10 @@ function nameFromPath({ method, written }: Named): string {
     : `${name.slice(0, MAX_LENGTH - 9)}_${shortHash(`${method} ${written}`)}`
 }
 
-/** `fetch` refuses the first, and the guarded fetch does not support the second. */
+/** `fetch` refuses `trace`, and the guarded fetch does not support `query`. */
 const UNSERVED: ReadonlySet<string> = new Set(['trace', 'query'])
 
-/** The version of OpenAPI; unsupported ones are refused by name. */
+/** The version of OpenAPI; throws for an unsupported version. */
 export function dialectOf({ root }: Documents): Dialect {
   const { swagger, openapi } = isJsonObject(root.value) ? root.value : {}
   const version = String(swagger ?? openapi ?? '')
@@ -149,7 +149,7 @@ function readSwaggerOperation(documents: Documents, node: OperationNode): Operat
   }
 }
 
-/** Lists in paths and headers are separated by commas unless another character is named. */
+/** Lists in paths and headers are separated by commas unless the document names another separator. */
 function parameterEncoding(parameter: JsonObject, where: ParameterIn): Encoding {
   const encoding = collectionEncoding(parameter)
   const isSimple = encoding.style === 'form' && (where === 'path' || where === 'header')
@@ -160,7 +160,7 @@ function collectionEncoding({ collectionFormat }: JsonObject): Encoding {
   return { ...(COLLECTIONS.get(collectionFormat) ?? { style: 'form', explode: false }), allowReserved: false }
 }
 
-/** A parameter of 2.0 is its own schema; its other members are not part of the schema. */
+/** The schema of a 2.0 parameter, which is the parameter itself without these members. */
 function schemaOf({
   name,
   in: _in,
@@ -224,7 +224,7 @@ function readForm(
   }
 }
 
-/** `schemes`, `host` and `basePath`, with defaults from the document's own address. */
+/** The server from `schemes`, `host` and `basePath`, with defaults from the document's own address. */
 function serverOf({ operation }: OperationNode, root: DocumentNode): JsonObject {
   const own = URL.parse(root.document)
   const { host, basePath } = isJsonObject(root.value) ? root.value : {}

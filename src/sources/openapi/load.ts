@@ -28,7 +28,7 @@ export interface ResourceReader {
   readonly signal: AbortSignal
 }
 
-/** Reads the document itself, from its address or, without one, from a file. */
+/** Reads the document itself, from its address or, without an address, from a file. */
 export async function readRoot(
   url: string | undefined,
   file: string,
@@ -45,11 +45,12 @@ export async function readRoot(
 /** Reads a referenced document: over HTTP with the guarded fetch, from disk only below the folder of a document on disk. */
 export async function readReferred(url: string, root: string, reader: ResourceReader): Promise<Resource> {
   if (!url.startsWith('file:')) return fetchText(url, URL.parse(root)?.origin ?? 'null', reader)
-  if (!root.startsWith('file:')) throw new Unreadable(`${url} is a file, and the document is not.`)
+  if (!root.startsWith('file:'))
+    throw new Unreadable(`${url} is a file, but the document that refers to it is not.`)
   const folder = dirname(fileURLToPath(root))
   const path = await realpath(fileURLToPath(url)).catch(() => undefined)
   if (path === undefined) throw new Unreadable(`${url} does not exist.`)
-  // Compared after links are resolved, so that no link leads out of the folder.
+  // The paths are compared after links are resolved, so that no link leads out of the folder.
   if (!path.startsWith(folder === sep ? sep : folder + sep))
     throw new Unreadable(`${url} is outside the folder of the document.`)
   return { ...(await readLocal(path)), url }
@@ -99,12 +100,12 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
 }
 
 const MAX_DOCUMENTS = 200
-/** Bounds for one document, and for all that it refers to. */
+/** Limits one YAML document, and all referenced documents together. */
 const MAX_CHARACTERS = 64 * 1_048_576
 
 /**
- * Values of all JSON that is parsed. A thread that runs out of memory inside `JSON.parse` ends the process, whatever its
- * limits are, and a text of 64 MiB can hold 20 million objects.
+ * Maximum number of values in all parsed JSON. A thread that runs out of memory inside `JSON.parse` ends the process, whatever its
+ * limits are, and a text of 64 MiB can contain 20 million objects.
  */
 const MAX_VALUES = 8_000_000
 
@@ -127,7 +128,7 @@ export interface LoadCallbacks {
   warn(text: string): void
 }
 
-/** `isAlone` is true if the document refers to no other. */
+/** `isAlone` is true if the document does not refer to other documents. */
 export async function loadDocuments(root: RootText, callbacks: LoadCallbacks) {
   const budget = { values: MAX_VALUES }
   const { value, isAlone } = await parseRoot(root, budget)
@@ -142,7 +143,7 @@ async function parseRoot(root: RootText, budget: ValueBudget) {
   return { isAlone: !OUTSIDE_REFERENCE.test(text), value: await parseText(text, 'The document', budget) }
 }
 
-/** Adds all documents to `values` that its members refer to, directly or not. */
+/** Adds to `values` all documents that its members refer to, directly or indirectly. */
 async function readReferences(
   rootUrl: string,
   values: Map<string, JsonValue>,
@@ -152,7 +153,7 @@ async function readReferences(
   let characters = 0
   let failure: unknown
   await follow(rootUrl)
-  // If a part fails, the whole reading fails, and the last good definitions stay.
+  // If one document fails, the whole reading fails, and the last good definitions stay.
   if (failure !== undefined) {
     throw isToolError(failure)
       ? failure
@@ -205,12 +206,12 @@ function referencedDocuments(value: JsonValue | undefined, document: string): re
   return [...found]
 }
 
-/** A document that must not be read, for example a file outside its folder; permanent, unlike a network failure. */
+/** The error for a document that cannot be read, for example a file outside its folder. It is permanent, unlike a network failure. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable'
 }
 
-/** Parses JSON or YAML, distinguished by the first characters: file names and media types are often wrong. */
+/** Parses JSON or YAML, distinguished by the first characters, because file names and media types are often wrong. */
 export async function parseText(
   text: string,
   location: string,
@@ -234,7 +235,7 @@ export function beginsAsJson(text: string): boolean {
   return /^\uFEFF?\s*[[{]/.test(text)
 }
 
-/** YAML's flow style also begins with a brace. */
+/** Tries JSON and then YAML, because YAML's flow style also begins with a brace. */
 function parseBraces(text: string, budget: ValueBudget): MaybePromise<JsonValue> {
   try {
     return parseCounted(text, budget)
@@ -261,15 +262,15 @@ const MAX_ALIASES = 1_000
 
 /** Converts YAML to JSON text, so that recursive aliases throw here and not in later code. */
 async function yamlToJson(text: string): Promise<string> {
-  // Loaded for YAML only: its seventy files would block the server.
+  // The package is loaded for YAML only, because loading its seventy files would block the server.
   const { parse } = await import('yaml')
   const value: unknown = parse(text, { merge: true, maxAliasCount: MAX_ALIASES, logLevel: 'error' })
-  refuseUnfolding(value)
+  refuseExpansion(value)
   return JSON.stringify(value ?? null)
 }
 
-/** Counts before writing: an aliased part is one value here, but many texts in JSON. */
-function refuseUnfolding(value: unknown): void {
+/** Counts characters before writing, because an aliased part is one value here but is repeated in JSON. */
+function refuseExpansion(value: unknown): void {
   let left = MAX_CHARACTERS
   const walk = (inner: unknown): void => {
     left -= typeof inner === 'string' ? inner.length + 2 : 2

@@ -6,7 +6,7 @@ import { essenceOf, isJson } from './operation.ts'
 import { plainText } from './serialize.ts'
 
 /**
- * Writes multipart bodies (RFC 7578, RFC 2046) for `request.ts`. `FormData` is not used, because it makes a file of every
+ * Writes multipart bodies (RFC 7578, RFC 2046) for `request.ts`. `FormData` is not used, because it makes a file from every
  * part that has a content type. Invariant: only files have a `filename`.
  */
 
@@ -29,7 +29,7 @@ export function encodeMultipart(form: JsonObject, { mediaType, fields }: BoundBo
   const parts = Object.entries(form).flatMap(([name, value]) =>
     value === null ? [] : partsOf(name, value, Object.hasOwn(fields, name) ? fields[name] : undefined),
   )
-  // The first part of other multiparts is the root, which describes the files after it (RFC 2387).
+  // In other multipart types the first part is the root, which describes the files after it (RFC 2387).
   const ordered = isForm ? parts : [...parts.filter((part) => !isFile(part)), ...parts.filter(isFile)]
   const chunks = ordered.flatMap((part) => [
     Buffer.from(`--${boundary}\r\n${headersOf(part, isForm)}\r\n\r\n`),
@@ -47,7 +47,7 @@ function isFile({ filename }: Part): boolean {
   return filename !== undefined
 }
 
-/** A list repeats its name, unless the document says that the list is one part of JSON. */
+/** Each item of a list is a part with the same name, unless the document declares the list as one JSON part. */
 function partsOf(name: string, value: JsonValue, field: BoundField | undefined): readonly Part[] {
   const isWholeJson = field?.encoding.mediaType !== undefined && isJson(field.encoding.mediaType)
   const items = Array.isArray(value) && !isWholeJson ? value : [value]
@@ -75,7 +75,7 @@ function filePart(name: string, value: JsonValue, field: BoundField): Part {
   }
 }
 
-/** `image/*` names no type that could be sent. */
+/** `undefined` for a wildcard such as `image/*`, which cannot be sent. */
 function definite(mediaType: string | undefined): string | undefined {
   return mediaType?.includes('*') === true ? undefined : mediaType
 }
@@ -89,7 +89,7 @@ function headersOf({ name, filename, contentType }: Part, isForm: boolean): stri
   ].join('\r\n')
 }
 
-/** As browsers write names in forms (WHATWG, multipart/form-data encoding algorithm). */
+/** Escapes names as browsers do in forms (WHATWG, multipart/form-data encoding algorithm). */
 function quoted(text: string): string {
   return text
     .toWellFormed()
@@ -97,7 +97,7 @@ function quoted(text: string): string {
     .replaceAll('"', '%22')
 }
 
-/** Strict, because other bytes would be sent. */
+/** Reads base64 strictly, because a lenient reader would send other bytes. */
 export function readBase64(value: JsonValue | undefined, name: string): Uint8Array<ArrayBuffer> {
   const text = typeof value === 'string' ? value.replaceAll(/\s/g, '') : undefined
   const isBase64 =

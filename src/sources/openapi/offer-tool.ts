@@ -13,7 +13,7 @@ import { chooseSecurity, type SecurityContext } from './security.ts'
 
 /**
  * Converts an operation to an offered tool: input, output, policy and binding. `reading.ts` uses it. Invariant: the HTTP
- * method decides the default policy, never a text of the document.
+ * method decides the default policy, never text from the document.
  */
 
 const MAX_WARNINGS = 100
@@ -43,7 +43,7 @@ export class Warnings {
     })
     const all = [...ofTools, ...this.#texts]
     if (all.length <= MAX_WARNINGS) return all
-    return [...all.slice(0, MAX_WARNINGS), `And ${all.length - MAX_WARNINGS} warnings more.`]
+    return [...all.slice(0, MAX_WARNINGS), `There are ${all.length - MAX_WARNINGS} more warnings.`]
   }
 }
 
@@ -136,7 +136,7 @@ function descriptionOf({ method, path, summary, description, deprecated }: Opera
     : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1).toWellFormed()}…`
 }
 
-/** Also drops members that are `undefined`. */
+/** Converts the binding to JSON, which drops members that are `undefined`. */
 function toJson(binding: Binding): JsonObject {
   const json: JsonValue = JSON.parse(JSON.stringify(binding))
   return isJsonObject(json) ? json : {}
@@ -146,7 +146,7 @@ type ServerChoice =
   | { readonly ok: true; readonly baseUrl: string }
   | { readonly ok: false; readonly problem: string }
 
-/** The base URL of an operation: the operator's, else the first server of the document. */
+/** The base URL of an operation: the operator's, or else the document's first server. */
 function chooseServer(
   servers: readonly DocumentNode[],
   documents: Documents,
@@ -187,21 +187,21 @@ function fill(
   let problem: string | undefined
   const baseUrl = template.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
     const variable = declared.get(name)
-    const { default: usual, enum: choices } = isJsonObject(variable) ? variable : {}
-    const value = Object.hasOwn(chosen, name) ? chosen[name] : usual
+    const { default: defaultValue, enum: choices } = isJsonObject(variable) ? variable : {}
+    const value = Object.hasOwn(chosen, name) ? chosen[name] : defaultValue
     if (typeof value !== 'string' && typeof value !== 'number') {
       problem ??= `the server variable "${name}" has no value: write \`variables: { ${name}: … }\``
       return ''
     }
     if (Array.isArray(choices) && choices.length > 0 && !choices.map(String).includes(String(value))) {
-      problem ??= `the server variable "${name}" is one of: ${choices.map(String).join(', ')}`
+      problem ??= `the server variable "${name}" must be one of: ${choices.map(String).join(', ')}`
     }
     return String(value)
   })
   return problem === undefined ? { ok: true, baseUrl } : { ok: false, problem }
 }
 
-/** Decided by the HTTP method, not by texts of the document (OWP-33, RFC 9110 §9.2). */
+/** The HTTP method decides the policy, not text from the document (OWP-33, RFC 9110 §9.2). */
 const POLICIES = {
   get: { safetyTier: 'read', replay: 'idempotent' },
   head: { safetyTier: 'read', replay: 'idempotent' },
@@ -212,13 +212,13 @@ const POLICIES = {
   patch: { safetyTier: 'write', replay: 'non-deterministic' },
 } as const satisfies Record<Method, PolicyDefinition>
 
-/** The policy of a binding, with the operator's settings. */
+/** The policy for a binding, with the operator's settings. */
 export function operationPolicy(
   nativeName: string,
   { method, idempotency }: Pick<Binding, 'method' | 'idempotency'>,
   options: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
-  // OWP-93: with our key the service itself does not act twice.
+  // With our idempotency key the service itself does not act twice (OWP-93).
   const replay = idempotency === undefined ? {} : ({ replay: 'idempotent' } as const)
   return policyOf(nativeName, options, { ...POLICIES[method], ...replay, egress: 'safe-fetch' })
 }
@@ -229,7 +229,7 @@ const SHOWN_HEADERS =
 
 const RAW: JsonObject = {
   type: 'object',
-  description: 'An answer that is not JSON: text, or base64 where it is binary.',
+  description: 'An answer that is not JSON: text, or base64 if it is binary.',
   properties: { mediaType: { type: 'string' }, text: { type: 'string' }, base64: { type: 'string' } },
   required: ['mediaType'],
 }
@@ -242,7 +242,7 @@ const HEADERS: JsonObject = {
 
 const NEXT: JsonObject = {
   type: 'object',
-  description: 'Members to put into the input for the next page; absent on the last one.',
+  description: 'Members to put into the input for the next page; absent on the last page.',
 }
 
 const HEAD: JsonObject = {
@@ -251,7 +251,7 @@ const HEAD: JsonObject = {
   required: ['status', 'headers'],
 }
 
-/** The output schema: the body alone, or the body with those headers. `null` = no output, `{}` = any value. */
+/** The output schema: the body alone, or the body with `SHOWN_HEADERS`. `null` = no output, `{}` = any value. */
 function composeOutput(
   { responses, method }: Operation,
   definitions: SchemaDefinitions,
@@ -272,7 +272,7 @@ function composeOutput(
   if (output === 'any' || responses.length === 0) return { schema: {}, accept, response }
   const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
-  // With headers, an answer that is declared empty is kept too.
+  // With headers, even an answer that is declared empty is returned.
   const properties = { body: body ?? {}, headers: HEADERS, next: NEXT }
   const wrapped = { type: 'object', properties, required: ['body', 'headers'] }
   const schema = headers.length === 0 ? (body ?? {}) : wrapped
@@ -304,15 +304,15 @@ function shapesOf(
 }
 
 /**
- * `undefined` when no success has a body. If no success response describes its content, any value fits. If one does,
- * the others have that content or none.
+ * `undefined` if no success response has a body. If no success response describes its content, any value is accepted. If one does,
+ * the others are assumed to have that content or none.
  */
 function bodySchema(shapes: readonly Shape[]): JsonObject | undefined {
   const forms = new Set(shapes.map(({ form }) => form))
   if (!forms.has('json') && !forms.has('raw')) return forms.has('undescribed') ? {} : undefined
   const distinct = new Map(shapes.map(({ schema }) => [JSON.stringify(schema), schema]))
   const all = [...distinct.values()]
-  // If one of them accepts any value, all values fit.
+  // If one schema accepts any value, all values are accepted.
   if (all.some((schema) => Object.keys(schema).length === 0)) return {}
   return all.length === 1 ? all[0] : { anyOf: all }
 }
@@ -323,7 +323,7 @@ function acceptOf(responses: readonly SuccessResponse[]): string {
   )
   const sendable = [...mediaTypes].filter((mediaType) => /^[\x21-\x7e ]+$/.test(mediaType))
   if (sendable.length === 0) return '*/*'
-  // Of several media types, the most specific is requested.
+  // JSON is requested first, and other media types with a lower priority.
   const wanted = sendable.filter(isJson)
   const others = sendable.filter((mediaType) => !isJson(mediaType))
   return [...wanted, ...others.map((other) => (wanted.length === 0 ? other : `${other};q=0.5`))].join(', ')

@@ -6,7 +6,7 @@ import type { METHODS } from './options.ts'
  * offers or calls an operation uses it.
  */
 
-/** The forms of a body; an earlier one is preferred. */
+/** The forms of a body; earlier forms are preferred. */
 export const BODY_FORMS = ['json', 'multipart', 'urlencoded', 'text', 'binary'] as const
 export type BodyForm = (typeof BODY_FORMS)[number]
 
@@ -35,7 +35,7 @@ export function formOf(mediaType: string): BodyForm {
   return isTextual(essence) ? 'text' : 'binary'
 }
 
-/** The content in the most specific media type; the first of equal ones. */
+/** The content in the preferred form; the first of several in the same form. */
 export function preferred<Content extends { readonly mediaType: string }>(
   contents: readonly Content[],
 ): Content | undefined {
@@ -112,7 +112,7 @@ export type SecurityAlternative = ReadonlyMap<string, readonly string[]>
 export interface Operation {
   readonly method: Method
   readonly path: string
-  /** As the document has it: some distinguish operations of one path by a fragment (`/files/{id}#rename`). */
+  /** The path as written in the document; some documents distinguish operations on one path by a fragment (`/files/{id}#rename`). */
   readonly written: string
   readonly operationId: string | undefined
   readonly summary: string | undefined
@@ -124,11 +124,11 @@ export interface Operation {
   readonly responses: readonly SuccessResponse[]
   /** `undefined` = not declared; an empty list or an empty alternative = none needed. */
   readonly security: readonly SecurityAlternative[] | undefined
-  /** The nearest servers: of the operation, its path or the document. */
+  /** The nearest declared servers: the operation's, its path's or the document's. */
   readonly servers: readonly DocumentNode[]
 }
 
-/** The place of one operation, and the parts that it shares with others of its path. */
+/** One operation in the document, and the path item that it shares with other operations. */
 export interface OperationNode extends Pick<Operation, 'method' | 'path'> {
   readonly pathItem: DocumentNode
   readonly operation: DocumentNode

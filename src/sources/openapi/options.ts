@@ -5,10 +5,10 @@ import { COMMON_OPTIONS } from '#sources/common/options'
 /*
  * The options of a source with `type: 'openapi'`.
  * `source-types.ts` puts them into the config schema.
- * Invariant: the comments are hover texts of editors, so they are written for users.
+ * Invariant: the comments are hover texts in editors, so they are written for users.
  */
 
-/** RFC 9110 §5.6.2. */
+/** A token as in RFC 9110 §5.6.2. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 export const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
 const MIB = 1_048_576
@@ -18,7 +18,7 @@ const ADDRESS = z.string().refine(isAddress, {
     'expected an http or https URL without user name or fragment, for example "https://api.example.com/openapi.json".',
 })
 
-/** OpenAPI's own Security Scheme Object, for a document that names none or the wrong one. */
+/** OpenAPI's own Security Scheme Object, for a document that declares none or the wrong scheme. */
 const SCHEME = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('http'), scheme: z.enum(['basic', 'bearer']) }),
   z.strictObject({
@@ -33,9 +33,9 @@ const CREDENTIAL = z
   .strictObject({
     /** Name of an authorization server in `oauth.providers`: the broker gets the token. */
     provider: z.string().min(1).optional(),
-    /** Name of a secret: the vault or the caller gives it. */
+    /** Name of a secret, which comes from the vault or the caller. */
     secret: z.string().min(1).optional(),
-    /** Asked for besides the scopes that the document demands. */
+    /** Scopes to request besides those that the document requires. */
     scopes: z.array(z.string().min(1)).default([]),
     scheme: SCHEME.optional(),
   })
@@ -47,24 +47,25 @@ export const OPENAPI_OPTIONS = z
   .strictObject({
     type: z.literal('openapi'),
     ...COMMON_OPTIONS,
-    /** Where the document is; or `file`. */
+    /** Address of the document; alternatively `file`. */
     url: ADDRESS.optional(),
-    /** Relative to the configuration's folder. */
+    /** Path of the document, relative to the configuration's folder. */
     file: z.string().min(1).optional(),
-    /** Sent with the request for the document, to its origin only. */
+    /** Headers that are sent with the request for the document, to its origin only. */
     headers: z
       .record(
         z.string().regex(HEADER_NAME, { error: 'expected the name of a header, for example "X-Api-Key".' }),
-        // Checked here, because later errors would repeat the value.
+        // The value is checked here, because later errors would repeat it.
         z
           .string()
           .regex(/^[\x20-\x7e]+$/, { error: 'expected printable ASCII: the value of a header.' })
           .transform((text) => new Secret(text)),
       )
       .default({}),
-    /** Where calls go, instead of the servers that the document names. */
+    /** Base address for calls, instead of the servers that the document names. */
     baseUrl: ADDRESS.refine((text) => (URL.parse(text)?.search ?? '') === '', {
-      error: 'expected an address without a query: paths are added to it. Keys go into `security`.',
+      error:
+        'expected an address without a query, because paths are appended to it. Put keys into `security`.',
     }).optional(),
     /** Values of server variables. */
     variables: z.record(z.string().min(1), z.string()).default({}),
@@ -73,11 +74,11 @@ export const OPENAPI_OPTIONS = z
     /** Only these HTTP methods. */
     methods: z.array(z.enum(METHODS)).optional(),
     deprecated: z.enum(['include', 'exclude']).default('include'),
-    /** Which credential answers which security scheme of the document. */
+    /** Credentials by the name of the document's security scheme. */
     security: z.record(z.string().min(1), CREDENTIAL).default({}),
-    /** The header parameter that carries a key for safe repetition. */
+    /** The header parameter for the idempotency key. */
     idempotencyHeader: z.string().min(1).default('Idempotency-Key'),
-    /** `any` for a service whose answers do not fit its own document. */
+    /** `any` for a service whose answers do not match its own document. */
     output: z.enum(['declared', 'any']).default('declared'),
     maxResponseBytes: z
       .int()

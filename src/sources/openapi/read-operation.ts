@@ -54,16 +54,16 @@ export function commonParts(
   documents: Documents,
   { method, path, pathItem, operation }: OperationNode,
 ): Omit<Operation, 'parameters' | 'body' | 'responses' | 'servers'> {
-  const of = (name: string) => memberOf(operation, name)?.value
+  const member = (name: string) => memberOf(operation, name)?.value
   return {
     method,
     written: path,
     path: path.split('#', 1)[0] ?? path,
-    operationId: textOf(of('operationId')),
-    summary: textOf(of('summary')) ?? textOf(memberOf(pathItem, 'summary')?.value),
-    description: textOf(of('description')) ?? textOf(memberOf(pathItem, 'description')?.value),
-    tags: textsOf(of('tags')),
-    deprecated: of('deprecated') === true,
+    operationId: textOf(member('operationId')),
+    summary: textOf(member('summary')) ?? textOf(memberOf(pathItem, 'summary')?.value),
+    description: textOf(member('description')) ?? textOf(memberOf(pathItem, 'description')?.value),
+    tags: textsOf(member('tags')),
+    deprecated: member('deprecated') === true,
     security: readSecurity(memberOf(operation, 'security') ?? memberOf(documents.root, 'security')),
   }
 }
@@ -101,7 +101,7 @@ function readRequestBody(documents: Documents, written: DocumentNode | undefined
   }
 }
 
-/** Only declared members: a field without a style follows its media type. */
+/** Returns only declared members, because a field without a style follows its media type. */
 function fieldEncoding(value: DocumentNode['value']): Partial<Encoding> {
   if (!isJsonObject(value)) return {}
   const { contentType, style, explode, allowReserved } = value
@@ -166,15 +166,15 @@ function isParameterIn(value: unknown): value is ParameterIn {
   return typeof value === 'string' && Object.hasOwn(DEFAULT_STYLE, value)
 }
 
-/** OpenAPI 3: style and explode, or a media type. */
+/** The encoding of a parameter in OpenAPI 3: style and explode, or a media type. */
 function parameterEncoding(parameter: LocatedObject, where: ParameterIn): Encoding {
   const [content] = entriesIn(parameter, 'content')
   return { ...encodingOf(parameter.value, DEFAULT_STYLE[where]), ...defined({ mediaType: content?.[0] }) }
 }
 
-/** A style without `explode` explodes only if it is `form`; invalid values count as absent. */
-function encodingOf(written: JsonObject, usual: Style): Encoding {
-  const style = STYLES.find((known) => known === written.style) ?? usual
+/** Without `explode`, only `form` and `deepObject` explode; invalid values count as absent. */
+function encodingOf(written: JsonObject, defaultStyle: Style): Encoding {
+  const style = STYLES.find((known) => known === written.style) ?? defaultStyle
   const explode =
     typeof written.explode === 'boolean' ? written.explode : style === 'form' || style === 'deepObject'
   return { style, explode, allowReserved: written.allowReserved === true }

@@ -12,7 +12,7 @@ import { readDocument } from './reading.ts'
 
 const { bytes, ...request }: WorkerData = workerData
 const waiting = new Map<number, (answer: ToWorker) => void>()
-let asked = 0
+let requests = 0
 
 parentPort?.on('message', (answer: ToWorker) => {
   waiting.get(answer.id)?.(answer)
@@ -31,8 +31,8 @@ function post(message: FromWorker): void {
 }
 
 function ask(message: (id: number) => FromWorker): Promise<ToWorker> {
-  asked += 1
-  const id = asked
+  requests += 1
+  const id = requests
   return new Promise((resolve) => {
     waiting.set(id, resolve)
     post(message(id))

@@ -15,11 +15,11 @@ import { placeKey, readSchemes } from './security.ts'
  * tools are bounded.
  */
 
-/** Limit per source. For a larger service the operator selects operations with filters. */
+/** Maximum number of tools per source. For a larger service the operator selects operations with filters. */
 const MAX_TOOLS = 10_000
-/** For one definition: a person must be able to review it. */
+/** Maximum size of one definition, because a person must be able to review it. */
 const MAX_TOOL_CHARACTERS = 1_000_000
-/** For all definitions of a source, which are kept in memory and in the store. */
+/** Maximum size of all definitions of a source, which are kept in memory and in the store. */
 const MAX_CHARACTERS = 128_000_000
 /** Size of a batch: decoding it takes a few milliseconds. */
 const BATCH_CHARACTERS = 500_000
@@ -27,17 +27,17 @@ const BATCH_CHARACTERS = 500_000
 /** Everything that reading a document needs; it can be sent to another thread. */
 export interface ReadingRequest extends RootText {
   readonly key: string
-  /** Without secrets. */
+  /** The options, without secrets. */
   readonly options: OpenapiOptions
 }
 
 export interface ReadingCallbacks extends Pick<LoadCallbacks, 'read'> {
-  /** Receives the tools in batches, in order; resolves when it is ready for the next. */
+  /** Receives the tools in batches, in order; resolves when it is ready for the next batch. */
   offer(tools: readonly OfferedTool[]): Promise<void>
 }
 
 export interface DocumentReading {
-  /** True if the document refers to no other. */
+  /** True if the document does not refer to other documents. */
   readonly isAlone: boolean
   /** Operations that the operator's filters exclude. */
   readonly unwanted: readonly string[]
@@ -58,7 +58,7 @@ export async function readDocument(
   const schemes = readSchemes(documents, dialect, options.security)
   for (const name of Object.keys(options.security)) {
     // A misspelled scheme would have no effect.
-    if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
+    if (!schemes.has(name)) warn(`\`security.${name}\` does not name a security scheme of the document.`)
   }
   const definitions = (direction: 'input' | 'output') =>
     new SchemaDefinitions({ documents, dialect, direction, warn })
@@ -93,7 +93,7 @@ export async function readDocument(
   return { isAlone, unwanted, warnings: warnings.list() }
 }
 
-/** Collects tools into batches, and refuses those that are too many or too large. */
+/** Collects tools into batches, and refuses tools that are too many or too large. */
 class Batch {
   readonly #callbacks: Pick<ReadingCallbacks, 'offer'>
   #tools: OfferedTool[] = []
@@ -105,7 +105,7 @@ class Batch {
     this.#callbacks = callbacks
   }
 
-  /** Adds a tool; returns why it is left out, if it is. */
+  /** Adds a tool, or returns the reason why it is left out. */
   async add(tool: OfferedTool): Promise<string | undefined> {
     const characters = sizeOf(tool.inputSchema) + sizeOf(tool.outputSchema) + sizeOf(tool.binding)
     if (characters > MAX_TOOL_CHARACTERS)
@@ -140,7 +140,7 @@ function warnAboutCredentials(offer: Extract<Offer, { ok: true }>, warn: (text: 
     warn(`Credentials are sent to ${new URL(offer.baseUrl).origin} without encryption.`)
   for (const [scheme, secret] of offer.standIns) {
     warn(
-      `The scheme "${scheme}" is OAuth and has no provider: callers give an access token as the secret "${secret}" until you write \`security: { "${scheme}": { provider: '…' } }\`.`,
+      `The scheme "${scheme}" is OAuth and has no provider: callers pass an access token as the secret "${secret}" until you write \`security: { "${scheme}": { provider: '…' } }\`.`,
     )
   }
 }

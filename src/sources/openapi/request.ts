@@ -14,8 +14,8 @@ import {
 } from './serialize.ts'
 
 /**
- * Builds the request of a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter changes the
- * path by a segment of dots.
+ * Builds the request for a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter changes the
+ * path with a segment of dots.
  */
 
 /** A request before its credentials are added. */
@@ -43,7 +43,7 @@ export function buildRequest(binding: Binding, input: JsonObject): RequestParts 
   return { url: binding.baseUrl + fillPath(binding, input), query, headers, cookies, body }
 }
 
-/** Own members only: a parameter may be called `constructor`. */
+/** Reads own members only, because a parameter may be called `constructor`. */
 function given<Value>(members: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined
 }
@@ -109,7 +109,7 @@ const ENCODERS = {
 
 function asObject(value: JsonValue): JsonObject {
   if (isJsonObject(value)) return value
-  throw new ToolError('The body is a form: give an object of its fields.')
+  throw new ToolError('The body is a form: pass an object with its fields.')
 }
 
 function encodeForm(form: JsonObject, fields: BoundBody['fields']): string {
@@ -119,7 +119,7 @@ function encodeForm(form: JsonObject, fields: BoundBody['fields']): string {
     .join('&')
 }
 
-/** A list repeats its name and an object is JSON, unless the document declares a style. */
+/** Each item of a list is a pair with the same name, and an object is JSON, unless the document declares a style. */
 function formPairs(name: string, value: JsonValue, field: BoundField | undefined): readonly Pair[] {
   const { style, explode = style === 'form', allowReserved = false, mediaType } = field?.encoding ?? {}
   const encode = allowReserved ? encodeReserved : encodeStrictly

@@ -17,7 +17,7 @@ import {
 import type { Dialect } from './operation.ts'
 
 /**
- * Lowers schemas of all versions of OpenAPI to JSON Schema 2020-12 with definitions. The inputs and outputs of tools are
+ * Lowers (converts) schemas from all versions of OpenAPI to JSON Schema 2020-12 with definitions. The inputs and outputs of tools are
  * composed of them. Invariant: a lowered schema accepts every value that the document's schema accepts.
  */
 
@@ -47,7 +47,7 @@ interface Definition {
  * all of them are in every answer (Stripe: 690 000 characters for each of 452 tools), too much to read and to check.
  */
 const MAX_REFERRED = 32_768
-/** For the schemas that it refers to directly. */
+/** Maximum characters of the definitions that a schema refers to directly. */
 const MAX_REFERRED_FIRST = 262_144
 
 /** Schemas of one direction, each lowered once. */
@@ -73,7 +73,7 @@ export class SchemaDefinitions {
     return lowered === false ? { not: {} } : {}
   }
 
-  /** A lowered schema, or the target if it is only a reference. */
+  /** A lowered schema, or its target if the schema is only a reference. */
   followed(schema: JsonObject): JsonObject {
     const name = typeof schema.$ref === 'string' ? schema.$ref.slice('#/$defs/'.length) : undefined
     const target = name === undefined ? schema : this.#definitions.get(name)?.schema
@@ -81,33 +81,33 @@ export class SchemaDefinitions {
   }
 
   /**
-   * A lowered schema with the definitions it uses, and the ones they use in turn: all of them, or as many steps of
+   * A lowered schema with the definitions it uses, and the definitions they use in turn: all of them, or as many steps of
    * references as fit. Definitions beyond that accept any value, so no valid value is refused.
    */
   complete(schema: JsonObject, uses: ReadonlySet<string>): JsonObject {
     if (uses.size === 0) return schema
-    const { kept, cut } = this.#reachable(uses)
+    const { kept, omitted } = this.#reachable(uses)
     const definitions: Record<string, JsonValue> = {}
-    // Sorted, so that the result does not depend on the order of lowering.
-    for (const name of [...kept, ...cut].sort())
-      setMember(definitions, name, cut.has(name) ? {} : this.#shown(name, cut.size > 0))
-    const root = cut.size === 0 ? schema : loosenSchema(schema)
+    // The names are sorted, so that the result does not depend on the order of lowering.
+    for (const name of [...kept, ...omitted].sort())
+      setMember(definitions, name, omitted.has(name) ? {} : this.#shown(name, omitted.size > 0))
+    const root = omitted.size === 0 ? schema : loosenSchema(schema)
     return { ...(isJsonObject(root) ? root : {}), $defs: definitions }
   }
 
-  /** Breadth first, because near definitions matter more. */
-  #reachable(uses: ReadonlySet<string>): { kept: ReadonlySet<string>; cut: ReadonlySet<string> } {
+  /** Finds the definitions that fit, breadth first, because near definitions matter more. */
+  #reachable(uses: ReadonlySet<string>): { kept: ReadonlySet<string>; omitted: ReadonlySet<string> } {
     const kept = new Set<string>()
     let next: ReadonlySet<string> = uses
     let size = 0
     while (next.size > 0) {
       for (const name of next) size += this.#sizeOf(name)
-      if (size > (kept.size === 0 ? MAX_REFERRED_FIRST : MAX_REFERRED)) return { kept, cut: next }
+      if (size > (kept.size === 0 ? MAX_REFERRED_FIRST : MAX_REFERRED)) return { kept, omitted: next }
       for (const name of next) kept.add(name)
       const used = [...next].flatMap((name) => [...(this.#definitions.get(name)?.uses ?? [])])
       next = new Set(used.filter((name) => !kept.has(name)))
     }
-    return { kept, cut: next }
+    return { kept, omitted: next }
   }
 
   #sizeOf(name: string): number {
@@ -151,7 +151,7 @@ export class SchemaDefinitions {
     return name
   }
 
-  /** Depends only on the place of the schema, so that names are stable (rule 32). */
+  /** The name depends only on the position of the schema in its document, so that names are stable (rule 32). */
   #nameOf({ id }: Target): string {
     const known = this.#names.get(id)
     if (known !== undefined) return known
@@ -167,7 +167,7 @@ export class SchemaDefinitions {
   }
 }
 
-/** Without the folder of the document, so that the same files elsewhere give the same names. */
+/** The id without the document's folder, so that the same files elsewhere get the same names. */
 function localPart(id: string, root: string): string {
   const folder = root.slice(0, root.lastIndexOf('/') + 1)
   return id.startsWith(folder) ? id.slice(folder.length) : id
@@ -200,7 +200,7 @@ function lowerReference(
   depth: number,
 ): JsonValue {
   const name = lowering.refer(reference, document)
-  // Before 3.1 a reference has no siblings, but authors write descriptions beside it.
+  // Before 3.1 a reference has no siblings, but authors write descriptions next to it.
   const kept =
     lowering.dialect === '3.1'
       ? siblings
@@ -226,12 +226,12 @@ function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, 
   lowerPattern(schema, lowered, lowering)
   const required = requiredNames({ value: schema, document }, lowering)
   if (required.length > 0) lowered.required = required
-  // Examples help to write an input; those of answers would take most of the space.
+  // Examples help to write an input; examples of answers would take most of the space.
   const { example } = schema
   const isShown = lowering.direction === 'input' && example !== undefined
   if (isShown && JSON.stringify(example).length <= MAX_EXAMPLE_LENGTH) lowered.examples = [example]
   splitDiscriminator({ value: schema, document }, lowered, lowering)
-  // Last, because a schema without a type is wrapped as a whole.
+  // Types come last, because a schema without a type is wrapped as a whole.
   lowerTypes(schema, lowered)
   return lowered
 }
@@ -245,12 +245,12 @@ function lowerSubschemas(
 ): void {
   const lower = (member: JsonValue): JsonValue =>
     toJsonSchema({ value: member, document }, lowering, depth + 1)
-  const holds = SUBSCHEMAS.get(keyword)
+  const kind = SUBSCHEMAS.get(keyword)
   if (keyword === 'items' && Array.isArray(value)) {
     if (value.length > 0) lowered.prefixItems = value.map(lower)
-  } else if (holds === 'one') {
+  } else if (kind === 'one') {
     if (typeof value === 'boolean' || isJsonObject(value)) lowered[keyword] = lower(value)
-  } else if (holds === 'list') {
+  } else if (kind === 'list') {
     if (Array.isArray(value) && value.length > 0) lowered[keyword] = value.map(lower)
   } else if (isJsonObject(value)) {
     const members: Record<string, JsonValue> = {}
@@ -281,14 +281,14 @@ function lowerTypes(schema: JsonObject, lowered: Record<string, JsonValue>): voi
   if (!nullable) return
   if (Array.isArray(lowered.enum) && !lowered.enum.includes(null)) lowered.enum = [...lowered.enum, null]
   if (types !== undefined) return
-  // Without a type, the schema or null.
-  const { title, description, default: usual, deprecated, ...checks } = lowered
+  // A schema without a type becomes "the schema or null".
+  const { title, description, default: _default, deprecated, ...checks } = lowered
   if (Object.keys(checks).length === 0) return
   for (const keyword of Object.keys(checks)) delete lowered[keyword]
   lowered.anyOf = [checks, { type: 'null' }]
 }
 
-/** Up to 3.0 an exclusive bound is a flag beside the bound. */
+/** Up to 3.0 an exclusive bound is a flag next to the bound. */
 function lowerBounds(schema: JsonObject, lowered: Record<string, JsonValue>): void {
   for (const [flag, bound] of [
     ['exclusiveMinimum', 'minimum'],
@@ -308,7 +308,7 @@ function lowerPattern({ pattern }: JsonObject, lowered: Record<string, JsonValue
     lowering.warn(`The pattern ${JSON.stringify(pattern)} is not an ECMA-262 expression and is not checked.`)
 }
 
-/** Without the members that are hidden in this direction, including those of `allOf`. */
+/** Required members, including those of `allOf`, without members that are hidden in this direction. */
 function requiredNames(schema: LocatedObject, lowering: Lowering): readonly string[] {
   const names = new Set(textsOf(schema.value.required))
   if (names.size === 0) return []
@@ -320,17 +320,17 @@ function requiredNames(schema: LocatedObject, lowering: Lowering): readonly stri
 
 const MAX_EXAMPLE_LENGTH = 200
 
-type Fits = (value: JsonValue) => boolean
+type ValueCheck = (value: JsonValue) => boolean
 
-const isText: Fits = (value) => typeof value === 'string'
-const isFlag: Fits = (value) => typeof value === 'boolean'
-const isNumber: Fits = (value) => typeof value === 'number' && Number.isFinite(value)
-const isCount: Fits = (value) => Number.isInteger(value) && Number(value) >= 0
-const isTextList: Fits = (value) =>
+const isText: ValueCheck = (value) => typeof value === 'string'
+const isFlag: ValueCheck = (value) => typeof value === 'boolean'
+const isNumber: ValueCheck = (value) => typeof value === 'number' && Number.isFinite(value)
+const isCount: ValueCheck = (value) => Number.isInteger(value) && Number(value) >= 0
+const isTextList: ValueCheck = (value) =>
   Array.isArray(value) && value.every(isText) && new Set(value).size === value.length
 
 /** Keywords of 2020-12 whose value is not a schema, with their checks; all others are dropped. */
-const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
+const PLAIN_KEYWORDS: ReadonlyMap<string, ValueCheck> = new Map([
   ...rows(isText, 'title', 'description', 'format', 'contentEncoding', 'contentMediaType'),
   ...rows(isFlag, 'deprecated', 'uniqueItems'),
   ...rows(isNumber, 'maximum', 'minimum', 'exclusiveMaximum', 'exclusiveMinimum'),
@@ -343,11 +343,11 @@ const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
 ])
 
 /** Entries of keywords that share a check. */
-function rows(fits: Fits, ...keywords: string[]): readonly (readonly [string, Fits])[] {
+function rows(fits: ValueCheck, ...keywords: string[]): readonly (readonly [string, ValueCheck])[] {
   return keywords.map((keyword) => [keyword, fits])
 }
 
-/** The types of a schema; `undefined` if it has none that 2020-12 knows. */
+/** The types of a schema that 2020-12 knows; `undefined` if there are none. */
 function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
   const written = (Array.isArray(type) ? type : [type]).map((name) => (name === 'file' ? 'string' : name))
   const names = [...new Set(written)]
@@ -366,7 +366,7 @@ function isPattern(pattern: JsonValue): pattern is string {
   }
 }
 
-/** True if a member is not for this direction: a request has no read-only members, and an answer need not have write-only ones. */
+/** True if a member is not for this direction: a request has no read-only members, and an answer need not have write-only members. */
 function isHidden(member: DocumentNode, { direction, documents }: Lowering): boolean {
   const keyword = direction === 'input' ? 'readOnly' : 'writeOnly'
   return [member, documents.resolve(member)].some(
@@ -375,8 +375,8 @@ function isHidden(member: DocumentNode, { direction, documents }: Lowering): boo
 }
 
 /**
- * `discriminator` is no keyword of JSON Schema. Where it maps values to branches, each branch gets its values; without
- * a map the branches may overlap, so that one of them is enough.
+ * `discriminator` is not a JSON Schema keyword. If it maps values to branches, each branch gets its values; without
+ * a mapping the branches may overlap, so any matching branch is enough.
  */
 function splitDiscriminator(
   { value, document }: LocatedObject,

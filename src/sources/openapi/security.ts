@@ -7,7 +7,7 @@ import { type CredentialOption, HEADER_NAME } from './options.ts'
 
 /**
  * Chooses the credentials of each tool from the security schemes of the document and the operator's options.
- * `reading.ts` and `offer-tool.ts` use it. Invariant: one place in a request carries at most one credential.
+ * `reading.ts` and `offer-tool.ts` use it. Invariant: one header, query parameter or cookie contains at most one credential.
  */
 
 export interface SecurityContext {
@@ -30,8 +30,8 @@ type SecurityChoice =
   | { readonly ok: false; readonly problem: string }
 
 /**
- * A tool needs all its requirements, so one alternative is chosen: the first for which the operator configured every
- * credential; else none, if the document allows that; else the first for which plain secrets suffice; else one where
+ * A tool needs all its requirements, so one alternative is chosen: the first for which the operator configured all
+ * credentials; else none, if the document allows that; else the first for which plain secrets suffice; else one where
  * the secret is an access token.
  */
 export function chooseSecurity(
@@ -43,7 +43,7 @@ export function chooseSecurity(
   if (chosen === undefined) return { ok: false, problem: advise(alternatives, context) }
   const { sent, unsent } = declaredCredentials(parameters, chosen, context)
   const carriers = [...chosen, ...sent]
-  return { ...demand(carriers, context), unsent: carriers.length === 0 ? unsent : [] }
+  return { ...requirementsFor(carriers, context), unsent: carriers.length === 0 ? unsent : [] }
 }
 
 function chooseAlternative(
@@ -54,7 +54,7 @@ function chooseAlternative(
     .map((alternative) => carriersOf(alternative, context))
     .filter((carriers) => carriers !== undefined)
   return (
-    usable.find((carriers) => carriers.length > 0 && carriers.every(isAnswered)) ??
+    usable.find((carriers) => carriers.length > 0 && carriers.every(isConfigured)) ??
     usable.find(({ length }) => length === 0) ??
     usable.find((carriers) => carriers.every((carrier) => !carrier[0].scheme.isOAuth)) ??
     usable[0]
@@ -62,8 +62,8 @@ function chooseAlternative(
 }
 
 /**
- * Credentials that the operation declares as parameters beside the chosen alternative. A model must not fill them in,
- * so each is sent as a credential where the operation demands it or the operator names one, and left out otherwise.
+ * Credentials that the operation declares as parameters besides the chosen alternative. A model must not fill them in,
+ * so each is sent as a credential if the operation requires it or the operator names one, and left out otherwise.
  */
 function declaredCredentials(
   parameters: readonly Parameter[],
@@ -86,7 +86,7 @@ function declaredCredentials(
   return { sent: [...sent.values()], unsent }
 }
 
-/** The place of a parameter or a credential; header names are case-insensitive. */
+/** Identifies where a parameter or credential is in a request; header names are case-insensitive. */
 export function placeKey({ in: place, name }: { readonly in: string; readonly name: string }): string {
   return `${place} ${place === 'header' ? name.toLowerCase() : name}`
 }
@@ -95,13 +95,13 @@ function optionOf(options: SecurityContext['options'], name: string): Credential
   return Object.hasOwn(options, name) ? options[name] : undefined
 }
 
-/** Schemes that the operator describes apply to documents without security. */
+/** The operator's own schemes, which apply to documents without security. */
 function describedAlternatives({ options }: SecurityContext): readonly SecurityAlternative[] {
   const described = Object.entries(options).filter(([, { scheme }]) => scheme !== undefined)
   return described.length === 0 ? [] : [new Map(described.map(([name]) => [name, []]))]
 }
 
-interface AskedScheme {
+interface RequiredScheme {
   readonly name: string
   readonly scheme: SecurityScheme
   readonly scopes: readonly string[]
@@ -110,11 +110,11 @@ interface AskedScheme {
 }
 
 /** The schemes that share one header, query parameter or cookie. */
-type Carrier = readonly [AskedScheme, ...AskedScheme[]]
+type Carrier = readonly [RequiredScheme, ...RequiredScheme[]]
 
 /**
- * The carriers of one alternative; `undefined` where it cannot be sent. Documents name several schemes for one carrier
- * when one token may come from several flows, as Google's do; one credential then answers them all.
+ * The carriers of one alternative; `undefined` if it cannot be sent. Documents name several schemes for one carrier
+ * if one token may come from several flows, as Google's do; one credential then satisfies them all.
  */
 function carriersOf(
   alternative: SecurityAlternative,
@@ -144,7 +144,7 @@ function isSendable(carrier: Carrier): boolean {
   return forms.size === 1 && credentials.size <= 1
 }
 
-function isAnswered(carrier: Carrier): boolean {
+function isConfigured(carrier: Carrier): boolean {
   return carrier.some(({ option }) => option !== undefined)
 }
 
@@ -159,16 +159,16 @@ function advise(
   if (unknown.length > 0) {
     const secret = defaultSecret(key, unknown[0] ?? '')
     const entries = unknown.map((name) => [name, { secret, scheme: { type: 'http', scheme: 'bearer' } }])
-    return `its security schemes (${quoted(unknown)}) are not served; if the service also takes a credential as a bearer token (or \`apiKey\`, or \`basic\`), write \`security: ${JSON.stringify(Object.fromEntries(entries))}\``
+    return `its security schemes (${quoted(unknown)}) are not supported; if the service also accepts a credential as a bearer token (or \`apiKey\`, or \`basic\`), write \`security: ${JSON.stringify(Object.fromEntries(entries))}\``
   }
   const first = asked.find((name) => Object.hasOwn(options, name)) ?? asked[0] ?? ''
   const { provider, secret = defaultSecret(key, first), scheme } = optionOf(options, first) ?? {}
   // Members that are `undefined` are not written.
   const entry = { ...(provider === undefined ? { secret } : { provider }), scheme }
-  return `its security schemes (${quoted(asked)}) need two credentials in one place, where only one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
+  return `its security schemes (${quoted(asked)}) need two credentials in the same header, query parameter or cookie, which can contain only one; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
-function demand(
+function requirementsFor(
   carriers: readonly Carrier[],
   { key }: SecurityContext,
 ): Omit<Extract<SecurityChoice, { ok: true }>, 'unsent'> {
@@ -217,7 +217,7 @@ function defaultSecret(key: string, scheme: string): string {
 
 interface SecurityScheme {
   readonly placement: Pick<BoundCredential, 'in' | 'name' | 'form'>
-  /** True if the scheme has scopes and tokens of an authorization server. */
+  /** True if the scheme uses scopes and tokens from an authorization server. */
   readonly isOAuth: boolean
   readonly tokenEndpoints: readonly string[]
 }
@@ -285,7 +285,7 @@ function plainScheme(placement: SecurityScheme['placement']): SecurityScheme {
   return { placement, isOAuth: false, tokenEndpoints: [] }
 }
 
-/** The token endpoints of all flows of 3.x, of the one flow of 2.0, or the discovery document. */
+/** The endpoints of all flows of 3.x, of the one flow of 2.0, or the discovery document. */
 function endpointsOf(written: JsonObject): readonly string[] {
   const flows = [written, ...Object.values(isJsonObject(written.flows) ? written.flows : {})]
   const urls = flows.filter(isJsonObject).flatMap((flow) => ENDPOINTS.map((name) => flow[name]))

@@ -2,8 +2,8 @@ import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#
 import type { Encoding } from './operation.ts'
 
 /**
- * Values as text by the styles of OpenAPI (RFC 6570): in paths and headers, and as pairs of queries, forms and cookies.
- * `request.ts` uses it. Invariant: a value cannot end its own place in the address.
+ * Writes values as text in OpenAPI's styles (RFC 6570): in paths and headers, and as pairs in queries, forms and cookies.
+ * `request.ts` uses it. Invariant: a value cannot break out of its part of the address.
  */
 
 type EncodingStyle = Pick<Encoding, 'style' | 'explode'>
@@ -13,7 +13,7 @@ export type Pair = readonly [name: string, value: string]
 
 type Encode = (text: string) => string
 
-/** RFC 6570: everything but unreserved characters, also those that `encodeURIComponent` leaves. */
+/** Encodes everything but unreserved characters (RFC 6570), including characters that `encodeURIComponent` leaves. */
 export function encodeStrictly(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll(
     /[!'()*]/g,
@@ -21,14 +21,14 @@ export function encodeStrictly(text: string): string {
   )
 }
 
-/** `allowReserved`: also reserved characters stay, except those that would end the value. */
+/** For `allowReserved`: reserved characters stay too, except those that would end the value. */
 export function encodeReserved(text: string): string {
   return encodeStrictly(text).replaceAll(/%(3A|2F|3F|5B|5D|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) =>
     decodeURIComponent(code),
   )
 }
 
-/** A header holds text as it is. */
+/** For headers, which contain text unencoded. */
 export function asItIs(text: string): string {
   return text
 }
@@ -39,7 +39,7 @@ export function plainText(value: JsonValue): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 }
 
-/** Of the styles that do not separate with commas. */
+/** Separators of the styles that do not use commas. */
 const SEPARATORS: Partial<Record<Encoding['style'], string>> = {
   spaceDelimited: ' ',
   pipeDelimited: '|',
@@ -54,7 +54,7 @@ export function serializeInPath(
   encode: Encode,
 ): string {
   if (style === 'matrix') {
-    // RFC 6570 §3.2.7: nothing follows the name of an empty value.
+    // Nothing follows the name of an empty value (RFC 6570 §3.2.7).
     return matrixPairs(name, value, explode, encode)
       .map(([key, text]) => (text === '' ? `;${key}` : `;${key}=${text}`))
       .join('')

@@ -55,7 +55,7 @@ export function createOpenToolSource(
 }
 
 /**
- * Calls a function once, because only servers of this package recognise a repeated call (OTS-66), by the key of its
+ * Calls a function once, because only Collet servers recognise a repeated call (OTS-66), by the key of its
  * effect (rule 27).
  */
 async function invokeOpenTool(
@@ -83,7 +83,7 @@ async function invokeOpenTool(
   }
 }
 
-interface Discovering {
+interface DiscoveryContext {
   readonly services: SourceServices
   /** The client for the document. */
   readonly listingFor: (url: string) => ClientSettings
@@ -96,7 +96,7 @@ const DOCUMENT_BOUNDS = { deepest: 256, maxValues: 30_000 }
 
 async function readDocument(text: string): Promise<JsonValue | undefined> {
   const value = readWithin(text, DOCUMENT_BOUNDS)
-  // The conversion is a separate step.
+  // The conversion happens in a later turn.
   await new EventLoopYielder().yieldNow()
   return value
 }
@@ -104,7 +104,7 @@ async function readDocument(text: string): Promise<JsonValue | undefined> {
 /** The functions that the other server describes (OTS-63), or that a document describes for it. */
 async function discoverOpenTool(
   options: OpenToolSourceOptions,
-  discovering: Discovering,
+  discovering: DiscoveryContext,
 ): Promise<Discovery> {
   const document =
     options.document === undefined
@@ -130,7 +130,7 @@ async function discoverOpenTool(
   }
 }
 
-async function askServer(url: string, { listingFor, signal }: Discovering): Promise<OpenToolDocument> {
+async function askServer(url: string, { listingFor, signal }: DiscoveryContext): Promise<OpenToolDocument> {
   const settings = listingFor(url)
   try {
     const document = await new OpenToolClient(settings).load({ signal })
@@ -145,7 +145,7 @@ async function askServer(url: string, { listingFor, signal }: Discovering): Prom
 }
 
 /** The operator's document, from a file or an address. No credential is sent for it. */
-async function readNamed(named: string, { services, signal }: Discovering): Promise<OpenToolDocument> {
+async function readNamed(named: string, { services, signal }: DiscoveryContext): Promise<OpenToolDocument> {
   const url = URL.parse(named)
   const isAddress = url !== null && /^https?:$/.test(url.protocol)
   try {
@@ -189,13 +189,13 @@ function serverOf({ server }: OpenToolDocument): string {
   if (url !== undefined) return url
   throw fault(
     'upstream_failed',
-    'The document does not say where its server is (server.url). Write it as `url` into the options.',
+    'The document does not state its server (server.url). Set `url` in the options of the source.',
   )
 }
 
 function offer(described: OpenToolFunction, url: string, options: OpenToolSourceOptions): OfferedTool {
   const { name, description, return: returned } = described
-  // No return value (OTS-10) is `null`. An answer is kept with the call all the same.
+  // `null` means no return value (OTS-10). An answer is kept with the call nevertheless.
   const value = options.output === 'any' ? {} : valueSchemaOf(described)
   const returnType = typeof value?.type === 'string' ? value.type : null
   const binding: OpenToolBinding = { url, function: name, returnName: returned?.name ?? null, returnType }
@@ -212,10 +212,10 @@ function offer(described: OpenToolFunction, url: string, options: OpenToolSource
 
 /** Everything that decides what is sent where (rule 32), and how the answer is read. */
 const BINDING = z.object({
-  /** Where the endpoints are, without a slash at its end (OTS-04). */
+  /** Base address of the endpoints, without a trailing slash (OTS-04). */
   url: z.string(),
   function: z.string(),
-  /** The member of a result that holds its value; `null` = none (OTS-38). */
+  /** The member of a result that contains its value; `null` = none (OTS-38). */
   returnName: z.string().nullable(),
   /** The type of the value, as JSON Schema names it; `null` = any. */
   returnType: z.string().nullable().default(null),
@@ -224,17 +224,17 @@ const BINDING = z.object({
 type OpenToolBinding = z.output<typeof BINDING>
 
 /**
- * The value in a result. It travels under its own name (OTS-38). Servers of other makers write the name in another
- * case, wrap the value under a name of their own, or do not wrap it: the function has run by then, so the reading that
- * fits is used and nothing is dropped.
+ * The value in a result, which has its own member name (OTS-38). Other servers write the name in another
+ * case, wrap the value under a name of their own, or do not wrap it. The function has already run, so the interpretation that
+ * matches is used and nothing is dropped.
  */
 function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding): JsonValue {
   const names = Object.keys(result)
   if (names.length === 0) return null
   if (returnName === null) return result
   if (Object.hasOwn(result, returnName)) return result[returnName] ?? null
-  const [sameWord, ...furtherWords] = names.filter((name) => name.toLowerCase() === returnName.toLowerCase())
-  if (sameWord !== undefined && furtherWords.length === 0) return result[sameWord] ?? null
+  const [sameName, ...furtherNames] = names.filter((name) => name.toLowerCase() === returnName.toLowerCase())
+  if (sameName !== undefined && furtherNames.length === 0) return result[sameName] ?? null
   if (returnType === null || returnType === 'object') return result
   refuseReportedError(result)
   const [only, ...others] = Object.values(result)
@@ -246,6 +246,6 @@ function refuseReportedError(result: JsonObject): void {
   const { code, message, ...rest } = result
   if (!Number.isInteger(code) || typeof message !== 'string' || Object.keys(rest).length > 0) return
   throw fault('tool_failed', message, {
-    developerMessage: `The server gave code ${String(code)} as a result.`,
+    developerMessage: `The server returned code ${String(code)} as a result.`,
   })
 }

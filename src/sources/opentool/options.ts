@@ -1,17 +1,17 @@
 import { z } from 'zod'
 import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
 
-/** Another OpenTool server, its functions as tools. */
+/** Another OpenTool server, whose functions are imported as tools. */
 export const OPENTOOL_OPTIONS = z
   .strictObject({
     type: z.literal('opentool'),
     ...COMMON_OPTIONS,
     ...SERVER_OPTIONS,
-    /** The server; may be left out if `document` says where it is. */
+    /** Address of the server; may be left out if `document` states it. */
     url: SERVER_OPTIONS.url.optional(),
     /** File (relative to the configuration's folder) or address of the document, for a server that does not serve its own. */
     document: z.string().min(1).optional(),
-    /** `any` for a server whose answers do not fit its own document. */
+    /** `any` for a server whose answers do not match its own document. */
     output: z.enum(['declared', 'any']).default('declared'),
   })
   .superRefine(({ url, document, apiKey, token }, context) => {
@@ -20,7 +20,7 @@ export const OPENTOOL_OPTIONS = z
     const message =
       document === undefined
         ? 'expected `url`, the server, or `document`, the file or address of a document that names it.'
-        : 'write `url` beside a credential: a document does not decide where it is sent.'
+        : 'a credential needs `url`, because a document must not decide where the credential is sent.'
     if (document === undefined || hasCredential) context.addIssue({ code: 'custom', path: ['url'], message })
   })
 

@@ -13,10 +13,10 @@ const SECOND_MS = 1_000
 export interface ChannelBounds {
   readonly maxLineBytes: number
   readonly json: JsonBounds
-  /** Per second; the rest waits in the pipe, and so in the other process. */
+  /** Maximum messages per second; further messages wait in the pipe, and so in the other process. */
   readonly maxMessages: number
   readonly maxBytes: number
-  /** Bytes that the other process has not read yet. */
+  /** Maximum number of bytes that the other process has not read yet. */
   readonly maxUnreadBytes: number
 }
 
@@ -27,7 +27,7 @@ export interface ChannelEvents {
 }
 
 /**
- * Lines of JSON over a separate pipe. Node's IPC channel is not used: an invalid message of the other side would end this
+ * Sends lines of JSON over a separate pipe. Node's IPC channel is not used: an invalid message from the other side would end this
  * process, handles could be sent, and nothing is bounded.
  */
 export class PackChannel {
@@ -39,7 +39,7 @@ export class PackChannel {
   #secondBeganMs = Number.NEGATIVE_INFINITY
   #messages = 0
   #bytes = 0
-  #resting: NodeJS.Timeout | undefined
+  #pauseTimer: NodeJS.Timeout | undefined
   #isBroken = false
 
   constructor(socket: Duplex, bounds: ChannelBounds, events: ChannelEvents) {
@@ -50,7 +50,7 @@ export class PackChannel {
     socket.on('data', (chunk) => this.#take(Buffer.from(chunk)))
     // The exit of the other process is reported elsewhere.
     socket.on('error', () => undefined)
-    socket.once('close', () => clearTimeout(this.#resting))
+    socket.once('close', () => clearTimeout(this.#pauseTimer))
   }
 
   /** False if the message was too large. The exit of the other process is reported elsewhere. */
@@ -60,7 +60,9 @@ export class PackChannel {
     if (this.#isBroken || !this.#socket.writable) return true
     this.#socket.write(line)
     if (this.#socket.writableLength > this.#bounds.maxUnreadBytes) {
-      this.#break(`it does not read what it asked for (${this.#socket.writableLength} bytes wait)`)
+      this.#break(
+        `it does not read the answers that it requested (${this.#socket.writableLength} bytes wait)`,
+      )
     }
     return true
   }
@@ -80,7 +82,7 @@ export class PackChannel {
       const [line] = this.#lines
       if (line === undefined) break
       if (!this.#hasRoom(line.length)) {
-        this.#rest()
+        this.#pause()
         return
       }
       this.#lines.shift()
@@ -112,17 +114,17 @@ export class PackChannel {
     return true
   }
 
-  #rest(): void {
+  #pause(): void {
     this.#socket.pause()
     const untilMs = this.#secondBeganMs + SECOND_MS - performance.now()
-    clearTimeout(this.#resting)
-    this.#resting = setTimeout(() => this.#deliver(), Math.max(1, untilMs)).unref()
+    clearTimeout(this.#pauseTimer)
+    this.#pauseTimer = setTimeout(() => this.#deliver(), Math.max(1, untilMs)).unref()
   }
 
   #break(why: string): void {
     if (this.#isBroken) return
     this.#isBroken = true
-    clearTimeout(this.#resting)
+    clearTimeout(this.#pauseTimer)
     this.#lines.length = 0
     this.#socket.destroy()
     this.#events.onBroken(why)

@@ -22,9 +22,9 @@ import {
 } from './messages.ts'
 
 /*
- * The process of a pack: runs its tools, and asks the server for everything outside of it.
- * `process.ts` starts it, in a sandbox where there is one.
- * Invariant: it ends with the pipe to its server.
+ * The process of a pack: runs its tools, and requests everything outside of it from the server.
+ * `process.ts` starts it, in a sandbox if there is one.
+ * Invariant: the process ends when the pipe to its server closes.
  */
 
 interface RunningTool {
@@ -69,7 +69,10 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
     lockDown({ mayStartPrograms })
     pack = await loadPack(entry)
     if (!sendToServer({ type: 'loaded', ...describePack(pack) })) {
-      sendToServer({ type: 'broken', message: `Its definitions are more than ${MAX_MESSAGE_BYTES} bytes.` })
+      sendToServer({
+        type: 'broken',
+        message: `The pack's definitions have more than ${MAX_MESSAGE_BYTES} bytes.`,
+      })
     }
   } catch (error) {
     sendToServer({ type: 'broken', message: error instanceof Error ? error.message : String(error) })
@@ -78,14 +81,14 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
 
 async function invoke(id: number, call: SentCall): Promise<void> {
   const tool = pack?.tools.get(call.nativeName)
-  const held: RunningTool = { abort: new AbortController(), asked: new Map() }
-  running.set(id, held)
+  const run: RunningTool = { abort: new AbortController(), asked: new Map() }
+  running.set(id, run)
   try {
     if (tool === undefined)
       throw fault('upstream_failed', `The pack has no tool ${call.nativeName} any more.`)
-    const value = await runPackTool(tool, call.input, contextOf(id, call, tool, held))
+    const value = await runPackTool(tool, call.input, contextOf(id, call, tool, run))
     if (sendToServer({ type: 'ended', id, end: { ok: true, value } })) return
-    throw fault('result_too_large', `The result is more than ${MAX_MESSAGE_BYTES} bytes.`)
+    throw fault('result_too_large', `The result has more than ${MAX_MESSAGE_BYTES} bytes.`)
   } catch (error) {
     sendToServer({ type: 'ended', id, end: { ok: false, error: sentError(error) } })
   } finally {
@@ -93,13 +96,13 @@ async function invoke(id: number, call: SentCall): Promise<void> {
   }
 }
 
-function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): StatefulContext<unknown> {
+function contextOf(id: number, call: SentCall, tool: Tool, run: RunningTool): StatefulContext<unknown> {
   const ask = async (question: Question): Promise<Answer & { readonly ok: true }> => {
     asks += 1
     const waiting = Promise.withResolvers<Answer>()
-    held.asked.set(asks, waiting)
+    run.asked.set(asks, waiting)
     if (!sendToServer({ type: 'ask', id, ask: asks, question })) {
-      held.asked.delete(asks)
+      run.asked.delete(asks)
       throw fault('tool_failed', `The tool tried to send more than ${MAX_MESSAGE_BYTES} bytes at once.`)
     }
     const answer = await waiting.promise
@@ -109,13 +112,13 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
   const { callId, traceId, principal, userId, claimedUserId, userInfo } = call
   return {
     ...{ callId, traceId, principal, userId, claimedUserId, userInfo, session: undefined },
-    signal: held.abort.signal,
+    signal: run.abort.signal,
     token: (name) => credential(tool, name, call.tokens[name]),
     secret: (name) => credential(tool, name, call.secrets[name]),
-    fetch: (resource, init) => askToSend(new Request(resource, init), held.abort.signal, ask),
+    fetch: (resource, init) => askToSend(new Request(resource, init), run.abort.signal, ask),
     log: loggerOf(id),
     progress: (done, total, message) => {
-      // JSON has no other numbers.
+      // JSON has only finite numbers.
       if (!Number.isFinite(done)) return
       const shown = defined({
         total: Number.isFinite(total) ? total : undefined,
@@ -150,7 +153,7 @@ async function askToSend(
   const { url, method, redirect } = request
   const init = { method, headers: [...request.headers], redirect, ...defined({ body }) }
   const { value } = await ask({ what: 'fetch', url, init })
-  if (!isSentResponse(value)) throw new TypeError('the server answered something else')
+  if (!isSentResponse(value)) throw new TypeError('the server sent an answer that is not a response')
   const { status, statusText, headers } = value
   const isEmpty = status === 204 || status === 205 || status === 304
   const bytes = isEmpty ? null : Buffer.from(value.body, 'base64')
@@ -176,7 +179,7 @@ function loggerOf(id: number): Logger {
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
 
-/** A log line that is not JSON or too long is dropped. */
+/** The fields of a log line as JSON; fields that are too long or not JSON are dropped. */
 function plain(fields: object): Readonly<Record<string, unknown>> {
   try {
     const text = JSON.stringify(fields)
@@ -186,7 +189,7 @@ function plain(fields: object): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Messages of the server are trusted. */
+/** Checks only the outermost shape, because messages from the server are trusted. */
 function isToChild(message: unknown): message is ToChild {
   return typeof message === 'object' && message !== null && 'type' in message
 }
@@ -213,7 +216,7 @@ const PROCESS_FUNCTIONS = [
   '_linkedBinding',
   'execve',
 ]
-/** `setFlagsFromString` could raise the limit of the heap, `setPriority` slow down the server. */
+/** `setFlagsFromString` could raise the heap limit, and `setPriority` could slow down the server. */
 const MODULE_FUNCTIONS = { 'node:os': 'setPriority', 'node:v8': 'setFlagsFromString' }
 
 /**
@@ -226,11 +229,11 @@ function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }):
   for (const name of PROCESS_FUNCTIONS) Reflect.deleteProperty(process, name)
   for (const [module, name] of Object.entries(MODULE_FUNCTIONS)) disableFunction(load(module), name)
   if (!mayStartPrograms) {
-    // Also `ChildProcess`: one that was never started can send signals to any pid.
+    // This includes `ChildProcess`, because an instance that was never started can send signals to any pid.
     const programs: object = load('node:child_process')
     for (const name of Object.keys(programs)) disableFunction(programs, name)
   }
-  // Also for `import { kill } from 'node:process'`.
+  // The removal also applies to `import { kill } from 'node:process'`.
   syncBuiltinESMExports()
 }
 

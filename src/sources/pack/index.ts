@@ -27,11 +27,11 @@ import { isSealed, probeCommand } from './process.ts'
 import { PackSupervisor } from './supervisor.ts'
 
 /**
- * Tools of a package or folder (openwop's node-pack) as a source, in this process or in a separate one. Invariant: no
+ * Tools of a package or folder (openwop's node-pack) as a source, in this process or in a separate process. Invariant: no
  * code of a pack runs before its needs are granted (OWP-88).
  */
 
-const UNREAD = 'It has not been read yet.'
+const UNREAD = 'The pack has not been read yet.'
 
 export function createPackSource(key: string, options: PackOptions, services: SourceServices): Source {
   return new PackSource(key, options, services)
@@ -58,7 +58,7 @@ class PackSource implements Source {
     this.#options = options
     this.#services = services
     this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined
-    // If it is required, nothing runs without it.
+    // If a sandbox is required, nothing runs without it.
     this.#isSandboxed = options.sandbox === 'required'
   }
 
@@ -105,7 +105,7 @@ class PackSource implements Source {
     return policyOf(nativeName, this.#options, declared)
   }
 
-  /** OWP-37: `safe-fetch` only if no other traffic is possible, or if the operator trusts the author. */
+  /** The egress is `safe-fetch` only if no other traffic is possible (OWP-37). */
   get #egress(): Egress {
     return this.#isSandboxed && isSealed(this.#options) ? 'safe-fetch' : 'host-owned'
   }
@@ -151,12 +151,12 @@ class PackSource implements Source {
   }
 }
 
-/** Nothing was run (rule 9). */
+/** The error if nothing was run, so that the call may be repeated (rule 9). */
 function unusable(why: string) {
   return fault('upstream_failed', `This pack cannot be used: ${why}`, { canRetry: true, retryAfterMs: 5_000 })
 }
 
-/** OWP-88: a pack that needs more than was granted is refused before any of its code runs. */
+/** Refuses a pack that needs more than was granted, before any of its code runs (OWP-88). */
 function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'grant'>): void {
   const granted: ReadonlySet<string> = new Set(grant)
   const unmet = requires.filter((need) => !granted.has(need))
@@ -166,7 +166,7 @@ function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'g
   const fix =
     unknown.length > 0
       ? `${unknown.join(', ')} cannot be granted.`
-      : `Add grant: [${[...grant, ...unmet].map((need) => `'${need}'`).join(', ')}] to it if you trust the pack with that.`
+      : `Add grant: [${[...grant, ...unmet].map((need) => `'${need}'`).join(', ')}] to the source if you trust the pack with these permissions.`
   const problem = `the pack needs ${unmet.join(', ')}, which is not granted.`
   throw fault('upstream_failed', `pack_runtime_requirement_unmet: ${problem} ${fix}`)
 }

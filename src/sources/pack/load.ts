@@ -28,7 +28,7 @@ export async function runPackTool(
 ): Promise<JsonValue | undefined> {
   const parsed = await tool.parseInput(input)
   if (!parsed.ok) {
-    throw new ToolError(`The input does not fit: ${parsed.issues.map(describeIssue).join('; ')}`)
+    throw new ToolError(`The input is invalid: ${parsed.issues.map(describeIssue).join('; ')}`)
   }
   const value = await tool.run(parsed.input, context)
   if (value === undefined || tool.outputSchema === null) return undefined
@@ -81,7 +81,7 @@ function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress:
     policy: policyOf(rest.nativeName, options, {
       safetyTier: 'write',
       replay: 'non-deterministic',
-      // The statements of a trusted author are kept; our own findings are made again each time.
+      // A trusted author's policy is used as it is.
       ...(options.trustPolicy ? policy : { egress, ...restrictions(policy) }),
     }),
     // A call runs the pack itself, which the identity pins.
@@ -89,7 +89,7 @@ function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress:
   }
 }
 
-/** Of an untrusted pack's policy, only restrictions are used (OWP-33). */
+/** Returns only the restrictions in an untrusted pack's policy (OWP-33). */
 function restrictions(policy: ToolPolicy): PolicyDefinition {
   const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint } = policy
   return {
@@ -123,49 +123,49 @@ export interface LocatedPack {
 export async function locatePack(options: PackOptions, folder: string): Promise<LocatedPack> {
   const start =
     options.path === undefined ? findPackage(options.package ?? '', folder) : resolve(folder, options.path)
-  const place = await realpath(start).catch(() => undefined)
-  if (place === undefined) throw missing(options)
-  if (!(await stat(place)).isDirectory()) {
-    return { ...(await identify(dirname(place), place, {}, {})), own: place }
+  const folderOrFile = await realpath(start).catch(() => undefined)
+  if (folderOrFile === undefined) throw missing(options)
+  if (!(await stat(folderOrFile)).isDirectory()) {
+    return { ...(await identify(dirname(folderOrFile), folderOrFile, {}, {})), own: folderOrFile }
   }
-  const pack = await readManifest(join(place, 'pack.json'), PACK_FILE)
-  const packed = await readManifest(join(place, 'package.json'), PACKAGE_FILE)
+  const pack = await readManifest(join(folderOrFile, 'pack.json'), PACK_FILE)
+  const packed = await readManifest(join(folderOrFile, 'package.json'), PACKAGE_FILE)
   const declared = pack?.runtime?.entry ?? packed?.collet?.entry
-  const entry = await findEntry(place, declared, packed)
+  const entry = await findEntry(folderOrFile, declared, packed)
   if (entry === undefined) throw missing(options)
-  return await identify(place, entry, pack ?? {}, packed ?? {})
+  return await identify(folderOrFile, entry, pack ?? {}, packed ?? {})
 }
 
-/** The folder of a package, which `exports` cannot hide. */
+/** The folder of a package, found even if its `exports` hide `package.json`. */
 function findPackage(name: string, folder: string): string {
   for (const modules of createRequire(join(folder, 'collet.config.js')).resolve.paths(name) ?? []) {
     try {
       return dirname(createRequire(join(modules, 'x.js')).resolve(join(modules, name, 'package.json')))
     } catch {
-      // Not in this folder.
+      // The package is not in this folder.
     }
   }
   return join(folder, 'node_modules', name)
 }
 
 async function findEntry(
-  place: string,
+  folderOrFile: string,
   declared: string | undefined,
   packed: z.output<typeof PACKAGE_FILE> | undefined,
 ): Promise<string | undefined> {
-  const own = packed?.name === undefined ? undefined : resolveOwn(place, packed.name)
+  const own = packed?.name === undefined ? undefined : resolveOwn(folderOrFile, packed.name)
   for (const name of [declared, own, packed?.main, 'index.js', 'index.mjs', 'index.ts']) {
     if (name === undefined) continue
-    const file = await realpath(resolve(place, name)).catch(() => undefined)
+    const file = await realpath(resolve(folderOrFile, name)).catch(() => undefined)
     if (file !== undefined && (await stat(file)).isFile()) return file
   }
   return undefined
 }
 
 /** The file that `import` of the package's name would load. */
-function resolveOwn(place: string, name: string): string | undefined {
+function resolveOwn(folderOrFile: string, name: string): string | undefined {
   try {
-    return createRequire(join(place, 'package.json')).resolve(name)
+    return createRequire(join(folderOrFile, 'package.json')).resolve(name)
   } catch {
     return undefined
   }
@@ -204,7 +204,7 @@ function missing({ package: name, path }: PackOptions): ToolError {
     'upstream_failed',
     name === undefined
       ? `There is no pack at ${path}: name a JavaScript file, or a folder with package.json, pack.json or index.js.`
-      : `The package ${name} is not installed, or has nothing to import. Install it beside the configuration.`,
+      : `The package ${name} is not installed, or has nothing to import. Install it next to the configuration.`,
   )
 }
 
@@ -215,7 +215,7 @@ export interface LoadedPack {
   readonly warnings: readonly string[]
 }
 
-/** Imports the entry of a pack and collects the tools it exports; an invalid one does not affect the others. */
+/** Imports the entry of a pack and collects the tools it exports; an invalid tool does not affect the others. */
 export async function loadPack(entry: string): Promise<LoadedPack> {
   const exported: Readonly<Record<string, unknown>> = await import(pathToFileURL(entry).href).catch(
     (error: unknown) => {
@@ -240,22 +240,23 @@ export async function loadPack(entry: string): Promise<LoadedPack> {
     )
     return tool ?? []
   })
-  if (found.length === 0) warnings.push('It exports no tool: export what tool({ … }) gives.')
-  return { tools: named(tools, warnings), warnings }
+  if (found.length === 0)
+    warnings.push('The pack exports no tool: export the value that tool({ … }) returns.')
+  return { tools: nameTools(tools, warnings), warnings }
 }
 
 function unsupportedReason(definition: object): string | undefined {
-  if (isWorkflow(definition)) return 'workflows are written in the configuration, as `tools`.'
+  if (isWorkflow(definition)) return 'workflows must be written in the configuration, under `tools`.'
   return 'session' in definition
-    ? 'tools that keep state are written in the configuration, as `tools`.'
+    ? 'tools that keep state must be written in the configuration, under `tools`.'
     : undefined
 }
 
-/** `Name` if all tools are of one toolkit, else `Toolkit.Name`; the newest of several versions. */
-function named(tools: readonly Tool[], warnings: string[]): ReadonlyMap<string, Tool> {
+/** Names each tool `Name` if all tools are in one toolkit, else `Toolkit.Name`; keeps the newest of several versions. */
+function nameTools(tools: readonly Tool[], warnings: string[]): ReadonlyMap<string, Tool> {
   const isOne = new Set(tools.map(({ parts }) => parts.toolkit)).size === 1
   const byName = new Map<string, Tool>()
-  // Oldest first.
+  // The oldest version comes first, so that newer versions replace it.
   for (const tool of tools.toSorted((a, b) => compareVersions(a.parts.version, b.parts.version))) {
     const name = isOne ? tool.parts.name : tool.parts.base
     const older = byName.get(name)

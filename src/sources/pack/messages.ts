@@ -8,14 +8,14 @@ import type { DescribedPack } from './load.ts'
 
 /**
  * The messages between the server and the process of a pack: lines of JSON. `process.ts` and `child.ts` send them.
- * Invariant: the server uses no message of the process that it has not checked.
+ * Invariant: the server checks every message from the process before it uses it.
  */
 
 const MAX_TOOLS = 1_000
 const MAX_HEADERS = 200
-const LONG = 100_000
+const MAX_TEXT = 100_000
 
-const TEXT = z.string().max(LONG)
+const TEXT = z.string().max(MAX_TEXT)
 const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
 /** The value was parsed from JSON, so only the outermost shape is checked. */
 const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isRecord)
@@ -50,7 +50,7 @@ const TOOL = z.strictObject({
   policy: POLICY,
 })
 
-/** Only codes of failed runs: a pack cannot claim that a call was not authorized or waits for approval. */
+/** Allows only codes of failed runs: a pack cannot claim that a call was not authorized or waits for approval. */
 const ERROR = z.strictObject({
   /** True for a `ToolError`, whose text is for callers. */
   said: z.boolean(),
@@ -78,7 +78,7 @@ const QUESTION = z.discriminatedUnion('what', [
     init: z.strictObject({
       method: z.string().max(100),
       headers: z.array(z.tuple([TEXT, TEXT])).max(MAX_HEADERS),
-      /** In base64. */
+      /** The body in base64. */
       body: z.string().exactOptional(),
       redirect: z.enum(['follow', 'error', 'manual']),
     }),
@@ -119,7 +119,7 @@ const MESSAGE = z.discriminatedUnion('type', [
   }),
 ])
 
-/** A valid message of a pack's process, or `undefined`: the pack's own code can write to the pipe too. */
+/** A valid message from a pack's process, or `undefined`, because the pack's own code can write to the pipe too. */
 export function parseMessage(value: unknown): ToServer | undefined {
   return MESSAGE.safeParse(value).data
 }
@@ -164,7 +164,7 @@ export type Answer =
   | { readonly ok: true; readonly value?: unknown }
   | { readonly ok: false; readonly error: SentError }
 
-/** An error as JSON, with any code in an answer of the server. */
+/** An error as JSON. In an answer from the server it may have any code. */
 type SentError = Omit<z.output<typeof ERROR>, 'code'> & { readonly code: ErrorCode }
 
 const MAX_TEXT_LENGTH = 20_000

@@ -20,7 +20,7 @@ export const NEEDS = [
 ] as const
 export type Need = (typeof NEEDS)[number]
 
-/** Harmless, and impossible to withhold. */
+/** Permissions that are harmless and impossible to withhold. */
 const GRANTED: readonly Need[] = ['crypto', 'clock']
 
 const TEXT = z.string().min(1)
@@ -37,19 +37,19 @@ export const PACK_OPTIONS = z
     package: TEXT.optional(),
     /** Folder or file, relative to the folder of the configuration. */
     path: TEXT.optional(),
-    /** Permissions of the pack. If it needs more, none of its tools is served. */
+    /** Permissions of the pack. If it needs more, none of its tools are served. */
     grant: z.array(z.enum(NEEDS)).default([...GRANTED]),
-    /** Whether tier, replay and egress are what its author wrote; otherwise every tool is `write` (OWP-33). */
+    /** Whether to use the author's tier, replay and egress; otherwise every tool is `write` (OWP-33). */
     trustPolicy: z.boolean().default(false),
     /** `process`: in a separate process, with limits, and Node's permission model for files and programs. */
     isolation: z.enum(['none', 'process']).default('none'),
-    /** With `process`: bubblewrap around it. `auto`: when it works here. `required`: nothing runs without it. */
+    /** With `process`: run it in bubblewrap. `auto`: if bubblewrap works here. `required`: nothing runs without it. */
     sandbox: z.enum(['auto', 'required', 'none']).default('auto'),
-    /** With `process`: the heap of its process. */
+    /** With `process`: heap limit of its process. */
     memoryMb: z.int().min(32).max(65_536).default(256),
-    /** With `process`: calls it runs at once. */
+    /** With `process`: how many calls it runs at once. */
     maxCalls: z.int().min(1).max(10_000).default(64),
-    /** With `process`: how long a call that is to end may take before its process is killed. */
+    /** With `process`: how long a call may take to stop before its process is killed. */
     killGraceMs: z.int().min(0).max(60_000).default(1_000),
     /** With `process` and `fs.read`: what it may read; everything by default. */
     readable: z.array(TEXT).optional(),
@@ -61,15 +61,16 @@ export const PACK_OPTIONS = z
   .superRefine((options, context) => {
     const named = [options.package, options.path].filter((each) => each !== undefined)
     if (named.length !== 1) {
-      const message = 'expected either "package", the name of an installed one, or "path", a folder or file.'
+      const message =
+        'expected either "package", the name of an installed package, or "path", a folder or file.'
       context.addIssue({ code: 'custom', path: ['package'], message })
     }
     if (options.sandbox === 'required' && options.isolation !== 'process') {
       context.addIssue({ code: 'custom', path: ['sandbox'], message: 'needs isolation: "process".' })
     }
     for (const [key, need] of LISTS) {
-      const isSaid = (options[key]?.length ?? 0) > 0
-      if (!isSaid || options.grant.includes(need)) continue
+      const isSet = (options[key]?.length ?? 0) > 0
+      if (!isSet || options.grant.includes(need)) continue
       context.addIssue({ code: 'custom', path: [key], message: `needs grant: ["${need}"].` })
     }
   })

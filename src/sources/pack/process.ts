@@ -32,13 +32,13 @@ import type { Need, PackOptions } from './options.ts'
 
 const START_MS = 30_000
 const LOG_CHARACTERS = 2_000
-/** For output that a pack prints. */
-const LOG_LINES_A_SECOND = 20
-/** Concurrent requests and questions of one call. */
+/** Maximum number of log lines per second for output that a pack prints. */
+const LOG_LINES_PER_SECOND = 20
+/** Maximum number of concurrent requests and questions from one call. */
 const MAX_ASKED = 32
 const MIB = 1024 * 1024
 
-/** Our code in the process keeps to these; the pack's code can write to the same pipe. */
+/** Our code in the process stays within these bounds, but the pack's code can write to the same pipe. */
 export const PROCESS_BOUNDS = {
   maxLineBytes: MAX_MESSAGE_BYTES,
   maxMessages: 1_000,
@@ -118,12 +118,12 @@ export class PackProcess {
     return this.#hasEnded
   }
 
-  /** The number of calls that run in it. */
+  /** The number of calls that run in the process. */
   get calls(): number {
     return this.#calls.size
   }
 
-  /** Rule 9: from here on the tool may have had effects; only the tool itself can deny that. */
+  /** From here on the tool may have had effects; only the tool itself can state that it had none (rule 9). */
   async invoke(invocation: Invocation, tool: DescribedTool): Promise<JsonValue | undefined> {
     const { signal } = invocation.context
     signal.throwIfAborted()
@@ -151,12 +151,12 @@ export class PackProcess {
     this.#group.kill()
   }
 
-  /** Ends the process if the tool does not stop: nothing else can stop a loop. */
+  /** Ends the process if the tool does not stop, because nothing else can stop a loop. */
   #stop(id: number): void {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
     setTimeout(() => {
-      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop when it was asked to`)
+      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop when it was told to`)
     }, this.#killGraceMs).unref()
   }
 
@@ -192,12 +192,12 @@ export class PackProcess {
   }
 
   #note(chunk: Buffer): void {
-    const said = chunk.subarray(-LOG_CHARACTERS).toString('utf8')
-    this.#output = (this.#output + said).slice(-LOG_CHARACTERS)
+    const output = chunk.subarray(-LOG_CHARACTERS).toString('utf8')
+    this.#output = (this.#output + output).slice(-LOG_CHARACTERS)
     const second = Math.floor(performance.now() / 1_000)
     if (second !== this.#noteSecond) [this.#noteSecond, this.#notes] = [second, 0]
     this.#notes += 1
-    if (this.#notes <= LOG_LINES_A_SECOND) this.#services.log.info({ said }, 'a pack wrote')
+    if (this.#notes <= LOG_LINES_PER_SECOND) this.#services.log.info({ output }, 'output of a pack')
   }
 
   /** The fatal error that Node wrote, if there is one. */
@@ -219,7 +219,7 @@ function sentCall({ nativeName, input, context }: Invocation, { requirements }: 
   }
 }
 
-/** The tool ran; only its answer is lost (rule 9). */
+/** Checks the value of a tool. If it cannot be used, the tool ran and only its answer is lost (rule 9). */
 function checked(value: unknown): JsonValue {
   const copied = copyJson(value)
   if (copied.ok) return copied.value
@@ -229,7 +229,7 @@ function checked(value: unknown): JsonValue {
   })
 }
 
-/** The channel on the fourth stream; none if the process could not be started. */
+/** The channel on the fourth stream; `undefined` if the process could not be started. */
 function openChannel(child: ChildGroup['child'], events: ChannelEvents): PackChannel | undefined {
   const [, , , pipe] = child.stdio
   return pipe instanceof Duplex ? new PackChannel(pipe, PROCESS_BOUNDS, events) : undefined
@@ -247,7 +247,7 @@ function doNothing(): void {}
 
 function endedEarly(why: string): ToolError {
   const message =
-    'The process of this tool ended before it answered. It may have taken effect: check before repeating it.'
+    "The tool's process ended before the tool answered. The call may have taken effect: check before repeating it."
   return fault('upstream_failed', message, { developerMessage: `The pack's process: ${why}.` })
 }
 
@@ -255,13 +255,13 @@ const IS_SOURCE = import.meta.url.endsWith('.ts')
 const CHILD = fileURLToPath(new URL(IS_SOURCE ? './child.ts' : './child.js', import.meta.url))
 /** Three folders above `dist/sources/pack` or `src/sources/pack`. */
 const OWN_ROOT = resolve(dirname(CHILD), '../../..')
-/** Not the whole package, because a server that runs from source has its data there. */
+/** Does not include the whole package, because a server that runs from source has its data there. */
 const OWN_FILES = [resolve(dirname(CHILD), '../..'), join(OWN_ROOT, 'package.json')]
 
 interface ChildPlan {
   readonly pack: LocatedPack
   readonly options: PackOptions
-  /** The base of relative paths in the options. */
+  /** Relative paths in the options start here. */
   readonly folder: string
   /** Absolute path of a `bwrap` that works here. */
   readonly bwrap: string | undefined
@@ -269,9 +269,9 @@ interface ChildPlan {
 
 const EVERYTHING = '*'
 
-/** Folders of Node and of system programs, which hold no data. */
+/** Folders of Node and system programs, which contain no data. */
 const SYSTEM = ['/usr', '/lib', '/lib64', '/bin', '/sbin', '/nix/store', '/etc/ld.so.cache', '/etc/localtime']
-/** For the network: name resolution and certificates. */
+/** Files that network access needs: name resolution and certificates. */
 const NETWORK = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl']
 
 /** The command line of a pack's process, in its sandbox if there is one. */
@@ -285,7 +285,7 @@ export function probeCommand(plan: ChildPlan & { readonly bwrap: string }): read
   return [plan.bwrap, ...sandboxArguments(plan), '--', process.execPath, '--version']
 }
 
-/** True if a sandboxed pack can reach others only by `ctx.fetch`; sockets in the file system count. */
+/** True if a sandboxed pack can reach other systems only with `ctx.fetch`; access to files counts, because of sockets. */
 export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
   const ways: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
   return !ways.some((way) => grant.includes(way))
@@ -345,7 +345,7 @@ function nodeArguments(plan: ChildPlan): readonly string[] {
   ]
 }
 
-/** Only variables that the operator names, and none without `env.read`. */
+/** The variables that the operator names; none without `env.read`. */
 function childEnvironment(
   { grant, env }: Pick<PackOptions, 'grant' | 'env'>,
   own: Readonly<Record<string, string | undefined>>,
@@ -354,17 +354,17 @@ function childEnvironment(
   return Object.fromEntries(env.flatMap((name) => (own[name] === undefined ? [] : [[name, own[name]]])))
 }
 
-/** The `node_modules` folders for its imports, with the targets of links. */
+/** The `node_modules` folders for imports from this folder, with the targets of links. */
 function modulesAbove(folder: string): readonly string[] {
   const found: string[] = []
-  for (let place = folder; ; place = dirname(place)) {
-    const modules = join(place, 'node_modules')
+  for (let current = folder; ; current = dirname(current)) {
+    const modules = join(current, 'node_modules')
     if (existsSync(modules)) found.push(modules, realpathSync(modules))
-    if (dirname(place) === place) return found
+    if (dirname(current) === current) return found
   }
 }
 
-/** Runs a request of a pack's process with the context of its call, so that the call's limits and signal apply. */
+/** Runs a request from a pack's process with the context of its call, so that the call's limits and signal apply. */
 async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
   try {
     if (question.what === 'elicit') return { ok: true, value: await context.elicit(question.question) }

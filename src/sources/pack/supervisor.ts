@@ -12,7 +12,7 @@ import { PackProcess } from './process.ts'
 
 const FIRST_PAUSE_MS = 250
 const MAX_PAUSE_MS = 30_000
-/** The exit of a process that lived this long is not part of a crash loop. */
+/** The exit of a process that ran this long is not part of a crash loop. */
 const STABLE_MS = 60_000
 
 export class PackSupervisor {
@@ -59,7 +59,10 @@ export class PackSupervisor {
 
   health(): SourceHealth {
     if (this.#lastEnd === undefined) return { state: 'ready' }
-    return { state: 'degraded', reason: `Its process ended (${this.#lastEnd}) and is started again.` }
+    return {
+      state: 'degraded',
+      reason: `The pack's process ended (${this.#lastEnd}) and will be started again.`,
+    }
   }
 
   async close(): Promise<void> {
@@ -117,7 +120,7 @@ export class PackSupervisor {
   }
 }
 
-/** Nothing was sent, so the call may be repeated (rule 9). */
+/** The error if no process runs. Nothing was sent, so the call may be repeated (rule 9). */
 function notRunning(why: string, retryAfterMs: number): ToolError {
   const message = 'The process of this pack is not running now. Nothing was run; try again shortly.'
   const developerMessage = `The pack's process: ${why}.`

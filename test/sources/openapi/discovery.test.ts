@@ -219,7 +219,12 @@ describe('servers', () => {
   })
 
   it.each([
-    ['a value that is not offered', server, { variables: { region: 'moon' } }, /"region" is one of: eu, us/],
+    [
+      'a value that is not offered',
+      server,
+      { variables: { region: 'moon' } },
+      /"region" must be one of: eu, us/,
+    ],
     ['a variable without a value', { url: 'https://{x}.example' }, {}, /write `variables: \{ x: … \}`/],
     ['a relative address in a file', { url: '/v1' }, {}, /not a full address: write `baseUrl`/],
     ['a host without a name', { url: '//' }, {}, /not a full address: write `baseUrl`/],

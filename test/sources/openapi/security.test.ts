@@ -264,7 +264,7 @@ describe('alternatives and combinations', () => {
 
   it('a name that no scheme has is told', async () => {
     const { discovery } = await open([{ header: [] }], { security: { haeder: { secret: 'H' } } })
-    expect(discovery.warnings).toContain('`security.haeder` names no security scheme of the document.')
+    expect(discovery.warnings).toContain('`security.haeder` does not name a security scheme of the document.')
   })
 })
 
