@@ -172,11 +172,8 @@ export function principalOfToken(
   if (subject === undefined || subject === '') return makePrincipal({ ...ANONYMOUS, tenant, toolsets })
   // The subject becomes part of an id that is stored and shown to operators.
   if (subject.length > MAX_SUBJECT_LENGTH || hasControlCharacter(subject) || !subject.isWellFormed())
-    throw refusedToken(
-      "The token's `sub` claim is too long or contains characters that are not allowed in names.",
-    )
-  if (hasControlCharacter(issuer))
-    throw refusedToken("The token's `iss` claim contains characters that are not allowed in names.")
+    throw refusedToken("The token's `sub` claim is too long or contains invalid characters.")
+  if (hasControlCharacter(issuer)) throw refusedToken("The token's `iss` claim contains invalid characters.")
   return makePrincipal({ id: jwtPrincipalId(issuer, subject), ...granted })
 }
 

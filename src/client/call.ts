@@ -127,10 +127,8 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
     }
   } catch (cause) {
     const { missing = {} } = failure
-    const reason = run.signal?.aborted
-      ? 'aborted while onChallenge ran'
-      : 'stopped because onChallenge failed'
-    const message = `The call was ${reason}: ${failure.message}`
+    const end = run.signal?.aborted ? 'aborted while onChallenge ran' : 'stopped because onChallenge failed'
+    const message = `The call was ${end}: ${failure.message}`
     throw new CallFailure(failure.class, message, { ...factsOf(run), missing, cause })
   }
 }
@@ -308,17 +306,16 @@ async function findTarget(
   { callId, signal }: Pick<CallOptions, 'callId' | 'signal'>,
 ): Promise<CallTarget> {
   const { dialect } = session.settings
-  const requested = typeof tool === 'string' ? tool : tool.id
-  if (typeof requested !== 'string' || requested === '')
-    throw configFailure('Name the tool to call by its id.')
+  const named = typeof tool === 'string' ? tool : tool.id
+  if (typeof named !== 'string' || named === '') throw configFailure('Name the tool to call by its id.')
   const given = typeof tool === 'string' ? undefined : tool
   if (dialect !== undefined && (given !== undefined || !hasResolvers(session.settings))) {
-    return targetOf(session, requested, given, PINNED_WIRES[dialect])
+    return targetOf(session, named, given, PINNED_WIRES[dialect])
   }
-  const found = given ?? (await session.directory.find(requested, signal))
+  const found = given ?? (await session.directory.find(named, signal))
   const { wire, keyHeader } = await session.directory.current(signal)
   const isRepeatable = callId !== undefined && found?.facts !== undefined
-  const toolId = isRepeatable ? anyVersionOf(found.id, requested) : (found?.id ?? requested)
+  const toolId = isRepeatable ? anyVersionOf(found.id, named) : (found?.id ?? named)
   return targetOf(session, toolId, found, wire, keyHeader)
 }
 
@@ -326,8 +323,8 @@ async function findTarget(
  * A call under its caller's own id may be recorded for an older version than the newest one listed. Collet servers
  * find it if no version is named (rule 5); all others get full ids (OTC/C-15).
  */
-function anyVersionOf(id: string, requested: string): string {
-  return parseToolName(requested)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
+function anyVersionOf(id: string, named: string): string {
+  return parseToolName(named)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
 }
 
 function targetOf(

@@ -38,7 +38,6 @@ export type TriedCall =
 export class ColletClient {
   /** Tools as the openwop catalog describes them. Like `runs` and `calls`, it needs a Collet server. */
   readonly catalog: Catalog
-  /** Events of runs. */
   readonly runs: Runs
   /** State of earlier calls, and cancellation. */
   readonly calls: Calls

@@ -99,8 +99,7 @@ const MESSAGES = {
   approval_required: withMissing,
   requirements: withMissing,
   config: (_, upstream) => `This server cannot pass the call on to ${upstream}; ask its operator.`,
-  transport: (_, upstream) =>
-    `${upstream} returned no usable answer; it is unknown whether the call ran there.`,
+  transport: (_, upstream) => `${upstream} sent no usable answer; whether the call ran there is unknown.`,
 } satisfies Record<FailureClass, (failure: CallFailure, upstream: string) => string>
 
 /** The requirements of the other server, in its own words and with the pages to open. */

@@ -234,7 +234,6 @@ export class OpenToolClient {
     this.#settings = settings
   }
 
-  /** The server's own version. */
   async version({ signal }: RequestOptions = {}): Promise<{ readonly version: string }> {
     const answer = await getEndpoint(this.#settings, '/version', signal)
     const body = bodyOf(answer)

@@ -73,7 +73,6 @@ export interface ClientOptions {
 
 type WithoutDefault = 'apiKey' | 'jwt' | 'toolset' | 'protocol' | 'dialect' | 'signal'
 
-/** Options with all defaults. */
 export interface ClientSettings extends Required<Omit<ClientOptions, WithoutDefault>> {
   readonly server: ServerUrl
   readonly credentials: Credentials

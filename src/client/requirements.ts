@@ -44,7 +44,7 @@ export async function resolveContext(
 async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {
   if (needs.userId !== undefined || !needs.tool?.requirements.userId) return needs.userId
   const userId = await ask('the user id', needs, () => settings.requirements.userId?.())
-  if (userId === undefined) refuseIfConfigured(needs, settings, 'a user id', { userId: true })
+  if (userId === undefined) refuseUnlessSent(needs, settings, 'a user id', { userId: true })
   return userId
 }
 
@@ -54,8 +54,7 @@ async function resolveTokens(needs: ContextNeeds, tool: RemoteTool, settings: Cl
     const { id } = requirement
     const resolve = () => settings.requirements.authorization?.(id, requirement, tool)
     const token = await ask(`the authorization \`${id}\``, needs, resolve)
-    if (token === undefined)
-      refuseIfConfigured(needs, settings, `a token for \`${id}\``, { authorization: [] })
+    if (token === undefined) refuseUnlessSent(needs, settings, `a token for \`${id}\``, { authorization: [] })
     else tokens.push({ id, token })
   }
   return tokens
@@ -66,7 +65,7 @@ async function resolveSecrets(needs: ContextNeeds, tool: RemoteTool, settings: C
   for (const { id } of tool.requirements.secrets) {
     const resolve = () => settings.requirements.secrets?.(id, tool)
     const value = await ask(`the secret \`${id}\``, needs, resolve)
-    if (value === undefined) refuseIfConfigured(needs, settings, `the secret \`${id}\``, { secrets: [id] })
+    if (value === undefined) refuseUnlessSent(needs, settings, `the secret \`${id}\``, { secrets: [id] })
     else secrets.push({ id, value })
   }
   return secrets
@@ -90,7 +89,7 @@ async function ask(
 }
 
 /** By default the call is sent: the server may have the value in its vault, or know the user from the credential (OTC/T-32). */
-function refuseIfConfigured(
+function refuseUnlessSent(
   { toolId }: ContextNeeds,
   { missingRequirements }: ClientSettings,
   what: string,

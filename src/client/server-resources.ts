@@ -40,7 +40,6 @@ export interface RecordedCall {
   readonly record: JsonObject
 }
 
-/** Recorded calls, by their ids. */
 export class Calls {
   readonly #resources: ServerResources
 
@@ -257,7 +256,6 @@ export async function openSession(
   return { id: body.sessionId, runId: body.runId }
 }
 
-/** Events of runs. */
 export class Runs {
   readonly #resources: ServerResources
 

@@ -82,11 +82,8 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
       }
     }
     if (!hasTool && !problems.some((problem) => problem.file === file)) {
-      problems.push({
-        severity: 'warning',
-        file,
-        message: 'exports no tool. Export the value that tool({ … }) returns.',
-      })
+      const message = 'exports no tool. Export the value that tool({ … }) returns.'
+      problems.push({ severity: 'warning', file, message })
     }
   }
 }

@@ -59,8 +59,7 @@ function checkReceiver(receiver: Receiver, context: z.RefinementCtx): void {
   const url = URL.parse(receiver.url)
   const isPrivate = url?.protocol === 'https:' || LOOPBACK.test(url?.hostname ?? '')
   if (receiver.approver !== undefined && !isPrivate) {
-    const message =
-      'must be https, or http on loopback, because its messages contain links with which anyone can decide as `approver`.'
+    const message = 'must be https, or http on loopback: anyone with the links in it decides as `approver`.'
     context.addIssue({ code: 'custom', path: ['url'], message })
   }
   if (receiver.secret === undefined && receiver.format !== 'slack' && receiver.format !== 'teams') {

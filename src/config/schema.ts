@@ -128,8 +128,7 @@ const API_KEY = closed({
   id: NAME,
   /** At least 32 random bytes: `collet keys generate` makes a key. */
   key: TEXT.regex(/^[\x21-\x7e]+$/, {
-    error:
-      'a key is sent in a header, so it must be printable ASCII without spaces. "collet keys generate" makes a key.',
+    error: 'a key must be printable ASCII without spaces. "collet keys generate" makes a key.',
   }),
   /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),

@@ -228,8 +228,7 @@ export function nextRequest(
   const { location } = answer.headers
   if (!REDIRECTS.has(answer.statusCode) || location === undefined || request.redirect === 'manual')
     return undefined
-  if (request.redirect === 'error')
-    throw denied('The answer is a redirect, which the request does not allow.')
+  if (request.redirect === 'error') throw denied('The request does not allow redirects, but got one.')
   if (!FOLLOWED_METHODS.has(request.method)) return undefined
   const url = typeof location === 'string' ? URL.parse(location, request.url.href) : null
   if (url === null) throw denied('The redirect has no readable location.')

@@ -154,9 +154,7 @@ export class ConsentFlow {
   /** `GET /challenges/:id`: the sign-in if there is one, then the page that names the caller (rule 25). */
   async open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply> {
     const to = signInDestination(this.#options, request.query.get('as') === 'other')
-    return to === undefined
-      ? await this.#showRequest(challenge)
-      : await this.#depart(challenge, 'sign_in', to)
+    return to === undefined ? await this.#showPage(challenge) : await this.#depart(challenge, 'sign_in', to)
   }
 
   /** `GET /challenges/:id/start`, which only a click on this server's own page can reach. */
@@ -181,7 +179,7 @@ export class ConsentFlow {
    * Providers often grant access without asking, and a link may come from an attacker, so a person first reads which caller
    * would get access, and clicks. The cookie proves that the page was shown, and that the sign-in came before it.
    */
-  async #showRequest(challenge: ChallengeRecord): Promise<HttpReply> {
+  async #showPage(challenge: ChallengeRecord): Promise<HttpReply> {
     const name = cookieName('seen', challenge.id)
     const cookie = this.#options.trips.cookies().set(name, this.#seenMark(challenge), 'Strict')
     const startUrl = `${this.#options.publicUrl()}/challenges/${challenge.id}/start`
@@ -195,7 +193,7 @@ export class ConsentFlow {
     const claims = await exchangeSignIn(this.#options, back)
     // The challenge stays open for its user: a visitor with the link cannot end it.
     if (claims === undefined) return providerFailedPage('The sign-in', clear)
-    if (isConsenter(store, signIn, { challenge, claims })) return await this.#showRequest(challenge)
+    if (isConsenter(store, signIn, { challenge, claims })) return await this.#showPage(challenge)
     const { principal, provider } = challenge
     log.warn({ principal, provider }, 'a consent was opened by someone other than its user')
     return wrongUserPage(`${this.#options.publicUrl()}/challenges/${challenge.id}?as=other`, clear)

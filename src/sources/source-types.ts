@@ -25,60 +25,55 @@ const CUSTOM_OPTIONS = z.strictObject({
   }),
 })
 
-type OpenArguments<Schema extends z.ZodType> = [
-  key: string,
-  options: z.output<Schema>,
-  services: SourceServices,
-]
+type OpenArgs<Schema extends z.ZodType> = [key: string, options: z.output<Schema>, services: SourceServices]
 
 /** Every source type: its options, the kind of its tools in the catalog, and how it is opened. */
 const SOURCE_TYPES = [
   {
     options: COMMAND_OPTIONS,
     kind: 'host-extension',
-    open: async (...source: OpenArguments<typeof COMMAND_OPTIONS>) =>
+    open: async (...source: OpenArgs<typeof COMMAND_OPTIONS>) =>
       (await import('./command/index.ts')).createCommandSource(...source),
   },
   {
     options: MCP_OPTIONS,
     kind: 'mcp',
-    open: async (...source: OpenArguments<typeof MCP_OPTIONS>) =>
+    open: async (...source: OpenArgs<typeof MCP_OPTIONS>) =>
       (await import('./mcp/index.ts')).createMcpSource(...source),
   },
   {
     options: OPENAPI_OPTIONS,
     kind: 'connector',
-    open: async (...source: OpenArguments<typeof OPENAPI_OPTIONS>) =>
+    open: async (...source: OpenArgs<typeof OPENAPI_OPTIONS>) =>
       (await import('./openapi/index.ts')).createOpenapiSource(...source),
   },
   {
     options: OTC_OPTIONS,
     kind: 'connector',
-    open: async (...source: OpenArguments<typeof OTC_OPTIONS>) =>
+    open: async (...source: OpenArgs<typeof OTC_OPTIONS>) =>
       (await import('./otc/index.ts')).createOtcSource(...source),
   },
   {
     options: OPENTOOL_OPTIONS,
     kind: 'connector',
-    open: async (...source: OpenArguments<typeof OPENTOOL_OPTIONS>) =>
+    open: async (...source: OpenArgs<typeof OPENTOOL_OPTIONS>) =>
       (await import('./opentool/index.ts')).createOpenToolSource(...source),
   },
   {
     options: PACK_OPTIONS,
     kind: 'node-pack',
-    open: async (...source: OpenArguments<typeof PACK_OPTIONS>) =>
+    open: async (...source: OpenArgs<typeof PACK_OPTIONS>) =>
       (await import('./pack/index.ts')).createPackSource(...source),
   },
   {
     options: CUSTOM_OPTIONS,
     kind: 'connector',
-    open: async (...[key, { open }, services]: OpenArguments<typeof CUSTOM_OPTIONS>) => open(key, services),
+    open: async (...[key, { open }, services]: OpenArgs<typeof CUSTOM_OPTIONS>) => open(key, services),
   },
 ] as const
 
 const [firstType, ...otherTypes] = SOURCE_TYPES
 
-/** The options of a source of any type. */
 export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
   firstType.options,
   ...otherTypes.map(({ options }) => options),
@@ -90,7 +85,7 @@ export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 interface SourceType {
   readonly options: { readonly shape: { readonly type: { readonly value: string } } }
   readonly kind: SourceKind
-  open(...source: OpenArguments<typeof SOURCE_OPTIONS>): Promise<Source>
+  open(...source: OpenArgs<typeof SOURCE_OPTIONS>): Promise<Source>
 }
 
 const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
@@ -98,7 +93,7 @@ const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
 )
 
 /** Opens a source of any type; throws if its options cannot be used here. */
-export async function openSource(...source: OpenArguments<typeof SOURCE_OPTIONS>): Promise<Source> {
+export async function openSource(...source: OpenArgs<typeof SOURCE_OPTIONS>): Promise<Source> {
   return typeOf(source[1]).open(...source)
 }
 

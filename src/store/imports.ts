@@ -310,9 +310,8 @@ function pinFromRow(row: Row, keys: KeyRing): PinRecord {
   ): Value | undefined => {
     const sealed = optionalText(row, column)
     if (sealed === undefined) return undefined
-    const value: unknown = JSON.parse(
-      keys.openText('pins', sealed, definitionContext({ ...address, column })),
-    )
+    const context = definitionContext({ ...address, column })
+    const value: unknown = JSON.parse(keys.openText('pins', sealed, context))
     if (isValid(value)) return value
     throw new StoreError('unreadable', 'the database contains a pinned definition that cannot be read')
   }

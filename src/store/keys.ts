@@ -108,18 +108,13 @@ function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' 
   if (owner === undefined) return 'not_found'
   if (owner.ended_at !== null) return 'ended'
   const existing = (yield* all('keysOf', tenant, name)).map(keyFromRow)
-  const template = existing.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? existing[0]
-  if (template === undefined) return 'not_found'
+  const newest = existing.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? existing[0]
+  if (newest === undefined) return 'not_found'
   if (oldEndAtMs !== undefined) {
     yield* write('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
     for (const { keyId } of existing) yield* sealRow(group.keys, API_KEYS, keyId)
   }
-  yield* insertKey(group, {
-    ...rotation,
-    scopes: template.scopes,
-    roles: template.roles,
-    tools: template.tools,
-  })
+  yield* insertKey(group, { ...rotation, scopes: newest.scopes, roles: newest.roles, tools: newest.tools })
   group.append(keyEvent('key.rotated', rotation))
   return 'rotated'
 }

@@ -136,16 +136,16 @@ function* takeTokens(
   /** Microseconds in which one token is refilled. */
   const perToken = Math.max(1, Math.round(MICROSECONDS / perMs))
   const emptyAt = now + Math.floor(burst * perToken)
-  if (yield* takeIfAvailable(bucket, now, wanted * perToken, emptyAt)) return { tokens: wanted, waitMs: 0 }
+  if (yield* takeIfLeft(bucket, now, wanted * perToken, emptyAt)) return { tokens: wanted, waitMs: 0 }
   const row = yield* get('findRate', bucket)
   const fullAt = row === undefined ? now : Math.max(now, integer(row, 'full_at'))
   const left = Math.min(wanted, Math.floor((emptyAt - fullAt) / perToken))
-  if (left > 0 && (yield* takeIfAvailable(bucket, now, left * perToken, emptyAt)))
-    return { tokens: left, waitMs: 0 }
+  const cost = left * perToken
+  if (left > 0 && (yield* takeIfLeft(bucket, now, cost, emptyAt))) return { tokens: left, waitMs: 0 }
   return { tokens: 0, waitMs: Math.max(1, (fullAt + perToken - emptyAt) / MICROSECONDS) }
 }
 
-function* takeIfAvailable(bucket: string, now: number, cost: number, emptyAt: number): Steps<boolean> {
+function* takeIfLeft(bucket: string, now: number, cost: number, emptyAt: number): Steps<boolean> {
   return (yield* write('takeTokens', bucket, now + cost, now, cost, now, cost, emptyAt)) > 0
 }
 

@@ -82,13 +82,10 @@ export function* verifyJournal(
     walks.push(walk)
   }
   const chains = new Map(walks.map((walk) => [walk.writer, walk]))
-  const expectedHeads = [
-    ...walks.flatMap((walk) => walk.recordedHeads),
-    ...closings.flatMap(({ heads }) => heads),
-  ]
+  const expected = [...walks.flatMap((walk) => walk.seenHeads), ...closings.flatMap(({ heads }) => heads)]
   const firstBad =
     walks.find((walk) => walk.bad !== undefined)?.bad ??
-    (yield* firstBroken([...expectedHeads, ...(keptHead === undefined ? [] : [keptHead])], chains)) ??
+    (yield* firstBroken([...expected, ...(keptHead === undefined ? [] : [keptHead])], chains)) ??
     firstUnrecorded(walks) ??
     firstUnderPastKeys(walks, closings)
   const { rows, badRows } = yield* verifyRows(guard, new Map(walks.flatMap((walk) => [...walk.ends])))
@@ -153,10 +150,8 @@ function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
   for (const { writer, recorded } of walks) {
     const recorder = byNo.get(recorded.by)
     if (recorded.n < 0 || recorder === undefined || recorder.isTruncated) continue
-    const isRecorded = recorder.recordedHeads.some(
-      (head) => head.writer === writer && head.group === recorded.n,
-    )
-    if (!isRecorded)
+    const isSeen = recorder.seenHeads.some((head) => head.writer === writer && head.group === recorded.n)
+    if (!isSeen)
       return { writer, group: recorded.n, reason: 'its head was never recorded, although its row says so' }
   }
   return undefined
@@ -177,10 +172,10 @@ function firstUnderPastKeys(walks: readonly ChainWalk[], closings: readonly Clos
 
 /** A head that was recorded elsewhere must still be in its chain. */
 function* firstBroken(
-  expectedHeads: readonly JournalHead[],
+  expected: readonly JournalHead[],
   chains: ReadonlyMap<string, ChainWalk>,
 ): Steps<BadGroup | undefined> {
-  for (const { writer, group, link } of expectedHeads) {
+  for (const { writer, group, link } of expected) {
     const chain = chains.get(writer)
     if (chain === undefined) return { writer, group, reason: 'the whole chain is missing' }
     const found = yield* chain.linkAt(group)
@@ -200,7 +195,7 @@ class ChainWalk {
   groups = 0
   events = 0
   /** Heads of other chains, which this chain's writer recorded when it started. */
-  readonly recordedHeads: JournalHead[] = []
+  readonly seenHeads: JournalHead[] = []
   /** Rows that its events ended, with their final state. */
   readonly ends = new Map<string, string>()
   readonly no: number
@@ -294,7 +289,7 @@ class ChainWalk {
     this.events += events.length
     for (const event of events) {
       // The first event of a writer names the heads of the other chains.
-      if (event.type === 'writer.started') this.recordedHeads.push(...(event.heads ?? []))
+      if (event.type === 'writer.started') this.seenHeads.push(...(event.heads ?? []))
       const ended = endedBy(this.#tables, event)
       if (ended !== undefined) this.ends.set(...ended)
     }

@@ -185,7 +185,7 @@ describe('commands as tools', () => {
 
   it('ends a command that uses too much processor time', async () => {
     const command = { argv: script('for (;;);'), description: 'Loops.', cpuSeconds: 1 }
-    await expect(run(command)).rejects.toThrow('used more than the 1 s of processor time')
+    await expect(run(command)).rejects.toThrow('used more than the allowed 1 s of processor time')
   }, 20_000)
 
   it('ends a command that uses too much memory', async () => {

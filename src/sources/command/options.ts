@@ -111,8 +111,7 @@ function parameterProblems({ argv, input, stdin }: Pick<CommandOptions, 'argv' |
 }
 
 const TIER = 'commands always have the tier exec; leave safetyTier out.'
-const REPLAY =
-  'a command may change something, so it is not deterministic; if it is idempotent, write idempotent.'
+const REPLAY = 'a command may change something, so it is not deterministic; it may be idempotent.'
 
 /** Commands of this machine as tools: a fixed table, no shell (OWP-86, OWP-87). */
 export const COMMAND_OPTIONS = z

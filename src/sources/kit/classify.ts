@@ -49,8 +49,7 @@ function problemOf(tool: OfferedTool, sighted: ReadonlyMap<string, OfferedTool>)
     return `the upstream offers a tool whose name does not have 1 to ${MAX_NAME_LENGTH} valid characters; it is left out`
   }
   if (nativeName.includes('\0')) return 'the upstream offers a tool with NUL in its name; it is left out'
-  if (sighted.size >= MAX_TOOLS)
-    return `the upstream offers more than ${MAX_TOOLS} tools; this one is left out`
+  if (sighted.size >= MAX_TOOLS) return `the upstream offers more than ${MAX_TOOLS} tools; one is left out`
   if (sighted.has(nativeName)) return 'the upstream offers two tools with this name; the second is left out'
   const { inputSchema, outputSchema, binding, requirements } = tool
   return isTooMuch([inputSchema, outputSchema, binding, requirements])

@@ -54,10 +54,7 @@ function targetDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] 
   const added = origins.filter((origin) => !known.has(origin))
   const suspicious = { where: 'target', class: 'suspicious' } as const
   return [
-    ...added.map((origin) => ({
-      ...suspicious,
-      says: `calls would go to ${origin}, where no call goes now`,
-    })),
+    ...added.map((origin) => ({ ...suspicious, says: `calls would go to ${origin}, a new origin` })),
     ...leafDiff('identity', before.identity, after.identity, 'breaking'),
     ...leafDiff('binding', before.offered.binding, after.offered.binding, 'breaking'),
   ]

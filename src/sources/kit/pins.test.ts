@@ -133,7 +133,7 @@ describe('the pins (rule 32)', () => {
     const [view] = await pins.list()
     expect(view?.waiting).toMatchObject({
       class: 'suspicious',
-      reasons: ['target calls would go to https://evil.example, where no call goes now'],
+      reasons: ['target calls would go to https://evil.example, a new origin'],
     })
     expect(view?.state).toBe('suspended')
   })

@@ -35,13 +35,13 @@ interface PinsOptions {
   readonly log: Logger
 }
 
-interface PinDecisionRequest {
+interface PinRuling {
   readonly by: string
   /** Hash of the reviewed change, or the beginning of the hash, so that a later change is not decided on. */
   readonly hash?: string
 }
 
-interface PinsDecisionRequest extends Pick<PinDecisionRequest, 'by'> {
+interface PinsRuling extends Pick<PinRuling, 'by'> {
   /** True to accept suspicious changes too. */
   readonly suspicious?: boolean
   /**
@@ -112,17 +112,17 @@ export class Pins {
   }
 
   /** Accepts the waiting change of one tool. */
-  accept(tool: string, decision: PinDecisionRequest): Promise<PinResult> {
+  accept(tool: string, decision: PinRuling): Promise<PinResult> {
     return this.#decide(tool, decision, 'pin.accepted')
   }
 
   /** Rejects the waiting change of one tool; the accepted definition stays. */
-  reject(tool: string, decision: PinDecisionRequest): Promise<PinResult> {
+  reject(tool: string, decision: PinRuling): Promise<PinResult> {
     return this.#decide(tool, decision, 'pin.rejected')
   }
 
   /** Accepts the waiting changes of a source, except rejected changes and, by default, suspicious changes; returns the tools. */
-  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: PinsDecisionRequest) {
+  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: PinsRuling) {
     const decision = { by, atMs: this.#options.clock.nowMs() }
     let changed: readonly string[] = []
     const { written } = await this.#change(sourceKey, (known) => {
@@ -139,11 +139,7 @@ export class Pins {
     return { accepted: (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin)), changed }
   }
 
-  async #decide(
-    tool: string,
-    { by, hash }: PinDecisionRequest,
-    type: keyof typeof DECISIONS,
-  ): Promise<PinResult> {
+  async #decide(tool: string, { by, hash }: PinRuling, type: keyof typeof DECISIONS): Promise<PinResult> {
     const found = await this.#find(tool)
     if (found === undefined) return 'not_found'
     const decision = { by, atMs: this.#options.clock.nowMs() }

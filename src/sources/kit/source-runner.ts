@@ -179,9 +179,7 @@ export class SourceRunner {
 
   #noteFailed(error: unknown, isLate: boolean): void {
     const message = error instanceof Error ? error.message : String(error)
-    const reason = isLate
-      ? `The source did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.`
-      : message
+    const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : message
     if (reason !== this.#failure)
       this.#log.warn({ err: error }, 'the tools of a source could not be read; the known definitions stay')
     this.#failures += 1

@@ -45,8 +45,7 @@ export async function readRoot(
 /** Reads a referenced document: over HTTP with the guarded fetch, from disk only below the folder of a document on disk. */
 export async function readReferred(url: string, root: string, reader: ResourceReader): Promise<Resource> {
   if (!url.startsWith('file:')) return fetchText(url, URL.parse(root)?.origin ?? 'null', reader)
-  if (!root.startsWith('file:'))
-    throw new Unreadable(`${url} is a file, but the document that refers to it is not.`)
+  if (!root.startsWith('file:')) throw new Unreadable(`${url} is a file, but the document is not.`)
   const folder = dirname(fileURLToPath(root))
   const path = await realpath(fileURLToPath(url)).catch(() => undefined)
   if (path === undefined) throw new Unreadable(`${url} does not exist.`)

@@ -64,8 +64,7 @@ export const OPENAPI_OPTIONS = z
       .default({}),
     /** Base address for calls, instead of the servers that the document names. */
     baseUrl: ADDRESS.refine((text) => (URL.parse(text)?.search ?? '') === '', {
-      error:
-        'expected an address without a query, because paths are appended to it. Put keys into `security`.',
+      error: 'expected an address without a query: paths are appended to it. Put keys into `security`.',
     }).optional(),
     /** Values of server variables. */
     variables: z.record(z.string().min(1), z.string()).default({}),

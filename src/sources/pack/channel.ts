@@ -60,9 +60,7 @@ export class PackChannel {
     if (this.#isBroken || !this.#socket.writable) return true
     this.#socket.write(line)
     if (this.#socket.writableLength > this.#bounds.maxUnreadBytes) {
-      this.#break(
-        `it does not read the answers that it requested (${this.#socket.writableLength} bytes wait)`,
-      )
+      this.#break(`it does not read the answers to it (${this.#socket.writableLength} bytes wait)`)
     }
     return true
   }

@@ -69,10 +69,7 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
     lockDown({ mayStartPrograms })
     pack = await loadPack(entry)
     if (!sendToServer({ type: 'loaded', ...describePack(pack) })) {
-      sendToServer({
-        type: 'broken',
-        message: `The pack's definitions have more than ${MAX_MESSAGE_BYTES} bytes.`,
-      })
+      sendToServer({ type: 'broken', message: `The definitions exceed ${MAX_MESSAGE_BYTES} bytes.` })
     }
   } catch (error) {
     sendToServer({ type: 'broken', message: error instanceof Error ? error.message : String(error) })

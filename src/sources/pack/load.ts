@@ -240,8 +240,7 @@ export async function loadPack(entry: string): Promise<LoadedPack> {
     )
     return tool ?? []
   })
-  if (found.length === 0)
-    warnings.push('The pack exports no tool: export the value that tool({ … }) returns.')
+  if (found.length === 0) warnings.push('It exports no tool: export the value that tool({ … }) returns.')
   return { tools: nameTools(tools, warnings), warnings }
 }
 

@@ -61,8 +61,7 @@ export const PACK_OPTIONS = z
   .superRefine((options, context) => {
     const named = [options.package, options.path].filter((each) => each !== undefined)
     if (named.length !== 1) {
-      const message =
-        'expected either "package", the name of an installed package, or "path", a folder or file.'
+      const message = 'expected either "package", an installed package, or "path", a folder or file.'
       context.addIssue({ code: 'custom', path: ['package'], message })
     }
     if (options.sandbox === 'required' && options.isolation !== 'process') {

@@ -59,10 +59,7 @@ export class PackSupervisor {
 
   health(): SourceHealth {
     if (this.#lastEnd === undefined) return { state: 'ready' }
-    return {
-      state: 'degraded',
-      reason: `The pack's process ended (${this.#lastEnd}) and will be started again.`,
-    }
+    return { state: 'degraded', reason: `Its process ended (${this.#lastEnd}) and will be restarted.` }
   }
 
   async close(): Promise<void> {

@@ -191,7 +191,7 @@ export class Connection {
 }
 
 /** Keeps one connection; a lost connection is replaced when it is next needed. */
-export class ConnectionKeeper {
+export class Reconnector {
   readonly #open: () => Promise<Connection>
   #opened: Promise<Connection> | undefined
   #connection: Connection | undefined

@@ -17,10 +17,10 @@ import { answerAll, type Purpose, statementOf } from './batches.ts'
 import {
   COMMIT,
   Connection,
-  ConnectionKeeper,
   isBusy,
   isFenced,
   isStoreWide,
+  Reconnector,
   type Result,
   ROLLBACK,
   type Statement,
@@ -61,9 +61,9 @@ export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
   readonly #lease: Lease
   readonly #notices: Notices
-  readonly #writes: ConnectionKeeper
-  readonly #reads: ConnectionKeeper
-  readonly #snapshots: ConnectionKeeper
+  readonly #writes: Reconnector
+  readonly #reads: Reconnector
+  readonly #snapshots: Reconnector
   #reading: PendingRead[] = []
   #waitingReads = 0
   #snapshotTurn: Promise<unknown> = Promise.resolve()
@@ -79,9 +79,9 @@ export class PostgresEngine implements Engine {
       send: (statement) => this.#readOne(statement),
       foreignVersion: () => this.#foreignVersion(),
     })
-    this.#writes = new ConnectionKeeper(() => Connection.open(own))
-    this.#reads = new ConnectionKeeper(() => Connection.open(url, pooled))
-    this.#snapshots = new ConnectionKeeper(() => Connection.open(url, pooled))
+    this.#writes = new Reconnector(() => Connection.open(own))
+    this.#reads = new Reconnector(() => Connection.open(url, pooled))
+    this.#snapshots = new Reconnector(() => Connection.open(url, pooled))
   }
 
   get waitingReads(): number {

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
-import { Connection, ConnectionKeeper, type Statement } from './connection.ts'
+import { Connection, Reconnector, type Statement } from './connection.ts'
 import {
   type LeaseOrder,
   type LeaseReply,
@@ -26,9 +26,8 @@ interface RenewedLease {
 }
 
 const { url, leaseMs }: LeaseThreadData = workerData
-const keeper = new ConnectionKeeper(() =>
-  Connection.open(url, { name: 'collet lease', maxSilenceMs: leaseMs / 2 }),
-)
+const options = { name: 'collet lease', maxSilenceMs: leaseMs / 2 }
+const reconnector = new Reconnector(() => Connection.open(url, options))
 const leases = new Map<number, RenewedLease>()
 
 parentPort?.on('message', (order: LeaseOrder) => void handleOrder(order))
@@ -72,11 +71,8 @@ async function renew(lease: RenewedLease): Promise<void> {
   const previousMs = Number(Atomics.load(slots, SLOTS.renewedAt))
   lease.lastTick = Atomics.load(slots, SLOTS.tick)
   const sentAtMs = monotonicMs()
-  const isRenewed = await queryTime(lease, {
-    name: 'renewLease',
-    text: RENEW,
-    values: [Number(writer), leaseMs],
-  })
+  const values = [Number(writer), leaseMs]
+  const isRenewed = await queryTime(lease, { name: 'renewLease', text: RENEW, values })
   // The answer is not for a writer that started in the meantime.
   if (Atomics.load(slots, SLOTS.writer) !== writer) return
   if (!isRenewed) {
@@ -91,7 +87,7 @@ async function renew(lease: RenewedLease): Promise<void> {
 
 /** Returns whether a row came back, and stores the database time from it. */
 async function queryTime({ slots }: RenewedLease, statement: Statement): Promise<boolean> {
-  const connection = await keeper.current()
+  const connection = await reconnector.current()
   const sentAtMs = monotonicMs()
   const [row] = (await connection.one(statement)).rows
   if (row === undefined) return false

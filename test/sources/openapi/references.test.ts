@@ -179,7 +179,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
   it('a document from the network reads no file', async () => {
     const discovery = await discoverUrl({ '/v1/api.yaml': api({ $ref: `file://${folder}/../secret.json` }) })
     expect(JSON.stringify(discovery.tools)).not.toContain('canary')
-    expect(discovery.warnings.join()).toMatch(/is a file, but the document that refers to it is not/)
+    expect(discovery.warnings.join()).toMatch(/is a file, but the document is not/)
   })
 
   it('a document from the network reaches no neighbour of this server, and nobody gets its credential', async () => {
