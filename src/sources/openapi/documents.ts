@@ -11,7 +11,7 @@ const MAX_CHAIN_LENGTH = 50
 const MAX_DEPTH = 10
 
 export interface Target extends DocumentNode {
-  /** The same for all spellings of a reference. */
+  /** Id that does not depend on how a reference is spelled. */
   readonly id: string
 }
 
