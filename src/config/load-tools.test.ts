@@ -124,7 +124,9 @@ describe('loadTools', () => {
     write('tools/a.ts', `export const one = ${source('A.One@1.0.0')}`)
     const { ids, problems } = await load('./tools/*.ts')
     expect(ids).toEqual(['A.One@1.0.0'])
-    expect(problems).toEqual([`${file}: exports no tool. Export the value that tool({ … }) returns.`])
+    expect(problems).toEqual([
+      `${file}: exports no tool. Export what tool({ … }), workflow({ … }), prompt({ … }) or resource({ … }) gives.`,
+    ])
   })
 })
 

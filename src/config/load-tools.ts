@@ -82,8 +82,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
       }
     }
     if (!hasTool && !problems.some((problem) => problem.file === file)) {
-      const message = 'exports no tool. Export the value that tool({ … }) returns.'
-      problems.push({ severity: 'warning', file, message })
+      problems.push({ severity: 'warning', file, message: EXPORTS_NOTHING })
     }
   }
 }
