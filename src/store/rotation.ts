@@ -237,7 +237,12 @@ function* activateNewest(group: CommitGroup, by: string, atMs: number): Steps<vo
   group.append({ type: 'keys.activated', at: atMs, by, generation: newest.no })
 }
 
-function* resealPage(group: CommitGroup, table: ResealableRows, after: PageStart, atMs: number): Steps<number> {
+function* resealPage(
+  group: CommitGroup,
+  table: ResealableRows,
+  after: PageStart,
+  atMs: number,
+): Steps<number> {
   let resealed = 0
   for (const row of yield* allOf(table.page, ...after, PAGE_ROWS)) {
     if (!table.isDue(row, group.keys)) continue
