@@ -40,7 +40,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
       stringIdsAreKeys: false,
       streaming: false,
     },
-    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
+    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000, taskAfterMs: 800 },
     approvals: DEFAULT_APPROVAL_RULES,
     hooks: {},
     logLevel: 'silent',

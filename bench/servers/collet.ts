@@ -197,7 +197,7 @@ const settings: Settings = {
     stringIdsAreKeys: false,
     streaming: false,
   },
-  mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
+  mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000, taskAfterMs: 800 },
   hooks: {},
   logLevel: 'warn',
   approvals: DEFAULT_APPROVAL_RULES,

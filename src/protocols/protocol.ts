@@ -40,7 +40,10 @@ export interface ServedProtocol {
 export interface ProtocolServices {
   readonly gateway: Gateway
   /** Where protocols keep sessions, questions and idempotent requests. */
-  readonly store: Pick<Store, 'callers' | 'requests' | 'writer' | 'digest' | 'isWriterAlive' | 'sign'>
+  readonly store: Pick<
+    Store,
+    'callers' | 'requests' | 'tasks' | 'writer' | 'digest' | 'isWriterAlive' | 'sign'
+  >
   readonly clock: Clock
   readonly log: Logger
   readonly serverVersion: string

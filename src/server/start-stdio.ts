@@ -75,10 +75,13 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     const principal = callerOf(services.registry, authenticator, options)
     await checkCaller(authenticator, principal)
     const server = new StdioServer(
-      mcpServices(settings.mcp, {
-        ...{ store, clock, log, serverVersion: VERSION },
-        gateway: observeCalls(gateway, { clock, store, noteDenial, rejections }),
-      }),
+      mcpServices(
+        { ...settings.mcp, resultsMs: settings.calls.retentionHours * 3_600_000 },
+        {
+          ...{ store, clock, log, serverVersion: VERSION },
+          gateway: observeCalls(gateway, { clock, store, noteDenial, rejections }),
+        },
+      ),
       {
         ...{ principal, parse: parseJsonBody, write: options.write },
         maxLineBytes: settings.server.bodyLimitBytes,

@@ -22,6 +22,7 @@ import {
 } from './protocol-state.ts'
 import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
 import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
+import { openTasks, type TaskStore, taskModule } from './tasks.ts'
 import { openVault, type VaultStore, vaultModule } from './vault.ts'
 import { openVerification, type Verification, verifyModule } from './verify.ts'
 import { openWorkflows, type SuspendedStore, workflowModule } from './workflows.ts'
@@ -43,6 +44,7 @@ export const DEFINITION = defineStore([
   rejectionModule,
   operatorModule,
   workflowModule,
+  taskModule,
   verifyModule,
 ])
 
@@ -63,6 +65,8 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
   readonly sources: SourceStore
   readonly workflows: SuspendedStore
   readonly requests: IdempotentRequestStore
+  /** Calls that MCP clients ask about later. */
+  readonly tasks: TaskStore
 }
 
 export function createColletStore(parts: StoreParts): Store {
@@ -84,5 +88,6 @@ export function createColletStore(parts: StoreParts): Store {
     sources: openSources(context),
     workflows: openWorkflows(context),
     requests: openIdempotentRequests(context),
+    tasks: openTasks(context),
   }))
 }

@@ -4,6 +4,7 @@ import type { JsonObject } from '#kernel/base/json'
 import type { CatalogChanges } from '#kernel/tool/catalog'
 import { type DefinedTool, tool } from '#kernel/tool/define'
 import { askingTools } from './mcp-asking-tools.ts'
+import { taskTools } from './mcp-task-tools.ts'
 
 export const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
@@ -145,5 +146,6 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
       }),
     ),
     ...askingTools(),
+    ...taskTools(),
   ]
 }

@@ -97,7 +97,7 @@ describe('POST /admin/reload', () => {
     const { server, change, heard } = await start()
     change({
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 5_000 },
-      mcp: { enabled: true, name: 'x', instructions: undefined, pageSize: 1_000 },
+      mcp: { enabled: true, name: 'x', instructions: undefined, pageSize: 1_000, taskAfterMs: 800 },
     })
     expect((await post(server.url, '/admin/reload', 'nobody')).status).toBe(401)
     expect((await post(server.url, '/admin/reload', KEY)).status).toBe(403)

@@ -272,5 +272,7 @@ async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<Id
   const { definitionHash } = tool
   const criteria = { tenant, principal: principal.id, fingerprint, definitionHash }
   const found = await needs.store.approvals.findParked(criteria)
-  return found === undefined ? call : { ...call, record: found.record, callId: found.callId, keyed: true }
+  if (found === undefined) return call
+  call.request.onAdopted?.(found.callId)
+  return { ...call, record: found.record, callId: found.callId, keyed: true }
 }

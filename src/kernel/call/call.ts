@@ -88,6 +88,8 @@ export interface CallRequest {
   /** Aborted when no client waits for the reply any more. The call itself continues (rule 10). */
   readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
+  /** Called with the id of an earlier call that a request without a key continues (rule 6). */
+  readonly onAdopted?: (callId: string) => void
   /** Called just before the outcome of a run is written; anything it writes synchronously joins the same commit. */
   readonly onRecording?: () => void
   /** Present where the protocol can pass a tool's question to the person behind the call. */

@@ -257,6 +257,8 @@ export interface ToolDefinition<
   readonly requirements?: ToolRequirements
   /** What the tool may do, who may call it and whether a person has to approve. */
   readonly policy?: PolicyDefinition
+  /** `required`: for a tool that takes long; clients of MCP that cannot take a task are refused. By default they wait. */
+  readonly task?: 'required'
   /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
   readonly session?: SessionDefinition<S>
   /** Does the work. The result is checked against `output`; throw a `ToolError` for a failure that the caller should read. */

@@ -88,6 +88,7 @@ const KEYS = Object.keys({
   ...COMMON,
   requirements: true,
   policy: true,
+  task: true,
   session: true,
   run: true,
 } satisfies Record<keyof ToolDefinition, true>)
@@ -173,6 +174,7 @@ function readTool(
   const output = readOutput(written.output, options, report)
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
+  const task = readTask(written.task, report)
   const session = readSession(written.session, report)
   const uses = isWorkflow(written) ? readUses(written.uses, report) : undefined
   const run = readRun(written, report)
@@ -212,6 +214,7 @@ function readTool(
       tags,
       requirements: requirements && Object.freeze(requirements.requirements),
       workflow: uses && { uses, own, steps: undefined, depth: 1, run },
+      task,
       session,
       entry,
     }),
@@ -220,6 +223,11 @@ function readTool(
     checkOutput: createOutputCheck(output.enforced),
     run,
   })
+}
+
+function readTask(task: unknown, report: Report): 'required' | undefined {
+  if (task === undefined || task === 'required') return task
+  return report('task', `Is ${describeValue(task)}.`, "Write `task: 'required'`, or leave it out.")
 }
 
 interface ReadInput extends ReadSchema {

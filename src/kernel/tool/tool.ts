@@ -287,6 +287,8 @@ export interface Tool {
   readonly entry?: ListedEntry
   /** Members of an MCP server's definition that change nothing here and are passed on: icons, `_meta`. */
   readonly passedOn?: JsonObject
+  /** Clients of MCP that cannot take a task are refused. */
+  readonly task?: 'required'
   /** Present for a tool that keeps state between calls. */
   readonly session?: SessionHooks
   /** Present for a tool made of other tools. */

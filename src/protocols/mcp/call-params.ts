@@ -23,6 +23,8 @@ export interface ToolCallRequest extends ResolvedCall {
   /** Answers by the key of their question. */
   readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
   readonly requestState: string | undefined
+  /** The client asks for a task (MCP-125). */
+  readonly asksTask: boolean
 }
 
 type ReadCall =
@@ -62,10 +64,12 @@ export function readCall(
     catalog,
     headers,
     mayContinue,
+    mayAskTask,
   }: {
     readonly catalog: Catalog
     readonly headers: RequestHeaders | undefined
     readonly mayContinue: boolean
+    readonly mayAskTask: boolean
   },
 ): ReadCall {
   const meta = metaOf(params)
@@ -76,7 +80,10 @@ export function readCall(
   if (typeof named === 'string') return bad(named)
   if (!key.ok) return { ...key, key: undefined }
   const progressToken = readProgressToken(meta.progressToken)
-  const call = { ...named, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
+  const asksTask = mayAskTask && params.task !== undefined
+  if (asksTask && !isJsonObject(params.task)) return bad('params.task must be an object, for example {}.')
+  const traceparent = readTraceparent(meta.traceparent)
+  const call = { ...named, key: key.key, progressToken, traceparent, asksTask }
   if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
   const { requestState } = params
   if (requestState !== undefined && typeof requestState !== 'string')

@@ -12,6 +12,7 @@ import {
   NAMED_BY,
   NEW_REVISION,
   type Revision,
+  TASKS_EXTENSION,
   TRAITS,
   type WireError,
 } from './wire.ts'
@@ -152,7 +153,7 @@ const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling:
 /** `elicitation: {}` means forms only, `{ url: {} }` pages only (MCP/T-19); 2025-06-18 has forms only (MCP-71). */
 export function readCapabilities(declared: JsonValue | undefined, revision: Revision): ClientCapabilities {
   if (!isJsonObject(declared)) return NO_CAPABILITIES
-  const { elicitation, sampling, roots } = declared
+  const { elicitation, sampling, roots, extensions } = declared
   const modes = isJsonObject(elicitation) ? elicitation : undefined
   const namesUrl = TRAITS[revision].hasUrlMode && isJsonObject(modes?.url)
   return {
@@ -160,6 +161,11 @@ export function readCapabilities(declared: JsonValue | undefined, revision: Revi
     url: namesUrl,
     sampling: isJsonObject(sampling),
     roots: isJsonObject(roots),
+    ...(TRAITS[revision].tasks === 'extension' &&
+    isJsonObject(extensions) &&
+    isJsonObject(extensions[TASKS_EXTENSION])
+      ? { tasks: true }
+      : {}),
   }
 }
 

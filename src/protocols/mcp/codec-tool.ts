@@ -22,6 +22,10 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
     inputSchema: toInputSchema(inputOf(tool, revision), revision),
     ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
     annotations: toAnnotations(tool),
+    // The extension of the newest revision has no such member: the server decides (MCP-126).
+    ...(TRAITS[revision].tasks === 'requested'
+      ? { execution: { taskSupport: tool.task ?? 'optional' } }
+      : {}),
     // Facts that the annotations cannot express: other names, and the requirements of a call.
     _meta: { [META.tool]: writeFacts(tool) },
   }

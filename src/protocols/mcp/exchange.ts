@@ -7,6 +7,7 @@ import type { Gateway } from '#kernel/call/gateway'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import type { ProtocolServices } from '#protocols/protocol'
 import type { ProtocolSessionStore } from '#store/protocol-state'
+import type { TaskStore } from '#store/tasks'
 import { type Answer, encodeNotification, type RequestHeaders } from './codec-message.ts'
 import { type ClientCapabilities, MCP_PATH, type Revision } from './wire.ts'
 
@@ -24,6 +25,10 @@ export interface McpOptions {
   readonly instructions?: string | undefined
   /** Tools on one page of a list; many clients read only the first page (MCP-44). */
   readonly pageSize?: number | undefined
+  /** A call of a client that takes tasks becomes one after this time (MCP-121). */
+  readonly taskAfterMs?: number | undefined
+  /** How long results are kept (MCP-124). */
+  readonly resultsMs?: number | undefined
   /** `resource_metadata` of a challenge; absent without an issuer (MCP-96). */
   readonly metadataUrl?: (() => string) | undefined
 }
@@ -31,6 +36,7 @@ export interface McpOptions {
 export interface McpServices {
   readonly gateway: Gateway
   readonly callers: ProtocolSessionStore
+  readonly tasks: TaskStore
   readonly clock: Clock
   readonly log: Logger
   /** Keyed signature: shows that a client returns a value exactly as we sent it (MCP-72). */
@@ -40,13 +46,14 @@ export interface McpServices {
 
 /** The services of MCP, from those of the server. */
 export function mcpServices(
-  { name, instructions, pageSize }: Omit<McpOptions, 'serverVersion' | 'metadataUrl'>,
+  { name, instructions, pageSize, taskAfterMs, resultsMs }: Omit<McpOptions, 'serverVersion' | 'metadataUrl'>,
   server: Pick<ProtocolServices, 'gateway' | 'store' | 'clock' | 'log' | 'serverVersion' | 'metadataUrl'>,
 ): McpServices {
   const { gateway, store, clock, log, serverVersion, metadataUrl } = server
   return {
     gateway,
     callers: store.callers,
+    tasks: store.tasks,
     clock,
     log,
     sign: (text) => store.sign('mcp', text),
@@ -55,6 +62,8 @@ export function mcpServices(
       serverVersion,
       instructions,
       pageSize,
+      taskAfterMs,
+      resultsMs,
       metadataUrl: metadataUrl === undefined ? undefined : () => metadataUrl(MCP_PATH),
     },
   }
@@ -84,6 +93,8 @@ export type McpMethod = (params: JsonValue | undefined, exchange: McpExchange) =
 export interface McpFeature {
   /** Its member of `capabilities`. */
   readonly capabilities: JsonObject
+  /** Members that only some revisions have. */
+  capabilitiesOf?(revision: Revision): JsonObject
   readonly methods: readonly (readonly [name: string, revisions: readonly Revision[], run: McpMethod])[]
 }
 

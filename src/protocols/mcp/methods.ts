@@ -1,4 +1,5 @@
 import { isToolError, mayRepeat, storeFault, type ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
 import { OutageLog } from '#kernel/base/logger'
 import type { Catalog } from '#kernel/tool/catalog'
 import { ERROR_CODE_HEADER } from '#protocols/call-wire'
@@ -13,6 +14,7 @@ import { resourceFeature } from './features/resources.ts'
 import { listMethod } from './lists.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams } from './streams.ts'
+import { taskFeature } from './tasks/tasks.ts'
 import { ToolCalls } from './tool-calls.ts'
 import type { ToolTables } from './tool-tables.ts'
 import {
@@ -48,8 +50,9 @@ export function openMethods(services: McpServices): Methods {
   const { options, log, clock } = services
   const outage = new OutageLog(log, clock)
   const envelopes = new ResultEnvelopes(options)
-  const listens = new ListenStreams(services, openStreams)
   const calls = new ToolCalls(services, envelopes)
+  const tasks = taskFeature(services, envelopes, calls)
+  const listens = new ListenStreams(services, openStreams, tasks.topic)
   const tools: McpFeature = {
     capabilities: { tools: { listChanged: true } },
     methods: [
@@ -72,11 +75,19 @@ export function openMethods(services: McpServices): Methods {
     promptFeature(services, envelopes, parts),
     resourceFeature(services, envelopes, parts),
     completionFeature(services, envelopes, parts),
+    tasks.feature,
   ]
-  const capabilities = Object.assign({}, ...features.map((feature) => feature.capabilities))
+  const capabilitiesOf = (revision: Revision): JsonObject =>
+    Object.assign(
+      {},
+      ...features.map((feature) => ({ ...feature.capabilities, ...feature.capabilitiesOf?.(revision) })),
+    )
   const instructions = options.instructions === undefined ? {} : { instructions: options.instructions }
   // Equal for every caller, so shared caches may keep it (MCP-33).
-  const discovery = { supportedVersions: [NEW_REVISION], capabilities, ...instructions }
+  const discovery = {
+    ...{ supportedVersions: [NEW_REVISION], capabilities: capabilitiesOf(NEW_REVISION) },
+    ...instructions,
+  }
   const discovered = envelopes
     .of(NEW_REVISION)
     .complete(JSON.stringify({ ...discovery, ttlMs: 60_000, cacheScope: 'public' }).slice(1, -1))
@@ -96,7 +107,11 @@ export function openMethods(services: McpServices): Methods {
       [NEW_REVISION]: tableOf(NEW_REVISION),
     },
     initializeResult: (protocolVersion) =>
-      JSON.stringify({ protocolVersion, capabilities, serverInfo: envelopes.serverInfo, ...instructions }),
+      JSON.stringify({
+        ...{ protocolVersion, capabilities: capabilitiesOf(protocolVersion) },
+        serverInfo: envelopes.serverInfo,
+        ...instructions,
+      }),
     failed(err, id, method) {
       const known = isToolError(err) ? err : storeFault(err)
       if (known !== undefined) {

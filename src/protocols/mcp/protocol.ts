@@ -4,6 +4,7 @@ import { mcpServices } from './exchange.ts'
 import { MCP_PATH } from './wire.ts'
 
 const TEXT = z.string().min(1)
+const HOUR_MS = 3_600_000
 
 const SETTINGS = {
   /** Serve `/mcp`. Default true. */
@@ -14,6 +15,8 @@ const SETTINGS = {
   instructions: TEXT.optional(),
   /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
   pageSize: z.int().min(1).max(10_000).default(1_000),
+  /** A call of a client that takes tasks is answered with a task after this time. Default 800. */
+  taskAfterMs: z.int().min(0).max(600_000).default(800),
 }
 
 /** The Model Context Protocol over HTTP; `stdio.ts` serves it on a pair of streams. */
@@ -21,14 +24,19 @@ export const mcp = {
   settings: SETTINGS,
   root: MCP_PATH,
   headers: { sent: [], read: [] },
-  async serve({ mcp: settings }, services): Promise<ServedProtocol> {
+  async serve({ mcp: settings, calls }, services): Promise<ServedProtocol> {
     if (!settings.enabled) return { routes: [] }
     const [{ serveMcp }, { openMethods }, { openSessionRevisions }] = await Promise.all([
       import('./http.ts'),
       import('./methods.ts'),
       import('./revision-2025/http.ts'),
     ])
-    const methods = openMethods(mcpServices(settings, services))
+    const methods = openMethods(
+      mcpServices({ ...settings, resultsMs: calls.retentionHours * HOUR_MS }, services),
+    )
     return serveMcp(methods, openSessionRevisions(methods))
   },
-} satisfies Protocol<{ readonly mcp: SectionSettings<typeof SETTINGS> }>
+} satisfies Protocol<{
+  readonly mcp: SectionSettings<typeof SETTINGS>
+  readonly calls: { readonly retentionHours: number }
+}>

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '#kernel/base/clock'
-import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
+import type { Elicit, Elicitation, ElicitationAnswer, ElicitationMode } from '#kernel/base/elicitation'
 import { fault } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
@@ -12,12 +12,13 @@ import { type Answer, encodeRequest, errorAnswer } from './codec-message.ts'
 import {
   findFormProblem,
   type KeyedQuestion,
+  mayAsk,
   questionToJson,
   readAnswer,
   toWireQuestion,
 } from './codec-question.ts'
 import type { McpExchange } from './exchange.ts'
-import { MCP_CODES, type Message } from './wire.ts'
+import { type ClientCapabilities, MCP_CODES, type Message } from './wire.ts'
 
 /*
  * Questions that a running tool asks its caller, and how revisions with sessions send them.
@@ -171,6 +172,25 @@ export class Questions {
       ended.addEventListener('abort', wake, { once: true })
       this.#waiting.set(key, wake)
     })
+  }
+}
+
+/** The last question that the client had not declared (MCP-36). */
+export interface CapabilityWatch {
+  missing: ElicitationMode | undefined
+}
+
+export const DECLINED: ElicitationAnswer = { action: 'decline' }
+
+/** Sends only questions that the client declared; others are declined (MCP/T-11). Questions without a key are numbered. */
+export function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
+  let asked = 0
+  return async (question) => {
+    asked += 1
+    if (mayAsk(question, capabilities))
+      return await ask({ ...question, key: question.key ?? `question_${asked}` })
+    watch.missing = question.mode
+    return DECLINED
   }
 }
 

@@ -241,6 +241,18 @@ class ResultEnvelope {
     return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
   }
 
+  /** A result without members. */
+  empty(): string {
+    const meta = this.#meta({})
+    return this.#hasResultType ? `{"resultType":"complete","_meta":{${meta}}}` : '{}'
+  }
+
+  /** The handle of a call that continues; newest revision only (MCP-121). */
+  task(members: JsonObject, callId: string): string {
+    const own = JSON.stringify(members).slice(1, -1)
+    return `{"resultType":"task",${own},"_meta":{${this.#meta({ callId })}}}`
+  }
+
   #meta({ callId, runId, errorCode, canRetry, untrusted, metaJson }: ResultOf): string {
     return [
       ...(this.#hasResultType ? [this.#server] : []),

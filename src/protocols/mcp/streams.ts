@@ -84,14 +84,26 @@ export class ChangeStreams {
   }
 }
 
+/** Something to listen for besides lists: what of it the server grants, or why it refuses the request. */
+export type ListenTopic = (wanted: JsonObject, exchange: McpExchange) => Promise<Answer | GrantedTopic>
+
+interface GrantedTopic {
+  /** Members of the acknowledgement. */
+  readonly granted: JsonObject
+  /** Begins to send; `params` is JSON without braces. Returns the function that ends it. */
+  follow(send: (method: string, params: string) => void): () => void
+}
+
 /** `subscriptions/listen`: notifications that the client asked for, until it disconnects (MCP-46 to MCP-49). */
 export class ListenStreams {
   readonly #services: McpServices
   readonly #openStreams: KeyedCounter
   readonly #closing = new AbortController()
+  readonly #topic: ListenTopic
 
-  constructor(services: McpServices, openStreams: KeyedCounter) {
+  constructor(services: McpServices, openStreams: KeyedCounter, topic: ListenTopic) {
     this.#services = services
+    this.#topic = topic
     this.#openStreams = openStreams
   }
 
@@ -103,6 +115,8 @@ export class ListenStreams {
         'params.notifications must name what to listen for, for example { "toolsListChanged": true }.'
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
     }
+    const topic = await this.#topic(wanted, exchange)
+    if ('status' in topic) return topic
     const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) {
       const message = `This caller listens ${MAX_STREAMS} times already. Close a stream first.`
@@ -110,13 +124,20 @@ export class ListenStreams {
     }
     const tag = { _meta: { [META.subscriptionId]: id } }
     const wantsTools = wanted.toolsListChanged === true
-    const notifications: JsonObject = wantsTools ? { toolsListChanged: true } : {}
+    const notifications: JsonObject = { ...(wantsTools ? { toolsListChanged: true } : {}), ...topic.granted }
     const acknowledged = { notifications, ...tag }
     channel.send(encodeNotification('notifications/subscriptions/acknowledged', acknowledged), 'question')
     const stop = wantsTools ? this.#follow(principal, () => this.#notify(exchange, tag)) : () => undefined
+    const stopTopic = topic.follow((method, params) =>
+      channel.send(
+        `{"jsonrpc":"2.0","method":"${method}","params":{${params},${JSON.stringify(tag).slice(1)}}`,
+        'question',
+      ),
+    )
     try {
       return (await this.#untilEnd(exchange)) ? this.#end(exchange) : NO_ANSWER
     } finally {
+      stopTopic()
       stop()
       leave()
     }

@@ -1,8 +1,9 @@
-import type { Elicit, ElicitationAnswer, ElicitationMode } from '#kernel/base/elicitation'
+import type { Elicit } from '#kernel/base/elicitation'
 import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
-import { LATEST, newCallId, parseToolName } from '#kernel/base/ids'
+import { LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { CallReply, CallRequest, Leaving } from '#kernel/call/call'
+import type { Tool } from '#kernel/tool/tool'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -14,23 +15,38 @@ import {
 } from '#protocols/call-wire'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type CallMethod, readCall, resolveToolCall, type ToolCallRequest } from './call-params.ts'
-import { type Answer, errorAnswer, REQUIRED_CAPABILITIES, type RequestHeaders } from './codec-message.ts'
-import { mayAsk } from './codec-question.ts'
+import {
+  type Answer,
+  errorAnswer,
+  REQUIRED_CAPABILITIES,
+  type RequestHeaders,
+  resultAnswer,
+} from './codec-message.ts'
 import { checkParameterHeaders } from './codec-tool.ts'
 import { type McpExchange, type McpServices, ProgressGate } from './exchange.ts'
-import { type AskKeyed, Questions, StreamAsker, urlElicitationRequired } from './questions.ts'
+import {
+  askGuard,
+  type CapabilityWatch,
+  DECLINED,
+  Questions,
+  StreamAsker,
+  urlElicitationRequired,
+} from './questions.ts'
 import {
   type CallNoun,
   encodeFailure,
   encodeReply,
+  MCP_ANSWERS,
   pagesOf,
   type ReplyTarget,
   type ResultEnvelopes,
 } from './reply.ts'
 import { MultiRoundCalls } from './revision-2026/multi-round-calls.ts'
 import { PendingCall, PendingCalls, type PendingStep } from './revision-2026/pending-calls.ts'
+import { taskMembers } from './tasks/codec-task.ts'
+import { TaskRuns } from './tasks/task-runs.ts'
 import { type ServedTool, ToolTables } from './tool-tables.ts'
-import { type ClientCapabilities, MCP_CODES, TRAITS } from './wire.ts'
+import { MCP_CODES, TASKS_EXTENSION, TRAITS } from './wire.ts'
 
 /*
  * `tools/call` in every revision: reads the params, finds the tool, runs the durable call and encodes its end.
@@ -42,12 +58,15 @@ import { type ClientCapabilities, MCP_CODES, TRAITS } from './wire.ts'
 /** Prefix of a name that no tool has, so that malformed names fail exactly like unknown tools (rule 2). */
 const NO_TOOL = '/'
 const NO_HEADERS: RequestHeaders = {}
+/** Used where the options name no time. */
+const TASK_AFTER_MS = 800
 const NOTHING_ELSE = {
   key: undefined,
   progressToken: undefined,
   traceparent: undefined,
   inputResponses: undefined,
   requestState: undefined,
+  asksTask: false,
 }
 
 /** One `tools/call` whose params are read and whose tool is looked up. */
@@ -68,6 +87,7 @@ interface BegunCall {
 export class ToolCalls {
   readonly tables = new ToolTables()
   readonly questions: Questions
+  readonly tasks: TaskRuns
   readonly #services: McpServices
   readonly #envelopes: ResultEnvelopes
   readonly #pending = new PendingCalls()
@@ -81,7 +101,13 @@ export class ToolCalls {
     this.#services = services
     this.#envelopes = envelopes
     this.questions = new Questions(services.callers, services.clock)
-    this.#rounds = new MultiRoundCalls({ services, pending: this.#pending, questions: this.questions })
+    const parts = { services, pending: this.#pending, questions: this.questions }
+    this.#rounds = new MultiRoundCalls(parts)
+    this.tasks = new TaskRuns({
+      ...parts,
+      targetOf: (exchange, name, ref) =>
+        this.#targetOf(exchange, { name, key: undefined }, this.#toolOf(exchange, ref)),
+    })
   }
 
   /** `tools/call`. */
@@ -91,9 +117,12 @@ export class ToolCalls {
   /** Any method whose request is a durable call. */
   async call(method: CallMethod, params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal, headers, revision } = exchange
-    const { hasRounds, hasStandardHeaders } = TRAITS[revision]
+    const { hasRounds, hasStandardHeaders, tasks } = TRAITS[revision]
     const catalog = this.#services.gateway.catalogFor(principal)
-    const read = readCall(method, params, { catalog, headers, mayContinue: hasRounds })
+    const read = readCall(method, params, {
+      ...{ catalog, headers, mayContinue: hasRounds },
+      mayAskTask: tasks === 'requested' && method.noun === 'tool',
+    })
     if (!read.ok) return errorAnswer(id, read.error, { headers: unreadHeaders(read.key) })
     const asked = read.call
     const { served } = asked
@@ -106,7 +135,9 @@ export class ToolCalls {
           { status: 400, headers: unreadHeaders(asked.key) },
         )
     }
-    const target = this.#targetOf(exchange, asked, served, method.noun)
+    if (served?.tool.task === 'required' && !this.#mayBeTask(exchange, asked))
+      return taskRequired(exchange, unreadHeaders(asked.key))
+    const target = this.#targetOf(exchange, asked, served?.tool, method.noun)
     const call: StartedCall = { exchange, asked, served, target }
     try {
       return asked.requestState === undefined
@@ -125,7 +156,7 @@ export class ToolCalls {
   /** A call that answers no request by itself and asks nothing. */
   plainCall(exchange: McpExchange, served: ServedTool, input: JsonObject): Promise<CallReply> {
     const asked = { name: served.name, input, served, ...NOTHING_ELSE }
-    const call = { exchange, asked, served, target: this.#targetOf(exchange, asked, served, 'resource') }
+    const call = { exchange, asked, served, target: this.#targetOf(exchange, asked, served.tool, 'resource') }
     const begun = { key: undefined, callId: newCallId(), waitMs: undefined, progress: undefined }
     const { leaving } = exchange
     return this.#services.gateway.call(exchange.principal, this.#requestOf(call, begun, { leaving }))
@@ -147,10 +178,11 @@ export class ToolCalls {
     const { principal, capabilities, revision, leaving } = call.exchange
     const { gateway } = this.#services
     const canAsk = capabilities.form || capabilities.url || capabilities.sampling || capabilities.roots
-    if (!TRAITS[revision].hasRounds)
+    const maxMs = this.#taskAfterMs(call)
+    if (!TRAITS[revision].hasRounds && maxMs === undefined)
       return this.#finish(call, await this.#runInSession(call, begun, canAsk), 1)
     const watch: CapabilityWatch = { missing: undefined }
-    if (!canAsk) {
+    if (!canAsk && maxMs === undefined) {
       const ask = askGuard(async () => DECLINED, capabilities, watch)
       const reply = await gateway.call(principal, this.#requestOf(call, begun, { ask, leaving }))
       return this.#answerOnce(call, reply, watch)
@@ -159,8 +191,9 @@ export class ToolCalls {
     const early = call.asked.inputResponses
     const pending = new PendingCall({ callId, principal, questions: this.questions, early })
     const ask = askGuard(pending.ask, capabilities, watch)
-    pending.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: pending })))
-    return this.#answer(call, pending, await pending.next(leaving?.left), { round: 1, watch })
+    const request = this.#requestOf(call, begun, { ask, leaving: pending })
+    pending.start(gateway.call(principal, { ...request, onAdopted: pending.adopt }))
+    return await this.#answer(call, pending, await pending.next(leaving?.left, maxMs), { round: 1, watch })
   }
 
   /** Revisions with sessions ask on the stream of the call while it runs. */
@@ -178,19 +211,66 @@ export class ToolCalls {
     }
   }
 
-  #answer(
+  async #answer(
     call: StartedCall,
     pending: PendingCall,
     step: PendingStep,
     { round, watch = { missing: undefined } }: { readonly round: number; readonly watch?: CapabilityWatch },
-  ): Answer {
+  ): Promise<Answer> {
     const { principal } = call.exchange
+    if (this.#becomesTask(call, step)) return await this.#answerWithTask(call, pending)
+    if (step.kind === 'late') throw new Error('only a task may end before its call')
     if (step.kind === 'asks') {
       this.#pending.add(principal, pending)
       return this.#rounds.ask(call, { callId: pending.callId, questions: step.questions, round })
     }
     this.#pending.remove(principal, pending)
     return this.#answerOnce(call, step.reply, watch, round)
+  }
+
+  #mayBeTask({ revision, capabilities }: McpExchange, { asksTask }: ToolCallRequest): boolean {
+    const { tasks } = TRAITS[revision]
+    // The first revision has no tasks, so its clients wait.
+    return tasks === 'none' || (tasks === 'extension' ? capabilities.tasks === true : asksTask)
+  }
+
+  /** After this time the call is answered with a task; `undefined` if the client gets none (MCP-121, MCP-125). */
+  #taskAfterMs({ exchange, asked, target }: StartedCall): number | undefined {
+    if (TRAITS[exchange.revision].tasks === 'none' || target.noun !== 'tool') return undefined
+    return this.#mayBeTask(exchange, asked)
+      ? (this.#services.options.taskAfterMs ?? TASK_AFTER_MS)
+      : undefined
+  }
+
+  /**
+   * A client that asked for a task gets one, except if nothing could be called. Another client gets one if the call takes long,
+   * or if a person has to act first; questions of a call that has just begun are sent without a task (MCP-121).
+   */
+  #becomesTask(call: StartedCall, step: PendingStep): boolean {
+    if (step.kind === 'late') return true
+    if (this.#taskAfterMs(call) === undefined) return false
+    if (step.kind === 'asks') return call.asked.asksTask
+    const { outcome } = step.reply
+    if (outcome.ok) return call.asked.asksTask
+    const { kind } = MCP_ANSWERS[outcome.error.code]
+    const waits = pagesOf(outcome.error.details?.missing ?? {}).length > 0
+    return waits || (call.asked.asksTask && (kind === 'tool error' || kind === 'ask'))
+  }
+
+  async #answerWithTask(call: StartedCall, pending: PendingCall): Promise<Answer> {
+    const { exchange, target } = call
+    const { id, revision } = exchange
+    const state = await this.tasks.create(call, pending)
+    const members = taskMembers(state, { revision, resultsMs: this.#services.options.resultsMs })
+    const result =
+      TRAITS[revision].tasks === 'extension'
+        ? target.envelope.task(members, state.taskId)
+        : target.envelope.complete(`"task":${JSON.stringify(members)}`, { callId: state.taskId })
+    return resultAnswer(id, result, { [CALL_ID_HEADER]: callIdToHeader(state.taskId) })
+  }
+
+  #toolOf({ principal }: McpExchange, ref: ToolRef) {
+    return this.#services.gateway.catalogFor(principal).resolve(ref)
   }
 
   /** Fails with `missingCapability` if the tool asked something that the client cannot answer (MCP-36). */
@@ -222,8 +302,10 @@ export class ToolCalls {
     if (taken !== undefined)
       return errorAnswer(call.exchange.id, taken, { headers: unreadHeaders(state.callId) })
     const pending = this.#pending.find(call.exchange.principal, state.callId)
-    if (pending !== undefined)
-      return this.#answer(call, pending, await pending.next(call.exchange.leaving?.left), { round })
+    if (pending !== undefined) {
+      const step = await pending.next(call.exchange.leaving?.left, this.#taskAfterMs(call))
+      return await this.#answer(call, pending, step, { round })
+    }
     const step = await this.#rounds.nextStored(call, state)
     if (step.kind === 'asks')
       return this.#rounds.ask(call, { callId: state.callId, questions: step.questions, round })
@@ -274,9 +356,9 @@ export class ToolCalls {
 
   #targetOf(
     exchange: McpExchange,
-    asked: ToolCallRequest,
-    served: ServedTool | undefined,
-    noun: CallNoun,
+    asked: Pick<ToolCallRequest, 'name' | 'key'>,
+    tool: Tool | undefined,
+    noun: CallNoun = 'tool',
   ): ReplyTarget {
     const { id, revision, principal, headers } = exchange
     return {
@@ -287,30 +369,27 @@ export class ToolCalls {
       revision,
       principal,
       envelope: this.#envelopes.of(revision),
-      tool: served?.tool,
+      tool,
       hasHttp: headers !== undefined,
       metadataUrl: this.#services.options.metadataUrl?.(),
     }
   }
 }
 
-/** The last question that the client had not declared (MCP-36). */
-interface CapabilityWatch {
-  missing: ElicitationMode | undefined
+/** A client without tasks cannot call a tool that runs only as one (MCP-126). */
+function taskRequired({ id, revision }: McpExchange, headers: Answer['headers']): Answer {
+  if (TRAITS[revision].tasks === 'requested') {
+    const message = 'This tool runs only as a task. Send params.task with the call, for example {}.'
+    return errorAnswer(id, { code: JSON_RPC_CODES.unknownMethod, message }, { headers })
+  }
+  return missingTasks(id, headers)
 }
 
-const DECLINED: ElicitationAnswer = { action: 'decline' }
-
-/** Sends only questions that the client declared; others are declined (MCP/T-11). Questions without a key are numbered. */
-function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
-  let asked = 0
-  return async (question) => {
-    asked += 1
-    if (mayAsk(question, capabilities))
-      return await ask({ ...question, key: question.key ?? `question_${asked}` })
-    watch.missing = question.mode
-    return DECLINED
-  }
+/** The client did not declare the extension (MCP-120). */
+export function missingTasks(id: McpExchange['id'], headers: Answer['headers'] = {}): Answer {
+  const data = { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } }
+  const error = { code: MCP_CODES.missingCapability, message: 'Missing client capability', data }
+  return errorAnswer(id, error, { status: 400, headers })
 }
 
 /** Every answer has a call id, also if no call was made (rule 6). */

@@ -43,6 +43,8 @@ interface RevisionTraits {
   readonly hasIcons: boolean
   /** Code of the error for an unknown resource (MCP-115). */
   readonly resourceUnknownCode: number
+  /** How a client gets a task: it asks for one in the call, or it declares the extension (MCP-120, MCP-125). */
+  readonly tasks: 'none' | 'requested' | 'extension'
   /** HTTP status of an unknown method (MCP §1.5). */
   readonly unknownMethodStatus: 200 | 404
 }
@@ -57,8 +59,20 @@ const SESSION_TRAITS = {
 } as const
 
 export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
-  '2025-06-18': { ...SESSION_TRAITS, hasUrlMode: false, hasElicitationId: false, hasIcons: false },
-  '2025-11-25': { ...SESSION_TRAITS, hasUrlMode: true, hasElicitationId: true, hasIcons: true },
+  '2025-06-18': {
+    ...SESSION_TRAITS,
+    hasUrlMode: false,
+    hasElicitationId: false,
+    hasIcons: false,
+    tasks: 'none',
+  },
+  '2025-11-25': {
+    ...SESSION_TRAITS,
+    hasUrlMode: true,
+    hasElicitationId: true,
+    hasIcons: true,
+    tasks: 'requested',
+  },
   [NEW_REVISION]: {
     hasResultType: true,
     hasRounds: true,
@@ -68,6 +82,7 @@ export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
     hasElicitationId: false,
     hasIcons: true,
     resourceUnknownCode: -32_602,
+    tasks: 'extension',
     unknownMethodStatus: 404,
   },
 }
@@ -92,6 +107,8 @@ export const META = {
   logLevel: `${RESERVED}logLevel`,
   serverInfo: `${RESERVED}serverInfo`,
   subscriptionId: `${RESERVED}subscriptionId`,
+  /** 2025-11-25 only: the task that a message belongs to. */
+  relatedTask: `${RESERVED}related-task`,
   /** Our own names have a prefix of one label, which is not reserved (MCP §1.3). */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
@@ -99,6 +116,9 @@ export const META = {
   contentTrust: 'collet/contentTrust',
   tool: 'collet/tool',
 } as const
+
+/** Capability of the newest revision: a call may be answered with a task (MCP-120). */
+export const TASKS_EXTENSION = `${RESERVED}tasks`
 
 /** Header names in lower case, as requests are read. */
 export const HEADERS = {
@@ -114,6 +134,9 @@ export const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],
+  ['tasks/get', 'taskId'],
+  ['tasks/update', 'taskId'],
+  ['tasks/cancel', 'taskId'],
 ])
 
 export const JSON_TYPE = 'application/json'
@@ -133,6 +156,8 @@ export interface ClientCapabilities {
   readonly url: boolean
   readonly sampling: boolean
   readonly roots: boolean
+  /** The newest revision only: a call may be answered with a task (MCP-120). */
+  readonly tasks?: boolean
 }
 
 /** One message of a client whose envelope is valid. */

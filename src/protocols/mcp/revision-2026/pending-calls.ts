@@ -6,19 +6,21 @@ import { readAnswer } from '#protocols/mcp/codec-question'
 import { type AskKeyed, fitsQuestion, type OpenedQuestion, type Questions } from '#protocols/mcp/questions'
 
 /*
- * Calls of revision 2026-07-28 whose tool asks something: the request is answered with the questions, the run
- * keeps waiting, and a later request brings the answers (MCP-70 to MCP-75).
- * `tool-calls.ts` starts them, `multi-round-calls.ts` finds them again.
+ * Calls that go on after their request is answered: with the questions of the tool, whose answers a later request brings
+ * (2026-07-28, MCP-70 to MCP-75), or with a task (MCP-120 to MCP-129).
+ * `tool-calls.ts` starts them, `multi-round-calls.ts` and `tasks/` find them again.
  * Invariant: only one request at a time waits for the next step of a call.
  */
 
 export type PendingStep =
   | { readonly kind: 'asks'; readonly questions: readonly OpenedQuestion[] }
   | { readonly kind: 'done'; readonly reply: CallReply }
+  /** It takes longer than the request wants to wait. */
+  | { readonly kind: 'late' }
 
-/** A call that waits for answers. Its run continues in this process. */
+/** A call that waits for answers, or goes on as a task. Its run continues in this process. */
 export class PendingCall {
-  readonly callId: string
+  readonly #freshId: string
   readonly #principal: Principal
   readonly #questions: Questions
   /** Answers that came with the request, by key; each answers one question (MCP-75). */
@@ -30,6 +32,7 @@ export class PendingCall {
   #isDone = false
   #wake: (() => void) | undefined
   #attached: AbortSignal | undefined
+  #adopted: string | undefined
 
   constructor(options: {
     readonly callId: string
@@ -37,10 +40,24 @@ export class PendingCall {
     readonly questions: Questions
     readonly early: ReadonlyMap<string, JsonObject> | undefined
   }) {
-    this.callId = options.callId
+    this.#freshId = options.callId
     this.#principal = options.principal
     this.#questions = options.questions
     this.#early = new Map(options.early)
+  }
+
+  get callId(): string {
+    return this.#adopted ?? this.#freshId
+  }
+
+  /** It continues an earlier call (rule 6). */
+  readonly adopt = (callId: string): void => {
+    this.#adopted = callId
+  }
+
+  /** The end of the call. */
+  get done(): Promise<CallReply> {
+    return this.#done ?? Promise.reject(new Error('the call was not started'))
   }
 
   /** Aborted when the client of the waiting request disconnects. */
@@ -90,24 +107,31 @@ export class PendingCall {
     reply.then(end, end)
   }
 
-  /** Waits for the end of the call or for questions. Until then, a disconnect of this request cancels the call (MCP-83). */
-  async next(left: AbortSignal | undefined): Promise<PendingStep> {
+  /** Waits for the end of the call or for questions, at most `maxMs`. Until then, a disconnect of this request cancels the call (MCP-83). */
+  async next(left: AbortSignal | undefined, maxMs?: number): Promise<PendingStep> {
     this.#attached = left
     const leave = (): void => {
       if (this.#attached === left) this.#left.abort()
     }
     left?.addEventListener('abort', leave, { once: true })
     if (left?.aborted === true) leave()
+    let isLate = false
+    const end = (): void => {
+      isLate = true
+      this.#wake?.()
+    }
+    const timer = maxMs === undefined ? undefined : setTimeout(end, maxMs)
     try {
-      return await this.#step()
+      return await this.#step(() => isLate)
     } finally {
+      clearTimeout(timer)
       left?.removeEventListener('abort', leave)
     }
   }
 
-  async #step(): Promise<PendingStep> {
+  async #step(isLate: () => boolean): Promise<PendingStep> {
     for (;;) {
-      if (!this.#isDone && this.#open.size === 0) {
+      if (!this.#isDone && this.#open.size === 0 && !isLate()) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })
@@ -117,6 +141,7 @@ export class PendingCall {
       if (!this.#isDone) await nextTurn()
       if (this.#isDone && this.#done !== undefined) return { kind: 'done', reply: await this.#done }
       if (this.#open.size > 0) return { kind: 'asks', questions: this.openQuestions }
+      if (isLate()) return { kind: 'late' }
     }
   }
 }

@@ -1,0 +1,118 @@
+import type { JsonObject } from '#kernel/base/json'
+import type { CallError, CallReply } from '#kernel/call/call'
+import { toWireQuestion } from '#protocols/mcp/codec-question'
+import type { AskedQuestion } from '#protocols/mcp/questions'
+import { encodeReply, MCP_ANSWERS, type ReplyTarget } from '#protocols/mcp/reply'
+import { META, type Revision, TRAITS } from '#protocols/mcp/wire'
+
+/*
+ * Writes tasks in both forms: that of 2025-11-25, where the result has a method of its own, and that of the extension, where the
+ * task carries its result, its error or its questions. The methods of `tasks.ts` and the creation of a task use it.
+ * Invariant: a result in a task has the bytes that the answer to the call would have had.
+ */
+
+type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
+
+/** A task as its principal may see it now. */
+export interface TaskState {
+  readonly taskId: string
+  readonly status: TaskStatus
+  readonly message?: string | undefined
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+  /** Questions that wait for an answer. */
+  readonly questions?: readonly AskedQuestion[]
+  /** Present if it has ended. */
+  readonly end?: TaskEnd
+}
+
+/** The result or the error that the answer to the call would have had, as JSON. */
+interface TaskEnd {
+  readonly kind: 'result' | 'error'
+  readonly json: string
+}
+
+/** How often clients should ask. */
+const POLL_INTERVAL_MS = 1_000
+
+/** Members of a task without its result. */
+export function taskMembers(
+  { taskId, status, message, createdAtMs, updatedAtMs }: TaskState,
+  { revision, resultsMs }: { readonly revision: Revision; readonly resultsMs: number | undefined },
+): JsonObject {
+  // Results are kept from their end on (rule 13), so the time from the creation grows while the call runs.
+  const ttlMs = resultsMs === undefined ? null : Math.round(updatedAtMs - createdAtMs + resultsMs)
+  const times =
+    TRAITS[revision].tasks === 'extension'
+      ? { ttlMs, pollIntervalMs: POLL_INTERVAL_MS }
+      : { ttl: ttlMs, pollInterval: POLL_INTERVAL_MS }
+  return {
+    taskId,
+    status,
+    ...(message === undefined ? {} : { statusMessage: message }),
+    createdAt: new Date(createdAtMs).toISOString(),
+    lastUpdatedAt: new Date(updatedAtMs).toISOString(),
+    ...times,
+  }
+}
+
+/** The task with its result, its error or its questions, as JSON without braces (MCP-122). */
+export function detailedMembers(state: TaskState, members: JsonObject, target: ReplyTarget): string {
+  const own = JSON.stringify(members).slice(1, -1)
+  const { status, end, questions = [] } = state
+  if (status === 'input_required')
+    return `${own},"inputRequests":${JSON.stringify(toInputRequests(questions, target))}`
+  return end === undefined || status === 'cancelled' ? own : `${own},"${end.kind}":${end.json}`
+}
+
+/** The key of a question is its id, so that no key is used twice in a task. */
+function toInputRequests(questions: readonly AskedQuestion[], { revision }: ReplyTarget): JsonObject {
+  return Object.fromEntries(
+    questions.map(({ id, question }) => {
+      const { method, params } = toWireQuestion(question, revision, id)
+      return [id, { method, params }]
+    }),
+  )
+}
+
+const RESULT = '{"jsonrpc":"2.0","id":0,"result":'
+const ERROR = '{"jsonrpc":"2.0","id":0,"error":'
+
+/** How a call ended. A failure of the protocol, and not of the tool, is `failed` (MCP-122). */
+export function endOf(
+  reply: CallReply,
+  target: ReplyTarget,
+): Required<Pick<TaskState, 'status' | 'end'>> & Pick<TaskState, 'message'> {
+  const { json = '' } = encodeReply(reply, { ...target, id: 0 })
+  const end: TaskEnd = json.startsWith(RESULT)
+    ? { kind: 'result', json: json.slice(RESULT.length, -1) }
+    : { kind: 'error', json: json.slice(ERROR.length, -1) }
+  const { outcome } = reply
+  if (outcome.ok) return { status: 'completed', end }
+  const { code, message } = outcome.error
+  if (code === 'cancelled') return { status: 'cancelled', end, message }
+  return end.kind === 'result' ? { status: 'completed', end } : { status: 'failed', end, message }
+}
+
+/** 2025-11-25: the result of a task names the task. Results of calls end with `_meta`, which has a member. */
+export function withRelatedTask({ json }: TaskEnd, taskId: string): string {
+  return `${json.slice(0, -2)},${JSON.stringify(META.relatedTask)}:${JSON.stringify({ taskId })}}}`
+}
+
+export function refusalToJson({ code, message }: Pick<CallError, 'code' | 'message'>): JsonObject {
+  return { code, message }
+}
+
+/** Reads a stored refusal; a code that another version wrote is `tool_failed`. */
+export function refusalFromJson({ code, message }: JsonObject): CallError {
+  const known = Object.keys(MCP_ANSWERS).find((name) => name === code)
+  return {
+    code: isErrorCode(known) ? known : 'tool_failed',
+    message: typeof message === 'string' ? message : 'The call was refused.',
+    canRetry: false,
+  }
+}
+
+function isErrorCode(code: string | undefined): code is CallError['code'] {
+  return code !== undefined && Object.hasOwn(MCP_ANSWERS, code)
+}
