@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { fault, ToolError } from '#kernel/base/errors'
+import { ToolError } from '#kernel/base/errors'
 import { type DefinedTool, tool } from '#kernel/tool/define'
 
 /** Longer than a call may take before it becomes a task. */
@@ -65,7 +65,7 @@ export function taskTools(): readonly DefinedTool[] {
       policy: { safetyTier: 'read' },
       async run() {
         await wait(LONG_MS)
-        throw fault('internal', 'The server failed.')
+        throw new ToolError('The server failed.', { errorNumber: -32_603 })
       },
     }),
     tool({

@@ -83,11 +83,17 @@ export function endOf(
   reply: CallReply,
   target: ReplyTarget,
 ): Required<Pick<TaskState, 'status' | 'end'>> & Pick<TaskState, 'message'> {
+  const { outcome, callId } = reply
+  // Tools and upstreams number the errors of protocols; a task can say so, the answer to a call cannot.
+  if (!outcome.ok && outcome.error.errorNumber !== undefined) {
+    const { code, message, errorNumber } = outcome.error
+    const json = JSON.stringify({ code: errorNumber, message, data: { call_id: callId, code } })
+    return { status: 'failed', end: { kind: 'error', json }, message }
+  }
   const { json = '' } = encodeReply(reply, { ...target, id: 0 })
   const end: TaskEnd = json.startsWith(RESULT)
     ? { kind: 'result', json: json.slice(RESULT.length, -1) }
     : { kind: 'error', json: json.slice(ERROR.length, -1) }
-  const { outcome } = reply
   if (outcome.ok) return { status: 'completed', end }
   const { code, message } = outcome.error
   if (code === 'cancelled') return { status: 'cancelled', end, message }
