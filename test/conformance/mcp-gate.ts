@@ -17,6 +17,10 @@ export class Gate {
     return this.#aborted.promise
   }
 
+  get opened(): Promise<string> {
+    return this.#opened.promise
+  }
+
   open(value = 'through'): void {
     this.#opened.resolve(value)
   }

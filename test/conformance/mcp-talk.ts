@@ -73,7 +73,8 @@ export function ask(
 ): Promise<Response> {
   const { id = 1, method, params = {}, meta = {}, capabilities = {} } = asked
   const _meta = { [`${META}protocolVersion`]: VERSION, [`${META}clientCapabilities`]: capabilities, ...meta }
-  const name = 'name' in params ? { 'Mcp-Name': String(params.name) } : {}
+  const named = 'name' in params ? params.name : 'taskId' in params ? params.taskId : undefined
+  const name = named === undefined ? {} : { 'Mcp-Name': String(named) }
   const headers = { 'MCP-Protocol-Version': VERSION, 'Mcp-Method': method, ...name, ...sent.headers }
   return post(url, { jsonrpc: '2.0', id, method, params: { ...params, _meta } }, { ...sent, headers })
 }
