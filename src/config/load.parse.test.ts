@@ -50,7 +50,7 @@ describe('parseConfig', () => {
       openwop: { catalog: true, compactView: true, vendor: 'local', sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
-      mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
+      mcp: { enabled: true, name: 'collet', pageSize: 1_000, taskAfterMs: 800 },
       approvals: { perTool: {}, webhooks: [], maxParkedPerPrincipal: 100 },
       webhooks: [],
       acknowledgeLaxerVersions: [],
