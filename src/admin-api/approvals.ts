@@ -1,5 +1,5 @@
 /**
- * Operations on approvals: calls that wait for a decision or did, and what people decide about them. The routes are in
+ * Operations on approvals: calls that wait or waited for a decision, and the decisions of people. The routes are in
  * `server/admin/approvals.ts`; the webhooks send the same members.
  */
 import { z } from 'zod'
@@ -23,7 +23,7 @@ export const DECISION = named('AdminDecision', () =>
 const members = () => ({
   id: z.string(),
   state: z.enum(APPROVAL_STATES),
-  stale: z.boolean().describe('The tool has changed since; the approval can only be rejected.'),
+  stale: z.boolean().describe('The tool has changed since the request; the approval can only be rejected.'),
   tenant: z.string(),
   principal: z.string(),
   record: z.string(),
@@ -40,7 +40,9 @@ const members = () => ({
   summary: json().describe('Null without the scope `approvals:respond`.'),
   input_bytes: z.int(),
   hidden_values: z.int().describe('Credentials in the input that are not shown.'),
-  hides_something: z.boolean().describe('To approve it, send `accept_hidden`.'),
+  hides_something: z
+    .boolean()
+    .describe('Whether part of the input is hidden; approving it then requires `accept_hidden`.'),
   quorum: z.int(),
   required_scope: z.string().nullable(),
   created_at: time(),
@@ -53,12 +55,12 @@ const LISTED_APPROVAL = named('AdminListedApproval', () =>
   z.object({
     ...members(),
     description: z.string().nullish(),
-    input: json().optional().describe('Of `collet mcp` only, whose lists have no bound.'),
+    input: json().optional().describe('Only in lists of `collet mcp`, whose size is not limited.'),
     obstacle: z
       .enum(['scope', 'own', 'approved_before'])
       .nullable()
       .describe(
-        'Why the reader cannot approve it: a missing scope, their own call, or an earlier approval of theirs.',
+        'Why the reader cannot approve it: a missing scope, a call of their own, or an approval that they gave before.',
       ),
   }),
 )
@@ -76,7 +78,9 @@ const APPROVAL = named('AdminApproval', () =>
     changes: z
       .array(DIFFERENCE())
       .nullable()
-      .describe('What has changed in the tool since a stale approval; empty when only its code has.'),
+      .describe(
+        'Changes to the tool since a stale approval was requested; empty if only its code has changed.',
+      ),
   }),
 )
 /** An approval with all facts for a decision. */
@@ -91,7 +95,7 @@ const APPROVERS = 'Needs the start token of the server, or a credential with the
 
 export const LIST_APPROVALS = operation({
   route: 'GET /admin/approvals',
-  summary: 'Calls that wait for approval, or did.',
+  summary: 'Calls that wait or waited for approval.',
   description: READERS,
   query: APPROVAL_FILTER,
   answer: () => z.object({ approvals: z.array(LISTED_APPROVAL()) }),
@@ -112,12 +116,12 @@ export const DECISION_BODY = () =>
       reason: z
         .string()
         .max(MAX_REASON_LENGTH)
-        .refine((text) => !text.includes('\0'), { error: 'a text cannot hold NUL.' })
+        .refine((text) => !text.includes('\0'), { error: 'must not contain NUL.' })
         .optional(),
       override: z
         .boolean()
         .default(false)
-        .describe('Decides alone; needs the scope `approvals:override` and a reason.'),
+        .describe('Decides without other approvers; needs the scope `approvals:override` and a reason.'),
       accept_hidden: z.boolean().default(false).describe('Approves although part of the input is hidden.'),
     })
     .prefault({})
@@ -152,7 +156,7 @@ export const MAKE_APPROVAL_LINK = operation({
       url: z.string(),
       token: z.string(),
       approver: z.string(),
-      power: POWER().describe('Without a sign-in a link may only show the approval.'),
+      power: POWER().describe('Without a sign-in, a link may only be able to show the approval.'),
       needs_sign_in: z.boolean(),
     }),
   errors: [404, 409, 410, 422],

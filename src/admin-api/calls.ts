@@ -32,11 +32,11 @@ const glance = () => ({
   safety_tier: TIER(),
   state: STATE(),
   attempt: z.int(),
-  parent: z.string().nullable().describe('The record of the workflow’s call, for a step.'),
+  parent: z.string().nullable().describe('For a step, the record of the call of its workflow.'),
   created_at: time(),
   finished_at: time().nullable(),
   took_ms: z.int().nullable().describe('From the request to the end, including the wait for approval.'),
-  ran_ms: z.number().nullable().describe('Run time of the last attempt. Null also for a settled call.'),
+  ran_ms: z.number().nullable().describe('Run time of the last attempt. Also null for a settled call.'),
   error_code: z.string().nullable(),
 })
 
@@ -53,16 +53,16 @@ const CALL = named('AdminCall', () =>
       result_expired: z.boolean(),
       has_late_result: z.boolean(),
     })
-    .describe('What happened, without input and outcome.'),
+    .describe('A call, without input and outcome.'),
 )
 export type ListedCall = Shape<typeof CALL>
 
-/** In the event `calls` of the stream. */
+/** A call in the event `calls` of the stream. */
 const CHANGED_CALL = () =>
   z.object({
     ...glance(),
     by: z.string().optional(),
-    events: texts().describe('What happened to it, in order.'),
+    events: texts().describe('Events of the call, in order.'),
   })
 export type ChangedCall = Shape<typeof CHANGED_CALL>
 
@@ -111,11 +111,11 @@ const CALL_DETAILS = named('AdminCallDetails', () =>
           events: z.array(z.looseObject({ type: z.string(), at: z.number() })),
         }),
       )
-      .describe('The commits of the journal that are about the call.'),
+      .describe('The journal commits that concern the call.'),
     approval: z
       .object({ id: z.string(), decisions: z.array(DECISION()) })
       .nullable()
-      .describe('Null without an approval, and for those who may not see approvals.'),
+      .describe('Null if there is no approval, or the reader may not see approvals.'),
     contents: z
       .enum(['shown', 'hidden', 'unasked', 'gone'])
       .describe(
@@ -126,7 +126,7 @@ const CALL_DETAILS = named('AdminCallDetails', () =>
     late_outcome: OUTCOME().optional(),
   }),
 )
-/** A call with everything that is known of it. */
+/** A call with everything that is known about it. */
 export type CallDetails = Shape<typeof CALL_DETAILS>
 
 /** Selects the same calls in lists, counts and streams. */
@@ -136,13 +136,13 @@ const FILTER = () =>
       .string()
       .optional()
       .describe(
-        'One or several, separated by commas: parked, running, succeeded, failed, released, ambiguous; error is failed, released and ambiguous; rejected counts rejected requests.',
+        'One or more states, separated by commas: parked, running, succeeded, failed, released, ambiguous; error stands for failed, released and ambiguous; rejected stands for rejected requests.',
       ),
     tool: z
       .string()
       .max(MAX_TOOL_LENGTH)
       .optional()
-      .describe('In any spelling; `Name@1.0.0` for one version, `*` for any text.'),
+      .describe('Any name of the tool; `Name@1.0.0` for one version, `*` for any text.'),
     principal: z.string().optional(),
     tenant: z.string().optional(),
     since: timeInQuery(),
@@ -188,11 +188,11 @@ export const LIST_REJECTED_REQUESTS = operation({
           no: z.int(),
           tenant: z.string(),
           principal: z.string(),
-          tool: z.string().nullable().describe('Null if the caller sees no tool of that name.'),
+          tool: z.string().nullable().describe('Null if the caller cannot see a tool with that name.'),
           code: z.string(),
           requests: z.int().min(1).describe('Rejected requests of this kind in that minute.'),
           last_at: time(),
-          message: z.string().describe('The answer to the last of them.'),
+          message: z.string().describe('The answer to the last of these requests.'),
         }),
       ),
       next: next(),
@@ -203,7 +203,7 @@ export type RejectedRequest = AnswerOf<typeof LIST_REJECTED_REQUESTS>['rejected'
 export const COUNT_ALL_CALLS = operation({
   route: 'GET /admin/calls/stats',
   scope: 'admin:calls',
-  summary: 'Counts calls by time of the request and by state. Without `since`: of the last 30 minutes.',
+  summary: 'Counts calls by time of the request and by state. Without `since`: those of the last 30 minutes.',
   query: () =>
     FILTER().extend({
       buckets: numberInQuery(MAX_BUCKETS, 1).default(60).describe('Number of parts of the time span.'),
@@ -213,13 +213,13 @@ export const COUNT_ALL_CALLS = operation({
       since: time(),
       until: time(),
       bucket_ms: z.int().min(1),
-      states: COUNTS().describe('Calls by state; those without any are absent.'),
+      states: COUNTS().describe('Number of calls by state; states without calls are absent.'),
       rejected: z
         .record(z.string(), z.int().min(1))
         .describe('Requests that were rejected before a call was recorded, by error code.'),
       buckets: z
         .array(z.object({ at: time(), states: COUNTS(), rejected: z.int().min(0) }))
-        .describe('Oldest first; those without a call or a rejected request are absent.'),
+        .describe('Oldest first; buckets without a call or a rejected request are absent.'),
       whole: isWhole(),
     }),
 })
@@ -230,7 +230,7 @@ export const FOLLOW_ALL_CALLS = operation({
   scope: 'admin:calls',
   summary: 'Calls as they begin, wait, end and are settled, on every server of the store.',
   description:
-    'First comes the event `ready`; with `missed: true` the stream lacks changes since `Last-Event-ID`, so list calls again. `calls` has the calls that changed, as they are now, and the records that no longer match the filter (`left`). `end` says why there is no more: the credential ended, the reader was too slow, the server stops.',
+    'The first event is `ready`; with `missed: true` the stream lacks changes since `Last-Event-ID`, so list calls again. `calls` has the current state of changed calls, and the records that no longer match the filter (`left`). `end` states why the stream ends: the credential is no longer valid, the reader was too slow, or the server is stopping.',
   headers: { 'Last-Event-ID': 'The id of the last event that arrived: the stream continues after it.' },
   query: () =>
     FILTER().extend({
@@ -243,7 +243,7 @@ export const SHOW_CALL = operation({
   route: 'GET /admin/calls/:record',
   scope: 'admin:calls',
   summary:
-    'One call with its timeline and steps; input and outcome for those who also have the scope `calls:read`, which is journaled.',
+    'One call with its timeline and steps. With the scope `calls:read` it includes input and outcome, and that read is journaled.',
   query: () =>
     z.object({
       contents: z
@@ -256,7 +256,7 @@ export const SHOW_CALL = operation({
 })
 
 const END = () => z.enum(['succeeded', 'failed', 'not-run'])
-const WHY_EXPECTED = `expected a text of 1 to ${MAX_REASON_LENGTH} characters that says how you know.`
+const WHY_EXPECTED = `expected a text of 1 to ${MAX_REASON_LENGTH} characters that states how you know.`
 
 export const SETTLE_CALL = operation({
   route: 'POST /admin/calls/:record/settle',
@@ -271,7 +271,9 @@ export const SETTLE_CALL = operation({
           .min(1, { error: WHY_EXPECTED })
           .max(MAX_REASON_LENGTH, { error: WHY_EXPECTED })
           .refine((text) => text.trim() !== '', { error: WHY_EXPECTED }),
-        value: json().optional().describe('With `as: "succeeded"`: what the call answers from now on.'),
+        value: json()
+          .optional()
+          .describe('With `as: "succeeded"`: the value that the call returns from now on.'),
       })
       .refine(({ as, value }) => value === undefined || as === 'succeeded', {
         path: ['value'],

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 document of the admin API, made from the declared operations when it is first asked for. Schemas with a name become
- * components. Every operation that a module of this folder exports is in it.
+ * The OpenAPI 3.1 document of the admin API, made from the declared operations when it is first requested. Schemas with a name become
+ * components. The document contains every operation that a module of this folder exports.
  */
 import { z } from 'zod'
 import * as approvals from './approvals.ts'
@@ -18,13 +18,13 @@ const MODULES = [approvals, calls, keys, pins, secrets, server, sources, tools, 
 
 type Part = Readonly<Record<string, unknown>>
 
-/** Why a request was refused; the body is the same for all of them. */
+/** Reasons for refusing a request; all refusals have the same kind of body. */
 const REFUSALS = {
-  400: ['AdminUnusable', 'The request is invalid; the message says why.'],
+  400: ['AdminUnusable', 'The request is invalid; the message states why.'],
   401: ['AdminUnknown', 'The credential is missing or not valid.'],
   403: ['AdminForbidden', 'The credential does not allow it.'],
   404: ['AdminNone', 'Nothing has this id.'],
-  409: ['AdminConflict', 'It has been decided or changed, or it exists already; the message says which.'],
+  409: ['AdminConflict', 'It has been decided or changed, or it already exists; the message states which.'],
   410: ['AdminTooLate', 'The time to decide has run out.'],
   422: ['AdminCancelled', 'The call was cancelled.'],
   429: ['AdminTooMany', 'Too many requests of this kind are open.'],
@@ -35,7 +35,7 @@ export function createAdminDocument(version: string): Part {
   const schemas: Record<string, unknown> = {
     AdminMessage: {
       type: 'object',
-      description: 'Why it was refused, and what to do.',
+      description: 'Why the request was refused, and what to do.',
       required: ['message'],
       properties: { message: { type: 'string' } },
     },
@@ -118,7 +118,9 @@ function describe(operation: Operation, schemas: Record<string, unknown>): Part 
         }),
     responses: {
       [status]: { description: 'Done.', content },
-      ...(operation.isTagged === true ? { 304: { description: 'It is what `If-None-Match` names.' } } : {}),
+      ...(operation.isTagged === true
+        ? { 304: { description: 'The answer is still the one that `If-None-Match` names.' } }
+        : {}),
       ...Object.fromEntries(
         refusals.map((code) => [code, { $ref: `#/components/responses/${REFUSALS[code][0]}` }]),
       ),
@@ -133,7 +135,7 @@ function descriptionOf(operation: Operation): string | undefined {
   if (scope !== undefined)
     return `Needs the start token of the server, or ${whose} with the scope \`${scope}\`. ${description ?? ''}`.trimEnd()
   if (access !== 'callers') return description
-  return description ?? 'For every caller. A server that asks callers for no credential asks for none here.'
+  return description ?? 'For every caller. No credential is needed if the server needs none to call tools.'
 }
 
 /** Puts named schemas among the components, and refers to them. */
@@ -142,7 +144,7 @@ function toJsonSchema(schema: z.ZodType, io: 'input' | 'output', schemas: Record
     io,
     unrepresentable: 'any',
     override({ jsonSchema }) {
-      // Implied by the type of the member, or by JSON itself.
+      // These keywords are implied by the type of the member, or by JSON itself.
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
       if (jsonSchema.format !== undefined) delete jsonSchema.pattern

@@ -1,6 +1,6 @@
 /**
- * Operations on the API keys of the store, and on the principals that they are for. A key itself is answered once, when it is made.
- * The server checks names and scopes further, as the config does.
+ * Operations on the API keys of the store, and on the principals that they are for. A key itself is returned once, when it is created.
+ * The server also checks names and scopes, as it does for the config.
  */
 import { z } from 'zod'
 import { type AnswerOf, named, operation, type Shape, texts, time } from './operation.ts'
@@ -17,7 +17,7 @@ const KEY = named('AdminKey', () =>
     label: z.string().nullable(),
     scopes: texts(),
     roles: texts(),
-    tools: texts().nullable().describe('The only tools it opens, by name or pattern. Null: all.'),
+    tools: texts().nullable().describe('The only tools that the key opens, by name or pattern. Null: all.'),
     toolsets: texts(),
     created_at: time(),
     expires_at: time().nullable(),
@@ -35,7 +35,7 @@ const NEW_KEY = named('AdminNewKey', () =>
     key_id: z.string(),
     key: z.string().describe('Shown only here.'),
     expires_at: time().nullable(),
-    warnings: texts().describe('Grants of the key that have no effect now.'),
+    warnings: texts().describe('Effects of the first key, and grants of the key that have no effect now.'),
   }),
 )
 export type NewKey = Shape<typeof NEW_KEY>
@@ -58,7 +58,7 @@ export const LIST_KEYS = operation({
             expires_at: true,
           }),
         )
-        .describe('Keys of the configuration, which can only be changed there.'),
+        .describe('Keys in the configuration, which can only be changed there.'),
     }),
 })
 export type ConfiguredKey = AnswerOf<typeof LIST_KEYS>['configured'][number]
@@ -72,14 +72,17 @@ const terms = () => ({
 export const CREATE_KEY = operation({
   route: 'POST /admin/keys',
   scope: 'admin:keys',
-  summary: 'Makes a principal with its first key.',
+  summary: 'Creates a principal with its first key.',
   body: () =>
     z.strictObject({
       principal: z.string().describe('1 to 128 letters, digits, ".", "_", "@" or "-".'),
       ...terms(),
       scopes: texts().max(MAX_ENTRIES).default([]),
       roles: texts().max(MAX_ENTRIES).default([]),
-      tools: texts().max(MAX_ENTRIES).optional().describe('The only tools it opens, by name or pattern.'),
+      tools: texts()
+        .max(MAX_ENTRIES)
+        .optional()
+        .describe('The only tools that the key opens, by name or pattern.'),
       toolsets: texts().max(MAX_ENTRIES).optional(),
     }),
   status: 201,
@@ -90,7 +93,7 @@ export const CREATE_KEY = operation({
 export const REVOKE_KEY = operation({
   route: 'DELETE /admin/keys/:key_id',
   scope: 'admin:keys',
-  summary: 'Ends one key.',
+  summary: 'Revokes one key.',
   answer: () => z.object({ key_id: z.string(), revoked: z.boolean() }),
   errors: [404],
 })
@@ -98,7 +101,7 @@ export const REVOKE_KEY = operation({
 export const ROTATE_KEY = operation({
   route: 'POST /admin/principals/:principal/keys',
   scope: 'admin:keys',
-  summary: 'Makes another key of a principal; the old one may end later.',
+  summary: 'Creates another key for a principal; its old keys may end later.',
   body: () =>
     z
       .strictObject({
@@ -108,7 +111,7 @@ export const ROTATE_KEY = operation({
           .min(0)
           .max(MAX_OVERLAP_SECONDS)
           .optional()
-          .describe('End of the old keys.'),
+          .describe('Time after which the old keys end.'),
       })
       .prefault({}),
   status: 201,
@@ -119,7 +122,7 @@ export const ROTATE_KEY = operation({
 export const END_PRINCIPAL = operation({
   route: 'DELETE /admin/principals/:principal',
   scope: 'admin:keys',
-  summary: 'Ends a principal for good: its name is never given again.',
+  summary: 'Ends a principal permanently: its name can never be used again.',
   query: () => z.object({ tenant: z.string().optional() }),
   answer: () => z.object({ tenant: z.string(), principal: z.string(), ended: z.boolean() }),
   errors: [404],

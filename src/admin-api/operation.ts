@@ -1,12 +1,12 @@
 /**
  * How an operation of the admin API is declared: method, path, access, request and answer, once. The server reads requests with it and
  * checks its answers against it at compile time, `GET /admin/openapi.json` is generated from it, and the console and the command line
- * import its types. It runs in browsers too, so it depends on zod alone. Schemas are made when they are first used: a server starts
- * without them. Members on the wire are in snake_case.
+ * import its types. It runs in browsers too, so it depends on zod alone. Schemas are made when they are first used, so that starting a server
+ * does not wait for them. Members on the wire are in snake_case.
  */
 import { z } from 'zod'
 
-/** Every scope that the server's own routes ask for. */
+/** Every scope that the server's own routes need. */
 export const SERVER_SCOPES = [
   'admin:calls',
   'admin:keys',
@@ -38,14 +38,14 @@ interface Declaration<Query extends z.ZodType, Body extends z.ZodType, Answer ex
   readonly route: `${Method} /admin/${string}`
   readonly summary: string
   readonly description?: string
-  /** The server checks it before it reads the request. Without a scope the handler decides who may do what. */
+  /** The scope that the server checks before it reads the request. Without a scope the handler decides who may do what. */
   readonly scope?: ServerScope
-  /** For what concerns all tenants: a scope that counts only in the default tenant. */
+  /** For operations that concern all tenants: a scope that counts only in the default tenant. */
   readonly serverScope?: ServerScope
-  /** `callers`: where tools can be called without a credential, no credential is needed. `open`: never. Default: a credential. */
+  /** `callers`: needs a credential only if calling tools does. `open`: needs no credential. Default: always needs a credential. */
   readonly access?: 'callers' | 'open'
   readonly parameter?: string
-  /** Headers of the request that it reads, each with its meaning. */
+  /** Request headers that the operation reads, each with its meaning. */
   readonly headers?: Readonly<Record<string, string>>
   readonly query?: () => Query
   readonly body?: () => Body
@@ -53,7 +53,7 @@ interface Declaration<Query extends z.ZodType, Body extends z.ZodType, Answer ex
   readonly answer?: () => z.ZodType<Answer>
   /** Default 200. */
   readonly status?: 201
-  /** It answers 304 if `If-None-Match` names the answer that there would be. */
+  /** Whether the operation answers 304 if `If-None-Match` names the current answer. */
   readonly isTagged?: true
   readonly errors?: readonly ErrorStatus[]
 }
@@ -89,7 +89,7 @@ export function operation(declared: Declaration<z.ZodType, z.ZodType, object>): 
   }
 }
 
-/** A schema with a name in the document, where everything that uses it refers to it. */
+/** Gives a schema a name in the document, where other schemas refer to it. */
 export function named<Schema extends z.ZodType>(id: string, make: () => Schema): () => Schema {
   return remember(() => make().meta({ id }))
 }
@@ -102,13 +102,13 @@ function remember<Value>(make: () => Value): () => Value {
   }
 }
 
-/** What a schema describes, as a type. Nothing that came over the wire is changed. */
+/** The type that a schema describes, read-only at every depth. */
 export type Shape<Made extends () => z.ZodType> = Unchanging<z.output<ReturnType<Made>>>
 
 export type AnswerOf<Declared> =
   Declared extends Operation<z.ZodType, z.ZodType, infer Answer> ? Unchanging<Answer> : never
 
-/** What a client sends as the body. */
+/** The type of the body that a client sends. */
 export type BodyOf<Declared extends Operation> = Unchanging<z.input<ReturnType<Declared['body']>>>
 
 export type Unchanging<Value> = [Json] extends [Value]
@@ -124,7 +124,7 @@ export const json = () => z.custom<Json>()
 
 export const texts = () => z.array(z.string())
 
-/** In an answer that counts calls, of which the server reads a bounded number. */
+/** Whether an answer counts all calls, of which the server reads a bounded number. */
 export const isWhole = () => z.boolean().describe('False if older calls were left out of the count.')
 
 export const timeInQuery = () =>

@@ -1,6 +1,6 @@
 /**
- * Operations on pinned definitions of imported tools, and on the changes of them that wait for an operator. Tools and approvals
- * use their differences too.
+ * Operations on pinned definitions of imported tools, and on changes to these definitions that wait for an operator. Operations
+ * on tools and approvals use the differences too.
  */
 import { z } from 'zod'
 import { named, operation, type Shape, texts, time } from './operation.ts'
@@ -70,7 +70,7 @@ export const LIST_PINS = operation({
 export const SHOW_PIN = operation({
   route: 'GET /admin/pins/:tool',
   serverScope: 'admin:pins',
-  summary: 'What accepting the change of a tool would change.',
+  summary: 'The effect of accepting the waiting change of a tool.',
   answer: PIN_DIFF,
   errors: [404],
 })
@@ -102,7 +102,7 @@ const decide = (verb: 'accept' | 'reject', summary: string) =>
           hash: z
             .string()
             .optional()
-            .describe('Of the reviewed change. If another waits, nothing is decided.'),
+            .describe('Hash of the reviewed change. If another change waits, nothing is decided.'),
         })
         .prefault({}),
     answer: PIN_DIFF,

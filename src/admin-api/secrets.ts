@@ -1,5 +1,5 @@
 /**
- * Operations on credentials in the vault, and on the providers at which people grant access. No answer has a value of a credential,
+ * Operations on credentials in the vault, and on the providers at which people grant access. No answer contains the value of a credential,
  * and no refusal repeats what was sent.
  */
 import { z } from 'zod'
@@ -16,14 +16,17 @@ const SECRET = named('AdminSecret', () =>
       name: z.string(),
       tenant: z.string(),
       principal: z.string(),
-      user: z.string().nullable().describe('A digest: the same text for the same user.'),
+      user: z
+        .string()
+        .nullable()
+        .describe('A digest of the user id, the same for every credential of the user.'),
       scopes: texts(),
       state: z.enum(['live', 'spent']),
       expires_at: time().nullable(),
       created_at: time(),
       updated_at: time(),
     })
-    .describe('Never its value.'),
+    .describe('A credential, without its value.'),
 )
 /** A credential in the vault, without its value. */
 export type StoredCredential = Shape<typeof SECRET>
@@ -48,7 +51,7 @@ export const LIST_SECRETS = operation({
 export const SET_SECRET = operation({
   route: 'POST /admin/secrets',
   scope: 'admin:secrets',
-  summary: 'Puts a credential into the vault, in the place of the one that is there.',
+  summary: 'Stores a credential in the vault, replacing an earlier one with the same name and owner.',
   body: () =>
     z
       .strictObject(
@@ -57,7 +60,7 @@ export const SET_SECRET = operation({
           principal: name()
             .optional()
             .describe(
-              'Whose it is: `key:<id>`, `jwt:<issuer>#<sub>`, or `*` for all callers of the tenant. May be left out where callers need no credential.',
+              'The owner: `key:<id>`, `jwt:<issuer>#<sub>`, or `*` for all callers of the tenant. May be left out if callers need no credential.',
             ),
           value: z
             .string()
@@ -65,13 +68,12 @@ export const SET_SECRET = operation({
             .max(MAX_VALUE_LENGTH, { error: `expected 1 to ${MAX_VALUE_LENGTH} characters.` }),
           user_id: name().optional(),
           kind: z.enum(['secret', 'token']).default('secret'),
-          scopes: scopes().default([]).describe('Of a token.'),
+          scopes: scopes().default([]).describe('Scopes of a token.'),
           tenant: name().optional(),
         },
-        // Names of members that were sent are not repeated: one may be the secret.
+        // The error does not repeat names of members that were sent, because a name may be the secret.
         {
-          error: ({ code }) =>
-            code === 'unrecognized_keys' ? 'has a member that is not declared.' : undefined,
+          error: ({ code }) => (code === 'unrecognized_keys' ? 'has an unknown member.' : undefined),
         },
       )
       .refine((body) => body.kind === 'token' || body.scopes.length === 0, {
@@ -92,18 +94,18 @@ export const REMOVE_SECRET = operation({
 
 export const LIST_PROVIDERS = operation({
   route: 'GET /admin/providers',
-  summary: 'OAuth providers of the config, and who is connected.',
+  summary: 'OAuth providers in the config, and who is connected.',
   description:
-    'Needs the start token of the server, or any credential, which sees its own connections; with the scope `admin:secrets` those of its tenant.',
+    'Needs the start token of the server, or any credential. A credential sees its own connections, and with the scope `admin:secrets` those of its tenant.',
   answer: () =>
     z.object({
       providers: z.array(
         z.object({
           id: z.string(),
           at: z.string().describe('The host of the provider.'),
-          scopes: texts().describe('What its tools need.'),
-          tools: z.int().describe('How many tools need it.'),
-          can_connect: z.boolean().describe('Whether people can be sent there from here.'),
+          scopes: texts().describe('Scopes that tools need from the provider.'),
+          tools: z.int().describe('Number of tools that need the provider.'),
+          can_connect: z.boolean().describe('Whether this server can send people to the provider.'),
           connections: z.array(
             SECRET().pick({
               ref: true,
@@ -123,15 +125,17 @@ export type Provider = AnswerOf<typeof LIST_PROVIDERS>['providers'][number]
 
 export const CONNECT_PROVIDER = operation({
   route: 'POST /admin/providers/:id/connect',
-  summary: 'A link where a person grants access, for every tool that needs it.',
+  summary: 'Creates a link to a page on which a person grants access for every tool that needs it.',
   description:
-    'Needs any credential, for itself; for another principal, the start token or the scope `admin:secrets`.',
+    'Any credential may connect its own principal; connecting another principal needs the start token or the scope `admin:secrets`.',
   body: () =>
     z
       .object({
         principal: z.string().optional().describe('Who gets access; default: the sender.'),
         scopes: scopes().optional(),
-        tenant: name().optional().describe('Of the principal. Only the start token may name another one.'),
+        tenant: name()
+          .optional()
+          .describe('Tenant of the principal. Only the start token may name another tenant.'),
       })
       .prefault({}),
   answer: () =>

@@ -21,18 +21,18 @@ const CLIENT_CONFIG = named('AdminClientConfig', () =>
     kind: z.enum(['json', 'toml', 'yaml', 'terminal', 'code']),
     place: z.string().describe('Where the text goes: a file, or the terminal.'),
     text: z.string(),
-    command: z.string().nullable().describe('What does it without pasting.'),
+    command: z.string().nullable().describe('The command that does the same without pasting.'),
     link: z.string().nullable().describe('Opens the client, which asks whether to add the server.'),
-    after: z.string().describe('What to do after.'),
+    after: z.string().describe('What to do after pasting the text.'),
   }),
 )
-/** What to paste where, for one client or library. */
+/** The text to paste for one client or library, and where to paste it. */
 export type ClientConfig = Shape<typeof CLIENT_CONFIG>
 
 export const DESCRIBE_SERVER = operation({
   route: 'GET /admin/server',
   access: 'callers',
-  summary: 'Addresses of the protocols and toolsets, and what to paste into which client.',
+  summary: 'Addresses of the protocols and toolsets, and the text to paste into each client.',
   query: () =>
     z.object({ toolset: z.string().optional().describe('Connects clients to this toolset only.') }),
   answer: () =>
@@ -54,7 +54,7 @@ export const READ_BEGINNING = operation({
   route: 'GET /admin/server/beginning',
   access: 'callers',
   summary: 'Whether a tool has been called, and the latest call that came over MCP.',
-  description: 'About the caller’s own calls; with the scope `admin:calls` about those of its tenant.',
+  description: 'About the caller’s own calls; with the scope `admin:calls` about the calls of its tenant.',
   answer: () =>
     z.object({
       has_calls: z.boolean(),
@@ -75,11 +75,11 @@ const JOURNAL_CHECK = named('AdminJournalCheck', () =>
     heads: z
       .array(z.object({ writer: z.string(), group: z.int(), link: z.string() }))
       .describe(
-        'The newest link of each chain: with one that was kept elsewhere, `collet journal verify --head` detects a cut end later.',
+        'The newest link of each chain. If a link is kept elsewhere, `collet journal verify --head` can later detect a truncated chain.',
       ),
     first_bad: z.object({ writer: z.string(), group: z.int(), reason: z.string() }).nullable(),
     bad_rows: z.array(z.object({ row: z.string(), reason: z.string() })),
-    cannot_see: texts().describe('What this check cannot see, in words.'),
+    cannot_see: texts().describe('Manipulations that this check cannot detect, as sentences.'),
   }),
 )
 export type JournalCheck = Shape<typeof JOURNAL_CHECK>
@@ -87,7 +87,7 @@ export type JournalCheck = Shape<typeof JOURNAL_CHECK>
 export const READ_JOURNAL_STATE = operation({
   route: 'GET /admin/journal',
   serverScope: 'audit:read',
-  summary: 'The result of the last check of the journal in this process, and whether one runs now.',
+  summary: 'The result of the last journal check in this process, and whether a check is running.',
   answer: () => z.object({ last: JOURNAL_CHECK().nullable(), chains: z.int(), checking: z.boolean() }),
 })
 export type JournalState = AnswerOf<typeof READ_JOURNAL_STATE>
@@ -95,9 +95,9 @@ export type JournalState = AnswerOf<typeof READ_JOURNAL_STATE>
 export const VERIFY_JOURNAL = operation({
   route: 'POST /admin/journal/verify',
   serverScope: 'audit:read',
-  summary: 'Checks the whole journal and every guarded row, beside running calls.',
+  summary: 'Checks the whole journal and every guarded row, while calls run.',
   description:
-    'The answer is a stream of events: `progress` (`checked` of about `groups`), at the end `verified` (AdminJournalCheck) or `stopped` with a `message`. Closing the connection ends the check. It ends by itself after two minutes; `collet journal verify` has no such bound.',
+    'The answer is a stream of events: `progress` (`checked` of about `groups`), and at the end `verified` (AdminJournalCheck) or `stopped` with a `message`. Closing the connection ends the check. It ends by itself after two minutes; `collet journal verify` has no time limit.',
   errors: [409],
 })
 
@@ -106,7 +106,7 @@ export const READ_AUDIT = operation({
   scope: 'audit:read',
   summary: 'Who was refused what, oldest first.',
   description:
-    'With the scope `admin:keys` rows have `principal_id`, for principals with a key and for those who called lately.',
+    'With the scope `admin:keys`, rows have `principal_id` for principals that have a key or called recently.',
   query: () =>
     z.object({
       principal: z.string().optional().describe('Only refusals of this principal: id or opaque name.'),
@@ -140,7 +140,7 @@ export type Refusal = AnswerOf<typeof READ_AUDIT>['events'][number]
 export const LIST_WEBHOOKS = operation({
   route: 'GET /admin/webhooks',
   serverScope: 'admin:webhooks',
-  summary: 'Receivers of notices, what each of them gets, and how deliveries went lately.',
+  summary: 'Receivers of notices, the events that each of them gets, and the state of deliveries.',
   answer: () =>
     z.object({
       webhooks: z.array(
@@ -178,28 +178,28 @@ export const TEST_WEBHOOKS = operation({
       ),
     }),
 })
-/** What a receiver answered to a sample. */
+/** A receiver's answer to a sample. */
 export type WebhookTrial = AnswerOf<typeof TEST_WEBHOOKS>['results'][number]
 
 export const RELOAD_CONFIG = operation({
   route: 'POST /admin/reload',
   serverScope: 'admin:reload',
-  summary: 'Has the config read again by all servers of the store.',
+  summary: 'Makes all servers of the store reload the config.',
   answer: () =>
     z.object({
-      applied: texts().nullable().describe('Null where no server runs.'),
+      applied: texts().nullable().describe('Null if no server is running.'),
       needs_restart: texts().optional(),
       refused: texts().optional(),
     }),
 })
 export type Reloaded = AnswerOf<typeof RELOAD_CONFIG>
 
-/** An approval that the page opens after the sign-in. */
+/** The id of an approval that the page opens after the sign-in. */
 export const APPROVAL_ID = /^[\w-]{1,64}$/
 
 export const SIGN_IN_BROWSER = operation({
   route: 'POST /admin/sign-in',
-  summary: 'Makes a one-time address that signs a browser on this machine in as the operator.',
+  summary: 'Creates a one-time address that signs a browser on this machine in as the operator.',
   description: 'Needs the start token of the server.',
   body: () => z.strictObject({ approval: z.string().regex(APPROVAL_ID).optional() }).prefault({}),
   answer: () => z.object({ url: z.string() }),

@@ -1,6 +1,6 @@
 /**
- * Operations on sources of imported tools: added, changed, read again, checked and removed. Their options are those of the config,
- * with its spelling; answers show only what cannot be a secret.
+ * Operations on sources of imported tools: added, changed, read again, checked and removed. Their options are written as in the
+ * config; answers show only options that cannot be secrets.
  */
 import { z } from 'zod'
 import { type AnswerOf, json, named, operation, type Shape, texts, time } from './operation.ts'
@@ -17,17 +17,23 @@ const SOURCE = named('AdminSource', () =>
     kind: z.string(),
     state: z.enum(['starting', 'ready', 'degraded', 'down']),
     reason: z.string().nullable(),
-    since: time().describe('Since when it is in its state, as far as this server saw it.'),
-    tools: z.int().describe('Tools that agents see.'),
-    offered: z.int().nullable().describe('Tools of the upstream.'),
-    waiting: z.int().describe('Changed definitions that wait for a decision.'),
+    since: time().describe('Time since which the source has been in its state, as far as this server knows.'),
+    tools: z.int().describe('Number of tools that agents see.'),
+    offered: z.int().nullable().describe('Number of tools that the upstream offers.'),
+    waiting: z.int().describe('Number of changed definitions that wait for a decision.'),
     read_at: time().nullable(),
     next_read_at: time().nullable(),
     warnings: texts(),
-    oddities: z.array(FINDING()).describe('What is odd about tools that are served all the same.'),
+    oddities: z.array(FINDING()).describe('Problems of tools that are served nevertheless.'),
     left_out: z.array(FINDING().extend({ fix: z.string() })).describe('Tools that are not served, and why.'),
-    target: z.string().nullish().describe('Where it is, without what may be a secret.'),
-    configured: z.boolean().optional().describe('It is in the config, which has to be changed to change it.'),
+    target: z
+      .string()
+      .nullish()
+      .describe('The address or command of the source, without parts that may be secrets.'),
+    configured: z
+      .boolean()
+      .optional()
+      .describe('Whether the source is in the config and can only be changed there.'),
     settings: z
       .object({
         trust: z.enum(['nothing', 'annotations']).optional(),
@@ -38,7 +44,7 @@ const SOURCE = named('AdminSource', () =>
         tier: TIER().nullable(),
       })
       .optional()
-      .describe('What is done with its tools.'),
+      .describe('How its tools are served.'),
   }),
 )
 export type Source = Shape<typeof SOURCE>
@@ -60,11 +66,11 @@ export const LIST_SOURCES = operation({
             file: z.string(),
             name: z.string(),
             source: z.string(),
-            clear: texts().describe('Names of credentials that stand in the file in clear text.'),
+            clear: texts().describe('Names of credentials that are in the file in clear text.'),
           }),
         )
         .describe(
-          'Entries of MCP clients on this machine that reach one of these sources without this server. Empty where the server is not for this machine alone.',
+          'Entries of MCP clients on this machine that reach one of these sources without this server. Empty if other machines can reach the server.',
         ),
     }),
 })
@@ -73,7 +79,7 @@ export type SourceList = AnswerOf<typeof LIST_SOURCES>
 export const ADD_SOURCE = operation({
   serverScope: 'admin:sources',
   route: 'POST /admin/sources',
-  summary: 'Adds a source; all servers of the store take it up.',
+  summary: 'Adds a source, which all servers of the store then serve.',
   body: () =>
     z.strictObject({
       key: z.string().regex(/^[A-Za-z0-9_]{1,64}$/, { error: 'expected 1 to 64 letters, digits and "_".' }),
@@ -87,14 +93,14 @@ export const ADD_SOURCE = operation({
 export const FIND_SOURCES = operation({
   serverScope: 'admin:sources',
   route: 'POST /admin/sources/find',
-  summary: 'Which of these upstreams are sources already, and which keys are taken.',
+  summary: 'Finds which of these upstreams are already sources, and which keys are taken.',
   body: () => z.strictObject({ options: z.array(options()) }),
   answer: () =>
     z.object({
       found: z
         .array(z.array(z.object({ key: z.string(), changed: texts() })))
         .describe(
-          'For each of the options, the sources that have this upstream, and the names of credentials whose values differ.',
+          'For each entry of `options`, the sources with this upstream, and the names of credentials whose values differ.',
         ),
       taken: texts(),
     }),
@@ -128,7 +134,7 @@ export const REFRESH_SOURCE = operation({
 export const CHECK_SOURCE = operation({
   serverScope: 'admin:sources',
   route: 'POST /admin/sources/:key/check',
-  summary: 'Takes every step to a source and reports which one fails.',
+  summary: 'Tries every step to a source and reports which step fails.',
   answer: () =>
     z.object({
       key: z.string(),
@@ -141,7 +147,7 @@ export const CHECK_SOURCE = operation({
           took_ms: z.number().nullable(),
         }),
       ),
-      advice: z.string().describe('What to do, in words.'),
+      advice: z.string().describe('What to do next.'),
     }),
 })
 export type CheckedSource = AnswerOf<typeof CHECK_SOURCE>
@@ -150,9 +156,9 @@ export const PROBE_SOURCE = operation({
   serverScope: 'admin:sources',
   route: 'POST /admin/sources/probe',
   summary:
-    'Says what a URL, a file or a command is, and which tools it has, before it is added. A command is started for it.',
+    'Detects what a URL, a file or a command is, and which tools it has, before it is added. A command is started to find out.',
   description:
-    'Events: `step` and `line` (of the program’s stderr) as they come, then `found` or `failed`. Closing the connection stops it.',
+    'Events: `step` and `line` (of the program’s stderr) as they happen, then `found` or `failed`. Closing the connection stops the probe.',
   body: () =>
     z.strictObject({
       target: z
@@ -161,7 +167,7 @@ export const PROBE_SOURCE = operation({
         .min(1)
         .max(MAX_TARGET_LENGTH)
         .describe('A URL, a command or a file on the server.'),
-      api_key: z.string().optional().describe('A key or token for it.'),
+      api_key: z.string().optional().describe('A key or token for the target.'),
     }),
 })
 

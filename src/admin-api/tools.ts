@@ -1,6 +1,6 @@
 /**
- * Operations on tools that the caller may see, on toolsets, and on how often a tool was used. Words of a tool's policy that other
- * nouns repeat are declared here.
+ * Operations on tools that the caller may see, on toolsets, and on how often a tool was used. Values of a tool's policy that other
+ * modules repeat are declared here.
  */
 import { z } from 'zod'
 import {
@@ -22,15 +22,15 @@ const HINT = () => z.enum(['low', 'medium', 'high'])
 const schema = () => z.record(z.string(), json())
 
 const CALLERS =
-  'For every caller: it has the tools that the caller may see, and for the start token those of every tenant. A server that asks callers for no credential asks for none here.'
-const toolset = (says: string) => z.string().optional().describe(says)
+  'Every caller gets the tools that it may see; the start token gets those of every tenant. No credential is needed if the server needs none to call tools.'
+const toolset = (text: string) => z.string().optional().describe(text)
 
 const TOOL_SOURCE = named('AdminToolSource', () =>
   z.object({
     type: z.string(),
     state: z.enum(['starting', 'ready', 'degraded', 'down']),
     since: time().nullable(),
-    reason: z.string().nullable().describe('For operators.'),
+    reason: z.string().nullable().describe('Only for operators.'),
   }),
 )
 
@@ -41,7 +41,9 @@ const REQUIREMENT = named('AdminRequirement', () =>
     scopes: texts(),
     state: z
       .enum(['met', 'missing', 'spent', 'scopes', 'per_user'])
-      .describe('For the credential that asks; for the operator, whether any caller has it.'),
+      .describe(
+        'State for the caller of this operation; for the operator, whether any caller meets the requirement.',
+      ),
   }),
 )
 
@@ -60,11 +62,11 @@ const LISTED_TOOL = named('AdminListedTool', () =>
     id: z.string().describe('`Toolkit.Name`.'),
     version: z.string(),
     versions: texts().optional().describe('All versions, newest first; absent if there is only one.'),
-    name: z.string().describe('What models call it.'),
+    name: z.string().describe('The name that models use.'),
     catalog_id: z.string(),
     title: z.string().optional(),
     description: z.string().describe('The first sentence.'),
-    fields: texts().optional().describe('Names of its parameters.'),
+    fields: texts().optional().describe('Names of the tool’s parameters.'),
     source: z.string().describe('The toolkit; for an imported tool, the key of its source.'),
     kind: z.string(),
     tags: texts().optional(),
@@ -82,8 +84,8 @@ const LISTED_TOOL = named('AdminListedTool', () =>
 export const COUNT_TOOLS = operation({
   route: 'GET /admin/tool-count',
   access: 'callers',
-  summary: 'How many tools the list has.',
-  description: 'As many as `GET /admin/tools` lists for the same caller, without the list.',
+  summary: 'Number of tools in the list.',
+  description: 'The number of tools that `GET /admin/tools` lists for the same caller.',
   query: () => z.object({ toolset: toolset('Only the tools of this toolset.') }),
   answer: () => z.object({ count: z.int().min(0) }),
   errors: [404],
@@ -93,7 +95,7 @@ export const COUNT_TOOLS = operation({
 export const LIST_ALL_TOOLS = operation({
   route: 'GET /admin/tools',
   access: 'callers',
-  summary: 'All tools in one compact answer, with what is wrong with each.',
+  summary: 'All tools in one compact answer, with the problems of each.',
   description: CALLERS,
   isTagged: true,
   query: () => z.object({ toolset: toolset('Only the tools of this toolset.') }),
@@ -111,10 +113,10 @@ const POLICY = () =>
   z.object({
     tier: TIER(),
     egress: z.string().nullable(),
-    egress_allow: texts().nullable().describe('Local addresses that tools may reach, for operators.'),
+    egress_allow: texts().nullable().describe('Local addresses that tools may reach; only for operators.'),
     replay: z.string(),
     scopes: texts(),
-    tenants: texts().nullable().describe('The only tenants that the tool is for, for operators.'),
+    tenants: texts().nullable().describe('The only tenants that the tool is for; only for operators.'),
     timeout_ms: z.int(),
     rerun_window_ms: z.int(),
     cost: z.number(),
@@ -141,7 +143,7 @@ const POLICY = () =>
 
 const TOOL = named('AdminTool', () =>
   z.object({
-    id: z.string().describe('With its version.'),
+    id: z.string().describe('The id with its version.'),
     base: z.string(),
     version: z.string(),
     versions: z
@@ -176,8 +178,8 @@ const TOOL = named('AdminTool', () =>
       }),
     ),
     definition_hash: z.string(),
-    change: CHANGE().nullable().describe('A change of the upstream that no operator has accepted.'),
-    pin: PIN_DIFF().nullable().describe('For the scope `admin:pins`.'),
+    change: CHANGE().nullable().describe('A change by the upstream that no operator has accepted.'),
+    pin: PIN_DIFF().nullable().describe('Only with the scope `admin:pins`.'),
     seen: z
       .array(
         z.object({
@@ -189,10 +191,10 @@ const TOOL = named('AdminTool', () =>
         }),
       )
       .nullable()
-      .describe('Definitions that its latest calls ran on, for the scope `admin:calls`.'),
+      .describe('Definitions that its latest calls used; only with the scope `admin:calls`.'),
     model: z
       .object({ mcp: schema(), openai: schema(), anthropic: schema() })
-      .describe('What models see of it.'),
+      .describe('The tool as models see it.'),
   }),
 )
 export type ToolDetails = Shape<typeof TOOL>
@@ -200,7 +202,7 @@ export type ToolDetails = Shape<typeof TOOL>
 export const SHOW_TOOL = operation({
   route: 'GET /admin/tools/:tool',
   access: 'callers',
-  summary: 'One tool: schemas, policy, needs, names, history, and what models see of it.',
+  summary: 'One tool: schemas, policy, needs, names, history, and its form for models.',
   description: CALLERS,
   parameter: 'Any of its names.',
   query: () =>
@@ -264,6 +266,6 @@ export type Toolset = Shape<typeof TOOLSET>
 export const LIST_TOOLSETS = operation({
   route: 'GET /admin/toolsets',
   scope: 'admin:keys',
-  summary: 'Toolsets with the tools in them and who has them.',
+  summary: 'Toolsets with their tools, and the keys and roles that have them.',
   answer: () => z.object({ toolsets: z.array(TOOLSET()) }),
 })

@@ -1,6 +1,6 @@
 /**
- * Operations on what callers used, what is left of their budgets, and the limits of calls. Times are in seconds, except the durations of
- * single calls.
+ * Operations on what callers used, what is left of their budgets, and the limits of calls. Times are in seconds, except the durations
+ * of individual calls.
  */
 import { z } from 'zod'
 import { type AnswerOf, isWhole, operation, time, timeInQuery } from './operation.ts'
@@ -32,20 +32,20 @@ export const READ_USAGE = operation({
       whole: isWhole(),
     }),
 })
-/** What one principal used of one tool. */
+/** One principal's usage of one tool. */
 export type Usage = AnswerOf<typeof READ_USAGE>['usage'][number]
 
 export const READ_BUDGETS = operation({
   route: 'GET /admin/budgets',
   scope: 'admin:calls',
-  summary: 'What is left of each budget, and when it starts anew.',
+  summary: 'What is left of each budget, and when the budget resets.',
   query: () => z.object({ tenant: tenant() }),
   answer: () =>
     z.object({
       budgets: z.array(
         z.object({
           tenant: z.string(),
-          principal: z.string().nullable().describe('Null: of the whole tenant.'),
+          principal: z.string().nullable().describe('Null: the budget of the whole tenant.'),
           window_seconds: z.number(),
           resets_at: time(),
           units: z.array(
@@ -65,7 +65,7 @@ export type Budget = AnswerOf<typeof READ_BUDGETS>['budgets'][number]
 export const READ_LIMITS = operation({
   route: 'GET /admin/limits',
   scope: 'admin:calls',
-  summary: 'How many calls may run at once and how often, and how many run in this process now.',
+  summary: 'Limits on parallel calls and on the rate of calls, and how many calls run in this process now.',
   answer: () =>
     z.object({
       now: z.array(

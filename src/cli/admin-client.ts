@@ -186,7 +186,7 @@ export class AdminClient {
 }
 
 /** What is sent to an operation. */
-export interface AdminSending extends Pick<AdminRequest, 'body' | 'isQuestion' | 'isJournaled'> {
+export interface AdminSending extends Pick<AdminRequest, 'body' | 'isReadOnly' | 'isJournaled'> {
   /** The parameter of its path. */
   readonly id?: string
   readonly query?: Readonly<Record<string, string | number | undefined>>
@@ -238,8 +238,8 @@ async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure>
 }
 
 /** Whether the request changes something that is recorded with the operator's name. */
-function changes({ method, isQuestion, isJournaled }: AdminRequest): boolean {
-  return isJournaled === true || (method !== 'GET' && isQuestion !== true)
+function changes({ method, isReadOnly, isJournaled }: AdminRequest): boolean {
+  return isJournaled === true || (method !== 'GET' && isReadOnly !== true)
 }
 
 /** The name under which changes directly on the store are journaled. */

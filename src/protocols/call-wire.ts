@@ -15,8 +15,7 @@ import { type CallReply, type CallRequest, NO_SECRETS } from '#kernel/call/call'
  * The request and response headers that carry a call's credentials, key, run, session and outcome on every
  * protocol, and the wire form of missing requirements.
  * Servers of all protocols decode with it and the client encodes with it, so both directions stay in one
- * file.
- * Invariant: no error message repeats a credential, and no id can end a header line.
+ * file. Invariant: no error message repeats a credential, and no id can end a header line.
  */
 
 /**
@@ -33,7 +32,7 @@ interface Requirements {
   readonly userId: string | undefined
 }
 
-const NOTHING: Requirements = { tokens: NO_SECRETS, secrets: NO_SECRETS, userId: undefined }
+const NO_REQUIREMENTS: Requirements = { tokens: NO_SECRETS, secrets: NO_SECRETS, userId: undefined }
 /** Accepts base64 and base64url, because shell tools commonly write only the first. */
 const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
 
@@ -42,7 +41,7 @@ export function decodeRequirements(headers: Readonly<Record<string, string | und
   const tokens = headers[TOKEN_HEADER]
   const secrets = headers[SECRET_HEADER]
   const user = headers[USER_HEADER]
-  if (tokens === undefined && secrets === undefined && user === undefined) return NOTHING
+  if (tokens === undefined && secrets === undefined && user === undefined) return NO_REQUIREMENTS
   return {
     // An empty token counts as missing, so that the caller gets the challenge.
     tokens: readPairs(tokens, 'Collet-Authorization', (text) => text !== ''),
@@ -51,7 +50,7 @@ export function decodeRequirements(headers: Readonly<Record<string, string | und
   }
 }
 
-/** Encodes requirements as a client sends them; texts may hold any character. */
+/** Encodes requirements as a client sends them; texts may contain any character. */
 export function encodeRequirements(given: {
   readonly tokens?: Readonly<Record<string, string>> | undefined
   readonly secrets?: Readonly<Record<string, string>> | undefined
@@ -166,19 +165,19 @@ const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
 
 /**
  * Encodes a call id as a header value. Everything but visible ASCII, and `%` itself, is percent-encoded
- * UTF-8, so `decodeURIComponent` gives back the exact id and no id can end the header line.
+ * UTF-8, so `decodeURIComponent` returns the exact id and no id can end the header line.
  */
 export function callIdToHeader(callId: string): string {
   return HEADER_SAFE.test(callId) ? callId : callId.toWellFormed().replace(HEADER_UNSAFE, encodeURIComponent)
 }
 
-/** The idempotency key of the header, decoded to the spelling it has in a body (rule 4). */
+/** The idempotency key in the header, decoded to the spelling that it has in a body (rule 4). */
 export function readKeyHeader(headers: Readonly<Record<string, string | undefined>>): string | undefined {
   const header = headers[IDEMPOTENCY_KEY_HEADER]
   return header === undefined ? undefined : headerText(header)
 }
 
-/** Headers of a refusal whose call was never read: the id that its header names, or a new one (rule 6). */
+/** Headers of a refusal whose call was never read: the call id is the key in its header, or a new id (rule 6). */
 export function unreadCallHeaders(
   headers: Readonly<Record<string, string | undefined>>,
   code: ErrorCode,
@@ -214,14 +213,14 @@ export function readWait(request: {
   const seconds = preferred
     .split(',')
     .map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
-  const asked = seconds.find((found) => found !== undefined)
-  if (asked === undefined) return undefined
-  const waitMs = Math.min(Number(asked), MAX_WAIT_S) * 1_000
+  const requested = seconds.find((found) => found !== undefined)
+  if (requested === undefined) return undefined
+  const waitMs = Math.min(Number(requested), MAX_WAIT_S) * 1_000
   const { signal } = request
   return signal === undefined ? { waitMs } : { waitMs, gone: signal }
 }
 
-/** Reads the run and the session of a call from headers, since no protocol has members for them. */
+/** Reads the run and the session of a call from headers, because no protocol has members for them. */
 export function readCallScope(
   headers: Readonly<Record<string, string | undefined>>,
 ): Pick<CallRequest, 'runId' | 'sessionId'> | undefined {
@@ -250,7 +249,7 @@ export function callReplyHeaders(
   { callId, runId, outcome, untrusted }: CallReply,
   first: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
-  // Assigned one by one: an object literal built from spreads costs several times as much, and every reply
+  // Headers are assigned one by one: an object literal built from spreads costs several times as much, and every reply
   // needs this.
   const headers: Record<string, string> = { ...first }
   headers[CALL_ID_HEADER] = callIdToHeader(callId)
@@ -272,7 +271,7 @@ export function runOf(headers: Pick<Headers, 'get'>): { readonly runId?: string 
   return run === null ? {} : { runId: decodeHeaderId(run) }
 }
 
-/** Decodes the id of a call or run in a header; clients send a run id back as a reply's header carried it. */
+/** Decodes the id of a call or run in a header; clients send a run id back in the encoding of the reply's header. */
 export function decodeHeaderId(text: string): string {
   return percentDecoded(text) ?? text
 }
@@ -300,7 +299,7 @@ interface WireChallenge {
 
 /**
  * What a call lacks, in one shape for every protocol that can express it (OTC-75). `secrets` and `approval`
- * are our extensions: OTC asks for the 400 but defines no member for them (OTC/C-28).
+ * are our extensions: OTC requires a 400 for them but defines no member (OTC/C-28).
  */
 export interface WireMissing {
   readonly authorization?: readonly WireChallenge[]
@@ -320,7 +319,7 @@ export function toChallenges({ authorization = [] }: MissingRequirements): WireC
   return Object.fromEntries(authorization.map(({ id, provider, scopes }) => [id, { provider, scopes }]))
 }
 
-/** Messages by top-level parameter; `undefined` when the input as a whole is wrong (OTC-82). */
+/** Messages by top-level parameter; `undefined` if only the input as a whole is wrong (OTC-82). */
 export function toParameterErrors(issues: readonly InputIssue[]): Record<string, string> | undefined {
   const texts = new Map<string, string>()
   for (const issue of issues) {

@@ -1,11 +1,10 @@
 /*
- * A queue of text frames between a running call and the reader of its stream.
- * Used by the MCP streams and by OpenTool's `/streamCall`.
- * Invariant: progress frames that wait for a slow reader are bounded, the oldest is dropped first; results
- * and errors are never dropped.
+ * A queue of text frames between a running call and the reader of its stream. Used by the MCP streams and by OpenTool's `/streamCall`.
+ * Invariant: progress frames that wait for a slow reader are bounded, and the oldest frame is dropped first;
+ * results and errors are never dropped.
  */
 
-/** Bounds the progress text that waits for a reader slower than the tool. */
+/** Maximum number of characters of progress that wait for a reader slower than the tool. */
 const MAX_PROGRESS_CHARACTERS = 64 * 1_024
 
 /** Drops the oldest progress frames when the reader is slow; keeps all other frames. */
@@ -17,7 +16,7 @@ export class FrameQueue {
   #isEnded = false
   #wake: (() => void) | undefined
 
-  /** `minProgress` progress frames are kept, however long they are. */
+  /** At least `minProgress` progress frames are kept, however long they are. */
   constructor(minProgress: 0 | 1) {
     this.#minProgress = minProgress
   }
@@ -40,13 +39,13 @@ export class FrameQueue {
     this.#wake?.()
   }
 
-  /** No frames follow; waiting frames can still be taken. */
+  /** Ends the queue; waiting frames can still be taken. */
   end(): void {
     this.#isEnded = true
     this.#wake?.()
   }
 
-  /** The next frame; `late` when none came within `maxMs`, `undefined` after the last one. */
+  /** The next frame; `late` if no frame came within `maxMs`, `undefined` after the last frame. */
   async next(maxMs?: number): Promise<string | undefined> {
     if (this.#frames.length === 0 && !this.#isEnded && !(await this.#arrival(maxMs))) return 'late'
     const frame = this.#frames.shift()

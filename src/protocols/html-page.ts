@@ -4,8 +4,7 @@ import type { HttpReply } from './http-exchange.ts'
 
 /*
  * HTML pages that the server renders for people: the style, the script, the security headers and an escaping
- * template tag.
- * Used by the start page, sign-in, consent, challenge and MCP pages, and by approval pages of a server without a console.
+ * template tag. Used by the start page, sign-in, consent, challenge and MCP pages, and by approval pages of a server without a console.
  * Invariant: every interpolated text is escaped, and the content policy allows only the one style and the one
  * script of this module.
  */
@@ -82,7 +81,7 @@ export const PAGE_HEADERS = {
   'x-frame-options': 'DENY',
 } as const
 
-/** With `no-referrer` a browser would send `Origin: null` with the form, which the host guard refuses. */
+/** Headers of pages with a form: with `no-referrer` a browser would send `Origin: null`, which the host guard refuses. */
 export const FORM_PAGE_HEADERS = {
   ...PAGE_HEADERS,
   'content-security-policy': contentSecurityPolicy("'self'"),
@@ -112,7 +111,7 @@ function toText(value: string | number | Html | readonly Html[]): string {
   return typeof value === 'object' ? value.map(toText).join('') : escapeHtml(String(value))
 }
 
-/** Not in a tagged template: bundlers rewrite templates that hold this end tag. */
+/** Not made with the template tag, because bundlers rewrite templates that contain this end tag. */
 const SCRIPT_ELEMENT = new Html(`<script>${SCRIPT}</script>`)
 
 /** A time that the browser shows in its own time zone. */
@@ -121,7 +120,7 @@ export function timeHtml(ms: number): Html {
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`
 }
 
-/** A definition list, one fact a line. */
+/** A definition list with one fact per line. */
 export function factsHtml(facts: readonly (readonly [string, string | Html])[]): Html {
   return html`<dl>${facts.map(([name, fact]) => html`<div><dt>${name}</dt><dd>${fact}</dd></div>`)}</dl>`
 }
@@ -147,7 +146,7 @@ export function textPage(status: number, title: string, text: string): HttpReply
   return pageReply(status, { title, content: html`<p>${text}</p>` })
 }
 
-/** Shows a rejected request to a person. For routes that people open in a browser. */
+/** Shows why a request was rejected, on routes that people open in a browser. */
 export function refuseOnPage(_request: unknown, error: ToolError, status: number): HttpReply {
   return textPage(status, 'Not possible', error.message)
 }

@@ -5,13 +5,12 @@ import type { Principal } from '#kernel/base/principal'
 /*
  * The HTTP request, reply and route types between the server and the protocols.
  * A protocol declares routes, gets a checked request and returns bytes. The server owns sockets, `Host` and
- * `Origin` checks, limits, authentication and body parsing.
- * Invariant: a protocol never imports the server.
+ * `Origin` checks, limits, authentication and body parsing. Invariant: a protocol never imports the server.
  */
 
 /**
  * Headers that may carry an API key besides `Authorization`, on every protocol: OXP 1.0, OTC 1.0 and the RFC
- * each named another header (OTC/C-25).
+ * each name a different header (OTC/C-25).
  */
 export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 
@@ -19,11 +18,11 @@ export interface HttpRequest {
   readonly method: string
   readonly path: string
   readonly query: URLSearchParams
-  /** Lower-case names. A header sent twice is joined with `, `. */
+  /** Headers by lower-case name. The values of a repeated header are joined with `, `. */
   readonly headers: Readonly<Record<string, string | undefined>>
   /** Path parameters, decoded. */
   readonly params: Readonly<Record<string, string>>
-  /** Parsed JSON body; `undefined` when there is none. Finite numbers and well-formed strings only. */
+  /** Parsed JSON body, with only finite numbers and well-formed strings; `undefined` if there is no body. */
   readonly body: JsonValue | undefined
   readonly principal: Principal
   /** Trace id of the request: from `traceparent`, or made by the server. */
@@ -58,14 +57,14 @@ export interface HttpRoute {
   readonly path: string
   /** `open` routes are reachable without a credential; they run as `anonymous`. */
   readonly access: 'authenticated' | 'open'
-  /** Also accepts the operator's start token as the only credential. */
+  /** Whether the route also accepts the operator's start token as the only credential. */
   readonly forOperators?: true
   /**
-   * Accepts `Collet-Run-As`, with which the operator's browser names the caller to run as; every other route
+   * Whether the route accepts `Collet-Run-As`, with which the operator's browser names the caller to run as; every other route
    * refuses that header.
    */
   readonly takesRunAs?: true
-  /** How the request body is read: `form` gives the fields of our own pages as an object; `never` ignores it unread. */
+  /** How the request body is read: `form` reads the fields of our own pages into an object; `never` leaves the body unread. */
   readonly body: 'json' | 'form' | 'never'
   /**
    * A path below which this protocol answers every request: `refuse` also answers paths without a route. If
@@ -75,13 +74,13 @@ export interface HttpRoute {
   readonly owns?: string
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>
   /**
-   * Renders what failed before `handle` could run (401, bad JSON, too large …) in the protocol's own shape.
+   * Renders a failure before `handle` could run (401, bad JSON, too large …) in the protocol's own shape.
    * `status` is the HTTP status that the server suggests; the protocol may override it.
    */
   refuse(request: Omit<HttpRequest, 'body' | 'principal'>, error: ToolError, status: number): HttpReply
 }
 
-/** The value of a cookie; `undefined` if the browser sent none of this name, or two, since one of two may be planted. */
+/** The value of a cookie; `undefined` if the browser sent no cookie with this name, or two, because one of them may be planted. */
 export function readCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined
   const start = `${name}=`
@@ -94,15 +93,15 @@ export function readCookie(header: string | undefined, name: string): string | u
 }
 
 /**
- * True if the browser says that the request comes from our own page. Old browsers and programs send no such
- * header and pass.
+ * True if the browser states that the request comes from our own page. Old browsers and programs do not send
+ * this header and pass.
  */
 export function isFromOwnPage({ headers }: Pick<HttpRequest, 'headers'>): boolean {
   const site = headers['sec-fetch-site']
   return site === undefined || site === 'same-origin'
 }
 
-/** True if the request accepts `text/html` by name, as browsers do; programs accept anything, or name what they read. */
+/** True if the request accepts `text/html` by name, as browsers do; programs accept anything, or name other types. */
 export function isForPerson({ headers: { accept = '' } }: Pick<HttpRequest, 'headers'>): boolean {
   return accept.split(',').some((part) => part.split(';', 1)[0]?.trim().toLowerCase() === 'text/html')
 }

@@ -15,7 +15,7 @@ export const JSON_RPC_CODES = {
   internal: -32_603,
 } as const
 
-/** Matches an answer to its request and means nothing else: clients reuse ids (rule 4). */
+/** An id that only matches an answer to its request; clients reuse ids (rule 4). */
 export type JsonRpcId = string | number
 
 export function isJsonRpcId(value: JsonValue | undefined): value is JsonRpcId {

@@ -24,5 +24,5 @@ export type ProtocolSettings = {
   readonly [Name in keyof Protocols]: SectionSettings<Protocols[Name]['settings']>
 }
 
-/** Options that a command sets for single protocols, by protocol. */
+/** Options that a command sets for individual protocols, by protocol. */
 export type ProtocolOptions = NonNullable<Parameters<Protocols['opentool']['serve']>[2]>

@@ -11,8 +11,7 @@ import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
 /*
  * The interface between the server and a protocol.
  * Each folder of `src/protocols` exports one `Protocol` object, and `list.ts` lists them. The server calls
- * `serve` once at start.
- * Invariant: a protocol reaches the server only through `ProtocolServices`.
+ * `serve` once at start. Invariant: a protocol reaches the server only through `ProtocolServices`.
  */
 
 /** One protocol as the server sees it: its config section, its routes, its root and its headers. */

@@ -50,7 +50,7 @@ describe('createGateway', () => {
   circular.self = circular
   it.each([
     ['a bigint', { list: [1n] }, /not JSON at \/list\/0: Is a bigint/],
-    ['no value', undefined, /not JSON: It is missing\. Give an object/],
+    ['no value', undefined, /not JSON: It is missing\. Pass an object/],
     ['a circular reference', circular, /not JSON at \/self.*contains itself/],
     ['a date', { at: new Date() }, /not JSON at \/at: Is an instance of a class/],
     ['NaN', { a: Number.NaN }, /not JSON at \/a: Is NaN/],

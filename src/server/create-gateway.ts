@@ -20,8 +20,7 @@ import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './running-server.ts'
 
 /*
- * `createGateway` and `serve`: the gateway and the server from code.
- * Users import both from `collet`.
+ * `createGateway` and `serve`: start the gateway and the server from code. Users import both from `collet`.
  * Invariant: calls from code have the same records, keys and journal as calls over HTTP.
  */
 
@@ -31,7 +30,7 @@ export interface GatewayOptions {
 }
 
 export interface GatewayCallOptions {
-  /** Idempotency key: the same key never runs a write twice. */
+  /** Idempotency key: a write with the same key never runs twice. */
   readonly key?: string
   readonly principal?: Principal
   readonly traceId?: string
@@ -43,9 +42,9 @@ export interface GatewayCallOptions {
   readonly userId?: string
   /** Claims about that user. */
   readonly userInfo?: JsonValue
-  /** By authorization requirement id. */
+  /** Access tokens, by the id of the authorization requirement. */
   readonly tokens?: Readonly<Record<string, string>>
-  /** By secret id. */
+  /** Secrets, by secret id. */
   readonly secrets?: Readonly<Record<string, string>>
 }
 
@@ -60,15 +59,15 @@ export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
 /** Durable calls from the same process, without a server. */
 export interface Gateway {
   tools(principal?: Principal): readonly Tool[]
-  /** `tool` is any of its names. Throws a `ToolError` if the name, the key or the input is malformed; everything else is an outcome. */
+  /** `tool` is any of the tool's names. Throws a `ToolError` if the name, the key or the input is malformed; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
   /** Opens a session of a stateful tool. Throws a `ToolError` if it cannot be opened. */
   openSession(session: GatewaySessionOptions): Promise<OpenedSession>
-  /** `false` when the principal has no such session. */
+  /** Resolves with `false` if the principal has no such session. */
   closeSession(sessionId: string, principal?: Principal): Promise<boolean>
   /** Events of a run after an event, without contents; `undefined` if the principal has no such run. */
   readRun(runId: string, options?: GatewayRunOptions): Promise<RunPage | undefined>
-  /** Closes its sessions and refuses new calls in it; `false` if the principal has no such run. */
+  /** Closes the run's sessions and refuses new calls in the run; resolves with `false` if the principal has no such run. */
   endRun(runId: string, principal?: Principal): Promise<boolean>
   /** Shows and decides waiting approvals, without HTTP. */
   readonly approvals: GatewayApprovals
@@ -114,7 +113,7 @@ export async function createGateway<const Tools extends readonly ToolEntry[], Na
       if (ref === undefined)
         throw fault(
           'request_invalid',
-          `'${tool}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
+          `'${tool}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name of the tool.`,
         )
       const { outcome } = await gateway.call(call.principal ?? ANONYMOUS, {
         tool: ref,
@@ -166,19 +165,19 @@ export async function settingsOf(config: object, options: GatewayOptions): Promi
 
 const MAX_INPUT_VALUES = 1_000_000
 
-/** A copy, so that the stored input is the checked one even if the caller changes its object. */
+/** Copies the input, so that what is stored is what was checked even if the caller changes its object. */
 function readInput(input: unknown): JsonValue {
   const copied = copyJson(input, { maxValues: MAX_INPUT_VALUES })
   if (copied.ok) return copied.value
   const problem = input === undefined ? 'It is missing.' : copied.problem
-  const place = copied.pointer === '' ? '' : ` at ${copied.pointer}`
+  const where = copied.pointer === '' ? '' : ` at ${copied.pointer}`
   throw fault(
     'request_invalid',
-    `The input is not JSON${place}: ${problem} Give an object of parameters, \`{}\` for none.`,
+    `The input is not JSON${where}: ${problem} Pass an object of parameters, \`{}\` for none.`,
   )
 }
 
-function toSecrets(given: Readonly<Record<string, string>> | undefined): ReadonlyMap<string, Secret> {
-  if (given === undefined) return NO_SECRETS
-  return new Map(Object.entries(given).map(([id, text]) => [id, new Secret(text)]))
+function toSecrets(values: Readonly<Record<string, string>> | undefined): ReadonlyMap<string, Secret> {
+  if (values === undefined) return NO_SECRETS
+  return new Map(Object.entries(values).map(([id, text]) => [id, new Secret(text)]))
 }

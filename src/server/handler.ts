@@ -5,13 +5,12 @@ import { type ServeOptions, settingsOf } from './create-gateway.ts'
 import { openExchange, withBody } from './http/fetch-exchange.ts'
 
 /*
- * The server as a request handler for other frameworks, exported as `collet/http`.
- * Applications mount it; it opens no port.
+ * The server as a request handler for other frameworks, exported as `collet/http`. Applications mount it; it opens no port.
  * Invariant: it answers exactly as `collet serve` does.
  */
 
 interface HandlerOptions extends ServeOptions {
-  /** The path below which requests arrive, where the framework leaves it on them. Default: the path of `server.publicUrl`. */
+  /** The path below which requests arrive, if the framework does not remove it. Default: the path of `server.publicUrl`. */
   readonly basePath?: string
 }
 
@@ -23,12 +22,12 @@ export interface Handler {
   readonly fetch: (request: Request) => Promise<Response>
   /** Warnings that `collet serve` would print. */
   readonly warnings: readonly string[]
-  /** File of the start token, which operator commands use. */
+  /** Path of the file with the start token, which operator commands use. */
   readonly startTokenFile: string
   isReady(): boolean
   /** Refuses new calls; resolves when no call runs. */
   drain(): Promise<void>
-  /** Refuses new calls, lets running ones finish for ten seconds, closes everything. The caller handles signals. */
+  /** Refuses new calls, gives running calls ten seconds to finish, then closes everything. The caller handles signals. */
   close(): Promise<void>
 }
 
@@ -52,10 +51,10 @@ export async function createHandler<const Tools extends readonly ToolEntry[], Na
   const base = `/${basePath}`.replaceAll(/\/+/g, '/').replace(/\/$/, '')
   return {
     listener(request, response) {
-      // Express removes the path itself and sets `baseUrl`.
+      // Express itself removes the path and sets `baseUrl`.
       const isStripped = 'baseUrl' in request && typeof request.baseUrl === 'string' && request.baseUrl !== ''
       if (!isStripped) request.url = withoutBase(request.url ?? '/', base)
-      running.handle(unread(request), response)
+      running.handle(withUnreadBody(request), response)
     },
     fetch: async (request) => {
       const { pathname, search } = new URL(request.url)
@@ -72,7 +71,7 @@ export async function createHandler<const Tools extends readonly ToolEntry[], Na
 }
 
 const NO_ADDRESS =
-  'server.publicUrl is not set, so addresses for people (approvals, consents) lead to the host and port of the config. Set it to where the handler is mounted.'
+  'server.publicUrl is not set, so links for people (approvals, consents) use the host and port of the config. Set it to the URL at which the handler is mounted.'
 
 function withoutBase(url: string, base: string): string {
   if (base === '' || !url.startsWith(base)) return url
@@ -82,10 +81,10 @@ function withoutBase(url: string, base: string): string {
 }
 
 /**
- * A framework that reads bodies before its handlers (`express.json()`) leaves the parsed value in `body`: it is serialised
+ * A framework that reads bodies before its handlers (`express.json()`) leaves the parsed value in `body`. That value is serialised
  * again, and then read like any other body.
  */
-function unread(request: IncomingMessage): IncomingMessage {
+function withUnreadBody(request: IncomingMessage): IncomingMessage {
   if (!request.readableEnded) return request
   const body: unknown = Reflect.get(request, 'body')
   // An empty body is invalid JSON, so the caller gets an error instead of waiting for a body that was consumed.

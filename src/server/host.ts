@@ -1,6 +1,6 @@
 /**
  * What every part of a server can use: its settings, services, callers and addresses. `start-server.ts` opens one `ServerHost`
- * and passes it to each function of its list of parts.
+ * and passes it to each function in its list of parts.
  * Invariant: parts read settings from `settings.current` or through `onReload`, never from their own copy.
  */
 
@@ -34,7 +34,7 @@ import { createMetrics, type Metrics, observeCalls } from './telemetry/metrics.t
 export type OpenPart = (host: ServerHost) => MaybePromise<ServerPart>
 
 export interface ServerHost extends ServerBase, Callers {
-  /** The gateway of protocols and routes, whose calls are counted, logged and audited. */
+  /** The gateway that protocols and routes use; its calls are counted, logged and audited. */
   readonly gateway: Gateway
   readonly console: Console
   readonly consents: ConsentFlow
@@ -47,7 +47,7 @@ export interface ServerHost extends ServerBase, Callers {
   onUnknownTool(principal: Principal, name: string): void
 }
 
-/** What a server has before it knows its callers. */
+/** The members that are opened before the server can authenticate callers. */
 interface ServerBase {
   readonly settings: Live<Settings>
   readonly options: StartOptions
@@ -154,7 +154,7 @@ async function openCertificate(
   return parts.add(await Certificate.open(tls, context))
 }
 
-/** Only for callers on this machine: the text of an exception may be confidential. Paths are shown relative to the folder. */
+/** Explains exceptions only to callers on this machine, because their text may be confidential. Paths are shown relative to the folder. */
 function explanations(
   { server: { host } }: Settings,
   { developing }: StartOptions,
@@ -168,14 +168,14 @@ async function openCallers(
   { settings, options, clock, log, services }: ServerBase,
   parts: Parts,
 ): Promise<Callers> {
-  const { fetch: toConfigured, noteDenial } = services
+  const { fetch: configuredFetch, noteDenial } = services
   const { store } = services.gateway
   const { auth, server } = settings.current
   // With --allow-anonymous a proxy may forward callers from other machines.
   const isPrivate = options.allowAnonymous !== true && options.mountedAt === undefined && isOwnMachine(server)
   const authenticator = parts.add(
     new ReloadableAuthenticator(auth, (current) =>
-      createAuthenticator(current, clock, { store, fetch: toConfigured, log, isPrivate }),
+      createAuthenticator(current, clock, { store, fetch: configuredFetch, log, isPrivate }),
     ),
   )
   await authenticator.refresh()

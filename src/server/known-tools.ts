@@ -26,8 +26,7 @@ import type { AcceptedDefinition } from '#store/imports'
 
 /*
  * The tools that a server would serve, from its config and store alone.
- * Used by commands that check names and list tools without a running server.
- * Invariant: no upstream is opened or read.
+ * Used by commands that check names and list tools without a running server. Invariant: no upstream is opened or read.
  */
 
 /** Facts about a tool that are known without opening its source: enough to match names, patterns and scopes. */
@@ -57,7 +56,7 @@ export async function findKnownTools(
   return { tools, sources: [...sources.keys()], unread }
 }
 
-/** Sources of the config and of the store. Where both have a key, the config's is used. */
+/** Sources of the config and of the store. If both have a source with the same key, the config's source is used. */
 export async function knownSources(
   configured: Iterable<readonly [string, SourceOptions]>,
   store: Pick<Store, 'sources'> | undefined,
@@ -154,7 +153,7 @@ function toKnown(
   }
 }
 
-/** All scopes that the options of a source require of callers of its tools. */
+/** All scopes that a source's options require from callers of its tools. */
 export function scopesOf(options: SourceOptions): readonly string[] {
   if (options.type === 'custom') return []
   const policies: readonly (PartialPolicy | undefined)[] = [options.policy, ...Object.values(options.tools)]

@@ -8,7 +8,7 @@ const IS_WINDOWS = process.platform === 'win32'
 
 /**
  * The command that runs Collet in this folder: hints, help and pages use it. `npx collet` would
- * fetch a package from npm where none is installed, so it is named only where one is.
+ * fetch a package from npm if Collet is not installed, so it is used only if Collet is installed.
  */
 export function ownCommand(folder: string = process.cwd(), root: string = ROOT): string {
   if (isInstalledFor(folder)) return 'npx collet'
@@ -16,7 +16,7 @@ export function ownCommand(folder: string = process.cwd(), root: string = ROOT):
   return isGlobal(root) ? 'collet' : `node ${quoted(join(root, 'bin', 'collet.js'))}`
 }
 
-/** The command for pages, which users of other machines may read: without a path of this machine. */
+/** The command for pages, which users of other machines may read, so it contains no path of this machine. */
 export function commandOnPages(): string {
   const command = ownCommand()
   return /[/\\]/.test(command.slice(2)) ? 'collet' : command
@@ -24,14 +24,14 @@ export function commandOnPages(): string {
 
 const LAUNCHER = IS_WINDOWS ? 'collet.cmd' : 'collet'
 
-/** npx looks in the folder and in those above it. */
+/** npx searches the folder and the folders above it. */
 function isInstalledFor(folder: string): boolean {
   if (existsSync(join(folder, 'node_modules', '.bin', LAUNCHER))) return true
   const parent = dirname(folder)
   return parent !== folder && isInstalledFor(parent)
 }
 
-/** The whole path, or the relative one where that is shorter to type. */
+/** The full path, or the relative path if it is shorter to type. */
 function launcherFrom(folder: string, root: string): string {
   const launcher = join(root, 'collet')
   const path = relative(folder, launcher)

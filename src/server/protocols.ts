@@ -16,7 +16,7 @@ import { VERSION } from './version.ts'
 
 export async function openProtocols(host: ServerHost): Promise<ServerPart> {
   const { gateway, services, clock, log, authenticator, metadata, consents, onUnknownTool, options } = host
-  const { noteDenial, fetch: toConfigured } = services
+  const { noteDenial, fetch: configuredFetch } = services
   const { store } = services.gateway
   const settings = host.settings.current
   const protocolServices: ProtocolServices = {
@@ -32,7 +32,7 @@ export async function openProtocols(host: ServerHost): Promise<ServerPart> {
     ),
   )
   const routes = served.flatMap((protocol) => protocol.routes)
-  const suite = { ...protocolServices, store, settings, noteDenial, fetch: toConfigured }
+  const suite = { ...protocolServices, store, settings, noteDenial, fetch: configuredFetch }
   return {
     routes: [...openToOperators(routes, host.access), ...(options.conformance?.routes(suite) ?? [])],
     close() {
@@ -88,7 +88,7 @@ export function createResourceMetadata(
 }
 
 /** Paths that clients try in turn after a 401 that names no authorization server (MCP 2025-03-26, "Fallbacks"). */
-const TRIED_PATHS = [
+const FALLBACK_PATHS = [
   ['GET', '/.well-known/oauth-authorization-server', 404],
   ['POST', '/register', 400],
   ['GET', '/authorize', 400],
@@ -96,12 +96,12 @@ const TRIED_PATHS = [
 ] as const
 
 /**
- * The documents of the issuers. A server without an issuer answers OAuth requests with `error_description`, which clients show to
+ * Serves the documents that name the issuers. A server without an issuer answers OAuth requests with `error_description`, which clients show to
  * their user, so it names how to authenticate; without it clients report a missing path.
  */
 export function openResourceMetadata({ metadata, authenticator }: ServerHost): ServerPart {
   if (metadata !== undefined) return { routes: metadata.routes }
-  const routes = TRIED_PATHS.map(([method, path, status]) => ({
+  const routes = FALLBACK_PATHS.map(([method, path, status]) => ({
     ...OPEN_ROUTE,
     method,
     path,
@@ -109,7 +109,7 @@ export function openResourceMetadata({ metadata, authenticator }: ServerHost): S
       jsonReply(status, {
         error: 'access_denied',
         error_description: authenticator.isConfigured
-          ? 'This server takes API keys, not OAuth: send the header "Authorization: Bearer KEY". Its operator makes a key with "collet keys create".'
+          ? 'This server accepts API keys, not OAuth: send the header "Authorization: Bearer KEY". Its operator creates a key with "collet keys create".'
           : 'This server needs no sign-in: connect without credentials.',
       }),
   }))

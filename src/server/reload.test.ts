@@ -227,7 +227,7 @@ describe('a requested config reload', () => {
     await vi.advanceTimersByTimeAsync(1)
     fixture.reloads.close()
     late.resolve(before)
-    for (const each of requested) await expect(each).rejects.toThrow('stops')
+    for (const each of requested) await expect(each).rejects.toThrow('is stopping')
     expect(fixture.applied).toBe(0)
   })
 })

@@ -40,7 +40,7 @@ interface ReloadsOptions {
   readonly log: Logger
 }
 
-const LOOK_MS = 1_000
+const POLL_MS = 1_000
 /** A config may fetch secrets; a longer read would block every later reload. */
 export const READ_LIMIT_MS = 30_000
 
@@ -48,19 +48,19 @@ export const READ_LIMIT_MS = 30_000
 export class Reloads {
   readonly #options: ReloadsOptions
   #turn: Promise<unknown> = Promise.resolve()
-  /** The last request that was followed. Starts at 0, so that a request between reading the config and listening counts too. */
-  #heard = 0
-  #isFirstLook = true
-  #isLooking = false
-  #isCutOff = false
-  /** The request whose failure was already reported. */
-  #delayed: number | undefined
+  /** Number of the last request that was followed. It starts at 0, so that a request between reading the config and listening counts too. */
+  #lastRequest = 0
+  #isFirstPoll = true
+  #isPolling = false
+  #cannotReadStore = false
+  /** Number of the request whose failure was already reported. */
+  #reportedRequest: number | undefined
   readonly #timer: NodeJS.Timeout
   readonly #closed = new AbortController()
 
   constructor(options: ReloadsOptions) {
     this.#options = options
-    this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref()
+    this.#timer = setInterval(() => void this.#poll(), POLL_MS).unref()
   }
 
   async reloadHere(): Promise<Reloaded> {
@@ -70,19 +70,19 @@ export class Reloads {
     return outcome
   }
 
-  /** Reloads this process first; a refused config is not passed on. */
+  /** Reloads this process first; other processes are not asked to reload a config that it refuses. */
   async reloadEverywhere(): Promise<Reloaded> {
     const reloaded = await this.reloadHere()
-    const raised = await this.#options.store.reloads.ask()
-    // Another process may have requested a reload meanwhile, of a config that this read did not see.
-    if (raised === this.#heard + 1) this.#heard = raised
+    const epoch = await this.#options.store.reloads.ask()
+    // In the meantime another process may have requested a reload of a config that this process did not read.
+    if (epoch === this.#lastRequest + 1) this.#lastRequest = epoch
     return reloaded
   }
 
   /** Does not wait: a config that is being read is no longer applied. */
   close(): void {
     clearInterval(this.#timer)
-    this.#closed.abort(new Error('The server stops: its config is not read again.'))
+    this.#closed.abort(new Error('The server is stopping, so its config is not read again.'))
   }
 
   /** Runs reloads one after another, so that the last request wins. */
@@ -96,22 +96,22 @@ export class Reloads {
     return read
   }
 
-  async #look(): Promise<void> {
-    if (this.#isLooking) return
-    this.#isLooking = true
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return
+    this.#isPolling = true
     try {
       const epoch = await this.#options.store.reloads.epoch()
-      this.#isCutOff = false
-      if (epoch === this.#heard || (await this.#follow(epoch))) {
-        this.#heard = epoch
-        this.#isFirstLook = false
+      this.#cannotReadStore = false
+      if (epoch === this.#lastRequest || (await this.#follow(epoch))) {
+        this.#lastRequest = epoch
+        this.#isFirstPoll = false
       }
     } catch (err) {
-      if (!this.#isCutOff)
+      if (!this.#cannotReadStore)
         this.#options.log.warn({ err }, 'cannot read whether a config reload was requested')
-      this.#isCutOff = true
+      this.#cannotReadStore = true
     } finally {
-      this.#isLooking = false
+      this.#isPolling = false
     }
   }
 
@@ -119,8 +119,8 @@ export class Reloads {
   async #follow(epoch: number): Promise<boolean> {
     const outcome = await this.#readInTurn()
     const isDone = !(outcome instanceof Error) || isRefusal(outcome)
-    const isReported = isDone ? this.#isFirstLook && isUnchanged(outcome) : this.#delayed === epoch
-    if (!isDone) this.#delayed = epoch
+    const isReported = isDone ? this.#isFirstPoll && isUnchanged(outcome) : this.#reportedRequest === epoch
+    if (!isDone) this.#reportedRequest = epoch
     if (!isReported) this.#options.config.onRead(outcome)
     return isDone
   }
@@ -131,13 +131,13 @@ async function readInTime(config: ConfigSource, stop: AbortSignal): Promise<Sett
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
   const why = `The config was not read within ${READ_LIMIT_MS / 1_000} seconds: something that it awaits never completes.`
   const timer = setTimeout(() => reject(new StartRefused(why)), READ_LIMIT_MS)
-  const giveUp = () => reject(stop.reason)
-  stop.addEventListener('abort', giveUp)
+  const abort = () => reject(stop.reason)
+  stop.addEventListener('abort', abort)
   try {
     return await Promise.race([tooLate, config.read()])
   } finally {
     clearTimeout(timer)
-    stop.removeEventListener('abort', giveUp)
+    stop.removeEventListener('abort', abort)
   }
 }
 
@@ -203,7 +203,7 @@ async function applySettings(
   return { applied: [...applied, ...notes.applied], needRestart, refused: notes.refused }
 }
 
-/** The settings in force after a reload: the new ones where they may change while calls run, the old ones elsewhere. */
+/** The settings in force after a reload: new values of settings that may change while calls run, and old values of all others. */
 export function mergeSettings(before: Settings, after: Settings): Settings {
   const { apiKeys, jwt, issuers, roles } = after.auth
   return {
@@ -238,11 +238,11 @@ const CONFIG_NAMES: Readonly<Record<string, string>> = {
   dataFolder: 'store',
 }
 /** The section that is compared as a whole, because its members differ from those in the config. */
-const WHOLE = 'approvals'
+const WHOLE_SECTION = 'approvals'
 /** The section of which only some members change while calls run. */
-const MIXED = 'limits.total'
+const MIXED_SECTION = 'limits.total'
 
-/** Names as in the config: `server.port`, `limits.total.bodyBytes`, `budgets`. */
+/** Returns names as written in the config: `server.port`, `limits.total.bodyBytes`, `budgets`. */
 function differences(left: Settings, right: Settings): readonly string[] {
   const found = new Set<string>()
   const compare = (one: object, other: object, path: string): void => {
@@ -250,7 +250,7 @@ function differences(left: Settings, right: Settings): readonly string[] {
       const [mine, theirs]: readonly unknown[] = [Reflect.get(one, name), Reflect.get(other, name)]
       if (isSame(mine, theirs)) continue
       const at = path === '' ? name : `${path}.${name}`
-      const isEntered = (path === '' && name !== WHOLE) || at === MIXED
+      const isEntered = (path === '' && name !== WHOLE_SECTION) || at === MIXED_SECTION
       if (isEntered && isSection(mine) && isSection(theirs)) compare(mine, theirs, at)
       else found.add(CONFIG_NAMES[at] ?? at)
     }

@@ -26,7 +26,7 @@ export interface StartOptions {
   readonly graceMs?: number
   /** Where the settings came from; needed to reload them. */
   readonly config?: ConfigSource
-  /** Options of single protocols. */
+  /** Options of individual protocols. */
   readonly protocols?: ProtocolOptions
   /** Another listener receives the requests, at this address; no port is opened. */
   readonly mountedAt?: string
@@ -36,7 +36,7 @@ export interface StartOptions {
   readonly worker?: WorkerShare
   /** Present if the author of the tools is their only caller, on this machine: callers then see what tools throw. */
   readonly developing?: { readonly folder: string; readonly secrets: LentSecrets }
-  /** Folder of the built console; default in this package. */
+  /** Folder of the built console; default: the folder in this package. */
   readonly consoleFolder?: string
   /** Tools and routes for a conformance suite; only tests set it. */
   readonly conformance?: Conformance
@@ -45,9 +45,9 @@ export interface StartOptions {
 /** What the workers of one server share. */
 export interface WorkerShare {
   readonly sharing: PortSharing
-  /** Accepted by each worker. */
+  /** The start token that every worker accepts. */
   readonly startToken: Secret
-  /** Metrics of all workers, given those of this one. */
+  /** Returns the metrics of all workers; `own` are those of this worker. */
   gatherMetrics(own: ShownMetrics): ShownMetrics
 }
 
@@ -69,9 +69,9 @@ export interface RunningServer {
   readonly startTokenFile: string
   /** Absent if the console is turned off or not built. */
   readonly consoleUrl?: string | undefined
-  /** Signs in the person who opens it, once; absent if other machines reach the server. */
+  /** Signs in the person who opens it, once; absent if other machines can reach the server. */
   readonly signInUrl?: string | undefined
-  /** All routes, for tests that try every one. */
+  /** All routes, for tests that try every route. */
   readonly routes: readonly Pick<ServerRoute, 'method' | 'path'>[]
   /** Problems that do not prevent the start: weak credentials on loopback, names in the config that select nothing. */
   readonly warnings: readonly string[]
@@ -91,17 +91,17 @@ export interface RunningServer {
   readAgain(): Promise<Reloaded>
   /** Reports 503 at `/health` for load balancers and still accepts calls; resolves after `server.drainMs`. */
   announceStop(): Promise<void>
-  /** Accepts no new calls; resolves when none is running. */
+  /** Accepts no new calls; resolves when no call is running. */
   drain(): Promise<void>
-  /** Accepts no new calls, lets running ones finish for the grace time, cancels the rest, closes everything. */
+  /** Accepts no new calls, lets running calls finish for the grace time, cancels the rest, closes everything. */
   close(): Promise<void>
 }
 
 /** Numbers of the tools and sources that are served now. */
 export interface ServedCounts {
-  /** Tools whose scopes no caller can hold, as known at the start. */
+  /** Number of tools whose scopes no caller can have, as known at the start. */
   readonly closed?: number | undefined
-  /** Several versions of one tool count once. */
+  /** Number of tools; several versions of one tool count once. */
   readonly tools: number
   readonly versions: number
   readonly sources: number

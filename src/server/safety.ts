@@ -14,7 +14,7 @@ import type { KeyStore } from '#store/keys'
 import { parseStoreUrl } from '#store/stores'
 
 /*
- * Checks before a start: credentials, exposure to other machines, consents and absent providers.
+ * Checks before a start: credentials, exposure to other machines, consents and missing providers.
  * Used by the composition root, reloads and `collet doctor`.
  * Invariant: a server that other machines reach has a credential, unless the operator allows anonymous callers.
  */
@@ -40,7 +40,7 @@ export interface Exposure {
   readonly sources?: Iterable<readonly [string, { readonly type: string }]>
 }
 
-/** The exposure of a server with keys in the store, which require a credential like configured ones. */
+/** The exposure of a server with keys in the store, which require a credential just as configured keys do. */
 export function asKeyed<T extends Pick<Exposure, 'auth'>>(exposure: T): T {
   return { ...exposure, auth: { ...exposure.auth, required: true } }
 }
@@ -59,7 +59,7 @@ interface ExposureWarning {
 const CREDENTIALS = 'Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
 /**
- * Without credentials only this machine may reach the server, and other machines only with strong ones
+ * Without credentials only this machine may reach the server, and with credentials, other machines only if these are strong
  * (rule 28, OTC-97, OTC-103). Returns warnings; throws if starting would be unsafe.
  */
 export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly ExposureWarning[] {
@@ -104,7 +104,7 @@ function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly Exp
     const problem = selectorProblem(text, { tools, sources: keys, toolsets: NO_TOOLSETS })
     if (problem === undefined) return []
     const advice =
-      'Write names as collet tools shows them, or take it out: an entry that names no tool opens nothing.'
+      'Write names as collet tools shows them, or remove it: an entry that names no tool opens nothing.'
     return [{ text: `auth.apiKeys[].tools: ${problem}`, advice }]
   })
 }
@@ -174,12 +174,14 @@ export function findConsentWarnings(settings: Pick<Settings, 'oauth' | 'server'>
   if (names.length === 0 || oauth.signIn !== undefined || isOwnMachine(server)) return []
   return oauth.allowUnboundConsent
     ? [
-        'Anyone who has the link of a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
+        'Anyone who has the link to a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
       ]
-    : [`No user can be asked for access to ${names.join(', ')}: beyond this machine that needs oauth.signIn.`]
+    : [
+        `No user can be asked for access to ${names.join(', ')}: on a server that other machines can reach, that needs oauth.signIn.`,
+      ]
 }
 
-/** Tools that need an authorization of a provider that the config does not have, with the lines that add it. */
+/** Tools that need an authorization from a provider that the config does not have, with the lines that add the provider. */
 export function findAbsentProviders(
   { providers }: { readonly providers: Readonly<Record<string, unknown>> },
   tools: readonly Pick<Tool, 'parts' | 'requirements'>[],
@@ -194,7 +196,7 @@ export function findAbsentProviders(
   }))
 }
 
-/** One warning for each absent provider; a developer also gets the lines of the config that add it. */
+/** One warning for each missing provider; a developer also gets the config lines that add the provider. */
 export function providerWarnings(
   oauth: Pick<Settings['oauth'], 'providers'>,
   tools: readonly Tool[],

@@ -4,12 +4,12 @@ import type { KeyStore } from '#store/keys'
 
 const MAX_KEYS = 1_000
 
-/** Tells whether some caller can hold a scope. */
+/** Returns whether any caller can have a scope. */
 export type CanHold = (scope: string) => boolean
 
 /**
- * Which scopes callers can hold: those of keys, in the config and in the store, and those of roles. An issuer gives its tokens any scope.
- * With more keys than are read, every scope counts as one that some caller has.
+ * Finds the scopes that callers can have: those of keys, in the config and in the store, and those of roles. An issuer may grant any scope.
+ * If there are more keys than are read, callers count as having every scope.
  */
 export async function findScopeHolders(
   { apiKeys, jwt, issuers = [], roles = NO_ROLES }: Settings['auth'],

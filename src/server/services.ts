@@ -39,7 +39,7 @@ export type LentSecrets = ReadonlyMap<string, Secret>
 interface ServicesOptions {
   readonly clock: Clock
   readonly log: Logger
-  /** Base of the URLs that the server gives out (OTC/T-16). */
+  /** Base of the URLs that the server hands out (OTC/T-16). */
   publicUrl(): string
   /** URL of the console, if this server has one. */
   consoleUrl?(): string | undefined
@@ -66,14 +66,14 @@ export interface Services extends ServerPart {
   /** The guarded `fetch` for addresses that the configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
   readonly broker: OAuthBroker
-  /** All current tools, of code and of sources. */
+  /** All current tools, from code and from sources. */
   readonly registry: LiveRegistry
   readonly sources: OpenSources
   /** Writes a refusal to the audit stream (rule 30a). */
   readonly noteDenial: NoteDenial
   /** Counts rejected requests in the store. */
   readonly rejections: RejectionLog
-  /** Closes everything. Calls that still run are cancelled: drain the gateway before. */
+  /** Closes everything. Calls that still run are cancelled, so drain the gateway first. */
   close(): Promise<void>
 }
 
@@ -101,7 +101,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const { catalogChanges = new CatalogChanges() } = options
     const registry = openRegistry(parts, settings, catalogChanges)
     const sources = parts.add(openSources(settings, { registry, store, clock, log, ownListeners }))
-    const broker = createBroker(settings, { fetch: egress.toConfigured, clock, log })
+    const broker = createBroker(settings, { fetch: egress.configuredFetch, clock, log })
     const canSignIn = broker.signIn !== undefined
     const gateway = openServerGateway(parts, settings, options, {
       ...{ store, registry, catalogChanges, broker, canSignIn },
@@ -112,7 +112,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     parts.add(startRetention(store, settings, { clock, log }))
     parts.add(
       startOutbox({
-        ...{ store, fetch: egress.toConfigured, clock, log, publicUrl, canSignIn },
+        ...{ store, fetch: egress.configuredFetch, clock, log, publicUrl, canSignIn },
         webhooks: () => webhooks.current,
         consoleUrl: () => options.consoleUrl?.(),
       }),
@@ -120,7 +120,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     await sources.sources.start()
     return {
       ...{ gateway, broker, registry, sources, rejections, noteDenial: denials.note },
-      fetch: egress.toConfigured,
+      fetch: egress.configuredFetch,
       onReload: (next) => parts.onReload(next),
       close: () => parts.close(),
     }
@@ -128,10 +128,10 @@ export async function openServices(settings: Settings, options: ServicesOptions)
 }
 
 interface Egress extends ServerPart {
-  /** For tools. */
+  /** The guarded `fetch` for tools. */
   readonly fetch: GuardedFetch
-  /** For addresses of the configuration. The operator wrote them, so they may be local; redirects are guarded all the same. */
-  readonly toConfigured: typeof fetch
+  /** The guarded `fetch` for addresses in the configuration. The operator wrote them, so they may be local; redirects are still guarded. */
+  readonly configuredFetch: typeof fetch
 }
 
 function openEgress({ egress, ...settings }: Settings, ownListeners: () => readonly Listener[]): Egress {
@@ -139,11 +139,11 @@ function openEgress({ egress, ...settings }: Settings, ownListeners: () => reado
     createGuardedFetch({ ...egress, allow: [...egress.allow, ...hosts], ownListeners })
   const forTools = open([])
   let hosts = configuredHosts(settings)
-  // The last one is used. Requests through earlier ones may still be under way.
+  // The last entry is used; requests through earlier entries may still be under way.
   const forConfigured = [open(hosts)]
   return {
     fetch: forTools,
-    toConfigured: (...request) => (forConfigured.at(-1) ?? forTools)(...request),
+    configuredFetch: (...request) => (forConfigured.at(-1) ?? forTools)(...request),
     onReload(next): undefined {
       if (isSame(hosts, configuredHosts(next))) return
       hosts = configuredHosts(next)
@@ -221,8 +221,8 @@ function rulesOf({ approvals, limits, budgets, calls: { maxResultBytes } }: Sett
 }
 
 /**
- * Adds the secrets to the calls of the person at this machine. A secret that the caller sends takes precedence. Like those, lent
- * ones reach only tools that declare them and are never stored.
+ * Adds the secrets to the calls of the person at this machine. A secret that the caller sends takes precedence. Lent secrets,
+ * too, reach only tools that declare them and are never stored.
  */
 function lendSecrets(gateway: RunningGateway, lent: LentSecrets | undefined): RunningGateway {
   if (lent === undefined || lent.size === 0) return gateway
@@ -259,20 +259,20 @@ export function startRetention(
 ): { close(): void } {
   const policy = { resultsMs: calls.retentionHours * HOUR_MS, journalMs: journal.retentionDays * DAY_MS }
   let timer: NodeJS.Timeout | undefined
-  let stopped = false
-  let isOurs = false
+  let isStopped = false
+  let isOurTurn = false
   const next = (delayMs: number): void => {
-    if (stopped) return
+    if (isStopped) return
     timer = setTimeout(step, delayMs).unref()
   }
   const step = async (): Promise<void> => {
     try {
       // One replica does all steps of a round; the next round may be done by another.
-      isOurs ||= await store.takeTurn('retention', ROUND_MS / 2)
-      isOurs &&= await store.purge(clock.nowMs(), policy)
-      next(isOurs ? PAUSE_BETWEEN_STEPS_MS : ROUND_MS)
+      isOurTurn ||= await store.takeTurn('retention', ROUND_MS / 2)
+      isOurTurn &&= await store.purge(clock.nowMs(), policy)
+      next(isOurTurn ? PAUSE_BETWEEN_STEPS_MS : ROUND_MS)
     } catch (error) {
-      isOurs = false
+      isOurTurn = false
       log.error({ err: error }, 'retention failed and is retried in a minute')
       next(ROUND_MS)
     }
@@ -280,7 +280,7 @@ export function startRetention(
   next(ROUND_MS)
   return {
     close() {
-      stopped = true
+      isStopped = true
       clearTimeout(timer)
     },
   }

@@ -24,8 +24,7 @@ import { isSame } from './reload.ts'
 
 /*
  * Opens the sources of the configuration and of the store, each with its own guarded `fetch`.
- * The composition root opens it; the admin API and imports use it.
- * Invariant: no answer of a source contains a configured credential.
+ * The composition root opens it; the admin API and imports use it. Invariant: no answer from a source contains a configured credential.
  */
 
 const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
@@ -41,16 +40,16 @@ interface OpenSourcesOptions {
 export interface OpenSources extends ServerPart {
   readonly sources: Sources
   readonly pins: Pins
-  /** The options of a source, and whether the configuration has it; `undefined` if there is none. */
+  /** The options of a source, and whether the configuration has it; `undefined` if there is no such source. */
   find(key: string): FoundOptions | undefined
   /** Opens a second instance of a source, as the server would, with its own `fetch`. */
   openBeside(key: string, options: SourceOptions): Promise<OpenedSource>
 }
 
-/** Written out, because the declarations of the package must not name types of Node. */
+/** The type of the `fetch` is written out, because the declarations of the package must not name types of Node. */
 export interface OpenedSource {
   readonly source: Source
-  readonly wayOut: typeof fetch & { reach(url: URL, signal: AbortSignal): AsyncGenerator<string> }
+  readonly egress: typeof fetch & { reach(url: URL, signal: AbortSignal): AsyncGenerator<string> }
 }
 
 export interface FoundOptions {
@@ -58,7 +57,7 @@ export interface FoundOptions {
   readonly isConfigured: boolean
 }
 
-/** The sources of the configuration and of the store. A key in both is the configuration's. */
+/** The sources of the configuration and of the store. If both have the same key, the configuration's source is used. */
 export function openSources(given: Settings, options: OpenSourcesOptions): OpenSources {
   const { registry, store, clock, log } = options
   let settings = given
@@ -76,7 +75,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
         defaultTimeoutMs: settings.calls.defaultTimeoutMs,
         vendor: settings.openwop.vendor,
       }),
-    // Together, because each read of a remote database is a round trip.
+    // Both are read together, because each read of a remote database is a round trip.
     epoch: async () => (await Promise.all([store.sources.epoch(), store.pins.epoch()])).join(' '),
     wanted: async () => {
       const imported = (await store.sources.list()).map(({ key, options: written, addedMs }) => ({
@@ -134,7 +133,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
 
   /** Each source has its own guarded `fetch`: its configured upstream is open to no other source (rule 33). */
   async function open(key: string, source: SourceOptions): Promise<OpenedSource> {
-    const wayOut = (maxResponseBytes: number) =>
+    const egress = (maxResponseBytes: number) =>
       createGuardedFetch({
         ...settings.egress,
         maxResponseBytes,
@@ -144,8 +143,8 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
         ownListeners: options.ownListeners,
       })
     const { maxResponseBytes } = settings.egress
-    const calls = wayOut(maxResponseBytes)
-    const descriptions = wayOut(Math.max(maxResponseBytes, MAX_DESCRIPTION_BYTES))
+    const calls = egress(maxResponseBytes)
+    const descriptions = egress(Math.max(maxResponseBytes, MAX_DESCRIPTION_BYTES))
     const opened = await openSource(key, source, {
       fetch: calls,
       fetchDescription: descriptions,
@@ -163,7 +162,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
         await Promise.all([calls.close(), descriptions.close()])
       },
     })
-    return { source: closing, wayOut: calls }
+    return { source: closing, egress: calls }
   }
 }
 
@@ -187,8 +186,8 @@ function unreadable(key: string, revision: string): WantedSource {
   return { ...about, revision, open: () => failedSource(about, error) }
 }
 
-/** The parts of a configuration that may name single tools. */
-interface Governing {
+/** The parts of a configuration that may name individual tools. */
+interface ToolRules {
   readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
   /** Tools written as code; overrides of these do not concern a source. */
   readonly tools: readonly Tool[]
@@ -200,7 +199,7 @@ interface Governing {
 export function overridesOf(
   key: string,
   options: SourceOptions,
-  governing: Governing,
+  governing: ToolRules,
 ): readonly SourceOverride[] {
   return [...optionOverrides(options), ...approvalOverrides(key, options, governing)]
 }
@@ -210,9 +209,15 @@ function optionOverrides(options: SourceOptions): readonly SourceOverride[] {
   const { tools, include = [], exclude } = options
   return [
     ...Object.entries(tools).map(([name, { approval, scopes, tenants }]): SourceOverride => {
-      const asks = approval !== undefined && approval !== 'never'
+      const needsApproval = approval !== undefined && approval !== 'never'
       const hasScopes = scopes !== undefined && scopes.length > 0
-      const rule = asks ? 'approval' : hasScopes ? 'scope' : tenants === undefined ? undefined : 'tenant'
+      const rule = needsApproval
+        ? 'approval'
+        : hasScopes
+          ? 'scope'
+          : tenants === undefined
+            ? undefined
+            : 'tenant'
       const where = `tools.${name}`
       const guard = rule === undefined ? { guards: false } : { guards: true, rule: `${rule} rule` }
       return { where, name, of: 'native names', ...guard }
@@ -225,7 +230,7 @@ function optionOverrides(options: SourceOptions): readonly SourceOverride[] {
 function approvalOverrides(
   key: string,
   options: SourceOptions,
-  { approvals: { perTool, whenPerTool }, tools, sources }: Governing,
+  { approvals: { perTool, whenPerTool }, tools, sources }: ToolRules,
 ): readonly SourceOverride[] {
   const own = new Set(tools.flatMap(namesFor))
   const isOf = (name: string, source: string): boolean =>
@@ -235,10 +240,10 @@ function approvalOverrides(
   const longer = others.map(([other]) => other).filter((other) => other.startsWith(key))
   const naming = others.filter(([, other]) => !keepsIds(other))
   // A name that matches no key belongs to a source that keeps the ids of its upstream.
-  const isLeft = (name: string): boolean => keepsIds(options) && !isImported(name, naming)
+  const isUnmatched = (name: string): boolean => keepsIds(options) && !isImported(name, naming)
   const sharedWith = others.flatMap(([name, other]) => (keepsIds(options) && keepsIds(other) ? [name] : []))
   return [...perTool.keys()]
-    .filter((name) => !own.has(name) && (isLeft(name) || isOf(name, key)))
+    .filter((name) => !own.has(name) && (isUnmatched(name) || isOf(name, key)))
     .filter((name) => !longer.some((other) => isOf(name, other)))
     .filter((name) => !isOfOtherHost(name, options))
     .map((name) => ({
@@ -251,7 +256,7 @@ function approvalOverrides(
     }))
 }
 
-/** Commands are catalogued by their vendor, and two tables may have two. */
+/** Commands are catalogued under their vendor, and two tables of commands may have different vendors. */
 function isOfOtherHost(name: string, options: SourceOptions): boolean {
   const isHost = name.startsWith('x-host-') && options.type === 'command'
   return isHost && options.vendor !== undefined && !name.startsWith(`x-host-${options.vendor}-`)
@@ -280,7 +285,7 @@ export function configuredHosts(settings: Pick<Settings, 'auth' | 'oauth' | 'web
   return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
 }
 
-/** `host:port` of an address; empty for text that is no URL. */
+/** `host:port` of an address; empty for text that is not a URL. */
 function hostOf(text: string): readonly string[] {
   const url = URL.parse(text)
   return url === null ? [] : [`${url.hostname}:${portOf(url)}`]
@@ -302,7 +307,7 @@ export function redactSource(source: Source, options: SourceOptions): Source {
 }
 
 /**
- * Secrets in options of any type, if a member around them is named like a credential: headers and variables hold ordinary
+ * Secrets in options of any type, if a member around them is named like a credential: headers and variables contain ordinary
  * words too (`application/json`), which must stay in answers.
  */
 function secretsIn(value: unknown, isCredential = false): readonly Secret[] {
@@ -313,7 +318,7 @@ function secretsIn(value: unknown, isCredential = false): readonly Secret[] {
   )
 }
 
-/** A header has its scheme before the credential. */
+/** Includes the bare credential, because a header has its scheme before the credential. */
 function spellingsOf(secret: Secret): readonly Secret[] {
   const bare = /^(?:bearer|basic|token|apikey) +(\S+)$/i.exec(secret.reveal())?.[1]
   return bare === undefined ? [secret] : [new Secret(bare), secret]

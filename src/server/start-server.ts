@@ -1,7 +1,7 @@
 /**
- * Starts a server: opens what all parts use (`host.ts`), then the parts of the list below, then the listener. A capability with
+ * Starts a server: opens what all parts use (`host.ts`), then the parts in the list below, then the listener. A capability with
  * routes is a folder that exports an `OpenPart`, and one line in `PARTS`.
- * Invariant: everything that is opened here is closed by `close`, in reverse order, also if the start fails.
+ * Invariant: everything that is opened here is closed by `close`, in reverse order, even if the start fails.
  */
 
 import { setTimeout } from 'node:timers/promises'
@@ -49,7 +49,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const host = await openHost(settings, options, parts)
     const warnings = await findStartWarnings(host)
     let app: HttpApp | undefined
-    // Closed after the parts below, whose streams keep connections open.
+    // The listener is closed after the parts below, whose streams keep connections open.
     parts.add({ close: () => app?.close() })
     for (const open of PARTS) parts.add(await open(host))
     app = openApp(host, parts)
@@ -126,7 +126,7 @@ const FILE_IN_USE =
   'Another process uses this SQLite file. No call runs twice, but their writes wait for each other, and each process counts limits separately: a SQLite file is for one server. Stop the other process, or use PostgreSQL for several servers.'
 
 /**
- * Warnings that `collet serve` prints. Some repeat checks that the start has passed, because the store may hold keys that are known
+ * Warnings that `collet serve` prints. Some repeat checks that the start has passed, because the store may contain keys that are known
  * only once it is open.
  */
 async function findStartWarnings(host: ServerHost): Promise<readonly string[]> {
@@ -146,14 +146,14 @@ async function findStartWarnings(host: ServerHost): Promise<readonly string[]> {
   ]
 }
 
-/** Rules of the operator that match no tool of the source. */
+/** The operator's rules that match none of the source's tools. */
 function unusedOverrides({ key, idle }: SourceView): readonly string[] {
   return idle.map(
     ({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`,
   )
 }
 
-/** Returns a function that counts what is served. Which scopes callers can hold is read once. */
+/** Returns a function that counts what is served. The scopes that callers can have are read once. */
 async function openCounts({ services, clock, settings }: ServerHost): Promise<() => ServedCounts> {
   const { registry, sources, gateway } = services
   const canHold = await findScopeHolders(settings.current.auth, gateway.store.keys, clock.nowMs())

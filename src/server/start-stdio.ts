@@ -58,16 +58,16 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
         clock,
         log,
         ownListeners,
-        // Providers know the address of consent pages: that of `collet serve` on the same store.
+        // Consent pages are those of `collet serve` on the same store, whose address the providers know.
         publicUrl: () => plannedUrl(settings.server),
         approvalsUrl: () => pages.url(),
       }),
     )
-    const { gateway, fetch: toConfigured, noteDenial, rejections } = services
+    const { gateway, fetch: configuredFetch, noteDenial, rejections } = services
     const { store } = gateway
     const authenticator = parts.add(
-      // Private, because the caller is the program that started this process.
-      createAuthenticator(settings.auth, clock, { store, fetch: toConfigured, log, isPrivate: true }),
+      // The server is private, because its caller is the program that started this process.
+      createAuthenticator(settings.auth, clock, { store, fetch: configuredFetch, log, isPrivate: true }),
     )
     const pages = parts.add(
       createLocalPages({ settings, gateway, store, authenticator, clock, log }, ownListeners),
@@ -124,7 +124,7 @@ async function checkCaller(authenticator: Authenticator, principal: FindCaller):
   }
 }
 
-/** The pages of approvals, opened with the first call that waits: most clients never make one. */
+/** The approval pages, opened when a call first waits; with most clients no call ever waits. */
 function createLocalPages(
   options: LocalPagesOptions,
   ownListeners: Listener[],
@@ -137,7 +137,7 @@ function createLocalPages(
       ownListeners.push(opened.listener)
       return opened
     } catch (err) {
-      options.log.warn({ err }, 'the pages of approvals cannot be served here; decide with collet approvals')
+      options.log.warn({ err }, 'the approval pages cannot be served here; decide with collet approvals')
       return undefined
     }
   }

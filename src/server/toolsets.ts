@@ -4,7 +4,7 @@ import type { LiveRegistry } from '#kernel/tool/catalog'
 import { TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { httpFault } from '#server/http/exchange'
 
-/** Limits the caller to a toolset. A toolset that is closed to it fails like an unknown one (rule 2). */
+/** Limits the caller to a toolset. A toolset that is closed to the caller fails like an unknown toolset (rule 2). */
 export function enterToolset(registry: LiveRegistry, principal: Principal, name: string): Principal {
   if (isOpenTo(registry, principal, name)) return withinToolset(principal, name)
   // The suggestion names only toolsets that are open to the caller.
@@ -18,7 +18,7 @@ export function openToolsets(registry: LiveRegistry, principal: Principal): read
 }
 
 /**
- * A caller with granted toolsets has only these. A caller that is limited to single tools, or belongs to another tenant than
+ * A caller with granted toolsets has only these. A caller that is limited to individual tools, or belongs to a tenant other than
  * the server's own, has the toolsets in which it sees something. All other callers have every toolset.
  */
 function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): boolean {
@@ -26,6 +26,6 @@ function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): b
   const { tools, toolsets } = principal
   if (tools === undefined && toolsets === undefined && principal.tenant === DEFAULT_TENANT) return true
   if (tools?.includes(TOOLSET_PREFIX + name) === true || toolsets?.includes(name) === true) return true
-  const wasGivenOthers = toolsets !== undefined || tools?.some((text) => text.startsWith(TOOLSET_PREFIX))
-  return wasGivenOthers !== true && !registry.catalogFor(withinToolset(principal, name)).isEmpty
+  const hasOtherGrants = toolsets !== undefined || tools?.some((text) => text.startsWith(TOOLSET_PREFIX))
+  return hasOtherGrants !== true && !registry.catalogFor(withinToolset(principal, name)).isEmpty
 }

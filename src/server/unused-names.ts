@@ -30,7 +30,7 @@ import type { Services } from './services.ts'
 interface WrittenNames {
   readonly toolsets: Toolsets
   readonly auth: Pick<Settings['auth'], 'apiKeys' | 'issuers'> & { readonly roles: RoleTable }
-  /** Scopes that approvers have to hold. */
+  /** Scopes that approvers need. */
   readonly approverScopes: readonly string[]
   /** Keys of `limits.byPrincipal`. */
   readonly limited: Iterable<string>
@@ -38,7 +38,7 @@ interface WrittenNames {
   readonly webhooks: readonly Pick<Webhook, 'name' | 'events'>[]
 }
 
-/** What names can match. */
+/** The tools, sources and keys that names can match. */
 interface NamedThings {
   readonly tools: readonly KnownTool[]
   readonly sources: readonly string[]
@@ -53,7 +53,7 @@ export function findUnusedNames(written: WrittenNames, things: NamedThings): rea
   const unread = [...things.unread]
   return [
     ...findUnused(written.toolsets, things)
-      .filter(({ selector }) => unread.length === 0 || !mayBeOf(unread, selector))
+      .filter(({ selector }) => unread.length === 0 || !mayMatchIn(unread, selector))
       .map(({ text }) => text),
     ...(unread.length > 0 ? [] : unusedScopes(written, things)),
     ...(things.keys === undefined ? [] : unusedCallers(written, things.keys)),
@@ -80,8 +80,8 @@ function sharedNativeNames(toolsets: Toolsets, tools: readonly KnownTool[]): rea
   })
 }
 
-/** Whether a selector may match tools of these sources. Any of them may have a tag, or fill an empty toolset. */
-function mayBeOf(
+/** Whether a selector may match tools of these sources. Any of these sources may have a tag, or fill an empty toolset. */
+function mayMatchIn(
   sources: readonly (readonly [string, { readonly type: string }])[],
   selector: string | undefined,
 ): boolean {
@@ -105,7 +105,7 @@ function unusedScopes(
 
 const KEY = 'key:'
 
-/** Tokens may name any subject and, with a tenant claim, any tenant, so those are not reported. */
+/** Tokens may name any subject and, with a tenant claim, any tenant, so subjects and tenants of tokens are not reported. */
 function unusedCallers(
   { auth: { apiKeys, issuers = [] }, limited, budgets }: WrittenNames,
   owners: readonly KeyOwner[],
@@ -140,10 +140,10 @@ export function findClosedEntries(
   const sources = [...unread]
   const known = new Map<string, readonly KnownTool[]>()
   const select = (tenant: string) => (text: string) => {
-    if (sources.length > 0 && mayBeOf(sources, text)) return []
-    const place = `${tenant} ${text}`
-    const selected = known.get(place) ?? selectedBy(text, tenant, { tools, toolsets })
-    known.set(place, selected)
+    if (sources.length > 0 && mayMatchIn(sources, text)) return []
+    const cacheKey = `${tenant} ${text}`
+    const selected = known.get(cacheKey) ?? selectedBy(text, tenant, { tools, toolsets })
+    known.set(cacheKey, selected)
     return selected
   }
   const configured = auth.apiKeys.flatMap(({ id, tenant, scopes, roles = [], tools: allowed }) =>
@@ -175,7 +175,7 @@ export async function keysIn(store: Pick<Store, 'keys'>): Promise<readonly KeyRe
   return found.length === MAX_KEYS ? undefined : found
 }
 
-/** Finds unused names in a running server, and logs new ones whenever tools or toolsets change. */
+/** Finds unused names in a running server, and logs new unused names whenever tools or toolsets change. */
 export async function watchUnusedNames(
   { registry, gateway, sources }: Pick<Services, 'registry' | 'gateway' | 'sources'>,
   settings: Live<Pick<Settings, 'auth' | 'approvals' | 'limits' | 'budgets' | 'webhooks'>>,

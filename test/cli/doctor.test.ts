@@ -71,7 +71,7 @@ describe('collet doctor', () => {
     expect(await said.run('doctor')).toBe(0)
     expect(said.stdout.split('\n').filter((line) => line.startsWith('! names'))).toEqual([
       '! names  toolsets.crm.include: there is no source "Crm".',
-      '! names  auth.roles.boss: Nothing here asks for the scope "approvals:respnd". Did you mean "approvals:respond"?',
+      '! names  auth.roles.boss: No tool or route here needs the scope "approvals:respnd". Did you mean "approvals:respond"?',
       '! names  limits.byPrincipal: no key belongs to "key:crm". Did you mean "key:crn"?',
       '! names  budgets[0].of: no key belongs to the tenant "acme". Did you mean "acmee"?',
     ])
@@ -94,7 +94,7 @@ describe('collet doctor', () => {
       expect(await io.run(...argv)).toBe(0)
       return io.stdout + io.stderr
     }
-    const warning = 'asks for the scope mail:read, which this key does not hold'
+    const warning = 'needs the scope mail:read, which this key does not have'
     for (const name of ['bot', 'bat'])
       expect(await run('keys', 'create', name, '--tool', 'openwop:Mail.Read')).toContain(
         `! openwop:Mail.Read ${warning}: add --scope mail:read`,
@@ -108,7 +108,7 @@ describe('collet doctor', () => {
     )
     expect(await run('keys', 'revoke', '--principal', 'past')).not.toContain('!')
     expect((await run('doctor')).split('\n').filter((line) => line.startsWith('! keys'))).toEqual([
-      '! keys   auth.apiKeys of "one": Mail.Send asks for the scope mail:send, which this key does not hold: add it to `scopes`',
+      '! keys   auth.apiKeys of "one": Mail.Send needs the scope mail:send, which this key does not have: add it to `scopes`',
       `! keys   key:sets: toolset:mail ${warning}: create a key with --scope mail:read`,
       `! keys   key:bat and 1 more: openwop:Mail.Read ${warning}: create a key with --scope mail:read`,
     ])

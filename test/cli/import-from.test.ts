@@ -324,7 +324,7 @@ describe('collet import --from', () => {
     const missing = await run(['--', 'nosuchprogram', 'x'])
     expect([missing.code, missing.stderr]).toEqual([
       3,
-      expect.stringContaining('✗ There is no program nosuchprogram. Install it, or write its whole path.'),
+      expect.stringContaining('✗ There is no program nosuchprogram. Install it, or write its full path.'),
     ])
     expect(missing.stderr).not.toMatch(/ENOENT|looks like/)
   })

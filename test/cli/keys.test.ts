@@ -65,7 +65,7 @@ describe('collet keys create with a config', () => {
     [
       ['--scope', 'admin:kees'],
       0,
-      'Nothing here asks for the scope "admin:kees". Did you mean "admin:keys"?',
+      'No tool or route here needs the scope "admin:kees". Did you mean "admin:keys"?',
     ],
   ])('F15: refuses %j with the reason', async (argv, code, message) => {
     const made = await withConfig('keys', 'create', 'x', ...argv)
@@ -218,12 +218,12 @@ describe('collet keys on a store', () => {
   })
 
   it.each([
-    [['keys', 'create', 'a', '--tool', 'Mail Send'], /tools.0: is no name of a tool and no pattern/],
+    [['keys', 'create', 'a', '--tool', 'Mail Send'], /tools.0: is neither a tool name nor a pattern/],
     [['keys', 'create'], /PRINCIPAL|which principal/i],
     [['keys', 'create', 'a b'], /principal/],
     [['keys', 'create', 'x', '--scope', 'a b'], /scopes/],
     [['keys', 'create', 'x', '--expires', 'soon'], /--expires expects/],
-    [['keys', 'create', 'x', '--expires', '2001-01-01T00:00:00Z'], /passed/],
+    [['keys', 'create', 'x', '--expires', '2001-01-01T00:00:00Z'], /must be in the future/],
     [['keys', 'rotate', 'nobody'], /no principal/],
     [['keys', 'rotate', 'nobody', '--old-ends', 'never'], /--old-ends expects/],
     [['keys', 'revoke'], /one key by its id/],

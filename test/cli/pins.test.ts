@@ -68,7 +68,7 @@ describe('collet pins on a store', () => {
     expect(diff.stderr).toContain('collet pins accept files.write --hash ')
 
     const other = await onStore('pins', 'accept', 'files.write', '--hash', 'none')
-    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining('is not the one you looked at')])
+    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining('is not the one you reviewed')])
     expect((await onStore('pins', 'accept', '--all', '--source', 'files')).stdout).toBe(
       'Accepted 1: files.new\n',
     )
@@ -90,7 +90,7 @@ describe('collet pins on a store', () => {
     const unknown = await onStore('pins', 'diff', 'files.none')
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('collet pins list')])
     const nothing = await onStore('pins', 'accept', 'files.read')
-    expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining('Nothing waits')])
+    expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining('No change to')])
     for (const argv of [['--all'], [], ['files.read', '--all', '--source', 'files']]) {
       expect((await onStore('pins', 'accept', ...argv)).code).toBe(2)
     }
@@ -128,7 +128,7 @@ describe('collet pins through a server', () => {
     const unknown = await run('pins', 'diff', 'files.none', ...there)
     expect([unknown.code, unknown.stderr]).toEqual([
       2,
-      expect.stringContaining('No tool files.none is pinned'),
+      expect.stringContaining('The tool files.none is not pinned'),
     ])
   })
 })

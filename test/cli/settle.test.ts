@@ -70,7 +70,7 @@ describe('collet calls settle on a real store', () => {
     store = openStore()
     const dead = settle('--as', 'not-run')
     expect(await dead.code).toBe(2)
-    expect(dead.io.stderr).toContain('Start the server once, which recovers it')
+    expect(dead.io.stderr).toContain('Start the server once to recover the call')
   })
 
   it('refuses a value that does not match the tool, unless forced', async () => {
@@ -93,6 +93,6 @@ describe('collet calls settle on a real store', () => {
     writeConfig()
     const again = settle('--as', 'succeeded', '--value', 'true')
     expect(await again.code).toBe(2)
-    expect(again.io.stderr).toContain('not ambiguous, or no longer so')
+    expect(again.io.stderr).toContain('not ambiguous, or no longer ambiguous')
   })
 })

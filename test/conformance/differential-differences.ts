@@ -141,7 +141,7 @@ const DIFFERENCES: readonly Difference[] = [
       reported.isUnread === true && `${reported.error?.message}`.includes('is not the name of a tool')
         ? withError(reported, (error) => ({
             ...error,
-            message: `'${call.base}${call.suffix}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
+            message: `'${call.base}${call.suffix}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name of the tool.`,
           }))
         : reported,
   },

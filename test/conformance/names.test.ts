@@ -97,8 +97,8 @@ describe('names on the operator’s side', () => {
   })
 
   it('OWP-57: the start lines report entries that grant nothing', () => {
-    expect(server.warnings.filter((line) => line.includes('asks for'))).toEqual([
-      'auth.apiKeys of "closed": openwop:Mail.Send asks for the scope mail:send, which this key does not hold: add it to `scopes`',
+    expect(server.warnings.filter((line) => line.includes('needs the scope'))).toEqual([
+      'auth.apiKeys of "closed": openwop:Mail.Send needs the scope mail:send, which this key does not have: add it to `scopes`',
     ])
   })
 

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepareTools } from '#kernel/tool/prepare-tools'
-import { FORBIDDEN } from '#protocols/openwop/codec-catalog'
+import { FORBIDDEN_KEYWORDS } from '#protocols/openwop/codec-catalog'
 import { ALL_IDS, CANARY, descriptorFindings, idsOf, KEYS, openwopFixtures } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 
@@ -165,7 +165,7 @@ describe('?view=compact', () => {
       if (inputSchema === undefined) continue
       expect(inputSchema).toMatchObject({ type: 'object', properties: {} })
       const text = JSON.stringify(inputSchema)
-      expect(FORBIDDEN.filter((keyword) => text.includes(`"${keyword}":`))).toEqual([])
+      expect(FORBIDDEN_KEYWORDS.filter((keyword) => text.includes(`"${keyword}":`))).toEqual([])
     }
     const byId = new Map(json.tools.map((tool: { readonly toolId: string }) => [tool.toolId, tool]))
     expect(byId.get('openwop:Odd.Shape')).not.toHaveProperty('inputSchema')

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#kernel/tool/tool'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
-import { FORBIDDEN } from '#protocols/openwop/codec-catalog'
+import { FORBIDDEN_KEYWORDS } from '#protocols/openwop/codec-catalog'
 import {
   type OpenwopCapabilities,
   openwopOpenApi,
@@ -197,7 +197,7 @@ describe('/v1/openapi.json', () => {
       properties: _properties,
       ...forbidden
     } = CompactToolDescriptor.properties.inputSchema.properties
-    expect(Object.keys(forbidden)).toEqual(FORBIDDEN)
+    expect(Object.keys(forbidden)).toEqual(FORBIDDEN_KEYWORDS)
     const types = {
       'agent.toolCalled': true,
       'agent.toolReturned': true,

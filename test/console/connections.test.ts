@@ -221,7 +221,7 @@ describe('Connections', () => {
     await page.getByLabel('Key or token').fill('a token')
     await button(page, 'Inspect').click()
     await page
-      .getByText(/127\.0\.0\.1:9 cannot be reached\. Look whether it runs.*Nothing was added\./)
+      .getByText(/127\.0\.0\.1:9 cannot be reached\. Check that it runs.*Nothing was added\./)
       .waitFor()
     await button(page, 'Cancel').click()
     const slow = `process.stderr.write('starting slowly\\n'); setInterval(() => {}, 1000)`

@@ -50,7 +50,7 @@ describe('Settings: keys', () => {
     await dialog(page).getByLabel('Roles').fill('writer')
     await dialog(page).getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByText('it is shown this once').waitFor()
-    await dialog(page).getByText('Nothing here asks for the scope "crm:*"').waitFor()
+    await dialog(page).getByText('No tool or route here needs the scope "crm:*"').waitFor()
     await dialog(page).getByRole('button', { name: 'Copy key' }).click()
     const key = String(await clipboard(page))
     expect(await callAs(key, collet)).toBe(200)

@@ -99,7 +99,7 @@ it(`replicas that get arbitrary input end the exchange, and accept the next one,
   const listener = await openHopListener({
     gateway: { here: { call: async () => REPLY, closeSession: async () => true }, store: { writer: WRITER } },
     key: () => key,
-    ...{ host: '127.0.0.1', port: 0, heartbeatMs: 3_000, longestFrame: 65_536, clock: SYSTEM_CLOCK },
+    ...{ host: '127.0.0.1', port: 0, heartbeatMs: 3_000, maxFrameBytes: 65_536, clock: SYSTEM_CLOCK },
     log: SILENT_LOGGER,
   })
   const tell = (ticket: Ticket, body: Uint8Array) => talk(listener.url, writeTicket(key, ticket), body)

@@ -108,7 +108,7 @@ describe('every route of operators', () => {
         expect([path, status, json.message]).toEqual([
           path,
           400,
-          'A text in the body holds the character NUL.',
+          'A string in the body contains the NUL character.',
         ])
       }
   })

@@ -169,9 +169,9 @@ describe('probing a source before it is added', () => {
   })
 
   it.each([
-    ['http://127.0.0.1:9/mcp', '127.0.0.1:9 cannot be reached. Look whether it runs'],
-    ['file:///nowhere/at/all.json', 'There is no file /nowhere/at/all.json on the machine of the server.'],
-    ['no-such-program-anywhere --flag', 'There is no program no-such-program-anywhere on the machine'],
+    ['http://127.0.0.1:9/mcp', '127.0.0.1:9 cannot be reached. Check that it runs'],
+    ['file:///nowhere/at/all.json', "There is no file /nowhere/at/all.json on the server's machine."],
+    ['no-such-program-anywhere --flag', 'There is no program no-such-program-anywhere on the server'],
   ])('says first what keeps it from %s', async (target, words) => {
     const { stream } = await start({})
     const text = await (await stream({ target }, AbortSignal.timeout(20_000))).text()

@@ -209,7 +209,11 @@ describe('detecting the kind of a file', () => {
   })
 
   it.each([
-    ['an OpenTool document without one', '{"opentool":"1.1.0"}', 'has no address of its server'],
+    [
+      'an OpenTool document without one',
+      '{"opentool":"1.1.0"}',
+      'does not contain the address of its server',
+    ],
     ['other JSON', '{"a":1}', 'is not an OpenAPI'],
     ['a program', '#!/usr/bin/env node\nconst a = { b: [', 'collet import -- node'],
   ])('not %s', async (_title, text, expected) => {

@@ -198,6 +198,6 @@ describe('OAuth requests to a server with keys', () => {
     const authProvider = new StoredClient()
     const transport = new StreamableHTTPClientTransport(new URL(`${keyed.url}/mcp`), { authProvider })
     const connecting = new Client({ name: 't', version: '1' }).connect(transport)
-    await expect(connecting).rejects.toThrow('This server takes API keys, not OAuth')
+    await expect(connecting).rejects.toThrow('This server accepts API keys, not OAuth')
   })
 })

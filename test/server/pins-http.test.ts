@@ -62,7 +62,7 @@ describe('/admin/pins', () => {
     expect((await ask('/files.none')).status).toBe(404)
     expect((await ask('/files.a/accept', { hash: 'other' })).status).toBe(400)
     expect((await ask('/files.a/accept', { hush: 'other' })).status).toBe(400)
-    expect((await ask('/files.b/accept', {})).json.message).toContain('Nothing waits')
+    expect((await ask('/files.b/accept', {})).json.message).toContain('No change to')
     const accepted = await ask('/files.a/accept', { hash: diff.json.waiting.hash })
     expect(accepted.json).toMatchObject({ version: '1.0.1', accepted_by: 'key:ops', waiting: null })
     expect((await ask('/accept', { source: 'files' })).json).toEqual({ accepted: [] })
@@ -95,7 +95,7 @@ describe('/admin/pins', () => {
     const refused = await ask('/accept', { source: 'notes', hashes: before })
     expect(refused.status).toBe(400)
     expect(refused.json.message).toBe(
-      'Nothing was accepted: the change that waits for notes.a and 1 more is not the one you looked at. Look again: collet pins list --source notes',
+      'Nothing was accepted: the change that waits for notes.a and 1 more is not the one you reviewed. Review it again: collet pins list --source notes',
     )
     const now = await looked()
     expect(Object.keys(now)).toEqual(['notes.a', 'notes.b'])

@@ -157,8 +157,8 @@ describe('the operator runs a tool from the console of a server with keys', () =
   })
 
   it.each([
-    ['default/key:nobody', 403, 'no such caller'],
-    ['acme/key:ann', 403, 'no such caller'],
+    ['default/key:nobody', 403, 'No caller with this name'],
+    ['acme/key:ann', 403, 'No caller with this name'],
     ['default/operator', 400, 'expected TENANT/key:NAME'],
     ['default/key:', 400, 'expected TENANT/key:NAME'],
     ['key:ann', 400, 'expected TENANT/key:NAME'],
@@ -179,7 +179,7 @@ describe('the operator runs a tool from the console of a server with keys', () =
     await ask(`${server.url}/admin/keys/${json.key_id}`, operator, { method: 'DELETE' })
     const headers = { ...operator, ...runAs('default/key:carl') }
     const { text } = await ask(`${server.url}/tools/call`, headers, { body: callOf('Kit.Look', 'c') })
-    expect(text).toContain('no such caller')
+    expect(text).toContain('No caller with this name')
   })
 
   it('refuses the header from all other callers, and from the operator on every other route', async () => {
@@ -242,6 +242,6 @@ describe('the operator runs a tool from the console of a server without keys', (
     const server = await start(OPEN)
     const headers = { ...(await operatorOf(server)), ...runAs('default/key:ann') }
     const { text } = await ask(`${server.url}/tools/call`, headers, { body: callOf('Kit.Look', 'c') })
-    expect(text).toContain('no such caller')
+    expect(text).toContain('No caller with this name')
   })
 })

@@ -205,7 +205,7 @@ describe('files that change', () => {
         }),
       ).toBe(200)
       agent.destroy()
-      expect(logged.join('')).toContain('the certificate was read again')
+      expect(logged.join('')).toContain('the certificate was reloaded')
       expect(logged.join('')).not.toContain('refused')
     },
   )

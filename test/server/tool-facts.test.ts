@@ -136,7 +136,7 @@ describe('facts about a tool that a caller can read before a call', () => {
     expect(add.description).toBe('Adds two numbers together.')
     expect(pay.description).toMatch(/\. A person has to approve each call\.$/)
     expect(send.description).toMatch(
-      /\. A person may have to approve the call\. Needs an authorization of google and the secret SMS_KEY and a user id\.$/,
+      /\. A person may have to approve the call\. Needs an authorization from google and the secret SMS_KEY and a user id\.$/,
     )
     expect(pay['x-collet']).toMatchObject({ id: 'Bank.Pay@1.0.0', safetyTier: 'write', approval: 'always' })
     expect(JSON.stringify(functions)).not.toContain('note of its author')

@@ -212,7 +212,7 @@ describe('a new key', () => {
     [{ roles: ['clrek'] }, 'There is no role "clrek" in auth.roles. Did you mean "clerk"?'],
     [{ toolsets: ['mial'] }, 'There is no toolset "mial". Did you mean "mail"?'],
     [{ tools: ['Mail.Sendd'] }, 'There is no tool "Mail.Sendd". Did you mean "Mail.Send"?'],
-    [{ tools: ['not a name'] }, 'tools.0: is no name of a tool'],
+    [{ tools: ['not a name'] }, 'tools.0: is neither a tool name'],
   ])('is refused with %j, which would open nothing', async (body, message) => {
     const { status, json } = await make({ principal: 'wrong', ...body })
     expect([status, json.message]).toEqual([400, expect.stringContaining(message)])
@@ -222,7 +222,10 @@ describe('a new key', () => {
     [{ tools: ['Mial.*'] }, '"Mial.*" matches no tool. Did you mean "Mail.*"?'],
     [{ tools: ['source:Mial'] }, 'There is no source "Mial". Did you mean "Mail"?'],
     [{ tools: ['tag:crm'] }, 'No tool has the tag "crm".'],
-    [{ scopes: ['mail:sent'] }, 'Nothing here asks for the scope "mail:sent". Did you mean "mail:send"?'],
+    [
+      { scopes: ['mail:sent'] },
+      'No tool or route here needs the scope "mail:sent". Did you mean "mail:send"?',
+    ],
   ])('is made with %j, and a warning', async (body, message) => {
     const principal = `w${Math.abs(JSON.stringify(body).length)}${Object.keys(body)[0]}${message.length}`
     const { status, json } = await make({ principal, ...body })

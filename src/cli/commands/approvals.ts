@@ -231,7 +231,7 @@ const signIn = operatorCommand({
   examples: ['collet sign-in', 'collet sign-in s0Wc --url http://127.0.0.1:4100'],
   client: (args, context) => new AdminClient(args, context, { onlyStartToken: true }),
   operation: SIGN_IN_BROWSER,
-  sent: ({ positionals: [approval] }) => ({ isQuestion: true, body: defined({ approval }) }),
+  sent: ({ positionals: [approval] }) => ({ isReadOnly: true, body: defined({ approval }) }),
   print: ({ url }, { output }) => output.data(url),
 })
 

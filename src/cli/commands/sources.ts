@@ -110,7 +110,7 @@ const sourcesCheck = operatorCommand({
   examples: ['collet sources check GitHub'],
   client,
   operation: CHECK_SOURCE,
-  sent: () => ({ isQuestion: true }),
+  sent: () => ({ isReadOnly: true }),
   waiting: 'Checking the source',
   print({ steps, advice }, { output, context }) {
     printRows(steps, { columns: STEP_COLUMNS, empty: '', isCut: true }, context)

@@ -3,7 +3,7 @@ import { type CommandContext, UsageError } from '#cli/command'
 import { askLine } from '#cli/input'
 import { canonicalJson, cleanText } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
-import { type Decided, readDecisions } from '#server/import/client-decisions'
+import { type ClientDecision, readDecisions } from '#server/import/client-decisions'
 import { readServerList, readSettingsFile, type WrittenServer } from '#server/import/client-files'
 import { describeServer, type ServerPlan } from '#server/import/client-servers'
 import { CLIENT_NAMES, clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
@@ -22,7 +22,7 @@ interface ListedServer extends WrittenServer {
   readonly scope: 'user' | 'project' | 'named'
   /** The client that owns the file; absent for a file that the user named. */
   readonly client?: string
-  readonly decided: Decided | undefined
+  readonly decided: ClientDecision | undefined
 }
 
 export function isServerList(file: string, folder: string): boolean {

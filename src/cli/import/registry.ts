@@ -60,7 +60,7 @@ export class SourceRegistry {
     const configured = await this.configuredKeys()
     if (!this.#isServer && !(await hasStore(this.#args, this.#context)))
       return { found: options.map((): readonly KnownSource[] => []), taken: [...configured] }
-    const { found, taken } = await this.#client.ask(FIND_SOURCES, { body: { options }, isQuestion: true })
+    const { found, taken } = await this.#client.ask(FIND_SOURCES, { body: { options }, isReadOnly: true })
     return { found, taken: [...taken, ...configured] }
   }
 

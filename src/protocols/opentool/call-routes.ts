@@ -38,7 +38,7 @@ import { CALL_PATH, JSON_TYPE, STREAM_PATH } from './wire.ts'
 /*
  * The OpenTool routes that run functions, `/call` and `/streamCall`, with the options of the protocol.
  * Registered by `routes.ts`; `server/start-server.ts` passes the options of `collet opentool start`.
- * Invariant: both routes decode a request and hand it to the gateway in one way.
+ * Invariant: both routes decode a request and pass it to the gateway in the same way.
  */
 
 const PROGRESS = openAnswer('progress')
@@ -60,16 +60,16 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   // The response head is sent before the call is recorded, and it names the call (rule 6).
   const freshId = newCallId()
   const key = read.call.key ?? freshId
-  const waiting = new FrameQueue(1)
+  const queue = new FrameQueue(1)
   const { id } = read.request
   const onProgress = (progress: Progress): void => {
-    if (waiting.isEnded) return
-    waiting.add(encodeEvent('data', encodeValue(id, PROGRESS, JSON.stringify(progress))), true)
+    if (queue.isEnded) return
+    queue.add(encodeEvent('data', encodeValue(id, PROGRESS, JSON.stringify(progress))), true)
   }
   // A reader that disconnects does not cancel the call (rule 10).
   const answer = parts.gateway
     .call(request.principal, { ...read.call, freshId, onProgress })
-    .finally(() => waiting.end())
+    .finally(() => queue.end())
   answer.catch(() => undefined)
   return {
     status: 200,
@@ -79,21 +79,21 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
       [CALL_ID_HEADER]: callIdToHeader(key),
       ...(read.call.runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(read.call.runId) }),
     },
-    body: (ended) => frames(read, waiting, answer, ended),
+    body: (ended) => frames(read, queue, answer, ended),
   }
 }
 
-/** OTS-52: start, progress, the value, done; or an error as the last event. */
+/** The events of a stream (OTS-52): start, progress, the value, done; or an error as the last event. */
 async function* frames(
   call: FunctionCall,
-  waiting: FrameQueue,
+  queue: FrameQueue,
   answer: Promise<CallReply>,
   ended: AbortSignal,
 ): AsyncGenerator<string> {
   const { method } = call.request
-  ended.addEventListener('abort', () => waiting.end(), { once: true })
+  ended.addEventListener('abort', () => queue.end(), { once: true })
   yield encodeEvent('start', JSON.stringify({ start: method }))
-  for (let frame = await waiting.next(); frame !== undefined; frame = await waiting.next()) yield frame
+  for (let frame = await queue.next(); frame !== undefined; frame = await queue.next()) yield frame
   if (ended.aborted) return
   const reply = await answer
   const json = encodeReply(call, reply)
@@ -127,27 +127,27 @@ interface CallParts {
 
 interface FunctionCall {
   readonly request: FunctionRequest
-  /** `undefined` if this principal has no function of this name. */
+  /** The function; `undefined` if this principal has no function with this name. */
   readonly served: ServedFunction | undefined
   readonly call: CallRequest
 }
 
 /** Placeholder for names that cannot be parsed, so that they fail exactly like unknown and hidden functions (rule 2). */
 const NO_TOOL = '/'
-const UNNAMED = openAnswer('result')
+const OPENING = openAnswer('result')
 
 /** Decodes a body into a call for the gateway, or into the reply that refuses it. */
 function readFunctionCall(request: HttpRequest, { gateway, options }: CallParts): FunctionCall | HttpReply {
   const decoded = decodeRequest(request.body)
   if (!decoded.ok) return badRequestReply(request, decoded.bad)
-  const asked = decoded.request
-  const served = findFunction(gateway.catalogFor(request.principal), asked.method)
+  const rpc = decoded.request
+  const served = findFunction(gateway.catalogFor(request.principal), rpc.method)
   try {
     const call: CallRequest = {
-      tool: served?.ref ?? parseToolName(asked.method) ?? { base: NO_TOOL + asked.method, version: LATEST },
-      input: asked.params,
+      tool: served?.ref ?? parseToolName(rpc.method) ?? { base: NO_TOOL + rpc.method, version: LATEST },
+      input: rpc.params,
       adapt: dropNullArguments,
-      key: readKey(request, asked.id, options),
+      key: readKey(request, rpc.id, options),
       traceId: request.traceId,
       protocol: 'opentool',
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
@@ -155,17 +155,21 @@ function readFunctionCall(request: HttpRequest, { gateway, options }: CallParts)
       ...readCallScope(request.headers),
       ...readWait(request),
     }
-    return { request: asked, served, call }
+    return { request: rpc, served, call }
   } catch (error) {
     if (!isToolError(error)) throw error
-    return badRequestReply(request, { id: asked.id, code: JSON_RPC_CODES.badRequest, message: error.message })
+    return badRequestReply(request, {
+      id: rpc.id,
+      code: JSON_RPC_CODES.badRequest,
+      message: error.message,
+    })
   }
 }
 
-/** The four keys of an answer (OTS-37). */
+/** Encodes an answer with its four members (OTS-37). */
 function encodeReply({ request, served }: FunctionCall, { callId, outcome }: CallReply): string {
   const { id, method } = request
-  if (outcome.ok) return encodeValue(id, served?.opening ?? UNNAMED, outcome.valueJson)
+  if (outcome.ok) return encodeValue(id, served?.opening ?? OPENING, outcome.valueJson)
   return encodeError(id, toWireError(outcome.error, { method, callId }))
 }
 
@@ -173,7 +177,7 @@ function badRequestReply({ headers }: HttpRequest, { id, code, message }: BadReq
   return jsonReply(400, encodeError(id, { code, message }), unreadCallHeaders(headers, 'request_invalid'))
 }
 
-/** Rule 4: the header carries the key; a string id counts only if the operator declares ids unique. */
+/** Reads the idempotency key from the header; a string id counts only if the operator declares ids unique (rule 4). */
 function readKey({ headers }: HttpRequest, id: JsonRpcId, options: OpenToolOptions): string | undefined {
   const key =
     readKeyHeader(headers) ?? (options.stringIdsAreKeys === true && typeof id === 'string' ? id : undefined)
@@ -186,7 +190,7 @@ export type OpenToolServing = Pick<OpenToolOptions, 'document' | 'stop'>
 export interface OpenToolOptions {
   /** Answer of `/version`: the server's own version, not the protocol's (OTS-32). */
   readonly version: string
-  /** The document that `/load` serves, without `$ref` (OTS-45); `undefined` gives `{}` (OTS-44). Called once per catalog. */
+  /** The document that `/load` serves, without `$ref` (OTS-45); `{}` for `undefined` (OTS-44). Called once per catalog. */
   readonly document?: ((catalog: Catalog) => MaybePromise<string | undefined>) | undefined
   /** Takes a string `id` as the idempotency key of a request that has no `Idempotency-Key` header (rule 4). */
   readonly stringIdsAreKeys?: boolean | undefined
@@ -227,7 +231,7 @@ function toFunction(tool: Tool): ServedFunction {
 }
 
 /**
- * OTS-43: null for an optional parameter means absent, unless the parameter's own schema accepts null.
+ * Drops null for an optional parameter, which means absent unless the parameter's own schema accepts null (OTS-43).
  * Required parameters keep their null, so that validation reports it.
  */
 function dropNullArguments(tool: Tool, params: JsonValue): JsonValue {

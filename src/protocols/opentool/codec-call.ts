@@ -3,35 +3,34 @@ import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc
 import type { WireError } from './wire.ts'
 
 /*
- * The JSON-RPC envelopes and stream events of OpenTool calls.
- * Used by the call routes and by the error renderer.
+ * The JSON-RPC envelopes and stream events of OpenTool calls. Used by the call routes and by the error renderer.
  * Invariant: event frames match the SDK clients' pattern exactly (OTS-51), and a value's JSON text is never
  * parsed again.
  */
 
-/** Start of every successful answer of one function; the value's JSON text follows (OTS-38). */
+/** Start of every successful answer from one function; the value's JSON text follows (OTS-38). */
 export function openAnswer(returnName: string): string {
   return `{"jsonrpc":"2.0","result":{${JSON.stringify(returnName)}:`
 }
 
-/** OTS-37, OTS-38: the value under the function's return name; null gives `{}`. */
+/** Encodes the value under the function's return name, and null as `{}` (OTS-37, OTS-38). */
 export function encodeValue(id: JsonRpcId, opening: string, valueJson: string): string {
   return valueJson === 'null'
     ? `{"jsonrpc":"2.0","result":{},"error":null,"id":${JSON.stringify(id)}}`
     : `${opening}${valueJson}},"error":null,"id":${JSON.stringify(id)}}`
 }
 
-/** OTS-39: `result` is `{}` beside an error. */
+/** Encodes an error, beside which `result` is `{}` (OTS-39). */
 export function encodeError(id: JsonRpcId | null, error: WireError): string {
   return `{"jsonrpc":"2.0","result":{},"error":${JSON.stringify(error)},"id":${JSON.stringify(id)}}`
 }
 
-/** Line terminators for the dot of a regular expression, though not for JSON. */
+/** Characters that the dot of a regular expression treats as line ends, though JSON does not. */
 const LINE_SEPARATORS = /[\u2028\u2029]/g
 
 /**
- * No space after the colons, LF only, JSON on one line (OTS-51). Clients match each received chunk with a pattern and lose
- * chunks that do not match.
+ * Writes no space after the colons, LF only, and JSON on one line (OTS-51). Clients match each received chunk with a pattern and
+ * lose chunks that do not match.
  */
 export function encodeEvent(name: 'start' | 'data' | 'error' | 'done', json: string): string {
   const line = json.replace(LINE_SEPARATORS, (mark) => (mark === '\u2028' ? '\\u2028' : '\\u2029'))
@@ -44,7 +43,7 @@ export interface FunctionRequest {
   readonly params: JsonObject
 }
 
-/** A body that is not a call (OTS-41); `id` is the request's, if it is valid. */
+/** A body that is not a call (OTS-41); `id` is that of the request, if it is valid. */
 export interface BadRequest {
   readonly id: JsonRpcId | null
   readonly code: number

@@ -38,7 +38,7 @@ const UNAUTHORIZED: ReadException = {
   message: 'Please check API Key is VALID or NOT',
 }
 
-/** Reads the answer to a call leniently; `body` is `undefined` when it is not JSON (OTS-64, OTS-65). */
+/** Reads the answer to a call leniently; `body` is `undefined` if it is not JSON (OTS-64, OTS-65). */
 export function readAnswer(status: number, body: JsonValue | undefined, id: string): ReadAnswer {
   const refusal = readStatus(status, body)
   if (refusal !== undefined) return failed(refusal)
@@ -69,7 +69,7 @@ export function readEnvelope(envelope: JsonObject, id: string, status: number): 
     return failed({
       name: 'OpenToolServerCallException',
       code: status,
-      message: 'The server answered another call than this one; the result is not used.',
+      message: 'The server answered a different call; the result is not used.',
     })
   }
   if (result === undefined || result === null) {
@@ -85,7 +85,7 @@ export function callException(error: JsonObject, fallbackCode: number): ReadExce
   return {
     name: 'OpenToolServerCallException',
     code: typeof code === 'number' ? code : fallbackCode,
-    message: typeof message === 'string' ? message : 'The server gave no reason.',
+    message: typeof message === 'string' ? message : 'The server did not state a reason.',
     ...(error.data === undefined ? {} : { data: error.data }),
   }
 }

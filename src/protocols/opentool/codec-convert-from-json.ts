@@ -1,6 +1,6 @@
 import { defined } from '#kernel/base/defined'
 import { childPointer, copyJson, isJsonObject, type JsonArray } from '#kernel/base/json'
-import { ShapeReader, wordsOf } from './codec-convert-read.ts'
+import { ShapeReader, shortText } from './codec-convert-read.ts'
 import {
   acceptsNull,
   acceptsType,
@@ -27,8 +27,7 @@ import type {
 
 /*
  * Converts JSON Schema of inputs and outputs to OpenTool parameters and returns, and reports what is lost
- * (OTS-81, OTS-82).
- * Used by `codec-convert-tools.ts` and exported to users.
+ * (OTS-81, OTS-82). Used by `codec-convert-tools.ts` and exported to users.
  * Invariant: the result accepts every value that the schema accepts, except where a loss is `approximated`.
  */
 
@@ -40,7 +39,7 @@ export interface FromJsonSchemaOptions {
 }
 
 export interface FromInputSchemaOptions extends FromJsonSchemaOptions {
-  /** A schema that is not an object becomes one parameter `input`. Default: it is refused. */
+  /** Whether a schema that is not an object becomes one parameter `input`. Default: it is refused. */
   readonly wrap?: boolean
 }
 
@@ -62,7 +61,7 @@ export function fromJsonSchema(schema: unknown, options: FromInputSchemaOptions 
     return close(lowering, options, { parameters: [parameter] })
   }
   const description = lowerRoot(shape, lowering)
-  const members = [...lowering.members(shape), ...undescribed(shape, lowering)]
+  const members = [...lowering.members(shape), ...undescribedMembers(shape, lowering)]
   const parameters = members.flatMap(({ name, lowered, required }) => {
     if (name !== '') return [parameterOf(name, lowered, required)]
     // A parameter must have a name (OTS-11).
@@ -115,14 +114,14 @@ function lowerRoot(shape: Shape, lowering: Lowering): string | undefined {
 }
 
 /** Required names without a schema become parameters of any value, because callers must send them. */
-function undescribed({ required, properties }: Shape, lowering: Lowering): readonly LoweredMember[] {
+function undescribedMembers({ required, properties }: Shape, lowering: Lowering): readonly LoweredMember[] {
   const names = [...required].filter((name) => !properties.has(name))
   if (names.length > 0) lowering.lose({ pointer: '/required', keyword: 'required' }, 'approximated')
   const lowered = { schema: lowering.anything(), description: undefined, nullable: false }
   return names.map((name) => ({ name, lowered, required: true }))
 }
 
-function parameterOf(name: string, lowered: Lowered, required: boolean): OpenToolParameter {
+function parameterOf(name: string, lowered: LoweredSchema, required: boolean): OpenToolParameter {
   const { [SCHEMA_DESCRIPTION]: kept, ...schema } = lowered.schema
   const inner = { ...lowered, schema, description: typeof kept === 'string' ? kept : undefined }
   const { description } = lowered
@@ -147,11 +146,11 @@ function close<Result>(
 /** The type that replaces a schema which accepts any value. */
 export type AnyFallback = 'object' | 'string'
 
-interface Lowered {
-  /** Without its description, which a parameter takes over. */
+interface LoweredSchema {
+  /** The schema without its description, which a parameter takes over. */
   readonly schema: OpenToolValueSchema
   readonly description: string | undefined
-  /** The source accepts null as well, so its parent makes it optional. */
+  /** Whether the source also accepts null, so that its parent makes it optional. */
   readonly nullable: boolean
 }
 
@@ -164,7 +163,7 @@ class Lowering {
     this.#anyFallback = anyFallback
   }
 
-  lower(shape: Shape): Lowered {
+  lower(shape: Shape): LoweredSchema {
     inferType(shape)
     this.#takeLosses(shape)
     const nullable = this.#takeNull(shape)
@@ -209,7 +208,7 @@ class Lowering {
     }
   }
 
-  /** OpenTool has no null: the value becomes optional. */
+  /** Removes null, which OpenTool does not have, and returns whether the value becomes optional. */
   #takeNull(shape: Shape): boolean {
     const accepted = acceptsNull(shape)
     if (accepted) this.lose(shape.typesFrom, 'approximated')
@@ -234,7 +233,7 @@ class Lowering {
     }
     if (more.length > 0) {
       this.lose(shape.enumFrom, 'approximated')
-      alternatives.push(...values.slice(0, MAX_LISTED).map((value) => wordsOf(JSON.stringify(value))))
+      alternatives.push(...values.slice(0, MAX_LISTED).map((value) => shortText(JSON.stringify(value))))
     } else if (first !== 'object' && first !== 'array') return { type: first, values }
     else this.lose(shape.enumFrom, 'dropped')
     return { type: first }
@@ -277,11 +276,11 @@ interface ChosenEnum {
 
 interface LoweredMember {
   readonly name: string
-  readonly lowered: Lowered
+  readonly lowered: LoweredSchema
   readonly required: boolean
 }
 
-function withDescription({ schema, description }: Lowered): OpenToolValueSchema {
+function withDescription({ schema, description }: LoweredSchema): OpenToolValueSchema {
   const { type, ...rest } = schema
   return { type, ...(description === undefined ? {} : { description }), ...rest }
 }

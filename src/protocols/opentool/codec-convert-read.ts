@@ -30,13 +30,12 @@ import {
 import { isOpenToolType, type OpenToolType } from './codec-document.ts'
 
 /*
- * Reads JSON Schema, keyword by keyword, into the shapes of `codec-convert-shape.ts`.
- * Used by `codec-convert-from-json.ts`.
+ * Reads JSON Schema, keyword by keyword, into the shapes of `codec-convert-shape.ts`. Used by `codec-convert-from-json.ts`.
  * Invariant: reading is bounded in schemas, characters and depth, so that references cannot expand without
  * limit (OTS-26).
  */
 
-/** Models cannot use larger schemas, and references can expand a small one without limit (OTS-26). */
+/** Models cannot use larger schemas, and references can expand a small schema without limit (OTS-26). */
 const MAX_SCHEMAS = 20_000
 const MAX_CHARACTERS = 4_000_000
 /** Each schema takes up to two levels of JSON, so a document of this depth still loads. */
@@ -46,19 +45,19 @@ const MAX_DEPTH = 100
  * Keywords that combine schemas. They are read after their siblings and in this order: a branch of a union
  * without a type inherits the type of its siblings.
  */
-const COMBINING: readonly string[] = ['$ref', '$dynamicRef', '$recursiveRef', 'allOf', 'anyOf', 'oneOf']
+const COMBINERS: readonly string[] = ['$ref', '$dynamicRef', '$recursiveRef', 'allOf', 'anyOf', 'oneOf']
 
 export class ShapeReader {
   readonly #resolve: SchemaResolver
-  readonly #places = new Map<JsonObject, string>()
-  /** Schemas being read now; meeting one again means recursion. */
+  readonly #pointers = new Map<JsonObject, string>()
+  /** Schemas that are being read; finding one of them again means recursion. */
   readonly #open = new Set<JsonObject>()
   #schemasLeft = MAX_SCHEMAS
   #charactersLeft = MAX_CHARACTERS
 
   constructor(root: JsonObject) {
     this.#resolve = createSchemaResolver(root)
-    visitSchemas(root, '', (schema, pointer) => this.#places.set(schema, pointer))
+    visitSchemas(root, '', (schema, pointer) => this.#pointers.set(schema, pointer))
   }
 
   read(schema: JsonValue, pointer: string, depth = 0): Shape {
@@ -85,20 +84,20 @@ export class ShapeReader {
       this.read(inner, steps.reduce(childPointer, pointer), depth + 1)
     const originOf = (keyword: string): Origin => ({ pointer: childPointer(pointer, keyword), keyword })
     for (const [name, value] of Object.entries(schema)) {
-      if (COMBINING.includes(name) || ARRAY_KEYWORDS.has(name)) continue
-      // The schemas inside these are counted when they are read.
+      if (COMBINERS.includes(name) || ARRAY_KEYWORDS.has(name)) continue
+      // The schemas inside these keywords are counted when they are read.
       if (name !== 'properties' && !DEFINITIONS.has(name)) this.#charactersLeft -= lengthOf(value)
       const from = originOf(name)
       if (!ruleOf(name)(shape, value, from, read)) fail(shape, from)
     }
     if (!readArrayKeywords(shape, schema, read)) fail(shape, originOf('items'))
     typesOfEnum(shape)
-    const alone = Object.keys(schema).length === 1
-    for (const name of COMBINING) {
+    const isAlone = Object.keys(schema).length === 1
+    for (const name of COMBINERS) {
       const value = schema[name]
       if (value === undefined) continue
       const from = originOf(name)
-      if (name === '$ref') this.#follow(shape, value, from, depth, alone)
+      if (name === '$ref') this.#follow(shape, value, from, depth, isAlone)
       else if (!Array.isArray(value) || value.length === 0) fail(shape, from)
       else {
         const parts = value.map((part, index) => read(part, name, index))
@@ -109,20 +108,20 @@ export class ShapeReader {
   }
 
   /** Resolves only within the document; nothing is fetched. Siblings of `$ref` apply together with the target. */
-  #follow(shape: Shape, value: JsonValue, from: Origin, depth: number, alone: boolean): void {
+  #follow(shape: Shape, value: JsonValue, from: Origin, depth: number, isAlone: boolean): void {
     const target = typeof value === 'string' ? this.#resolve(value) : undefined
     if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, from)
-    else if (isJsonObject(target) && this.#open.has(target)) cut(shape)
+    else if (isJsonObject(target) && this.#open.has(target)) replaceRecursive(shape)
     else {
-      const place = isJsonObject(target) ? (this.#places.get(target) ?? from.pointer) : from.pointer
-      intersect(shape, this.read(target, place, depth + 1), from)
-      if (alone) shape.pointer = place
+      const pointer = isJsonObject(target) ? (this.#pointers.get(target) ?? from.pointer) : from.pointer
+      intersect(shape, this.read(target, pointer, depth + 1), from)
+      if (isAlone) shape.pointer = pointer
     }
   }
 }
 
 /** Replaces a recursive schema with a free-form object. */
-function cut(shape: Shape): void {
+function replaceRecursive(shape: Shape): void {
   const from = { pointer: shape.pointer, keyword: '$ref' }
   const rest = new Shape(shape.pointer)
   rest.types = ['object']
@@ -161,7 +160,7 @@ function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): b
   return true
 }
 
-/** Only the empty array is valid, which OpenTool cannot express. */
+/** Reads `items: false`: only the empty array is valid, which OpenTool cannot express. */
 function readNoItems(shape: Shape): Shape {
   const pointer = childPointer(shape.pointer, 'items')
   shape.notes.add('exactly 0 items')
@@ -181,7 +180,7 @@ function readTuple(
   else if (rest !== undefined) places.push(read(rest, restKeyword))
   const pointer = childPointer(shape.pointer, keyword)
   shape.lose({ pointer, keyword }, 'approximated')
-  for (const place of places) inferType(place)
+  for (const target of places) inferType(target)
   const joined = joinShapes(places, pointer)
   shape.items = joined?.types === undefined ? createAnything(pointer) : joined
 }
@@ -192,9 +191,9 @@ type ReadBelow = (schema: JsonValue, ...steps: (string | number)[]) => Shape
 /** Adds a keyword's meaning to its schema's shape; returns `false` if the keyword is malformed. */
 type KeywordRule = (shape: Shape, value: JsonValue, from: Origin, read: ReadBelow) => boolean
 
-const exact: KeywordRule = () => true
+const ignore: KeywordRule = () => true
 
-/** OpenTool cannot express the keyword: the result accepts more. `hints` are the types that it applies to. */
+/** A rule for keywords that OpenTool cannot express, so that the result accepts more. `hints` are the types that it applies to. */
 function drop(...hints: OpenToolType[]): KeywordRule {
   return (shape, _value, from) => {
     for (const hint of hints) shape.hints.add(hint)
@@ -208,7 +207,7 @@ function annotate(...hints: OpenToolType[]): KeywordRule {
   return (shape, value, from) => {
     // `uniqueItems: false` and similar have no effect.
     if (value === false && from.keyword !== 'default') return true
-    return note(shape, `${from.keyword} ${wordsOf(value)}`, from, hints)
+    return note(shape, `${from.keyword} ${shortText(value)}`, from, hints)
   }
 }
 
@@ -219,12 +218,12 @@ function note(shape: Shape, text: string, from: Origin, hints: readonly OpenTool
   return true
 }
 
-const MAX_WORDS = 200
+const MAX_TEXT_LENGTH = 200
 
 /** A value for a description, shortened. */
-export function wordsOf(value: JsonValue): string {
+export function shortText(value: JsonValue): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text
+  return text.length > MAX_TEXT_LENGTH ? `${text.slice(0, MAX_TEXT_LENGTH)}…` : text
 }
 
 const readTypes: KeywordRule = (shape, value, from) => {
@@ -287,7 +286,7 @@ const readPatterns: KeywordRule = (shape, value, from, read) => {
   if (!isJsonObject(value)) return false
   for (const [pattern, schema] of Object.entries(value)) {
     const label = labelOf(read(schema, 'patternProperties', pattern))
-    note(shape, `map of string matching ${wordsOf(pattern)} to ${label}`, from, ['object'])
+    note(shape, `map of string matching ${shortText(pattern)} to ${label}`, from, ['object'])
   }
   return true
 }
@@ -324,7 +323,7 @@ const RULES: ReadonlyMap<string, KeywordRule> = new Map([
   ...rows(annotate(), 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly'),
   ...rows(drop('object'), 'unevaluatedProperties', 'dependentRequired', 'dependentSchemas', 'dependencies'),
   ...rows(drop('array'), 'unevaluatedItems', 'contains', 'minContains', 'maxContains'),
-  ...rows(exact, '$schema', '$id', '$comment', '$vocabulary', ...DEFINITIONS, ...ANCHORS),
+  ...rows(ignore, '$schema', '$id', '$comment', '$vocabulary', ...DEFINITIONS, ...ANCHORS),
 ])
 
 /** Entries of keywords that share a rule. */

@@ -4,8 +4,7 @@ import { hasType } from './codec-document-schema.ts'
 
 /*
  * The intermediate form of a JSON Schema, sorted by what OpenTool can express, with union and intersection on
- * it, and the losses of a conversion.
- * Used by the reader and the converter beside it.
+ * it, and the losses of a conversion. Used by the reader and the converter beside it.
  * Invariant: a shape is read for one location and never shared, so `intersect` may change it.
  */
 
@@ -62,11 +61,11 @@ function inheritTypes(branch: Shape, base: Shape): boolean {
 }
 
 /** Order of preference when keywords hint at several types. */
-const INFERRED: readonly OpenToolType[] = ['object', 'array', 'string', 'number']
+const INFERRED_TYPES: readonly OpenToolType[] = ['object', 'array', 'string', 'number']
 
 /** Infers the type from other keywords if none is declared; narrower than the source. */
 export function inferType(shape: Shape): void {
-  const hint = INFERRED.find((type) => shape.hints.has(type))
+  const hint = INFERRED_TYPES.find((type) => shape.hints.has(type))
   if (shape.types !== undefined || hint === undefined) return
   shape.types = [hint]
   shape.lose({ pointer: shape.pointer, keyword: 'type' }, 'approximated')
@@ -76,7 +75,7 @@ function isNull({ types }: Shape): boolean {
   return types?.length === 1 && types[0] === 'null'
 }
 
-/** For incompatible branches: the first one is used, and the description names the others. */
+/** For incompatible branches: the first branch is used, and its description names the others. */
 function firstOf(values: readonly Shape[], from: Origin): Shape {
   const [first = new Shape(from.pointer)] = values
   const labels = new Set(values.map((value) => labelOf(value, withoutNull(value))))
@@ -85,14 +84,14 @@ function firstOf(values: readonly Shape[], from: Origin): Shape {
   return first
 }
 
-/** A union loses which members of objects belong together, constraints of single branches, and the exclusivity of `oneOf`. */
+/** A union loses which members of objects belong together, constraints of individual branches, and the exclusivity of `oneOf`. */
 function losesSomething(values: readonly Shape[], joined: Shape, { keyword }: Origin): boolean {
   if (joined.types === undefined) return false
   if (keyword === 'oneOf' || joined.types.includes('object')) return true
   return values.some(({ notes }) => notes.size > 0)
 }
 
-/** One shape that accepts every value that one of them accepts; `undefined` if they are incompatible. */
+/** One shape that accepts every value that any of the shapes accepts; `undefined` if they are incompatible. */
 export function joinShapes(shapes: readonly Shape[], pointer: string): Shape | undefined {
   // A branch that forbids the value adds nothing.
   const possible = shapes.filter(({ never }) => !never)
@@ -135,7 +134,7 @@ function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined 
   return joined.items === undefined ? undefined : joined
 }
 
-/** Union of the members, intersection of the required ones; a name with incompatible types makes the branches incompatible. */
+/** Joins the union of the members and the intersection of the required names; a name with incompatible types makes the branches incompatible. */
 function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
   const members = shapes.flatMap(({ properties }) => [...properties])
   for (const [name, sameName] of Map.groupBy(members, ([name]) => name)) {
@@ -160,7 +159,7 @@ export class Shape {
   pointer: string
   /** True for the schema `false`, which accepts no value. */
   never = false
-  /** In the order written; `undefined` until a keyword declares types. */
+  /** Types in the order written; `undefined` until a keyword declares types. */
   types: readonly JsonType[] | undefined
   typesFrom: Origin
   /** Types that other keywords imply. */
@@ -178,7 +177,7 @@ export class Shape {
   readonly notes = new Set<string>()
   alternatives: readonly string[] = []
   readonly losses: SchemaLoss[] = []
-  /** True if the losses already say that any value is accepted. */
+  /** True if the losses already report that any value is accepted. */
   reported = false
 
   constructor(pointer: string) {
@@ -222,7 +221,7 @@ export function intersect(target: Shape, source: Shape, from: Origin): void {
   }
   for (const note of source.notes) target.notes.add(note)
   if (target.alternatives.length === 0) target.alternatives = source.alternatives
-  // Not `push(...losses)`: a long list would overflow the stack.
+  // `push(...losses)` would overflow the stack for a long list.
   for (const loss of source.losses) target.losses.push(loss)
 }
 
@@ -238,7 +237,7 @@ function intersectTypes(target: Shape, source: Shape, from: Origin): void {
   else target.types = types
 }
 
-/** In the order of `left`; an integer is also a number. */
+/** The types in both lists, in the order of `left`; an integer is also a number. */
 function commonTypes(left: readonly JsonType[], right: readonly JsonType[]): readonly JsonType[] {
   const found = left.flatMap((type): readonly JsonType[] => {
     if (right.includes(type)) return [type]
@@ -260,7 +259,7 @@ function intersectEnum(target: Shape, source: Shape, from: Origin): void {
   else target.enum = values
 }
 
-/** In the order of `left`. */
+/** The values in both lists, in the order of `left`. */
 export function commonValues(left: JsonArray, right: JsonArray): JsonArray {
   const kept = new Set(right.map(canonicalJson))
   return left.filter((value) => kept.has(canonicalJson(value)))
@@ -291,16 +290,16 @@ export function acceptsNull({ types, enum: values }: Shape): boolean {
   return types?.includes('null') === true && values?.includes(null) !== false
 }
 
-/** A short label: `string`, `string|integer`, `any`. */
+/** A short label, for example `string`, `string|integer` or `any`. */
 export function labelOf({ hints, never, types: declared }: Shape, types = declared): string {
   if (never) return 'nothing'
   return (types ?? [...hints].slice(0, 1)).join('|') || 'any'
 }
 
 /**
- * How much of a JSON Schema keyword survives: `annotated` moved into the description; `dropped` not
- * expressible, so the result accepts more; `approximated` the result accepts different values;
- * `unrepresentable` there is no result.
+ * How much of a JSON Schema keyword survives. `annotated`: it moved into the description. `dropped`: it cannot
+ * be expressed, so the result accepts more. `approximated`: the result accepts different values.
+ * `unrepresentable`: there is no result.
  */
 export type LossSeverity = 'annotated' | 'dropped' | 'approximated' | 'unrepresentable'
 
@@ -311,13 +310,13 @@ export interface SchemaLoss {
   readonly severity: LossSeverity
 }
 
-/** The keyword that something was read from. */
+/** The keyword from which a fact was read. */
 export type Origin = Omit<SchemaLoss, 'severity'>
 
 /** `strict` refuses a conversion that changes the meaning, `lossy` converts as far as possible. */
 export type ConversionMode = 'strict' | 'lossy'
 
-/** The schema cannot be converted in this mode; carries every loss, minor ones included. */
+/** The schema cannot be converted in this mode; carries every loss, including minor losses. */
 export class SchemaConversionError extends Error {
   override readonly name = 'SchemaConversionError'
   readonly rule = 'OTS-83'

@@ -24,10 +24,10 @@ import { referenceName } from './codec-document-schema.ts'
 /*
  * Converts OpenTool functions to JSON Schema and to OpenAI tool definitions.
  * Used by the client, the OpenTool source, `fromOpenTool` and the admin API.
- * Invariant: converting to JSON Schema loses nothing; `x-` members carry what JSON Schema has no place for.
+ * Invariant: converting to JSON Schema loses nothing; `x-` members carry what JSON Schema cannot express.
  */
 
-/** A tool in the format of OpenAI's chat API, which others use too. */
+/** A tool in the format of OpenAI's chat API, which other vendors use too. */
 export interface OpenAiTool {
   readonly type: 'function'
   readonly function: {
@@ -58,7 +58,7 @@ export function toOpenAiTool(written: OpenToolFunction, options?: ToJsonSchemaOp
   }
 }
 
-/** Models send an empty text when there are no arguments. Throws a `ToolError` that a model can act on. */
+/** Decodes a model's call; models send an empty text if there are no arguments. Throws a `ToolError` that a model can act on. */
 export function fromOpenAiToolCall({ id, function: called }: OpenAiToolCall): FunctionCall {
   const { name, arguments: text } = called
   const parsed = text.trim() === '' ? {} : parseJson(text)
@@ -81,7 +81,7 @@ export interface FunctionJsonSchemas {
   readonly output: JsonObject | null
 }
 
-/** Keeps a schema's own description where its parameter has another, so that converting back is exact. */
+/** Member with a schema's own description if its parameter has a different one, so that converting back is exact. */
 export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
 
 /** Definitions that references have named so far, by name. */
@@ -102,25 +102,25 @@ export function toJsonSchema(
 }
 
 /**
- * JSON Schema of a function's return value alone; `null` if it has none. For a function without references.
- * OpenTool cannot express "any value", and people write an object without members instead (OTS-82), so such a
+ * JSON Schema of the return value of a function without references; `null` if it has no return value.
+ * OpenTool cannot express "any value", and people write an object without members instead (OTS-82), so that
  * schema accepts any value here.
  */
 export function valueSchemaOf({ return: returned }: Pick<OpenToolFunction, 'return'>): JsonObject | null {
   if (!returned) return null
-  const widened = widen(propertySchema(returned, {}, new Map()))
+  const widened = widenFreeObjects(propertySchema(returned, {}, new Map()))
   return isJsonObject(widened) ? widened : {}
 }
 
-function widen(schema: JsonValue): JsonValue {
+function widenFreeObjects(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
   const { type, properties, items, description } = schema
   const isFree = type === 'object' && (!isJsonObject(properties) || Object.keys(properties).length === 0)
   if (isFree) return description === undefined ? {} : { description }
   return {
     ...schema,
-    ...(isJsonObject(properties) ? { properties: mapMembers(properties, widen) } : {}),
-    ...(items === undefined ? {} : { items: widen(items) }),
+    ...(isJsonObject(properties) ? { properties: mapMembers(properties, widenFreeObjects) } : {}),
+    ...(items === undefined ? {} : { items: widenFreeObjects(items) }),
   }
 }
 
@@ -144,7 +144,7 @@ function objectSchema(
   }
 }
 
-/** The parameter's description wins; the schema's own, if it differs, is kept for converting back. */
+/** The parameter's description wins; the schema's own description, if different, is kept for converting back. */
 function propertySchema(
   { description, schema }: OpenToolReturn,
   schemas: OpenToolSchemas,
@@ -178,7 +178,7 @@ function definitionOf(reference: OpenToolReference, schemas: OpenToolSchemas, us
   const name = referenceName(reference.$ref)
   const target = targetOf(schemas, reference)
   if (name === undefined || target === undefined) {
-    const message = `\`schemas\` has nothing for ${describeValue(reference.$ref)}; give \`schemas\`, or dereference first.`
+    const message = `\`schemas\` has nothing for ${describeValue(reference.$ref)}; pass \`schemas\`, or dereference first.`
     throw new OpenToolDocumentError([{ path: '', rule: 'OTS-21', level: 'error', message }])
   }
   used.set(name, target)

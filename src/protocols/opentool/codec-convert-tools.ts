@@ -47,12 +47,12 @@ export interface ToolsDocument {
   /** Tool id → function name. */
   readonly nameOf: ReadonlyMap<string, string>
   readonly losses: readonly ToolLoss[]
-  /** Tools that OpenTool cannot describe; their losses give the reason. */
+  /** Tools that OpenTool cannot describe; their losses state the reason. */
   readonly skipped: readonly Tool[]
 }
 
 /** Default return name for an output schema without a title. */
-const RESULT = 'result'
+const DEFAULT_RETURN_NAME = 'result'
 
 /** An OpenTool document of the newest version of each tool. It passes strict validation and has no `$ref`. */
 export function documentOf(
@@ -87,7 +87,7 @@ export function documentOf(
 
 export function returnNameOf({ outputSchema }: Pick<Tool, 'outputSchema'>): string {
   const title = outputSchema?.title
-  return typeof title === 'string' && isFunctionName(title) ? title : RESULT
+  return typeof title === 'string' && isFunctionName(title) ? title : DEFAULT_RETURN_NAME
 }
 
 function newestOfEach(tools: readonly Tool[]): readonly Tool[] {
@@ -139,7 +139,7 @@ function warningsOf(tool: Tool): readonly string[] {
   const { approval, safetyTier } = factsOf(tool)
   const { authorization, secrets, userId } = needsOf(tool)
   const needs = [
-    ...authorization.map(({ id }) => `an authorization of ${id}`),
+    ...authorization.map(({ id }) => `an authorization from ${id}`),
     ...secrets.map((id) => `the secret ${id}`),
     ...(userId === false ? [] : ['a user id']),
   ]
@@ -169,7 +169,7 @@ function outputOf(
   return returnFromJsonSchema(schema, { mode: 'lossy', anyFallback, name })
 }
 
-/** A desired name; `key` distinguishes entries that want one name. */
+/** A desired name; `key` distinguishes entries that want the same name. */
 export interface WantedName {
   readonly key: string
   readonly name: string
@@ -197,11 +197,11 @@ export function assignNames(wanted: readonly WantedName[]): NameMap {
     return false
   })
   for (const { key, name } of others) assign(key, freeName(key, name, keyByName))
-  // In the order of the input, not in the order of assignment.
+  // Names are returned in the order of the input, not in the order of assignment.
   return { keyByName, nameOf: new Map(wanted.map(({ key }) => [key, nameOf.get(key) ?? ''])) }
 }
 
-/** The name of a single entry: `get.weather` → `get_weather`. */
+/** A legal name for a single entry: `get.weather` → `get_weather`. */
 export function legalName(original: string): string {
   return freeName(original, original, new Map())
 }

@@ -123,7 +123,7 @@ function readJson(input: unknown, findings: FindingList, limits: DocumentLimits)
   return undefined
 }
 
-/** Any string loads, because official samples still use 1.0.0 (OTS-02). */
+/** Accepts any string, because official samples still use 1.0.0 (OTS-02). */
 function readFormatVersion(root: DocumentPart): string {
   const version = root.requiredText('opentool', 'OTS-02')
   const [, major] = /^(\d+)\.\d+\.\d+$/.exec(version) ?? []
@@ -180,7 +180,7 @@ function readNamedSchemas(root: DocumentPart): { readonly schemas?: OpenToolSche
   return {}
 }
 
-/** Calls are dispatched by name, so of two functions with one name only the first can be called (OTS-06). */
+/** Calls are dispatched by name, so only the first of two functions with the same name can be called (OTS-06). */
 function keepFirstOfEachName(
   functions: readonly OpenToolFunction[],
   findings: FindingList,
@@ -200,7 +200,7 @@ type ParsedText =
 
 const BOM = '\uFEFF'
 
-/** JSON text or its UTF-8 bytes; a byte order mark is skipped (OTS-01). */
+/** Parses JSON text or its UTF-8 bytes; a byte order mark is skipped (OTS-01). */
 function parseDocumentText(input: string | Uint8Array): ParsedText {
   const decoded = typeof input === 'string' ? input : decodeUtf8(input)
   if (decoded === undefined) return { ok: false, message: 'The bytes are not UTF-8.' }
@@ -239,7 +239,7 @@ function describeCharacter(text: string, offset: number): string {
   return `an unexpected ${JSON.stringify(String.fromCodePoint(point))}`
 }
 
-/** What may follow at one position of a JSON text, and the characters that it may begin with. */
+/** Tokens that may follow at one position of a JSON text, with the characters that they may begin with. */
 const EXPECTED = {
   value: /[^\]}:,]/,
   'value or ]': /[^}:,]/,
@@ -255,8 +255,8 @@ const UNESCAPED = /[ !#-[\]-\uffff]*/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
 /**
- * Offset of the first invalid character of a text that `JSON.parse` refused: engines word their errors
- * differently and often omit the position.
+ * Offset of the first invalid character of a text that `JSON.parse` refused; the errors of
+ * engines differ and often omit the position.
  */
 export function findSyntaxError(text: string): number {
   const open: string[] = []

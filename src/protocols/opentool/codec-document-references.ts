@@ -1,8 +1,8 @@
 import { childPointer } from '#kernel/base/json'
 import {
-  ADDED,
   FindingList,
   isReference,
+  MAX_ADDED,
   MAX_SCHEMA_DEPTH,
   mapMembers,
   type OpenToolDocument,
@@ -17,7 +17,7 @@ import {
 import { referenceName } from './codec-document-schema.ts'
 
 /*
- * References of an OpenTool document: checks cycles and cost, and inlines them.
+ * References in an OpenTool document: checks their cycles and cost, and inlines them.
  * Used by the document reader, the client, the source and the converters.
  * Invariant: checking takes time proportional to the document as written, however far its references would
  * expand (OTS-22, OTS-26).
@@ -34,7 +34,7 @@ export function dereference(document: OpenToolDocument): OpenToolDocument {
   if (findings.hasErrors) throw new OpenToolDocumentError(findings.all())
   const { schemas, functions, ...rest } = document
   const inliner = new Inliner(schemas ?? {})
-  // Named schemas first, so that a cycle is cut in one place wherever it is entered.
+  // Named schemas are inlined first, so that a cycle is broken at the same reference wherever it is entered.
   const inlined = schemas === undefined ? {} : { schemas: inliner.inlineNamed(schemas) }
   return { ...rest, functions: functions.map((each) => inliner.inlineFunction(each)), ...inlined }
 }
@@ -104,13 +104,13 @@ class Inliner {
 }
 
 interface Cost {
-  /** Approximate length of its JSON text. */
+  /** Approximate length of the schema's JSON text. */
   readonly characters: number
   /** Levels of JSON; each reference counts as one. */
   readonly height: number
 }
 
-const NOTHING: Cost = { characters: 0, height: 0 }
+const NO_COST: Cost = { characters: 0, height: 0 }
 
 /** Every schema of a document, with its location. */
 function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, OpenToolSchema]> {
@@ -137,21 +137,21 @@ export function targetOf(schemas: OpenToolSchemas, { $ref }: OpenToolReference):
  * written (OTS-22, OTS-26).
  */
 export function checkReferences(document: OpenToolDocument, findings: FindingList): void {
-  const survey = new Survey(document.schemas ?? {}, findings)
+  const expansion = new ExpansionCost(document.schemas ?? {}, findings)
   for (const [path, schema] of schemasOf(document)) {
-    const { height } = survey.cost(schema, 1)
-    if (height <= MAX_SCHEMA_DEPTH && !survey.tooDeep) continue
+    const { height } = expansion.cost(schema, 1)
+    if (height <= MAX_SCHEMA_DEPTH && !expansion.tooDeep) continue
     const message = `With its references written out the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`
     findings.report('error', path, 'OTS-26', message)
     return
   }
-  if (survey.addsTooMuch()) {
+  if (expansion.addsTooMuch()) {
     const message = 'Written out, its references make the document many times larger.'
     findings.report('error', '', 'OTS-26', message)
   }
 }
 
-class Survey {
+class ExpansionCost {
   /** Characters that all references of the document add. */
   #added = 0
   #written = 0
@@ -167,15 +167,15 @@ class Survey {
   }
 
   addsTooMuch(): boolean {
-    return this.#added > ADDED.characters + ADDED.times * this.#written
+    return this.#added > MAX_ADDED.characters + MAX_ADDED.times * this.#written
   }
 
-  /** Computes each schema's cost once: at its location, or earlier, where a reference names it. */
+  /** Computes each schema's cost once: at its location, or earlier, if a reference names it. */
   cost(schema: OpenToolSchema, level: number): Cost {
     const known = this.#known.get(schema)
     if (known !== undefined && known !== 'open') return known
     if (level > MAX_SCHEMA_DEPTH) this.tooDeep = true
-    if (this.tooDeep) return NOTHING
+    if (this.tooDeep) return NO_COST
     this.#known.set(schema, 'open')
     const cost = isReference(schema) ? this.#costOfReference(schema, level) : this.#costOfValue(schema, level)
     this.#known.set(schema, cost)
@@ -185,10 +185,10 @@ class Survey {
   #costOfReference(reference: OpenToolReference, level: number): Cost {
     const target = targetOf(this.#schemas, reference)
     this.#written += reference.$ref.length
-    if (target === undefined) return NOTHING
+    if (target === undefined) return NO_COST
     if (this.#known.get(target) === 'open') {
       this.#reportCycle(reference, target)
-      return NOTHING
+      return NO_COST
     }
     const { characters, height } = this.cost(target, level + 1)
     this.#added += characters

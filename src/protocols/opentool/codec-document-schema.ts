@@ -26,7 +26,7 @@ import {
 /*
  * Reads the functions, parameters, returns and schemas of an OpenTool document.
  * Used by `codec-document-read.ts`; `referenceName` and `hasType` also by the converters.
- * Invariant: every problem becomes a finding and reading continues, so that all of them are reported at once.
+ * Invariant: every problem becomes a finding and reading continues, so that all problems are reported at once.
  */
 
 const FUNCTION = ['name', 'description', 'parameters', 'return', 'stream']
@@ -73,7 +73,7 @@ function readName(part: DocumentPart): string {
 
 function readDescription(part: DocumentPart): string {
   if (part.get('description') !== undefined) return part.requiredText('description', 'OTS-08')
-  part.report('repaired', 'OTS-08', 'A function has no `description`; say what it does.', 'description')
+  part.report('repaired', 'OTS-08', 'A function has no `description`; describe what it does.', 'description')
   return ''
 }
 
@@ -135,7 +135,7 @@ function readSchemaMember(part: DocumentPart, rule: string): OpenToolSchema {
   return UNREADABLE
 }
 
-/** `stream` is a field of one SDK and not of the specification: never fatal, so an invalid one is dropped (OTS-23). */
+/** Reads `stream`, a field of one SDK and not of the specification, so an invalid value is dropped and not fatal (OTS-23). */
 function readStream(part: DocumentPart): OpenToolFunction['stream'] {
   const stream = part.get('stream')
   if (stream === undefined) return undefined
@@ -150,7 +150,7 @@ function readStream(part: DocumentPart): OpenToolFunction['stream'] {
   return undefined
 }
 
-const KNOWN = ['type', 'description', 'properties', 'items', 'enum', 'required', '$ref']
+const KNOWN_KEYWORDS = ['type', 'description', 'properties', 'items', 'enum', 'required', '$ref']
 
 /** Replaces an invalid schema, so that the rest of the document is still read. */
 const UNREADABLE: OpenToolSchema = { type: 'string' }
@@ -170,7 +170,7 @@ function readSchema(value: JsonValue, path: string, reading: Reading): OpenToolS
     ...readItems(part, type),
     ...readEnum(part, type),
     ...readRequired(part, properties),
-    ...part.extensions(KNOWN),
+    ...part.extensions(KNOWN_KEYWORDS),
   }
 }
 
@@ -187,7 +187,7 @@ function readType(part: DocumentPart): OpenToolType | undefined {
 }
 
 /** Keywords beside `$ref` that an author may expect to be enforced. */
-const CHECKING = ['type', 'properties', 'items', 'enum', 'required']
+const CHECKING_KEYWORDS = ['type', 'properties', 'items', 'enum', 'required']
 
 function readReference(part: DocumentPart, reference: JsonValue): OpenToolReference {
   const name = typeof reference === 'string' ? referenceName(reference) : undefined
@@ -197,7 +197,7 @@ function readReference(part: DocumentPart, reference: JsonValue): OpenToolRefere
   } else if (!part.reading.schemaNames.has(name)) {
     part.report('error', 'OTS-21', `\`schemas\` has no ${describeValue(name)}.`, '$ref')
   }
-  for (const keyword of CHECKING) {
+  for (const keyword of CHECKING_KEYWORDS) {
     if (part.get(keyword) === undefined) continue
     const message = `\`${keyword}\` beside \`$ref\` is ignored: only the referenced schema applies.`
     part.report('warning', 'OTS-21', message, keyword)
@@ -263,7 +263,7 @@ function readEnum(part: DocumentPart, type: OpenToolType | undefined): { readonl
   return { enum: values }
 }
 
-/** `3.0` is an integer (OTS-43). */
+/** Whether a value has a type; `3.0` is an integer (OTS-43). */
 export function hasType(value: JsonValue, type: OpenToolType): boolean {
   if (type === 'integer') return Number.isInteger(value)
   if (type === 'array') return Array.isArray(value)

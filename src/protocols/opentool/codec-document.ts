@@ -9,7 +9,7 @@ import { childPointer, describeValue, type JsonObject, type JsonValue } from '#k
 /** Shared state of reading one document. */
 export interface Reading {
   readonly findings: FindingList
-  /** Names that a `$ref` may use: of this document only, nothing of a prototype (OTS-21). */
+  /** Names that a `$ref` may use: only those of this document, never members of a prototype (OTS-21). */
   readonly schemaNames: ReadonlySet<string>
 }
 
@@ -25,7 +25,7 @@ export class DocumentPart {
     this.reading = reading
   }
 
-  /** Explicit null in an optional field equals absent (OTS-18). */
+  /** Returns a member; an explicit null in an optional field counts as absent (OTS-18). */
   get(name: string): JsonValue | undefined {
     return Object.hasOwn(this.members, name) ? (this.members[name] ?? undefined) : undefined
   }
@@ -35,7 +35,7 @@ export class DocumentPart {
     this.reading.findings.report(level, steps.reduce(childPointer, this.path), rule, message)
   }
 
-  /** Reports a member with a wrong value; `expected` says what to write instead. */
+  /** Reports a member with a wrong value; `expected` states what to write instead. */
   refuse(name: string, rule: string, expected: string, level: ReportLevel = 'error'): void {
     this.report(level, rule, `\`${name}\` is ${describeValue(this.get(name))}; write ${expected}.`, name)
   }
@@ -55,7 +55,7 @@ export class DocumentPart {
     return {}
   }
 
-  /** Unknown members are ignored, and kept for serialising (OTS-23). */
+  /** Returns unknown members, which are ignored but kept for serialising (OTS-23). */
   extensions(known: readonly string[]): OpenToolExtensions {
     const others = Object.keys(this.members).filter((name) => !known.includes(name))
     if (others.length === 0) return NO_EXTENSIONS
@@ -74,7 +74,7 @@ export function mapMembers<From, To>(
 }
 
 export interface DocumentFinding {
-  /** JSON Pointer into the document; empty for the whole of it. */
+  /** JSON Pointer into the document; empty for the whole document. */
   readonly path: string
   /** The violated requirement, by its number in docs/internals/specs/opentool.md. */
   readonly rule: string
@@ -86,7 +86,7 @@ export interface DocumentFinding {
 }
 
 export interface TextPosition {
-  /** In UTF-16 code units, from 0. */
+  /** Offset in UTF-16 code units, from 0. */
   readonly offset: number
   /** From 1. */
   readonly line: number
@@ -95,18 +95,18 @@ export interface TextPosition {
 }
 
 /**
- * `strict` for documents that we author or serve; `lenient` for documents of others, where some rules become
+ * `strict` for documents that we author or serve; `lenient` for other documents, for which some rules become
  * warnings with a stated default.
  */
 export type DocumentMode = 'strict' | 'lenient'
 
-/** `repaired`: a rule that a lenient reader repairs with a default; an error for a strict one. */
+/** `repaired`: a violation that a lenient reader repairs with a default, and a strict reader treats as an error. */
 type ReportLevel = DocumentFinding['level'] | 'repaired'
 
-/** A longer list would cost more memory than the document (OTS-26). */
+/** Maximum number of findings; a longer list would cost more memory than the document (OTS-26). */
 const MAX_FINDINGS = 100_000
 
-/** Collects findings without stopping, so that all of them are reported at once. */
+/** Collects findings without stopping, so that all findings are reported at once. */
 export class FindingList {
   readonly mode: DocumentMode
   readonly #found: DocumentFinding[] = []
@@ -147,7 +147,7 @@ export class FindingList {
 
 const MAX_SHOWN = 20
 
-/** An error message: a heading, and the first lines of what it is about. */
+/** An error message: a heading, and the first problems. */
 export function listProblems(heading: string, problems: readonly string[]): string {
   const lines = problems.slice(0, MAX_SHOWN).map((problem) => `  ${problem}`)
   const more = problems.length > MAX_SHOWN ? [`  and ${problems.length - MAX_SHOWN} more`] : []
@@ -172,7 +172,7 @@ export class OpenToolDocumentError extends Error {
   }
 }
 
-/** Bounds the cost of reading a document; hostile ones fail early. */
+/** Bounds the cost of reading a document, so that hostile documents fail early. */
 export interface DocumentLimits {
   readonly characters: number
   /** Number of JSON values as written. */
@@ -185,16 +185,16 @@ export const DOCUMENT_LIMITS: DocumentLimits = {
   values: 10_000_000,
 }
 
-/** Levels of a schema with its references inlined; a document of this depth still loads. */
+/** Maximum depth of a schema with its references inlined; a document of this depth still loads. */
 export const MAX_SCHEMA_DEPTH = 240
 
 /** How much inlining references may add: this many characters, and a multiple of the written length. */
-export const ADDED = { characters: 16 * 1024 * 1024, times: 4 }
+export const MAX_ADDED = { characters: 16 * 1024 * 1024, times: 4 }
 
 /**
  * Base URL of a document's server, without a trailing slash. The specification leaves the base path open: a
- * URL without a path gets `/opentool`, any other is used unchanged. `undefined` if it is not an absolute http
- * or https URL.
+ * URL without a path gets `/opentool`, any other URL is used unchanged. `undefined` if it is not an absolute
+ * http or https URL.
  */
 export function serverBaseUrl({ url }: OpenToolServer): string | undefined {
   if (!URL.canParse(url)) return undefined
@@ -239,7 +239,7 @@ export interface OpenToolFunction extends OpenToolExtensions {
   readonly name: string
   readonly description: string
   readonly parameters: readonly OpenToolParameter[]
-  /** Absent = no return value. */
+  /** Absent if the function has no return value. */
   readonly return?: OpenToolReturn
   /** Event name → payload of the event; a field of the Dart SDK. */
   readonly stream?: Readonly<Record<string, OpenToolReturn>>
@@ -278,7 +278,7 @@ export interface OpenToolValueSchema extends OpenToolExtensions {
 
 export type OpenToolType = (typeof OPENTOOL_TYPES)[number]
 
-/** OTS-13. */
+/** The types of values (OTS-13). */
 export const OPENTOOL_TYPES = ['boolean', 'integer', 'number', 'string', 'array', 'object'] as const
 
 /** Format version of the documents that we write. */
@@ -292,7 +292,7 @@ export function isReference(schema: OpenToolSchema): schema is OpenToolReference
   return '$ref' in schema
 }
 
-/** OTS-07. Without the `m` flag `$` matches only the very end, so a trailing newline is refused. */
+/** Whether a name is legal (OTS-07). Without the `m` flag `$` matches only the very end, so a trailing newline is refused. */
 export function isFunctionName(name: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(name)
 }

@@ -30,8 +30,7 @@ import {
 } from './wire.ts'
 
 /*
- * How OpenTool reports failures: HTTP refusals, and `error` inside HTTP 200 with its code and message.
- * Used by the routes of this folder.
+ * How OpenTool reports failures: HTTP refusals, and `error` inside HTTP 200 with its code and message. Used by the routes of this folder.
  * Invariant: `OPENTOOL_CODES` is total, and messages contain no stack and no path.
  */
 
@@ -46,7 +45,7 @@ const METHODS: Readonly<Record<string, string>> = {
 
 const KEY_HEADERS = ['authorization', 'oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 
-type Asked = Omit<HttpRequest, 'body' | 'principal'>
+type RefusedRequest = Omit<HttpRequest, 'body' | 'principal'>
 
 /** Refusals of routes without an envelope, and of unknown paths below `/opentool`. */
 export const refusePlainly: HttpRoute['refuse'] = (request, error, status) =>
@@ -67,21 +66,21 @@ export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
   })
 }
 
-/** Differs from `/call` in one answer that its clients expect: 500 with text (OTS-50). */
+/** Refusals of `/streamCall`, which differ from those of `/call` in one answer that clients expect: 500 with text (OTS-50). */
 export const refuseStream: HttpRoute['refuse'] = (request, error, status) => {
   const isUnreadable = error.code === 'request_invalid' && status === 400 && isJsonType(request)
   if (!isUnreadable) return refuseCall(request, error, status)
   return { status: 500, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: error.message }
 }
 
-function refuseBeforeRoute(request: Asked, error: ToolError, status: number): HttpReply | undefined {
-  if (error.code === 'unauthenticated') return refuseStranger(request)
+function refuseBeforeRoute(request: RefusedRequest, error: ToolError, status: number): HttpReply | undefined {
+  if (error.code === 'unauthenticated') return refuseUnauthenticated(request)
   if (status === 405) return errorReply(405, error.message, { allow: METHODS[request.path] ?? '' })
   return status === 403 || status === 404 ? errorReply(status, error.message) : undefined
 }
 
-/** OTS-48, with the texts of the TypeScript SDK. */
-function refuseStranger({ headers }: Asked): HttpReply {
+/** Refuses a request without a valid key (OTS-48), with the texts of the TypeScript SDK. */
+function refuseUnauthenticated({ headers }: RefusedRequest): HttpReply {
   const hasKey = KEY_HEADERS.some((name) => headers[name] !== undefined)
   return errorReply(401, hasKey ? 'Invalid API key' : 'Authorization header missing', {
     'www-authenticate': 'Bearer',
@@ -89,12 +88,12 @@ function refuseStranger({ headers }: Asked): HttpReply {
 }
 
 /** A body that does not parse is unreadable; a wrong media type or size is a bad request. */
-function requestCode(request: Asked, status: number): number {
+function requestCode(request: RefusedRequest, status: number): number {
   const isUnreadable = status === 400 && isJsonType(request) && request.headers.host !== undefined
   return isUnreadable ? JSON_RPC_CODES.unreadable : JSON_RPC_CODES.badRequest
 }
 
-function isJsonType({ headers }: Asked): boolean {
+function isJsonType({ headers }: RefusedRequest): boolean {
   return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
 }
 
@@ -152,7 +151,7 @@ function messageOf({ code, message, details = {} }: CallError, method: string): 
       const { authorization = [], approval } = details.missing ?? {}
       const urls = [...authorization, ...(approval === undefined ? [] : [approval])].map(({ url }) => url)
       if (urls.length === 0) return message
-      // The message already says to repeat an approved call.
+      // The message already tells the caller to repeat an approved call.
       return `${message} Open ${urls.join(' and ')}${approval === undefined ? ' and then call again' : ''}.`
     }
   }

@@ -12,8 +12,7 @@ import { load } from './codec-document-read.ts'
 import { dereference } from './codec-document-references.ts'
 
 /*
- * `fromOpenTool`: makes tools from an OpenTool document and a handler per function.
- * Exported to users from `collet/protocols/opentool`.
+ * `fromOpenTool`: makes tools from an OpenTool document and a handler per function. Exported to users from `collet/protocols/opentool`.
  * Invariant: every function has a handler and every handler a function; all problems are thrown at once.
  */
 

@@ -16,7 +16,7 @@ const TEXT = z.string().min(1)
 const SETTINGS = {
   /** Title of the document that `/opentool/load` serves. Default `Collet`. */
   title: TEXT.default('Collet'),
-  /** Version of that document, and what `/opentool/version` answers. Default the version of this package. */
+  /** Version of that document, which `/opentool/version` also returns. Default: the version of this package. */
   version: TEXT.optional(),
   description: TEXT.optional(),
   /** Take a string `id` for the idempotency key of a call that has no `Idempotency-Key` header. Default false. */
@@ -55,7 +55,7 @@ export const opentool = {
         stringIdsAreKeys,
         streaming,
         ...serving,
-        // Only where callers need a credential (OTS-53).
+        // Only a server whose callers need a credential can be stopped (OTS-53).
         stop: isClosed ? serving?.stop : undefined,
       }),
     }

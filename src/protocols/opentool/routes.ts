@@ -9,9 +9,7 @@ import { BASE_PATH, CALL_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire
 
 /*
  * The OpenTool 1.1.0 routes: version, index, document and stop; routes that run functions are in
- * `call-routes.ts`.
- * Loaded by `protocol.ts`.
- * Invariant: extensions are served only if they are turned on.
+ * `call-routes.ts`. Loaded by `protocol.ts`. Invariant: extensions are served only if they are turned on.
  */
 
 export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): readonly HttpRoute[] {
@@ -19,12 +17,12 @@ export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): read
   const { version, stop } = options
   const index = { opentool: OPENTOOL_VERSION, version: VERSION_PATH, load: LOAD_PATH, call: CALL_PATH }
   return [
-    // Owns all of `/opentool`, unknown paths included (OTS-32, OTS-48).
+    // This route owns all of `/opentool`, including unknown paths (OTS-32, OTS-48).
     {
       ...plainRoute('GET', VERSION_PATH, () => jsonReply(200, JSON.stringify({ version }))),
       owns: BASE_PATH,
     },
-    // For people and programs that start at the address that `GET /` names.
+    // This route is for people and programs that start at the address that `GET /` names.
     plainRoute('GET', BASE_PATH, () => jsonReply(200, JSON.stringify(index))),
     loadRoute(gateway, options),
     callRoute(parts),
@@ -40,7 +38,7 @@ function plainRoute(method: HttpRoute['method'], path: string, handle: HttpRoute
 /** Delay before stopping, so that the answer can be sent. */
 const STOP_AFTER_MS = 200
 
-/** `POST /stop` (OTS-53): exists only where the operator turned it on and callers need a key. */
+/** `POST /stop` (OTS-53): exists only if the operator turned it on and callers need a key. */
 function stopRoute(stop: () => void): HttpRoute {
   return plainRoute('POST', STOP_PATH, () => {
     setTimeout(stop, STOP_AFTER_MS)

@@ -6,7 +6,7 @@ import type { WireChallenges, WireMissing } from '#protocols/call-wire'
  * Members keep their wire spelling here and nowhere else.
  */
 
-/** OTS-30: all paths of this protocol are below it. */
+/** All paths of this protocol are below this path (OTS-30). */
 export const BASE_PATH = '/opentool'
 export const VERSION_PATH = `${BASE_PATH}/version`
 export const LOAD_PATH = `${BASE_PATH}/load`
@@ -14,12 +14,12 @@ export const CALL_PATH = `${BASE_PATH}/call`
 export const STREAM_PATH = `${BASE_PATH}/streamCall`
 export const STOP_PATH = `${BASE_PATH}/stop`
 
-/** OTS-31. */
+/** The port that the specification names (OTS-31). */
 export const DEFAULT_PORT = 9_627
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** OTS-39. `data` is our extension; clients of other makers show the message only. */
+/** The `error` of an answer (OTS-39). `data` is our extension; clients of other makers show only the message. */
 export interface WireError {
   readonly code: number
   readonly message: string

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { visitSchemas } from '#schema/keywords'
 import { createSchemaValidator } from '#schema/validator'
-import { compactSchema, FORBIDDEN } from './codec-catalog.ts'
+import { compactSchema, FORBIDDEN_KEYWORDS } from './codec-catalog.ts'
 
 const text = { type: 'string' } as const
 const number = { type: 'number' } as const
@@ -119,7 +119,7 @@ describe('compactSchema', () => {
       fc.property(schemas(), (schema) => {
         const found: string[] = []
         visitSchemas(compactOf(schema), '', (inner) => found.push(...Object.keys(inner)))
-        expect(found.filter((keyword) => FORBIDDEN.some((name) => name === keyword))).toEqual([])
+        expect(found.filter((keyword) => FORBIDDEN_KEYWORDS.some((name) => name === keyword))).toEqual([])
       }),
     )
   })

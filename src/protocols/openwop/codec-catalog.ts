@@ -12,8 +12,7 @@ import {
 } from './wire.ts'
 
 /*
- * Encodes tools as openwop descriptors, standard and compact, and decodes the query of the catalog.
- * Used by `routes.ts` of this folder.
+ * Encodes tools as openwop descriptors, standard and compact, and decodes the query of the catalog. Used by `routes.ts` of this folder.
  * Invariant: a compact schema has none of the forbidden keywords (OWP-25) and accepts everything that the
  * tool accepts.
  */
@@ -23,7 +22,7 @@ type ListView = 'standard' | 'envelope' | 'compact'
 
 interface ListForm {
   readonly view: ListView
-  /** Only tools of this source; `undefined` = all. */
+  /** Only tools of this source are listed; `undefined` lists all. */
   readonly source: SourceKind | undefined
 }
 
@@ -32,7 +31,7 @@ export interface DecodeOptions {
   readonly compactView: boolean
 }
 
-/** Number of distinct forms: views × sources, and no source. */
+/** Number of distinct forms: each view with each source, or without a source. */
 export const MAX_FORMS = 3 * (SOURCE_KINDS.length + 1)
 
 /** Unknown parameters and views are ignored (OWP/C11, OWP-19); an unknown source is refused. */
@@ -50,7 +49,7 @@ function decodeSource(query: URLSearchParams): SourceKind | undefined {
   const [source, ...others] = query.getAll('source')
   if (source === undefined) return undefined
   if (isSourceKind(source) && others.every((other) => other === source)) return source
-  throw fault('request_invalid', `"source" must be one of ${SOURCE_KINDS.join(', ')}, and given once.`)
+  throw fault('request_invalid', `"source" must be one of ${SOURCE_KINDS.join(', ')}, and sent once.`)
 }
 
 export function encodeList(
@@ -92,7 +91,7 @@ function shorten(text: string): string {
 }
 
 /** Keywords that RFC 0112 forbids at any depth. */
-export const FORBIDDEN = [
+export const FORBIDDEN_KEYWORDS = [
   '$ref',
   'oneOf',
   'allOf',
@@ -102,9 +101,9 @@ export const FORBIDDEN = [
   'dependentSchemas',
 ] as const
 
-/** Dropped keywords: they hold or depend on forbidden ones, or a model has no use for them. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
-  ...FORBIDDEN,
+/** Dropped keywords: they contain or depend on forbidden keywords, or a model has no use for them. */
+const DROPPED_KEYWORDS: ReadonlySet<string> = new Set([
+  ...FORBIDDEN_KEYWORDS,
   '$dynamicRef',
   'if',
   'then',
@@ -124,7 +123,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
 /**
  * An input schema without the forbidden keywords (OWP-25): alternatives and conjunctions are folded into one
  * plain schema, the rest is dropped. The result accepts every input that the tool accepts; the reverse need
- * not hold. `undefined` when nothing useful is left.
+ * not hold. `undefined` if nothing useful is left.
  */
 export function compactSchema(schema: JsonObject): JsonObject | undefined {
   const reduced = reduce(schema)
@@ -132,7 +131,7 @@ export function compactSchema(schema: JsonObject): JsonObject | undefined {
   const { type: _always, properties = {}, ...others } = reduced
   const isEmpty = isJsonObject(properties) && Object.keys(properties).length === 0
   // `{ type, properties: {} }` would read as "takes no parameters".
-  if (isEmpty && FORBIDDEN.some((keyword) => Object.hasOwn(schema, keyword))) return undefined
+  if (isEmpty && FORBIDDEN_KEYWORDS.some((keyword) => Object.hasOwn(schema, keyword))) return undefined
   return { type: 'object', properties, ...others }
 }
 
@@ -150,7 +149,9 @@ function reduceOwn(schema: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(schema)
       // Without the patterns, `additionalProperties` would refuse members that they allow.
-      .filter(([keyword]) => !LEFT_OUT.has(keyword) && !(isPatterned && keyword === 'additionalProperties'))
+      .filter(
+        ([keyword]) => !DROPPED_KEYWORDS.has(keyword) && !(isPatterned && keyword === 'additionalProperties'),
+      )
       .map(([keyword, value]) => [keyword, mapSubschemas(keyword, value, reduce)]),
   )
 }
@@ -190,8 +191,8 @@ const KEYWORDS_OF = {
 const ANNOTATIONS = ['title', 'description', 'default'] as const
 
 /**
- * A schema that accepts every value that both accept. This and `uniteSchemas` take schemas without references
- * and with no applicators but those of objects and arrays.
+ * A schema that accepts every value that both accept. This function and `uniteSchemas` take schemas without references
+ * whose only applicators are those of objects and arrays.
  */
 function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
   if (!isJsonObject(left)) return left === false ? false : right
@@ -220,7 +221,7 @@ function intersectProperties(left: JsonObject, right: JsonObject): JsonObject {
   return Object.fromEntries(merged)
 }
 
-/** A schema that accepts every value that one of them accepts. */
+/** A schema that accepts every value that any of the schemas accepts. */
 function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
   const possible = schemas.filter((schema) => schema !== false)
   const branches = possible.filter((schema) => isJsonObject(schema))
@@ -242,7 +243,7 @@ function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
   return { ...annotations, ...type, ...Object.fromEntries(constraints) }
 }
 
-/** The constraints that all branches which allow this type agree on. */
+/** The constraints on which all branches that allow this type agree. */
 function uniteKind(kind: string, keywords: readonly string[], branches: readonly JsonObject[]): JsonObject {
   const concerned = branches
     .filter((branch) => typesOf(branch).some((name) => (name === 'integer' ? 'number' : name) === kind))
@@ -273,7 +274,7 @@ function uniteObjects(branches: readonly JsonObject[]): JsonObject {
   }
 }
 
-/** The finite list of values that a schema allows, if it has one. */
+/** The values that a schema allows, if it lists them. */
 function valuesOf(schema: JsonObject): readonly JsonValue[] | undefined {
   if (schema.const !== undefined) return [schema.const]
   if (Array.isArray(schema.enum)) return schema.enum
@@ -284,7 +285,7 @@ function typesOf({ type }: JsonObject): readonly string[] {
   return [type].flat().filter((name) => typeof name === 'string')
 }
 
-/** `type` of all of them: each once, and no `integer` beside `number`. */
+/** The `type` that covers all types: each once, and no `integer` beside `number`. */
 function unitedType(types: readonly string[]): JsonValue {
   const names = new Set(types)
   if (names.has('number')) names.delete('integer')
@@ -292,7 +293,7 @@ function unitedType(types: readonly string[]): JsonValue {
   return only === undefined || others.length > 0 ? [...names] : only
 }
 
-/** Title and description of the only branch that has any: a text about one alternative does not describe the others. */
+/** Title and description of the only branch that has them: a text about one alternative does not describe the others. */
 function annotationsOf(branches: readonly JsonObject[]): JsonObject {
   const [only, ...others] = distinct(
     branches.map((branch) => pick(branch, ANNOTATIONS)).filter((texts) => Object.keys(texts).length > 0),

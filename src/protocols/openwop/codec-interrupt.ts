@@ -4,27 +4,26 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { CallLabel, InterruptRequested } from '#kernel/run/events'
 
 /*
- * Encodes approvals as openwop interrupts and decodes resume bodies.
- * Used by the run codec and the run routes.
+ * Encodes approvals as openwop interrupts and decodes resume bodies. Used by the run codec and the run routes.
  * Invariant: the interrupt in a run's events has ids and hashes only; the input is shown to approvers alone.
  */
 
-/** Deterministic, so that one attempt never prompts twice (OWP-65). */
+/** The key of an interrupt, which is deterministic, so that one attempt never prompts twice (OWP-65). */
 export function interruptKey(runId: string, record: string, attempt: number): string {
   return `${runId}:${record}:${attempt - 1}`
 }
 
-/** Actions of an approver. Arguments cannot be edited, because an approval is for exactly these (rule 21). */
+/** Actions of an approver. Arguments cannot be edited, because an approval is for exactly these arguments (rule 21). */
 const ACTIONS = ['accept', 'reject'] as const
 
-type Asked = Pick<
+type Facts = Pick<
   InterruptRequested,
   'record' | 'attempt' | 'approval' | 'requiredScope' | 'quorum' | 'tier' | 'timeoutMs'
 > & { readonly call: Pick<CallLabel, 'callId' | 'toolId' | 'argsHash'> }
 
-/** OWP §6.5: ids and an opaque hash of the input; the input itself is for approvers only. */
-export function encodeInterrupt(asked: Asked, at: { readonly runId: string; readonly atMs: number }) {
-  const { record, attempt, approval, call, requiredScope, quorum, tier, timeoutMs } = asked
+/** Encodes ids and an opaque hash of the input (OWP §6.5); the input itself is only for approvers. */
+export function encodeInterrupt(facts: Facts, at: { readonly runId: string; readonly atMs: number }) {
+  const { record, attempt, approval, call, requiredScope, quorum, tier, timeoutMs } = facts
   const { toolId, callId, argsHash } = call
   return {
     runId: at.runId,
@@ -51,8 +50,8 @@ export function encodeInterrupt(asked: Asked, at: { readonly runId: string; read
 export function encodeInterruptFor(view: ApprovalView): JsonObject {
   const { id, runId, toolId, argsHash, safetyTier, input, hiddenValues, createdAtMs, expiresAtMs } = view
   const timeoutMs = Math.max(0, expiresAtMs - createdAtMs)
-  const asked = { ...view, approval: id, call: view, tier: safetyTier, timeoutMs }
-  const shown = encodeInterrupt(asked, { runId, atMs: createdAtMs })
+  const facts = { ...view, approval: id, call: view, tier: safetyTier, timeoutMs }
+  const shown = encodeInterrupt(facts, { runId, atMs: createdAtMs })
   return {
     ...shown,
     status: view.state,

@@ -9,8 +9,7 @@ import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'
 import { RUN_EVENT_TYPES, type WireRunEvent } from './wire.ts'
 
 /*
- * Decodes session and event requests, and encodes a run's events for openwop.
- * Used by `run-routes.ts`.
+ * Decodes session and event requests, and encodes a run's events for openwop. Used by `run-routes.ts`.
  * Invariant: events contain ids, hashes and codes, never text of a caller or of a tool (OWP-43, OWP-52).
  */
 

@@ -4,8 +4,7 @@ import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
 /*
- * The error envelope of openwop, and status and name of every error code.
- * All routes of this folder refuse through it.
+ * The error envelope of openwop, and status and name of every error code. All routes of this folder refuse through it.
  * Invariant: `OPENWOP_ANSWERS` is total, and no error body depends on what exists (OWP-97).
  */
 

@@ -7,8 +7,7 @@ import type { OpenwopCapabilities } from './routes.ts'
 import { API_ROOT, IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
 /*
- * Registers openwop with the server: its config section, root path, headers and advertised capabilities.
- * Imported by `protocols/list.ts`.
+ * Registers openwop with the server: its config section, root path, headers and advertised capabilities. Imported by `protocols/list.ts`.
  * Invariant: the discovery document advertises only what the config turns on (OWP-05).
  */
 

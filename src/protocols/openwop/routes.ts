@@ -44,8 +44,7 @@ import {
 } from './wire.ts'
 
 /*
- * The openwop routes: discovery, OpenAPI, schemas and the tool catalog; run routes are in `run-routes.ts`.
- * Loaded by `protocol.ts`.
+ * The openwop routes: discovery, OpenAPI, schemas and the tool catalog; run routes are in `run-routes.ts`. Loaded by `protocol.ts`.
  * Invariant: what `options.capabilities` turns on is served and advertised, nothing else (OWP-05).
  */
 

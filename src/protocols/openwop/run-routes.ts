@@ -23,8 +23,7 @@ import {
 } from './wire.ts'
 
 /*
- * The openwop routes of runs, interrupts and sessions.
- * Registered by `routes.ts`.
+ * The openwop routes of runs, interrupts and sessions. Registered by `routes.ts`.
  * Invariant: a run of another principal is indistinguishable from a missing one (OWP-49), and interrupts are
  * shown only to approvers of the same tenant.
  */

@@ -14,8 +14,7 @@ import {
 } from './wire.ts'
 
 /*
- * Decodes requests for the tool list and encodes the list in each published shape.
- * Used by `routes.ts` of this folder.
+ * Decodes requests for the tool list and encodes the list in each published shape. Used by `routes.ts` of this folder.
  * Invariant: tool definitions contain only the members of the closed schema (OTC-41); our facts are in a
  * separate member of the list.
  */

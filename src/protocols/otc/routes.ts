@@ -42,8 +42,7 @@ import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from 
 
 /*
  * The HTTP routes of Open Tool Calling 1.0, Open eXecution Protocol 1.0, their drafts and
- * universal-tool-server.
- * Loaded by `protocol.ts`.
+ * universal-tool-server. Loaded by `protocol.ts`.
  * Invariant: every path that runs a tool uses one handler, and every response validates against
  * `openapi.json`.
  */

@@ -7,8 +7,7 @@ import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
 /*
  * Options of the OTC protocol with their defaults, and the helper for routes without a credential.
- * Used by the routes and pages of this folder.
- * The routes read `OtcSettings`, in which every default is filled in.
+ * Used by the routes and pages of this folder. The routes read `OtcSettings`, in which every default is filled in.
  */
 
 export interface OtcSettings extends DecodeOptions, EncodeOptions {

@@ -19,13 +19,13 @@ export const ACTING_AS = 'collet-acting-as'
 /** The start token opens these routes and nothing else; a request from loopback needs a credential too. */
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
-  /** For routes that callers may use too: no credential is needed if callers need none. */
+  /** Authenticates requests to routes that callers may use too: no credential is needed if callers need none. */
   admit(headers: RequestHeaders): Promise<Principal>
-  /** Throws `not_authorized`, and writes it to the audit stream. */
+  /** Throws `not_authorized` and writes the refusal to the audit stream. */
   requireScope(principal: Principal, scope: ServerScope): void
-  /** For choosing what to show; a missing scope is not a refusal, so it is not audited. */
+  /** Used to choose what to show; a missing scope is not a refusal here, so it is not audited. */
   hasScope(principal: Principal, scope: ServerScope): boolean
-  /** Audits a refusal that was found after the scope was checked. */
+  /** Audits a refusal that a handler finds after the scope check. */
   noteDenied(principal: Principal, scope: ServerScope): void
 }
 
@@ -97,7 +97,7 @@ export function tenantWithin(principal: Principal): string | undefined {
   return isOperator(principal) ? undefined : principal.tenant
 }
 
-/** The tenant that a request is about. Only the operator may name another tenant than its own. */
+/** The tenant that a request is about. Only the operator may name a tenant other than its own. */
 export function tenantFor(named: string | undefined, principal: Principal, refusal: string): string {
   const tenant = named ?? principal.tenant
   if (isOperator(principal) || tenant === principal.tenant) return tenant

@@ -1,7 +1,7 @@
 /**
  * Creates routes for the operations in `src/admin-api`: a route checks the scope, reads query and body as the operation declares them,
- * and returns the declared answer. Every file of this folder serves its routes through it. No cache keeps an answer, and a request
- * that cannot be read is a 400 that names the member.
+ * and returns the declared answer. Every file in this folder serves its routes through this module. Caches do not store the answers,
+ * and a request that cannot be read gets a 400 that names the invalid member.
  */
 import type { z } from 'zod'
 import { type Operation, UNDECLARED, type Unchanging } from '#admin-api/operation'
@@ -15,7 +15,7 @@ import { isOperator, type OperatorAccess } from './access.ts'
 
 interface OperationRequest<Query, Body> {
   readonly principal: Principal
-  /** The parameter of the path; empty without one. */
+  /** The path parameter; empty if the path has none. */
   readonly id: string
   readonly query: Query
   readonly body: Body
@@ -34,7 +34,7 @@ export function serveOperation<Query extends z.ZodType, Body extends z.ZodType, 
   )
 }
 
-/** For answers that are streams or prepared text. */
+/** Serves an operation whose answer is a stream or prepared text. */
 export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
   access: OperatorAccess,
   operation: Operation<Query, Body>,
@@ -45,23 +45,23 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
     ...{ access: 'authenticated', method, path },
     authenticate: operation.access === 'callers' ? access.admit : access.authenticate,
     body: method === 'POST' ? 'json' : 'never',
-    refuse: (...refused) => unstored(refuseWithMessage(...refused)),
+    refuse: (...refused) => withNoStore(refuseWithMessage(...refused)),
     async handle(http) {
       const { principal, params } = http
-      if (hasNul(http.body)) throw badRequest('A text in the body holds the character NUL.')
+      if (hasNul(http.body)) throw badRequest('A string in the body contains the NUL character.')
       if (scope !== undefined) access.requireScope(principal, scope)
       if (serverScope !== undefined && !isOperator(principal) && principal.tenant !== DEFAULT_TENANT) {
         access.noteDenied(principal, serverScope)
         throw fault(
           'not_authorized',
-          'This concerns the whole server, and this credential is for one tenant.',
+          'This operation concerns the whole server, but this credential is for one tenant.',
         )
       }
       const [id = ''] = Object.values(params)
       const query = parse(operation.query(), queryMembers(http.query), 'The query')
       const body = parse(operation.body(), http.body, 'The body')
       try {
-        return unstored(await handle({ principal, id, query, body, http }))
+        return withNoStore(await handle({ principal, id, query, body, http }))
       } catch (error) {
         // A refusal that the handler finds after the scope check is audited too.
         if (scope !== undefined && isToolError(error) && error.code === 'not_authorized')
@@ -72,12 +72,12 @@ export function serveReply<Query extends z.ZodType, Body extends z.ZodType>(
   }
 }
 
-/** An empty parameter counts as absent; of several with one name the first is used. */
+/** An empty parameter counts as absent; if a parameter is repeated, its first value is used. */
 function queryMembers(query: URLSearchParams): Readonly<Record<string, string>> {
   return Object.fromEntries([...query].filter(([, value]) => value !== '').reverse())
 }
 
-/** A query or body that is not declared is ignored. */
+/** Ignores a query or body that the operation does not declare. */
 function parse<Schema extends z.ZodType>(schema: Schema, value: unknown, whole: string): z.output<Schema> {
   return readAs(schema, Object.is(schema, UNDECLARED()) ? undefined : value, whole)
 }
@@ -92,17 +92,17 @@ export function readAs<Schema extends z.ZodType>(
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const where = issue === undefined || issue.path.length === 0 ? whole : issue.path.join('.')
-  throw badRequest(`${where}: ${issue?.message ?? 'is not as expected.'}`)
+  throw badRequest(`${where}: ${issue?.message ?? 'is invalid.'}`)
 }
 
-/** Answers depend on the reader and the time. */
+/** Answers must not be cached, because they depend on the reader and the time. */
 export const NO_STORE = { 'cache-control': 'no-store' }
 
-function unstored(reply: HttpReply): HttpReply {
+function withNoStore(reply: HttpReply): HttpReply {
   return { ...reply, headers: { ...NO_STORE, ...reply.headers } }
 }
 
-/** No store can keep text with NUL, so it is refused first. Bodies are at most 100 levels deep. */
+/** Text with NUL is refused, because no store can keep it. The recursion is bounded: bodies are at most 100 levels deep. */
 function hasNul(value: JsonValue | undefined): boolean {
   if (typeof value === 'string') return value.includes('\0')
   if (typeof value !== 'object' || value === null) return false

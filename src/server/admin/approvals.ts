@@ -1,7 +1,6 @@
 /**
  * Approvals over HTTP: approvers list, inspect and decide them, and create links. Every route needs a credential, on loopback too (rule
- * 29); who may decide about what is up to `Approvals`. The embedded gateway, the pages and the webhooks share the rendering and the
- * refusals.
+ * 29); `Approvals` checks who may decide. The embedded gateway, the pages and the webhooks share the rendering and the refusals.
  */
 import {
   APPROVE_CALL,
@@ -34,9 +33,9 @@ import { badRequest, readAs, serveOperation, timeOf } from './admin-route.ts'
 
 interface ApprovalRoutesOptions {
   readonly approvals: Approvals
-  /** Whether approvers can sign in, for links that decide only then (rule 23). */
+  /** Whether approvers can sign in, which some links require before they decide (rule 23). */
   readonly canSignIn: boolean
-  /** Whether lists have whole inputs too, where their size does not matter. */
+  /** Whether lists contain whole inputs, for readers to whom their size does not matter. */
   readonly listsInput?: boolean
   publicUrl(): string
 }
@@ -47,7 +46,7 @@ export function createApprovalRoutes(
 ): readonly ServerRoute[] {
   /** If the link needs a sign-in, approvers must be able to sign in (rule 23). */
   const mayLinkDecide = (approval: ApprovalRecord): boolean => !approvals.needsSignIn(approval) || canSignIn
-  const checkReader = (reader: Approver): Approver => allowed(reader, approvals.lacksToRead(reader))
+  const checkReader = (reader: Approver): Approver => throwIfLacking(reader, approvals.lacksToRead(reader))
   const find = async (approver: Approver, id: string): Promise<ApprovalRecord> => {
     const found = await approvals.find(approver, id)
     if (found === undefined) throw refusalOf({ kind: 'not_found' })
@@ -89,7 +88,7 @@ export function createApprovalRoutes(
         const decision = toDecision(verb, request.body)
         const approver = checkApprover(approvals, approverOf(request.principal))
         const result = await approvals.decide(approver, await find(approver, request.id), decision)
-        return renderWhole(approver, decided(result))
+        return renderWhole(approver, approvalAfter(result))
       }),
     ),
     serveOperation(access, MAKE_APPROVAL_LINK, async ({ principal, id, body }) => {
@@ -106,17 +105,17 @@ export function createApprovalRoutes(
   ]
 }
 
-/** Throws what an approver lacks to decide at all. */
+/** Throws a refusal if the approver may not decide anything. */
 export function checkApprover(approvals: Approvals, approver: Approver): Approver {
-  return allowed(approver, approvals.lacks(approver))
+  return throwIfLacking(approver, approvals.lacks(approver))
 }
 
-function allowed(approver: Approver, lack: ReturnType<Approvals['lacks']>): Approver {
+function throwIfLacking(approver: Approver, lack: ReturnType<Approvals['lacks']>): Approver {
   if (lack !== undefined) throw refusalOf(lack)
   return approver
 }
 
-/** The input is for those who decide about it; other readers see it with the call, which is journaled. */
+/** Only approvers see the input here; other readers see it with the call, and that read is journaled. */
 function maySeeInput({ scopes }: Approver): boolean {
   return coversScope(scopes, RESPOND_SCOPE)
 }
@@ -128,28 +127,28 @@ export function readDecision(verb: 'approve' | 'reject', body: unknown): Decisio
 }
 
 function toDecision(verb: 'approve' | 'reject', { reason, override, accept_hidden }: DecisionBody): Decision {
-  const said = { reason: reason?.trim() === '' ? undefined : reason, acceptsHidden: accept_hidden }
-  if (!override) return { action: verb === 'approve' ? 'grant' : 'reject', ...said }
+  const fields = { reason: reason?.trim() === '' ? undefined : reason, acceptsHidden: accept_hidden }
+  if (!override) return { action: verb === 'approve' ? 'grant' : 'reject', ...fields }
   if (verb === 'reject') throw badRequest('`override` can only be sent with an approval.')
-  if (said.reason === undefined) throw badRequest('An override needs a `reason`.')
-  return { action: 'override', ...said }
+  if (fields.reason === undefined) throw badRequest('An override needs a `reason`.')
+  return { action: 'override', ...fields }
 }
 
 /** Returns the approval after a decision that counts; throws a refusal otherwise. */
-export function decided(result: DecisionResult): ApprovalRecord {
+export function approvalAfter(result: DecisionResult): ApprovalRecord {
   if (result.kind === 'decided' || result.kind === 'counted') return result.approval
   throw refusalOf(result)
 }
 
-type Refused = Exclude<DecisionResult, { readonly kind: 'decided' | 'counted' }>
+type RefusedResult = Exclude<DecisionResult, { readonly kind: 'decided' | 'counted' }>
 
-function refusalOf(refused: Refused): ToolError {
+function refusalOf(refused: RefusedResult): ToolError {
   return refused.kind === 'forbidden'
     ? fault('not_authorized', `This needs a credential with the scope ${refused.scope}.`)
     : REFUSALS[refused.kind]()
 }
 
-const REFUSALS: Readonly<Record<Exclude<Refused['kind'], 'forbidden'>, () => ToolError>> = {
+const REFUSALS: Readonly<Record<Exclude<RefusedResult['kind'], 'forbidden'>, () => ToolError>> = {
   unauthenticated: () =>
     fault('unauthenticated', 'Deciding about calls requires a credential, even on loopback.'),
   not_found: () =>
@@ -180,12 +179,12 @@ export function renderQuestion(view: ApprovalView) {
   return { ...renderApproval(view), ...renderTerms(view) }
 }
 
-/** For those who may not see the input: who asked, who decided, when and why. */
+/** Renders an approval for readers who may not see the input: they see who made the call, who decided, when and why. */
 function renderForReader(view: ApprovalView) {
   return { ...renderInList(view), summary: null, description: view.description ?? null }
 }
 
-/** Why approval is needed, which credentials it covers, and what has changed since. */
+/** Why approval is needed, which credentials it covers, and how the tool has changed since it was requested. */
 function renderTerms({ needed, asked, served, isStale }: ApprovalView) {
   const { authorization = [], secrets = [] } = (asked ?? served)?.requirements ?? {}
   return {
@@ -198,7 +197,7 @@ function renderTerms({ needed, asked, served, isStale }: ApprovalView) {
   }
 }
 
-/** Empty if only its code has changed. */
+/** Changes to the tool's definition; empty if only its code has changed. */
 function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Difference[] {
   const offered = (definition: AskedDefinition) => ({
     identity: {},
@@ -213,7 +212,7 @@ function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Di
   return [...terms, ...definitionDiff(offered(before), offered(after))]
 }
 
-/** Has the size of the input in place of the input. */
+/** Renders the size of the input instead of the input. */
 export function renderInList(view: ApprovalView): Omit<ListedApproval, 'obstacle'> {
   return {
     id: view.id,
@@ -245,7 +244,7 @@ export function renderInList(view: ApprovalView): Omit<ListedApproval, 'obstacle
   }
 }
 
-/** Names who decided; runs have only opaque ids. */
+/** Names who decided, which the events of a run do not: they have only opaque ids. */
 export function renderDecisions(decisions: ApprovalRecord['decisions']): ListedApproval['decisions'] {
   return decisions.map(({ by, action, reason, atMs }) => ({
     by,

@@ -1,7 +1,7 @@
 /**
- * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. Filters are those of the list, and
+ * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. It takes the filters of the list, and
  * `Last-Event-ID` continues where a reader stopped, on any server of the store. The first event is `ready`, followed by `calls`; `end`
- * has the reason why there is no more. A stream ends when its credential does.
+ * states why the stream ends. A stream ends when the reader's credential stops being valid.
  */
 import { FOLLOW_ALL_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
 import type { RequestHeaders } from '#auth/authenticator'
@@ -25,7 +25,7 @@ interface CallEventsOptions {
   readonly clock: Clock
   /** Counts an open request; throws if there are too many. */
   enter?(principal: Principal): Release
-  /** The headers of a browser with the current credential of its session. */
+  /** Returns a browser's headers with the current credential of its session. */
   present?(headers: RequestHeaders): Promise<RequestHeaders>
   readonly baseOf?: BaseOf
 }
@@ -36,8 +36,8 @@ export function createCallEventRoutes(
 ): readonly ServerRoute[] {
   return [
     serveReply(access, FOLLOW_ALL_CALLS, async ({ principal, query: { after, ...query }, http }) => {
-      const asked = toCallFilter(query, clock.nowMs(), baseOf)
-      const filter = { ...asked, tenant: tenantWithin(principal) ?? asked.tenant }
+      const requested = toCallFilter(query, clock.nowMs(), baseOf)
+      const filter = { ...requested, tenant: tenantWithin(principal) ?? requested.tenant }
       const reply = { status: 200, headers: { 'content-type': 'text/event-stream' } }
       // The answer to HEAD has no body, so there is no stream to wait for.
       if (http.method === 'HEAD') return { ...reply, body: undefined }
@@ -55,7 +55,7 @@ export function createCallEventRoutes(
   ]
 }
 
-/** The error that a new request of the reader would get: its key was revoked, its session ended, or its scopes changed. */
+/** The error that a new request from the reader would get: its key was revoked, its session ended, or its scopes changed. */
 async function refusalOf(
   access: OperatorAccess,
   principal: Principal,
@@ -72,7 +72,7 @@ async function refusalOf(
   }
 }
 
-interface Following {
+interface FrameOptions {
   readonly reader: CallReader
   readonly leave: Release | undefined
   readonly refused: () => Promise<ToolError | undefined>
@@ -80,7 +80,7 @@ interface Following {
   readonly clock: Clock
 }
 
-async function* frames({ reader, leave, refused, ended, clock }: Following): AsyncGenerator<string> {
+async function* frames({ reader, leave, refused, ended, clock }: FrameOptions): AsyncGenerator<string> {
   try {
     yield frame('ready', `{"missed":${reader.hasMissed}}`, reader.cursor)
     let checkedAtMs = clock.monotonicMs()
@@ -114,7 +114,7 @@ function frame(event: string, data: string, id?: string): string {
   return `${idLine(id)}event: ${event}\ndata: ${data}\n\n`
 }
 
-/** Sent on quiet streams too, so that a reconnecting reader does not read changes of others again. */
+/** Sent on quiet streams too, so that a reconnecting reader skips the changes that did not match its filter. */
 function idLine(id: string | undefined): string {
   return id === undefined ? '' : `id: ${id}\n`
 }

@@ -1,7 +1,7 @@
 /**
  * Calls as they change, for any number of readers at the cost of one. The feed keeps one position in each chain of the journal (rule 16),
- * polls for all readers together, and stops polling while there are none; so every server of a store sees the changes of all. A reader
- * gets a call as it is when it is read, so that several changes of one call are one entry. The stream of calls is its only user.
+ * polls for all readers together, and stops polling while there are none; every server of a store sees the changes made by all servers. A
+ * reader gets the current state of a call, so several changes to one call are one entry. The stream of calls is its only user.
  */
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
@@ -23,7 +23,7 @@ export interface ChangedCall {
   /** Events of the call since the last page. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
-  /** The operator who made the call in the principal's name; absent also if these events name no operator. */
+  /** The operator who made the call in the principal's name; also absent if these events do not name an operator. */
   readonly by?: string
 }
 
@@ -44,11 +44,11 @@ export class CallFeed {
     this.#options = options
   }
 
-  /** Starts with changes from now on, or after the cursor of a reconnecting reader. */
+  /** Opens a reader of the changes from now on, or since the cursor of a reconnecting reader. */
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
     if (this.#isClosed) throw closing()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
-    // Added before the first poll, so that no change is lost between the missed ones and the next ones.
+    // The reader is added before the first poll, so that no change is lost between the missed and the next changes.
     this.#readers.add(reader)
     try {
       this.#started ??= this.#start()
@@ -80,7 +80,7 @@ export class CallFeed {
     void this.#poll()
   }
 
-  /** A journal that cannot be read ends the readers, which connect again and get the reason. */
+  /** If the journal cannot be read, all readers end; they connect again and get the reason. */
   async #poll(): Promise<void> {
     try {
       while (this.#readers.size > 0) {
@@ -137,7 +137,7 @@ export class CallFeed {
     })
   }
 
-  /** The changes since a cursor; `undefined` if there are too many, or the cursor is not of this store. */
+  /** The changes since a cursor; `undefined` if there are too many, or the cursor is from another store. */
   async #missedSince(after: string, filter: FollowedCalls): Promise<readonly ChangedCall[] | undefined> {
     const chains = await this.#options.store.journalChains()
     const positions = positionsOf(after, chains)
@@ -183,7 +183,7 @@ export class CallReader {
   readonly #changed = new Map<string, ChangedCall>()
   /** Records of calls that no longer match the filter. */
   readonly #left = new Set<string>()
-  /** Pushes that arrive before the missed older changes. */
+  /** Pushes that arrived before the missed, older changes; `undefined` once those are here. */
   #early: (() => void)[] | undefined = []
   #cursor: string | undefined
   #hasMissed = false
@@ -201,7 +201,7 @@ export class CallReader {
     return this.#hasMissed
   }
 
-  /** Position for a reconnecting reader, valid on any server of the store; absent with too many writers. */
+  /** Position for a reconnecting reader, valid on any server of the store; absent if there are too many writers. */
   get cursor(): string | undefined {
     return this.#cursor
   }
@@ -292,7 +292,7 @@ function operatorIn(events: readonly CallChange[]): { readonly by?: string } {
   return {}
 }
 
-const BEFORE: Partial<Record<CallChange['type'], readonly CallState[]>> = {
+const STATES_BEFORE: Partial<Record<CallChange['type'], readonly CallState[]>> = {
   'call.succeeded': ['running'],
   'call.failed': ['running', 'parked'],
   'call.released': ['running'],
@@ -306,8 +306,8 @@ const BEFORE: Partial<Record<CallChange['type'], readonly CallState[]>> = {
 }
 
 function statesBefore({ call, events }: ChangedCall): readonly CallState[] {
-  const isAgain = call.attempt > 1 && events.includes('call.claimed')
-  return [...events.flatMap((type) => BEFORE[type] ?? []), ...(isAgain ? (['released'] as const) : [])]
+  const isRerun = call.attempt > 1 && events.includes('call.claimed')
+  return [...events.flatMap((type) => STATES_BEFORE[type] ?? []), ...(isRerun ? (['released'] as const) : [])]
 }
 
 /** The error code of a failed call, from the journal, because its outcome is sealed. */
@@ -320,7 +320,7 @@ function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode
   return undefined
 }
 
-/** With more open chains there is no cursor, because it has to fit into a header. */
+/** Maximum number of positions in a cursor, which has to fit into a header; with more open chains there is no cursor. */
 const MAX_POSITIONS = 200
 const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
 
@@ -332,11 +332,11 @@ function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined
   const all = [...chains.values()]
   const open = all.filter(({ hasEnded, group }) => !hasEnded && group >= 0)
   if (open.length > MAX_POSITIONS) return undefined
-  const newest = all.reduce((most, { no }) => Math.max(most, no), 0)
+  const newest = all.reduce((max, { no }) => Math.max(max, no), 0)
   return [newest, ...open.map(({ no, group }) => `${no}-${group}`)].join('.')
 }
 
-/** `undefined` if the text is not a cursor of this store. */
+/** Returns `undefined` if the text is not a cursor of this store. */
 function positionsOf(
   cursor: string,
   chains: readonly JournalChain[],

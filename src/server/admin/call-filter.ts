@@ -1,6 +1,6 @@
 /**
- * Reads the filter of a request for calls. Lists, counts, streams and rejected requests use one filter, and the command line has its
- * members as options.
+ * Reads the filter of a request for calls. Lists, counts, streams and rejected requests share the filter, and the command line
+ * offers its members as options.
  */
 import type { CallFilterQuery } from '#admin-api/calls'
 import { CALL_STATES, type CallState } from '#kernel/call/call'
@@ -9,7 +9,7 @@ import { badRequest } from './admin-route.ts'
 
 export const ERRORS: readonly CallState[] = ['failed', 'released', 'ambiguous']
 
-/** Selects rejected requests. No call has this state, because they are counted, not recorded (`rejections.ts`). */
+/** Selects rejected requests. No call has this state, because rejected requests are counted, not recorded (`rejections.ts`). */
 export const REJECTED = 'rejected'
 
 /** Values of `state`: each state, `error` for all in `ERRORS`, and `rejected`. */
@@ -19,7 +19,7 @@ export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
   [REJECTED, []],
 ])
 
-/** Returns `Toolkit.Name` of the tool with this name in any protocol; calls are recorded under it. */
+/** Returns the id `Toolkit.Name`, under which calls are recorded, of the tool with this name in any protocol. */
 export type BaseOf = (name: string) => string | undefined
 
 export function toCallFilter(

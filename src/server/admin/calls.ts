@@ -1,6 +1,6 @@
 /**
- * Recorded calls over HTTP: listed, counted, shown and settled, for the start token everywhere, for scopes in their own tenant.
- * `admin:calls` shows events, `calls:read` also input and outcome, which is journaled first; `calls:settle` settles.
+ * Recorded calls over HTTP: listed, counted, shown and settled. The start token reaches every tenant, a scope only the credential's own.
+ * `admin:calls` shows events; `calls:read` also shows input and outcome, and each such read is journaled first; `calls:settle` settles.
  */
 import {
   type CallDetails,
@@ -55,7 +55,7 @@ type AdminCalls = Pick<
 interface CallRoutesOptions {
   readonly calls: AdminCalls
   readonly clock: Clock
-  /** Checks the value that an operator gives a call; throws if the tool could not have returned it. */
+  /** Checks the value with which an operator settles a call; throws if the tool could not have returned it. */
   checkValue?(tool: string, value: JsonValue): Promise<void>
   readonly baseOf?: BaseOf
 }
@@ -84,12 +84,12 @@ export function createCallRoutes(
       const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
       if (sinceMs >= untilMs) throw badRequest('since: expected a time before `until`.')
       const bucketMs = roundSpan((untilMs - sinceMs) / buckets)
-      // Aligned, so that a call stays in its bucket when the same span is requested again.
+      // The origin is aligned, so that a call stays in its bucket when the same span is requested again.
       const originMs = Math.floor(sinceMs / bucketMs) * bucketMs
-      const asked = { ...filter, tenant, sinceMs, bucketMs, originMs }
-      const tally = await tallyAll(calls, asked)
+      const range = { ...filter, tenant, sinceMs, bucketMs, originMs }
+      const tally = await tallyAll(calls, range)
       const countsRejected = (query.state ?? REJECTED).split(',').includes(REJECTED)
-      const rejected = countsRejected ? await tallyRejections(calls.rejections, asked) : NONE_REJECTED
+      const rejected = countsRejected ? await tallyRejections(calls.rejections, range) : NONE_REJECTED
       const filled = new Set([...tally.parts.keys(), ...rejected.buckets.keys()])
       return {
         since: timeOf(sinceMs),
@@ -186,12 +186,12 @@ function notFound(): ToolError {
 async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
   if (call?.state !== 'running')
     return badRequest(
-      'Only an ambiguous call can be settled, and this one is not ambiguous, or no longer so.',
+      'Only an ambiguous call can be settled, and this call is not ambiguous, or no longer ambiguous.',
     )
   return (await calls.isWriterAlive(call.writer))
     ? badRequest('The call is still running. "collet calls cancel" asks its server to stop it.')
     : badRequest(
-        'The process that ran the call is gone. Start the server once, which recovers it; then settle it if it is ambiguous.',
+        'The process that ran the call is gone. Start the server once to recover the call; then settle it if it is ambiguous.',
       )
 }
 
@@ -237,7 +237,7 @@ interface CallFacts {
   readonly journal: readonly JournalGroup[]
   /** The newest approval of the call; absent for readers who may not see approvals. */
   readonly approval?: ApprovalRecord | undefined
-  /** `hidden`: the reader lacks the scope. `unasked`: the reader has it, but did not request contents. */
+  /** `hidden`: the reader lacks the scope. `unasked`: the reader has the scope, but did not request contents. */
   readonly input: CallInput | 'hidden' | 'unasked'
 }
 
@@ -278,23 +278,23 @@ function renderOutcome(outcome: Outcome): CallOutcome {
 }
 
 /** Members of an event that only repeat its call and its position. */
-const KNOWN: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
+const REDUNDANT: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
 
 function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly TimelineEntry[] {
   return (timelines.get(record) ?? []).map((event) => {
-    const facts = Object.entries(event).filter(([name, value]) => !KNOWN.has(name) && value !== undefined)
+    const facts = Object.entries(event).filter(([name, value]) => !REDUNDANT.has(name) && value !== undefined)
     return { at: timeOf(event.atMs), event: event.type, facts: Object.fromEntries(facts) }
   })
 }
 
 const EVENTS_AT_ONCE = 1_000
-/** A run may have the events of very many calls. */
+/** Maximum number of events read from a run, which may have the events of very many calls. */
 const MAX_EVENTS = 10_000
 
 /** Events of a call and of its steps, by record. */
 type Timelines = ReadonlyMap<string, readonly RunEvent[]>
 
-/** Reads the events of a call and its steps from its run. A call without a run, or beyond its first events, gets the events that its record implies. */
+/** Reads the events of a call and its steps from its run. A call without a run, or whose events come after the first `MAX_EVENTS`, gets the events that its record implies. */
 async function timelinesOf(
   store: AdminCalls,
   call: CallRecord,

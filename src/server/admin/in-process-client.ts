@@ -9,12 +9,12 @@ import { Router, type ServerRoute } from '#server/http/router'
 
 export interface AdminRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** Includes the query. */
+  /** The path with its query. */
   readonly path: string
   readonly body?: JsonObject
-  /** A request that changes nothing but is not a GET, because its arguments do not belong in a URL. */
-  readonly isQuestion?: true
-  /** A GET that is recorded in the journal. */
+  /** The request changes nothing; it is not a GET only because its arguments do not belong in a URL. */
+  readonly isReadOnly?: true
+  /** The request is recorded in the journal although it is a GET. */
   readonly isJournaled?: true
 }
 

@@ -1,6 +1,6 @@
 /**
- * Checks the grants of a new key: that they exist, that they open something, and that the granting principal has them too. Keys over
- * HTTP and the check of a config (`unused-names.ts`, `collet check`) use the same rules.
+ * Checks the grants of a new key: that they exist, that they open something, and that the granting principal has them too. The key
+ * routes and the check of a config (`unused-names.ts`, `collet check`) use the same rules.
  */
 import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'
@@ -19,7 +19,7 @@ export interface KnownGrants extends Selectable {
   readonly roles: RoleTable
   /** Scopes other than those of tools and of the server's own routes. */
   readonly scopes: readonly string[]
-  /** Whether a source whose tools are not all known may have a tool of this name. */
+  /** Whether a tool with this name may still come from a source whose tools are not all known. */
   mayComeLater(name: string): boolean
 }
 
@@ -85,7 +85,7 @@ export function closedEntries(
 
 export function describeClosed({ text, scopes }: ClosedEntry): string {
   const noun = scopes.length === 1 ? 'scope' : 'scopes'
-  return `${text} asks for the ${noun} ${scopes.join(', ')}, which this key does not hold`
+  return `${text} needs the ${noun} ${scopes.join(', ')}, which this key does not have`
 }
 
 export function approverScopes({ requiredScope, perTool }: ApprovalRules): readonly string[] {
@@ -99,9 +99,9 @@ export function unusedScope(
   scope: string,
   { tools, scopes }: Pick<KnownGrants, 'tools' | 'scopes'>,
 ): readonly string[] {
-  const asked = new Set([...tools.flatMap(({ policy }) => policy.scopes), ...scopes, ...SERVER_SCOPES])
-  if ([...asked].some((needed) => coversScope([scope], needed))) return []
-  return [`Nothing here asks for the scope "${scope}".${didYouMean(scope, asked)}`]
+  const needed = new Set([...tools.flatMap(({ policy }) => policy.scopes), ...scopes, ...SERVER_SCOPES])
+  if ([...needed].some((other) => coversScope([scope], other))) return []
+  return [`No tool or route here needs the scope "${scope}".${didYouMean(scope, needed)}`]
 }
 
 /** Throws if a grant exceeds the rights of the granting principal. */
@@ -109,14 +109,14 @@ export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGran
   const scopes = grantedScopes(known?.roles ?? NO_ROLES, grant)
   const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
   if (over !== undefined)
-    throw fault('not_authorized', `You cannot grant the scope ${over}, because you do not hold it.`)
+    throw fault('not_authorized', `You cannot grant the scope ${over}, because you do not have it.`)
   for (const held of allowLists(bounds)) {
     if (grant.tools?.every((text) => isAmong(text, held, bounds.tenant, known)) !== true)
       throw fault('not_authorized', 'You can grant only the tools that your own key is limited to.')
   }
 }
 
-/** Whether `held` opens everything that `text` opens. A pattern must be held literally, because later tools may match it too. */
+/** Whether `held` opens everything that `text` opens. A pattern must be in `held` literally, because later tools may match it too. */
 function isAmong(
   text: string,
   held: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * API keys of the store: listed, created, rotated and revoked, and principals ended. The server and `collet keys` serve the same
+ * The store's API keys over HTTP: listed, created, rotated and revoked, and principals ended. The server and `collet keys` serve the same
  * routes. A credential grants and revokes only rights that it has itself, in its own tenant (rule 3); the operator may do everything in
  * every tenant.
  */
@@ -24,22 +24,22 @@ import { badRequest, readAs, serveOperation, timeOf } from './admin-route.ts'
 import { checkBounds, checkGrant, type KnownGrants } from './key-grants.ts'
 
 const MAX_LISTED = 1_000
-/** Calls of anonymous callers that the warning about a first key counts. */
+/** Maximum number of anonymous calls that the warning about a first key counts. */
 const MAX_COUNTED = 1_000
 
 export interface KeyRoutesOptions {
   readonly store: Pick<Store, 'keys' | 'digest' | 'list'>
   readonly clock: Clock
-  /** `undefined`: without a configuration any name is accepted; a name that the server does not know grants nothing (OWP-60). */
+  /** `undefined` without a configuration: any name is then accepted, and a name that the server does not know grants nothing (OWP-60). */
   readonly known: (() => KnownGrants) | undefined
-  /** The keys of the configuration, if it is known. They are listed here, and changed only there. */
+  /** The keys in the configuration, if it is known. They are listed here, but changed only in the configuration. */
   configured?(): readonly Pick<
     ApiKeySettings,
     'id' | 'tenant' | 'scopes' | 'roles' | 'tools' | 'expiresAtMs'
   >[]
-  /** Whether the configuration has keys of this principal; `undefined`: not known here. */
+  /** Whether the configuration has keys for this principal; `undefined` if it is not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
-  /** Whether the configuration accepts callers without a credential; `undefined`: not known here. */
+  /** Whether the configuration accepts callers without a credential; `undefined` if it is not known here. */
   readonly isOpen: (() => boolean) | undefined
 }
 
@@ -62,22 +62,22 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
       )
     }
   }
-  /** Explains what the first key changes for callers without one. */
+  /** Explains what the first key changes for callers without a key. */
   const firstKeyText = async (atMs: number): Promise<string> => {
     const sinceMs = new Date(atMs).setUTCHours(0, 0, 0, 0)
     const { calls } = await store.list({ principal: ANONYMOUS.id, sinceMs, limit: MAX_COUNTED })
     const more = calls.length === MAX_COUNTED ? ' or more' : ''
     const count = `${calls.length} ${calls.length === 1 ? 'call' : 'calls'}${more}`
-    return `From now on every caller needs a key. Until now callers without one were "anonymous" (${count} today). What is stored for it stays, for the operator alone: collet secrets list. A store that has had a key never lets callers in without one again; to undo it, start the server on another store (--store).`
+    return `From now on every caller needs a key. Until now callers without one were "anonymous" (${count} today). Secrets stored for it remain, visible only to the operator: collet secrets list. A store that has had a key never again accepts callers without one; to undo this, start the server on another store (--store).`
   }
 
   return [
     serveOperation(access, LIST_KEYS, async ({ principal }) => {
       const tenant = tenantWithin(principal)
-      const isSeen = (key: { readonly tenant: string }) => tenant === undefined || key.tenant === tenant
+      const isVisible = (key: { readonly tenant: string }) => tenant === undefined || key.tenant === tenant
       return {
         keys: (await keys.listKeys(defined({ limit: MAX_LISTED, tenant }))).map(renderKey),
-        configured: (options.configured?.() ?? []).filter(isSeen).map((key) => ({
+        configured: (options.configured?.() ?? []).filter(isVisible).map((key) => ({
           principal: key.id,
           tenant: key.tenant,
           scopes: key.scopes,
@@ -131,10 +131,10 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
     }),
     serveOperation(access, REVOKE_KEY, async ({ principal: actor, id: keyId }) => {
       const found = await keys.findKey(keyId)
-      const isTheirs = found !== undefined && (isOperator(actor) || found.tenant === actor.tenant)
-      if (isTheirs) checkStrength(found, actor)
+      const mayRevoke = found !== undefined && (isOperator(actor) || found.tenant === actor.tenant)
+      if (mayRevoke) checkStrength(found, actor)
       const change = { keyId, by: actor.id, atMs: clock.nowMs() }
-      if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, ...change })))
+      if (!mayRevoke || !(await keys.revokeKey({ tenant: found.tenant, ...change })))
         throw httpFault(404, 'There is no key with this id, or it has already been revoked.')
       return { key_id: keyId, revoked: true }
     }),
@@ -185,7 +185,7 @@ function endedFault({ name }: KeyOwner): ToolError {
 
 /** A selector that cannot match would open nothing, and its owner would not notice (OWP-57). */
 const SELECTOR = z.string().refine((text) => readSelector(text) !== undefined, {
-  error: `is no name of a tool and no pattern. ${FORMS}`,
+  error: `is neither a tool name nor a pattern. ${FORMS}`,
 })
 const GRANT = z.object({
   principal: NAME,
@@ -196,7 +196,7 @@ const GRANT = z.object({
   toolsets: z.array(NAME).optional(),
 })
 
-/** Returns the problem of a request for a new key that can be found without a store. */
+/** Returns the first problem in a request for a new key that can be found without a store. */
 export function newKeyProblem(body: unknown, nowMs: number): string | undefined {
   try {
     const wanted = readAs(CREATE_KEY.body(), body, 'The body')
@@ -225,6 +225,7 @@ function readTerms(body: TermsBody, actor: Principal, nowMs: number) {
 
 function readExpiry({ expires_at: text }: TermsBody, nowMs: number): number | undefined {
   const expiresAtMs = text === undefined ? undefined : Date.parse(text)
-  if (expiresAtMs !== undefined && expiresAtMs <= nowMs) throw badRequest('expires_at: has passed already.')
+  if (expiresAtMs !== undefined && expiresAtMs <= nowMs)
+    throw badRequest('expires_at: must be in the future.')
   return expiresAtMs
 }

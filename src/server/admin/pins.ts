@@ -1,6 +1,6 @@
 /**
  * Pinned definitions of imported tools over HTTP: listed, compared, accepted and rejected. Sources serve every tenant, so the operator
- * of one tenant does not decide about them. A decision can name the hash of the reviewed change, and then applies to no other change.
+ * of a single tenant does not decide about them. A decision can name the hash of the reviewed change, and then applies to no other change.
  */
 import {
   ACCEPT_PIN,
@@ -51,19 +51,21 @@ export function createPinRoutes(access: OperatorAccess, pins: Pins): readonly Se
 
 const REFUSALS: Readonly<Record<Exclude<PinResult, 'decided'>, (tool: string) => ToolError>> = {
   not_found: (tool) =>
-    httpFault(404, `No tool ${tool} is pinned; collet pins list --all shows those that are.`),
+    httpFault(404, `The tool ${tool} is not pinned; collet pins list --all shows the pinned tools.`),
   not_waiting: (tool) =>
-    badRequest(`Nothing waits for a decision about ${tool}: what the upstream offers is what is served.`),
+    badRequest(
+      `No change to ${tool} waits for a decision: the upstream's current definition is already served.`,
+    ),
   other_hash: (tool) =>
     badRequest(
-      `The change that waits for ${tool} is not the one you looked at. Look again: collet pins diff ${tool}`,
+      `The change that waits for ${tool} is not the one you reviewed. Review it again: collet pins diff ${tool}`,
     ),
 }
 
 function changedSince(source: string, tools: readonly string[]): string {
   const [first = '', ...others] = tools
   const named = others.length === 0 ? first : `${first} and ${others.length} more`
-  return `Nothing was accepted: the change that waits for ${named} is not the one you looked at. Look again: collet pins list --source ${source}`
+  return `Nothing was accepted: the change that waits for ${named} is not the one you reviewed. Review it again: collet pins list --source ${source}`
 }
 
 function renderPin(view: PinView): Pin {

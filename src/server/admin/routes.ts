@@ -113,7 +113,7 @@ export function openAdmin(host: ServerHost): ServerPart {
       pins: store.pins,
       clock,
       isConfigured: (key) => live().sources.has(key),
-      looking: {
+      probes: {
         find,
         openBeside,
         folder: () => live().folder,
@@ -152,7 +152,7 @@ export function openAdmin(host: ServerHost): ServerPart {
   return { routes, close: () => feed.close() }
 }
 
-/** OpenAPI 3.1 of every route below `/admin`; the protocols have their own documents. */
+/** Serves the OpenAPI 3.1 document of every route below `/admin`; the protocols have their own documents. */
 function documentRoute(): ServerRoute {
   let document: object | undefined
   return {
@@ -160,7 +160,7 @@ function documentRoute(): ServerRoute {
     method: READ_ADMIN_DOCUMENT.method,
     path: READ_ADMIN_DOCUMENT.path,
     handle: async () => {
-      // Loaded and built at the first request, so that servers start without it.
+      // The document is loaded and built at the first request, so that starting a server does not wait for it.
       const { createAdminDocument } = await import('#admin-api/document')
       document ??= createAdminDocument(VERSION)
       return jsonReply(200, document, { 'cache-control': 'no-cache' })
@@ -168,7 +168,7 @@ function documentRoute(): ServerRoute {
   }
 }
 
-/** Only a server for this machine can read the files of MCP clients. */
+/** Returns nothing unless the server is for this machine, whose MCP clients' files it can read. */
 function bypassesOf(
   { server, folder, variables }: Settings,
   publicUrl: string,

@@ -1,6 +1,6 @@
 /**
  * Credentials in the vault, and the providers at which people grant access before an agent asks for it. The vault is write-only: a value
- * goes in and never comes out. A credential writes to its own tenant; it connects itself, and others with the scope of secrets.
+ * goes in and never comes out. A caller's credential writes only to its own tenant; it connects its own principal, and others only with the scope `admin:secrets`.
  */
 import { randomBytes } from 'node:crypto'
 import type { BodyOf } from '#admin-api/operation'
@@ -59,7 +59,9 @@ export function createSecretsRoutes(
       const tenant = tenantFor(body.tenant, setter, OWN_TENANT_ONLY)
       const principal = readOwner(body.principal, await openCaller())
       if (principal === WHOLE_TENANT && (kind === 'token' || body.user_id !== undefined))
-        throw badRequest('What a tenant shares is a secret, never a token, and never of a user.')
+        throw badRequest(
+          'A credential shared by a whole tenant must be a secret, not a token, and cannot belong to a user.',
+        )
       const value = new Secret(body.value)
       const ref = newCredentialRef()
       await store.vault.put({
@@ -75,7 +77,7 @@ export function createSecretsRoutes(
       const tenant = tenantWithin(principal)
       if (facts !== undefined && facts.tenant === (tenant ?? facts.tenant)) {
         const token = await tokenToRevoke(store, facts)
-        // The vault is changed first: a provider that does not answer must not keep a credential usable there.
+        // The vault is changed first: even if the provider does not answer, the credential must not stay usable there.
         if (await store.vault.remove(facts, principal.id, clock.nowMs()))
           return { ref, revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
       }
@@ -132,15 +134,15 @@ function readOwner(principal: string | undefined, openCaller: OpenCaller): strin
   if (principal === undefined && isLocal) return ANONYMOUS.id
   if (principal === undefined)
     throw badRequest(
-      'Say who it belongs to: --principal key:<id> (`principal`), or --tenant T for all callers of a tenant (`"principal": "*"`).',
+      'Name the owner: --principal key:<id> (`principal`), or --tenant T for all callers of a tenant (`"principal": "*"`).',
     )
   if (principal === WHOLE_TENANT) return principal
   if (principal === ANONYMOUS.id) {
     if (isLocal || openCaller === 'unknown') return principal
     throw badRequest(
       openCaller === undefined
-        ? 'Every caller of this server needs a credential, so no call would use what is stored for `anonymous`. Store it for --principal key:NAME.'
-        : 'Callers without a key have no vault here. Make a key with collet keys create NAME, and store it for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
+        ? 'Every caller of this server needs a credential, so no call would use a credential stored for `anonymous`. Store it for --principal key:NAME.'
+        : 'Callers without a key have no vault here. Create a key with collet keys create NAME, and store the credential for --principal key:NAME; or send it with the call: collet call TOOL --secret ID=VALUE.',
     )
   }
   return checkPrincipal(principal)
@@ -170,7 +172,7 @@ export function createProviderRoutes(
     serveOperation(access, LIST_PROVIDERS, async ({ principal }) => {
       const held = await store.vault.list(defined({ limit: MAX_LISTED, tenant: tenantWithin(principal) }))
       const seesAll = access.hasScope(principal, 'admin:secrets')
-      const isSeen = ({ kind, principal: owner, user }: VaultFacts) =>
+      const isVisible = ({ kind, principal: owner, user }: VaultFacts) =>
         kind === 'token' && (seesAll || (owner === principal.id && user === ''))
       return {
         providers: Object.entries(options.providers()).map(([id, settings]) => ({
@@ -179,7 +181,9 @@ export function createProviderRoutes(
           scopes: scopesFor(id, settings, options.tools()),
           tools: options.tools().filter((tool) => needsOf(tool, id) !== undefined).length,
           can_connect: broker.obstacle(id, []) === undefined,
-          connections: held.filter((facts) => facts.provider === id && isSeen(facts)).map(renderConnection),
+          connections: held
+            .filter((facts) => facts.provider === id && isVisible(facts))
+            .map(renderConnection),
         })),
       }
     }),
@@ -219,7 +223,9 @@ export function createProviderRoutes(
     if (owner !== undefined && owner !== local) checkPrincipal(owner)
     if (owner !== sender.id) access.requireScope(sender, 'admin:secrets')
     if (owner !== undefined) return owner
-    throw badRequest('Say whose access it is to be: `"principal": "key:<id>"`, the caller of the tools.')
+    throw badRequest(
+      'Name the principal to connect, which is the caller of the tools: `"principal": "key:<id>"`.',
+    )
   }
 }
 
@@ -247,5 +253,5 @@ function hostOf({ issuer, authorizationEndpoint }: OAuthProviderSettings): strin
 
 function checkPrincipal(principal: string): string {
   if (PRINCIPAL.test(principal)) return principal
-  throw badRequest('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
+  throw badRequest('`principal` must begin with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
 }

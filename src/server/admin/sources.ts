@@ -1,6 +1,6 @@
 /**
  * Sources of imported tools over HTTP: listed, added, changed, read again, checked and removed (rule 29). The server and `collet import`
- * serve the same routes. Options are never shown, because they may hold secrets.
+ * serve the same routes. Options are never shown, because they may contain secrets.
  */
 import {
   ADD_SOURCE,
@@ -34,48 +34,48 @@ import type { OperatorAccess } from './access.ts'
 import { badRequest, serveOperation, serveReply, timeOf } from './admin-route.ts'
 
 interface SourceRoutesOptions {
-  /** The sources of a running server; absent where only the store is open, which running servers watch. */
+  /** The sources of a running server; absent if only the store is open, which running servers watch for changes. */
   readonly sources?: Sources
   readonly store: SourceStore
   readonly pins: Pick<PinStore, 'read'>
   readonly clock: Clock
-  /** Whether the configuration has this key: it takes precedence over the store. */
+  /** Whether the configuration has a source with this key, which takes precedence over the store. */
   isConfigured(key: string): boolean
-  /** Operations of a running server only: probing and checking sources. */
-  readonly looking?: SourceLooking
+  /** Needed to probe and check sources; present only in a running server. */
+  readonly probes?: SourceProbes
 }
 
-interface SourceLooking extends Pick<OpenSources, 'find' | 'openBeside'> {
-  /** Base of relative paths of files and programs. */
+interface SourceProbes extends Pick<OpenSources, 'find' | 'openBeside'> {
+  /** Base folder for relative paths of files and programs. */
   folder(): string
   environment(): Readonly<Record<string, string | undefined>>
-  /** Entries of MCP clients on this machine that do not lead to this server. */
+  /** Entries in the files of MCP clients on this machine that bypass this server. */
   bypasses(sources: readonly { readonly key: string; readonly options: JsonObject }[]): readonly Bypass[]
 }
 
 export function createSourceRoutes(
   access: OperatorAccess,
-  { sources, store, pins, clock, isConfigured, looking }: SourceRoutesOptions,
+  { sources, store, pins, clock, isConfigured, probes }: SourceRoutesOptions,
 ): readonly ServerRoute[] {
   const list = (): readonly Source[] =>
     (sources?.status() ?? []).map((source) => ({
       ...renderSource(source),
-      ...describeOptions(looking?.find(source.key)),
+      ...describeOptions(probes?.find(source.key)),
     }))
-  const one = (key: string) => ({ source: list().find((source) => source.key === key) ?? null })
+  const replyFor = (key: string) => ({ source: list().find((source) => source.key === key) ?? null })
   /** Writes a source to the store and waits until this server has read it. */
   const put = async (source: Omit<Parameters<SourceStore['put']>[0], 'addedMs'>) => {
-    const done = await store.put({ ...source, addedMs: clock.nowMs() })
-    if (done !== 'exists') {
+    const result = await store.put({ ...source, addedMs: clock.nowMs() })
+    if (result !== 'exists') {
       await sources?.sync()
       await sources?.firstReading(source.key)
     }
-    return done
+    return result
   }
   const served: ServerRoute[] = [
     serveOperation(access, LIST_SOURCES, async () => {
       const listed = list()
-      return { sources: listed, around: around(listed.map(({ key }) => key)) }
+      return { sources: listed, around: bypassesOf(listed.map(({ key }) => key)) }
     }),
     serveOperation(access, ADD_SOURCE, async ({ principal, body: { key, options, replace } }) => {
       readOptions(options)
@@ -85,7 +85,7 @@ export function createSourceRoutes(
         throw badRequest(
           `There is a source "${key}" already. Choose another key, or replace it: "replace": true, or collet import --replace.`,
         )
-      return one(key)
+      return replyFor(key)
     }),
     serveOperation(access, FIND_SOURCES, async ({ body }) => {
       const stored = await store.list()
@@ -110,12 +110,12 @@ export function createSourceRoutes(
       const options = changedOptions(known.options, changes)
       if (upstreamOf(options) !== upstreamOf(known.options))
         throw badRequest(
-          'This would make it another upstream: only new values of its credentials can be set. Import the other one with collet import, and --replace to put it in the place of this one.',
+          'This would make it another upstream: of the options that identify an upstream, only the values of credentials can be changed. To replace this source, import the other upstream with collet import --replace.',
         )
       const parsed = readOptions(options)
       await refuseUnknown(key, { changes, before: known.options, after: parsed })
       await put({ key, options, replace: true, addedBy: principal.id })
-      const { source } = one(key)
+      const { source } = replyFor(key)
       const idle = idleOverrides(overridesOf(key, parsed, NO_RULES), await namesOf(key))
       return { key, source, warnings: source?.warnings ?? idle.map(({ text }) => text) }
     }),
@@ -128,22 +128,22 @@ export function createSourceRoutes(
     }),
     serveOperation(access, REFRESH_SOURCE, async ({ id: key }) => {
       if ((await sources?.refresh(key)) !== true) throw noSuchSource(key)
-      return one(key)
+      return replyFor(key)
     }),
   ]
-  return looking === undefined ? served : [...served, ...lookingRoutes(looking)]
+  return probes === undefined ? served : [...served, ...probeRoutes(probes)]
 
-  /** Entries of clients on this machine that reach our sources without this server. */
-  function around(keys: readonly string[]): SourceList['around'] {
-    const bypasses = looking?.bypasses(
-      keys.map((key) => ({ key, options: upstreamIn(looking.find(key)?.options) })),
+  /** Entries of MCP clients on this machine that reach this server's sources directly. */
+  function bypassesOf(keys: readonly string[]): SourceList['around'] {
+    const bypasses = probes?.bypasses(
+      keys.map((key) => ({ key, options: upstreamIn(probes.find(key)?.options) })),
     )
     return (bypasses ?? []).flatMap(({ title, client, file, name, source, clear }) =>
       source === undefined ? [] : [{ client, title, file, name, source, clear }],
     )
   }
 
-  function lookingRoutes({ find, openBeside, folder, environment }: SourceLooking): readonly ServerRoute[] {
+  function probeRoutes({ find, openBeside, folder, environment }: SourceProbes): readonly ServerRoute[] {
     return [
       serveReply(access, PROBE_SOURCE, ({ principal, body }) =>
         probeReply(body, {
@@ -195,7 +195,7 @@ function namesIn({ tools, include, exclude }: JsonObject): ReadonlySet<JsonValue
   return new Set([...(isJsonObject(tools) ? Object.keys(tools) : []), ...lists])
 }
 
-/** Whether the filters of a source may be why a tool of this name was never pinned. */
+/** Whether the source's filters may be the reason why a tool with this name was never pinned. */
 function mayBeLeftOut(name: string, { include, exclude, tags, methods }: JsonObject): boolean {
   const isIn = (list: readonly JsonValue[]) => list.some((glob) => matchesGlob(name, String(glob)))
   if (tags !== undefined || methods !== undefined) return true
@@ -206,8 +206,8 @@ function noSuchSource(key: string): ToolError {
   return badRequest(`There is no source "${key}".`)
 }
 
-/** Options that identify an upstream; the others set what is done with its tools. */
-const OF_UPSTREAM = ['type', 'command', 'args', 'cwd', 'file', 'document', 'baseUrl'] as const
+/** Options that identify an upstream; the other options set how its tools are served. */
+const UPSTREAM_OPTIONS = ['type', 'command', 'args', 'cwd', 'file', 'document', 'baseUrl'] as const
 const QUERY_SECRET = /key|token|secret|password|auth|sig/i
 
 /**
@@ -220,7 +220,7 @@ function upstreamOf(options: JsonObject): string {
   for (const name of [...(address?.searchParams.keys() ?? [])])
     if (QUERY_SECRET.test(name)) address?.searchParams.set(name, '')
   return canonicalJson({
-    ...Object.fromEntries(OF_UPSTREAM.map((name) => [name, options[name] ?? null])),
+    ...Object.fromEntries(UPSTREAM_OPTIONS.map((name) => [name, options[name] ?? null])),
     url: address?.href ?? null,
     credentials: [...credentialsOf(options).keys()].sort(),
   })
@@ -261,7 +261,7 @@ function readOptions(options: JsonObject): SourceOptions {
   throw badRequest(`"options" cannot be used: ${problems.join('; ')}`)
 }
 
-/** Shows only the address and the settings of tools from the options; the rest may contain secrets. */
+/** Shows only the address and the tool settings; the other options may contain secrets. */
 function describeOptions(
   found: FoundOptions | undefined,
 ): Partial<Pick<Source, 'target' | 'configured' | 'settings'>> {
@@ -282,7 +282,7 @@ function describeOptions(
   }
 }
 
-/** The address of a source without possible secrets. */
+/** The source's address or command, without parts that may be secrets. */
 function targetOf(options: SourceOptions): string | null {
   if ('url' in options && typeof options.url === 'string') return shownAddress(options.url)
   if ('file' in options && typeof options.file === 'string') return options.file

@@ -1,6 +1,6 @@
 /**
- * The requirements of tools besides their input (OAuth access, secrets, a user id, scopes), whether a caller meets them, and how. The list
- * and the page of a tool use it. Values of credentials are never read.
+ * The requirements of tools besides their input (OAuth access, secrets, a user id, scopes), whether a caller meets them, and how. The tool
+ * list and a tool's page use this module. Values of credentials are never read.
  */
 import type { ToolDetails } from '#admin-api/tools'
 import { ANONYMOUS, canProveUsers, type Principal, subjectOf } from '#kernel/base/principal'
@@ -15,11 +15,11 @@ import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
 import { isOperator } from './access.ts'
 
-/** One requirement. Tools with equal requirements share it. */
+/** One requirement, shared by all tools that have an equal one. */
 export interface ToolNeed extends Pick<ListedRequirement, 'kind' | 'id' | 'scopes'> {
   /** Whether the tool is called for a user, whose own credential is then used (rule 24). */
   readonly ofUser: boolean
-  /** Whether the credential of the caller must prove the user id. */
+  /** Whether the caller's credential must prove the user id. */
   readonly isProven: boolean
 }
 
@@ -29,9 +29,11 @@ export function toolNeeds(
   { withScopes }: { readonly withScopes: boolean },
 ): readonly ToolNeed[] {
   const { authorization, secrets, userId } = needsOf(tool)
-  const of = { ofUser: userId !== false, isProven: userId === true }
+  const userTerms = { ofUser: userId !== false, isProven: userId === true }
   const need = (kind: ToolNeed['kind'], id: string, scopes: readonly string[] = []): ToolNeed =>
-    kind === 'scope' ? { kind, id, scopes, ofUser: false, isProven: false } : { kind, id, scopes, ...of }
+    kind === 'scope'
+      ? { kind, id, scopes, ofUser: false, isProven: false }
+      : { kind, id, scopes, ...userTerms }
   return [
     ...authorization.map(({ id, scopes }) => need('oauth', id, scopes)),
     ...secrets.map((id) => need('secret', id)),
@@ -47,7 +49,7 @@ export function callerSeenBy(viewer: Principal, openCaller: Principal | undefine
   return isOperator(viewer) ? (openCaller ?? viewer) : viewer
 }
 
-/** Reads which credentials a caller has in the vault; returns a function that tells the state of a need. */
+/** Reads which credentials a caller has in the vault; returns a function that returns the state of a need. */
 export async function readNeedStates(
   store: Pick<Store, 'vault' | 'digest'> | undefined,
   caller: Principal,
@@ -116,7 +118,7 @@ export function howToConnect(
     return {
       how: 'key',
       command: `collet keys create NAME --scope ${id}`,
-      says: 'No key, role or issuer gives this scope, so no caller sees the tool. Make a key that holds it.',
+      says: 'No key, role or issuer grants this scope, so no caller sees the tool. Create a key that has it.',
     }
   if (kind === 'user') return { how: 'call', command: null, says: howToNameUser(need, caller) }
   const ofProvider = kind === 'oauth' ? obstacle(id, scopes) : undefined
@@ -126,13 +128,13 @@ export function howToConnect(
     return {
       how: 'consent',
       command: null,
-      says: `Call the tool: the answer has a link to ${id}, where access is given.`,
+      says: `Call the tool: the answer has a link to ${id}, where a person grants access.`,
     }
   const asked = { provider: id, scopes, principal: caller.id }
   const { reason, operator = '' } = found === undefined ? {} : explainObstacle(found, asked)
   const because = reason === undefined ? '' : `${reason} ${operator} `
   if (!hasVault) return { how: 'call', command: null, says: `${because}Or send it with each call.` }
-  const words = [
+  const commandParts = [
     'collet secrets set',
     id,
     ...(kind === 'oauth' ? ['--token', ...scopes.map((scope) => `--scope ${scope}`)] : []),
@@ -141,8 +143,8 @@ export function howToConnect(
   ]
   return {
     how: 'vault',
-    command: words.join(' '),
-    says: `${because}An operator puts it into the vault, or the caller sends it with each call.`,
+    command: commandParts.join(' '),
+    says: `${because}An operator stores it in the vault, or the caller sends it with each call.`,
   }
 }
 

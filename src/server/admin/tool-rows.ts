@@ -1,6 +1,6 @@
 /**
  * Makes the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are built
- * once; facts that change independently (sources, credentials, held changes) are beside them in small tables.
+ * once; facts that change independently (sources, credentials, held changes) are in small tables beside the rows.
  */
 import { type ApprovalRules, rulesFor } from '#kernel/approval/approvals'
 import { BoundedMap } from '#kernel/base/bounded-map'
@@ -47,19 +47,19 @@ export interface Viewer {
   readonly catalog: Catalog
   /** Whether the caller, as an operator, sees why a source is down. */
   readonly seesReasons: boolean
-  /** Whether the caller sees changes of the upstream and who accepted them. */
+  /** Whether the caller sees upstream changes and who accepted them. */
   readonly seesPins: boolean
   readonly seesCalls: boolean
 }
 
-/** Prepared answers that are kept for a catalog. Its callers differ in the credentials that they have. */
+/** Maximum number of prepared answers cached for a catalog, whose callers differ in the credentials that they have. */
 const MAX_VIEWS = 4
 
 export class ToolListings {
   readonly #parts: ListingParts
-  readonly #rows = new WeakMap<Catalog, BoundedMap<string, MadeRows>>()
+  readonly #rows = new WeakMap<Catalog, BoundedMap<string, CachedRows>>()
   readonly #views = new PreparedViews(MAX_VIEWS)
-  #made = 0
+  #rowVersions = 0
 
   constructor(parts: ListingParts) {
     this.#parts = parts
@@ -78,17 +78,17 @@ export class ToolListings {
     const showsTenants = isOperator(principal)
     // Two callers that share a catalog need not see the same toolsets (rule 2).
     const shown = JSON.stringify([showsTenants, ...toolsets.map(([name]) => name)])
-    const kept = this.#rows.get(catalog) ?? new BoundedMap<string, MadeRows>({ entries: MAX_VIEWS })
-    this.#rows.set(catalog, kept)
-    const known = kept.get(shown)
+    const cached = this.#rows.get(catalog) ?? new BoundedMap<string, CachedRows>({ entries: MAX_VIEWS })
+    this.#rows.set(catalog, cached)
+    const known = cached.get(shown)
     if (known?.rules === rules) {
-      // Set on every use, so that the least recently used entry is dropped.
-      kept.set(shown, known)
+      // The entry is set again on every use, so that the least recently used entry is dropped.
+      cached.set(shown, known)
       return known.made
     }
-    this.#made += 1
-    const made = makeRows(this.#made, catalog, { rules, toolsets, showsTenants })
-    kept.set(shown, { rules, made })
+    this.#rowVersions += 1
+    const made = makeRows(this.#rowVersions, catalog, { rules, toolsets, showsTenants })
+    cached.set(shown, { rules, made })
     return made
   }
 
@@ -138,7 +138,7 @@ export function listedChange({ state, waiting }: PinView): ListedChange | undefi
   }
 }
 
-/** Toolsets that a caller may see; a caller that is limited to some sees no others (rule 2). */
+/** Toolsets that a caller may see; a caller that is limited to certain toolsets sees no others (rule 2). */
 export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): Toolsets {
   const named = (tools ?? []).filter((text) => text.startsWith(TOOLSET_PREFIX))
   if (named.length === 0 && toolsets === undefined) return all
@@ -153,13 +153,13 @@ export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules
   return when !== undefined || (whenPerTool.size > 0 && rulesFor(whenPerTool, tool).length > 0)
 }
 
-interface MadeRows {
+interface CachedRows {
   readonly rules: ApprovalRules
   readonly made: Promise<Rows>
 }
 
 interface Rows {
-  /** Number of this version of the rows; rows for other rules have another. */
+  /** Number of this version of the rows; rows for other rules have another number. */
   readonly no: number
   /** JSON of the rows, joined with commas. */
   readonly json: string
@@ -179,7 +179,7 @@ interface RowParts {
 async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
   const yielder = new EventLoopYielder()
   const needs = new Map<string, { readonly at: number; readonly need: ToolNeed }>()
-  const placeOf = (need: ToolNeed): number => {
+  const indexOfNeed = (need: ToolNeed): number => {
     const key = JSON.stringify(need)
     const known = needs.get(key) ?? { at: needs.size, need }
     needs.set(key, known)
@@ -197,7 +197,7 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
     const row: ListedTool = {
       ...rowOf(tool, parts),
       versions: versions.length > 1 ? versions.map((one) => one.parts.version) : undefined,
-      needs: some(toolNeeds(tool, { withScopes: parts.showsTenants }).map(placeOf)),
+      needs: omitIfEmpty(toolNeeds(tool, { withScopes: parts.showsTenants }).map(indexOfNeed)),
     }
     texts.push(JSON.stringify(row))
     for (const { keptFrom } of versions) pins.set(keptFrom?.pin ?? base, base)
@@ -214,24 +214,24 @@ function rowOf(tool: Tool, { rules, toolsets, showsTenants }: RowParts): ListedT
   return {
     ...{ id: parts.base, version: parts.version, name, catalog_id: catalogId, title },
     description: firstSentence(tool.description),
-    fields: some(fieldsOf(tool)),
+    fields: omitIfEmpty(fieldsOf(tool)),
     ...{ source: sourceToolkit(tool), kind: source },
-    tags: some(tags),
+    tags: omitIfEmpty(tags),
     ...{ tier: safetyTier, egress },
     approval: approval === 'never' ? undefined : approval,
     approval_rule: hasApprovalRule(tool, rules) ? true : undefined,
-    toolsets: some(within),
+    toolsets: omitIfEmpty(within),
     tenants: showsTenants ? policy.tenants : undefined,
     deprecated: isDeprecated ? true : undefined,
   }
 }
 
 /** Empty lists are left out of the answer: there are thousands of rows. */
-function some<Item>(items: readonly Item[]): readonly Item[] | undefined {
+function omitIfEmpty<Item>(items: readonly Item[]): readonly Item[] | undefined {
   return items.length === 0 ? undefined : items
 }
 
-/** How descriptions of deprecated OpenAPI operations begin. */
+/** Matches the beginning of descriptions of deprecated OpenAPI operations. */
 const DEPRECATED = /^deprecated\b[.:]?\s*/i
 const MAX_SENTENCE_LENGTH = 160
 

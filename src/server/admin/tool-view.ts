@@ -1,6 +1,6 @@
 /**
  * One tool as its page shows it: schemas, policy, needs, names in each protocol, pinned and seen definitions, and its form for models.
- * The viewer decides what is shown of sources, pins and calls.
+ * The viewer's rights determine what is shown of sources, pins and calls.
  */
 import type { ToolDetails } from '#admin-api/tools'
 import { termsFor } from '#kernel/approval/approvals'
@@ -59,8 +59,8 @@ export async function describeTool(
   const stateOf = await readNeedStates(store, caller, await options.scopeHolders())
   const source = sources?.().find(({ key }) => toolkitOf(key) === sourceToolkit(tool))
   const pin = await pins?.diff(tool.keptFrom?.pin ?? parts.base)
-  const asked = { tool: parts.base, limit: MAX_CALLS_READ, tenant: tenantWithin(principal) }
-  const latest = seesCalls ? await store?.list(asked) : undefined
+  const callQuery = { tool: parts.base, limit: MAX_CALLS_READ, tenant: tenantWithin(principal) }
+  const latest = seesCalls ? await store?.list(callQuery) : undefined
   return {
     id: tool.id,
     base: parts.base,
@@ -100,7 +100,7 @@ export async function describeTool(
   }
 }
 
-/** The name of the tool in each protocol. MCP and OpenTool list the newest version only; both accept the name of an older one too. */
+/** The name of the tool in each protocol. MCP and OpenTool list the newest version only; both accept the name of an older version too. */
 function namesOf(tool: Tool, isNewest: boolean): ToolDetails['names'] {
   const { id, name, catalogId, parts } = tool
   const { nameOf, skipped } = documentOf([tool], { title: 'tool', version: parts.version })

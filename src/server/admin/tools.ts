@@ -54,18 +54,18 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
   const listings = new ToolListings(options)
   const viewerOf = (caller: Principal, toolset: string | undefined): Viewer => {
     const within = toolset === undefined ? caller : enterToolset(registry, caller, toolset)
-    const isOfServer = isOperator(caller) || caller.tenant === DEFAULT_TENANT
+    const mayManageServer = isOperator(caller) || caller.tenant === DEFAULT_TENANT
     return {
       principal: caller,
       catalog: registry.catalogFor(isOperator(caller) ? { ...within, seesEveryTenant: true } : within),
-      seesReasons: isOfServer && access.hasScope(caller, 'admin:sources'),
-      seesPins: isOfServer && access.hasScope(caller, 'admin:pins'),
+      seesReasons: mayManageServer && access.hasScope(caller, 'admin:sources'),
+      seesPins: mayManageServer && access.hasScope(caller, 'admin:pins'),
       seesCalls: access.hasScope(caller, 'admin:calls'),
     }
   }
-  /** Finds a tool by any of its names, with a version behind it or in the query. A hidden tool is an unknown one (rule 2). */
-  const findTool = (asked: string, { principal, catalog }: Viewer, version: string | undefined): Tool => {
-    const name = version === undefined ? asked : `${asked.replace(/@[^@]*$/, '')}@${version}`
+  /** Finds a tool by any of its names, with a version after `@` or in the query. A hidden tool gets the error of an unknown tool (rule 2). */
+  const findTool = (requested: string, { principal, catalog }: Viewer, version: string | undefined): Tool => {
+    const name = version === undefined ? requested : `${requested.replace(/@[^@]*$/, '')}@${version}`
     const ref = parseToolName(name)
     const found = ref === undefined ? undefined : catalog.resolve(ref)
     if (found !== undefined) return found
@@ -171,7 +171,7 @@ interface ConfiguredKey {
   readonly tools?: readonly string[] | undefined
 }
 
-/** Toolsets, roles and keys of the config, with the tools that there are now. */
+/** Toolsets, roles and keys of the config, with the current tools. */
 export interface ToolsetParts {
   readonly toolsets: Toolsets
   readonly tools: readonly KnownTool[]
@@ -200,7 +200,7 @@ export function createToolsetRoutes(
   ]
 }
 
-/** The limits of `viewer` apply; it is absent for the operator. */
+/** Lists only what `viewer` may see; without a viewer, as for the operator, lists everything. */
 export function listToolsets(
   { toolsets, tools, roles }: ToolsetParts,
   holders: readonly ConfiguredKey[],
@@ -222,7 +222,7 @@ export function listToolsets(
     return {
       name,
       description: toolset.description ?? null,
-      // They may name tools that the viewer may not see.
+      // The patterns may name tools that the viewer may not see.
       include: viewer === undefined ? toolset.include : null,
       exclude: viewer === undefined ? toolset.exclude : null,
       tier: toolset.tier ?? null,

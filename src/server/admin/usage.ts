@@ -1,6 +1,6 @@
 /**
- * Usage by caller and tool, and the rest of budgets: for the start token everywhere, for the scope `admin:calls` in its own tenant. Usage is
- * counted from recorded calls; the routes of tools count with the same functions.
+ * Usage by caller and tool, and what is left of budgets: of every tenant for the start token, of its own tenant for a credential with the
+ * scope `admin:calls`. Usage is counted from recorded calls; the tool routes count with the same functions.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'
@@ -31,7 +31,7 @@ interface UsageRoutesOptions {
   readonly clock: Clock
   /** Cost of one run of a tool, by its full id; `undefined` for a tool that is no longer served. */
   costOf(tool: string): number | undefined
-  /** The budgets of the configuration; `undefined` where none is known. */
+  /** The budgets in the configuration; `undefined` if the configuration is not known. */
   budgets(): readonly BudgetRule[] | undefined
 }
 
@@ -67,8 +67,8 @@ export function createUsageRoutes(
 }
 
 /**
- * Passes the rows of every page to `add`, newest calls first. Returns `false` if there are more than `MAX_PAGES`, each of some ten
- * thousand calls: the older calls are then left out.
+ * Passes the rows of every page to `add`, newest calls first. Returns `false` if there are more than `MAX_PAGES`, each of about ten
+ * thousand calls; the older calls are then left out.
  */
 export async function readPages<Row>(
   readPage: (before?: number) => MaybePromise<{ readonly rows: readonly Row[]; readonly next?: number }>,
@@ -142,18 +142,18 @@ function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[]
   )?.limit
   const units = UNITS.map((unit) => {
     const { parts } = SHOWN_UNITS[unit]
-    const most = limit === undefined || limit[unit] >= NO_LIMIT ? undefined : limit[unit]
+    const max = limit === undefined || limit[unit] >= NO_LIMIT ? undefined : limit[unit]
     return {
       unit: SHOWN_UNITS[unit].unit,
-      limit: most === undefined ? null : most / parts,
+      limit: max === undefined ? null : max / parts,
       used: used[unit] / parts,
-      left: most === undefined ? null : Math.max(0, most - used[unit]) / parts,
+      left: max === undefined ? null : Math.max(0, max - used[unit]) / parts,
     }
   })
   return {
     ...{ tenant, principal: principal ?? null, window_seconds: lengthMs / 1_000 },
     resets_at: timeOf(startMs + lengthMs),
-    units: units.filter(({ limit: most, used: spent }) => most !== null || spent > 0),
+    units: units.filter(({ limit: max, used: spent }) => max !== null || spent > 0),
   }
 }
 
@@ -170,7 +170,7 @@ export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: 
   }))
 }
 
-/** Budgets count in fractions of a unit: `parts` of them are one of the unit that people see. */
+/** Budgets count in fractions of a unit: `parts` fractions make one of the units that people see. */
 export const SHOWN_UNITS = {
   calls: { unit: 'calls', parts: 1 },
   milliseconds: { unit: 'seconds', parts: 1_000 },

@@ -13,18 +13,18 @@ import {
   timeHtml,
 } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { decided, readDecision, renderQuestion } from '#server/admin/approvals'
+import { approvalAfter, readDecision, renderQuestion } from '#server/admin/approvals'
 import { commandOnPages } from '#server/own-command'
 
 /*
- * The page on which a person decides one call, used by approval links and by the pages of this machine.
+ * The page on which a person decides one call, used by approval links and by the local approval pages.
  * The screen itself is the console's: the server embeds the data into the built `approval.html`, together with a plain
  * version of the page that works without the script. Without a built console the plain version is the page.
  * Invariant: showing a page decides nothing; every decision is a form post to the addresses in `NextStep` (rule 23).
  */
 
 export interface ApprovalPageOptions {
-  /** The console's page of one approval; `undefined` if the console is off or not built. */
+  /** The console's page for one approval; `undefined` if the console is off or not built. */
   approvalPage(): Promise<string | undefined>
 }
 
@@ -43,10 +43,10 @@ interface PageData {
 }
 
 const TITLE = 'Approve a call?'
-/** The element of `approval.html` that the page goes into. */
-const PLACE = '<div id="approval"></div>'
+/** The element of `approval.html` that the server replaces with the page's content. */
+const PLACEHOLDER = '<div id="approval"></div>'
 
-/** Only its own files may load; it makes no requests, and its forms post to this server. */
+/** The page loads only files of this server and makes no requests, and its forms post to this server. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 
@@ -66,7 +66,7 @@ export async function approvalPageReply(
     html`<div id="approval" data-page="${JSON.stringify(data)}"><main class="no-script"><h1>${TITLE}</h1>
 ${content}</main></div>`
   const headers = { ...FORM_PAGE_HEADERS, 'content-security-policy': POLICY }
-  return { status: 200, headers, body: page.replace(PLACE, () => text) }
+  return { status: 200, headers, body: page.replace(PLACEHOLDER, () => text) }
 }
 
 /** Addresses of the two buttons; the token in them belongs to this page. */
@@ -76,7 +76,7 @@ export function decideAt(path: string, csrf: string, { hidesSomething }: Approva
   return { kind: 'decide', approve, reject: `${path}/reject${query}` }
 }
 
-/** For people who cannot decide on the page. */
+/** The next step of people who cannot decide on the page. */
 export function decideByCommand(id: string): Extract<NextStep, { readonly kind: 'command' }> {
   const verbs = [`show ${id}`, `approve ${id}`, `reject ${id} --reason TEXT`, `link ${id} --for NAME`]
   return { kind: 'command', commands: verbs.map((verb) => `${commandOnPages()} approvals ${verb}`) }
@@ -84,7 +84,7 @@ export function decideByCommand(id: string): Extract<NextStep, { readonly kind: 
 
 const REASONS = {
   always: 'Every call of this tool needs approval.',
-  conditional: 'An approval rule of the config applies to this call.',
+  conditional: 'An approval rule in the config applies to this call.',
   never: 'Approval was required when the call was made.',
 } as const satisfies Record<NonNullable<ApprovalView['needed']>, string>
 
@@ -140,15 +140,15 @@ export function commandsHtml({ commands }: ReturnType<typeof decideByCommand>): 
 function inputJson({ input, summary }: PageData['approval']): string {
   if (!isJsonObject(input)) return cleanJson(input, 2)
   const declared = isJsonObject(summary) ? Object.keys(summary) : []
-  const placeOf = (name: string) => (declared.includes(name) ? declared.indexOf(name) : declared.length)
+  const positionOf = (name: string) => (declared.includes(name) ? declared.indexOf(name) : declared.length)
   const members = Object.entries(input)
-    .toSorted(([left], [right]) => placeOf(left) - placeOf(right))
+    .toSorted(([left], [right]) => positionOf(left) - positionOf(right))
     .map(([name, value]) => `  ${cleanJson(name)}: ${cleanJson(value, 2).replaceAll('\n', '\n  ')}`)
   return `{\n${members.join(',\n')}\n}`
 }
 
 /** The decision behind a pressed button; `undefined` for a button that the page does not have. */
-export function readPressed({ params: { verb }, query, body }: HttpRequest): Decision | undefined {
+export function readPressedButton({ params: { verb }, query, body }: HttpRequest): Decision | undefined {
   if (verb !== 'approve' && verb !== 'reject') return undefined
   const { reason } = isJsonObject(body) ? body : {}
   return readDecision(verb, { reason, accept_hidden: query.get('hidden') === 'accepted' })
@@ -158,7 +158,7 @@ export function readPressed({ params: { verb }, query, body }: HttpRequest): Dec
 export function decidedPage(result: DecisionResult, { action, reason }: Decision, tool: string): HttpReply {
   if (result.kind === 'resolved' || result.kind === 'expired' || result.kind === 'cancelled')
     return closedPage(result.kind === 'expired' ? 'expired' : result.approval.state, 'Not decided')
-  const { quorum, decisions } = decided(result)
+  const { quorum, decisions } = approvalAfter(result)
   const isRejected = action === 'reject'
   const next =
     result.kind === 'counted'
@@ -175,7 +175,7 @@ export function decidedPage(result: DecisionResult, { action, reason }: Decision
   return pageReply(200, { title: `You ${isRejected ? 'rejected' : 'approved'} this call`, content })
 }
 
-/** The page of an approval that nothing can be decided about any more. */
+/** The page for an approval that can no longer be decided. */
 export function closedPage(state: ApprovalState, title = 'Approval'): HttpReply {
   return textPage(state === 'expired' ? 410 : 409, title, STATE_TEXT[state])
 }

@@ -19,14 +19,14 @@ import {
   decideByCommand,
   decidedPage,
   type NextStep,
-  readPressed,
+  readPressedButton,
   STALE_TEXT,
 } from './approval-page.ts'
 
 /*
  * One-time links for approvers (rule 23). `GET` only shows; a decision is a `POST` from that page, in the browser that
- * opened it: the page's cookie and the token in its form belong together, and another site can make neither.
- * Where a link alone may not decide, only the browser that signed in as the link's approver gets the form.
+ * opened it: the page's cookie and the token in its form belong together, and another site can forge neither.
+ * If a link alone may not decide, only the browser that signed in as the link's approver gets the form.
  * Used by the composition root; `finishSignIn` is called by the OAuth callback.
  */
 
@@ -39,7 +39,7 @@ interface ApprovalLinkOptions extends ApprovalPageOptions {
   publicUrl(): string
 }
 
-/** Each page has its own cookie name, so that tabs of the same or another link keep theirs. */
+/** Each page has its own cookie name, so that several open tabs do not overwrite each other's cookies. */
 const cookieNameFor = (csrf: string): string => `collet_approver_${csrf.slice(0, 12)}`
 
 export function createApprovalLinks(options: ApprovalLinkOptions) {
@@ -59,7 +59,7 @@ interface OpenLink extends LinkView {
   readonly shown: ApprovalView
 }
 
-/** Finds the approval of a link; for one that cannot be decided any more, the page that shows its state. */
+/** Finds the approval of a link; returns a page that shows its state if it can no longer be decided. */
 async function openLink(token: string, { approvals }: ApprovalLinkOptions): Promise<OpenLink | HttpReply> {
   const view = await approvals.readLink(token)
   if (view === undefined) return textPage(404, 'Unknown link', UNKNOWN_LINK)
@@ -92,20 +92,20 @@ async function startSignIn({ params, query }: HttpRequest, options: ApprovalLink
 
 /** The form is in this reply: after a redirect from another site the browser would not send our strict cookie. */
 async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Promise<HttpReply> {
-  const came = await options.signIn.finish(arrival)
-  if (came.kind === 'failed') return signInFailedPage()
-  const opened = await openLink(came.token, options)
+  const signIn = await options.signIn.finish(arrival)
+  if (signIn.kind === 'failed') return signInFailedPage()
+  const opened = await openLink(signIn.token, options)
   if ('status' in opened) return opened
   const { link, approval } = opened
   if (link.power !== 'decide') return await showOnly(opened, options)
-  if (came.name !== link.approver) {
+  if (signIn.name !== link.approver) {
     options.log.warn(
       { approval: approval.id },
       'an approval link was opened by someone other than its approver',
     )
-    return wrongApproverPage(pathOf(options, came.token))
+    return wrongApproverPage(pathOf(options, signIn.token))
   }
-  return await showForm(opened, { signedIn: { principal: came.principal } }, options)
+  return await showForm(opened, { signedIn: { principal: signIn.principal } }, options)
 }
 
 function showOnly(opened: OpenLink, options: ApprovalLinkOptions): Promise<HttpReply> {
@@ -131,7 +131,7 @@ async function showForm(
   return { ...reply, headers: { ...reply.headers, 'set-cookie': set } }
 }
 
-/** The path as browsers see it. A proxy may serve us below a path, which `publicUrl` then has. */
+/** The path as browsers see it. A proxy may serve this server below a path, which `publicUrl` then includes. */
 function pathOf({ publicUrl }: ApprovalLinkOptions, token: string): string {
   return `${basePath(publicUrl())}/approve/${token}`
 }
@@ -139,7 +139,7 @@ function pathOf({ publicUrl }: ApprovalLinkOptions, token: string): string {
 async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
   const { token = '' } = request.params
   const view = await options.approvals.readLink(token)
-  const decision = readPressed(request)
+  const decision = readPressedButton(request)
   if (view === undefined || decision === undefined) return textPage(404, 'Unknown link', UNKNOWN_LINK)
   const holder = findHolder(request, options, token)
   if (holder === undefined)
@@ -165,12 +165,12 @@ const SIGNED_IN_MS = 10 * 60_000
 
 type Sign = KernelStore['sign']
 
-/** The person who may press a button on the page: any holder of the link, or the one who signed in. */
+/** The person who may press a button on the page: any holder of the link, or only the person who signed in. */
 interface PassHolder {
   readonly signedIn: { readonly principal: string } | undefined
 }
 
-/** Makes the cookie of a page and the token of its form. */
+/** Makes the cookie for a page and the token for its form. */
 export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, nowMs: number) {
   const nonce = randomBytes(NONCE_BYTES).toString('base64url')
   const rest =
@@ -181,7 +181,7 @@ export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, no
   return { cookie, csrf: sign('csrf', JSON.stringify([token, cookie])) }
 }
 
-/** `undefined` if cookie, token and link do not match, or if the sign-in has expired. */
+/** Returns `undefined` if cookie, token and link do not match, or if the sign-in has expired. */
 export function readPass(
   sign: Sign,
   token: string,

@@ -29,7 +29,7 @@ import {
   decideAt,
   decideByCommand,
   decidedPage,
-  readPressed,
+  readPressedButton,
   STALE_TEXT,
   STATE_TEXT,
   UNKNOWN_APPROVAL,
@@ -37,9 +37,9 @@ import {
 import { createApprovalLinks } from './links.ts'
 
 /*
- * Pages of approvals for the person at this machine, and the status page behind a caller's `url`.
+ * Approval pages for the person at this machine, and the status page behind a caller's `url`.
  * Served by `collet serve` beside the console and by `collet mcp` without it.
- * Invariant: only a session of the operator with the token of the page decides.
+ * Invariant: only the operator's session, with the page's token, can decide.
  */
 
 interface ApprovalPagesOptions extends ApprovalPageOptions {
@@ -96,7 +96,7 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
   ]
 }
 
-/** The session of the operator. People who signed in otherwise have a name and a tenant, and decide in the console. */
+/** The session of the operator. People who signed in in another way have a name and a tenant, and decide in the console. */
 async function operatorOf(
   request: HttpRequest,
   { sessions, startLinks }: ApprovalPagesOptions,
@@ -105,15 +105,15 @@ async function operatorOf(
   return session?.kind === 'operator' ? session : undefined
 }
 
-/** Redirects a browser that is signed in to the console to its page of the approval. */
+/** Redirects a browser that is signed in to the console to the console's page for the approval. */
 async function toConsole(
   request: HttpRequest,
   { sessions, hasConsole, publicUrl }: ApprovalPagesOptions,
 ): Promise<HttpReply | undefined> {
   if (hasConsole?.() !== true || (await sessions.find(request)) === undefined) return undefined
   const { id } = request.params
-  const place = id === undefined ? '' : `/${encodeURIComponent(id)}`
-  const location = `${basePath(publicUrl())}/console/approvals${place}`
+  const subpath = id === undefined ? '' : `/${encodeURIComponent(id)}`
+  const location = `${basePath(publicUrl())}/console/approvals${subpath}`
   return { status: 303, headers: { ...PAGE_HEADERS, location }, body: undefined }
 }
 
@@ -138,7 +138,7 @@ async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): 
   const session = await sessions.find(request)
   if (session?.kind !== 'operator' || !sessions.isOwnForm(request, session, id))
     return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')
-  const decision = readPressed(request)
+  const decision = readPressedButton(request)
   const found = await approvals.look(id)
   if (found === undefined || decision === undefined)
     return textPage(404, 'Unknown approval', UNKNOWN_APPROVAL)
@@ -167,7 +167,7 @@ function pathTo(id: string, { publicUrl }: ApprovalPagesOptions): string {
   return `${basePath(publicUrl())}/approvals/${id}`
 }
 
-/** For all holders of the id. Without the input, because the id is not a credential. */
+/** The page for all holders of the id. It does not show the input, because the id is not a credential. */
 function statusPage(shown: ApprovalView, next: Html | ''): HttpReply {
   const { id, tool, state, isStale, expiresAtMs, quorum, decisions } = shown
   const facts = factsHtml([

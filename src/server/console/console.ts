@@ -15,8 +15,7 @@ import { BrowserSessions } from './sessions.ts'
 import { StartLinks, signInRoute } from './start-links.ts'
 
 /*
- * Puts the console together: files, sessions, start links and sign-ins.
- * The composition root opens it as one part.
+ * Puts the console together: files, sessions, start links and sign-ins. The composition root opens it as one part.
  * Invariant: the console reads and changes data only through the admin API.
  */
 
@@ -35,7 +34,7 @@ export function createConsole(options: {
   readonly log: Logger
   readonly clock: Clock
   publicUrl(): string
-  /** True if only this machine reaches the server; a start link then signs its user in. */
+  /** True if only this machine can reach the server; a start link then signs its user in. */
   readonly hasLinks: boolean
   /** The folder of the built console; default that of this package. */
   readonly folder?: string | undefined
@@ -49,7 +48,7 @@ export function createConsole(options: {
     ...{ startToken, callers, clock, publicUrl },
     sign: (purpose, text) => store.sign(purpose, text),
   })
-  /** Absent if other machines reach the server: links do not sign in there. */
+  /** Absent if other machines can reach the server, because links do not sign in there. */
   const startLinks = options.hasLinks
     ? new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole: isServed })
     : undefined

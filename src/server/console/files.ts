@@ -17,13 +17,13 @@ import { commandOnPages } from '#server/own-command'
  * Invariant: no path of a request reaches the file system; the first request lists and reads all files, and paths are looked up there.
  */
 
-/** Where the build puts the console: seen from the sources and from the package. */
-const BUILT = fileURLToPath(
+/** The folder of the built console, relative to the sources or to the package. */
+const BUILT_FOLDER = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../../dist/console/' : '../../console/', import.meta.url),
 )
 const INDEX = 'index.html'
 const APPROVAL = 'approval.html'
-const HASHED = 'assets/'
+const HASHED_FOLDER = 'assets/'
 
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
@@ -38,8 +38,8 @@ const TYPES: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
 }
 
-/** These are compressed already. */
-const DENSE: ReadonlySet<string> = new Set(['.png', '.woff2'])
+/** Types of files that are already compressed. */
+const COMPRESSED_TYPES: ReadonlySet<string> = new Set(['.png', '.woff2'])
 
 /** The page loads only from this server, has no inline code, and cannot be framed. */
 const POLICY = [
@@ -54,7 +54,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-const GUARDS = {
+const SECURITY_HEADERS = {
   'content-security-policy': POLICY,
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
@@ -69,7 +69,7 @@ interface ConsoleFilesOptions {
   publicUrl(): string
 }
 
-export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOptions) {
+export function createConsoleFiles({ folder = BUILT_FOLDER, publicUrl }: ConsoleFilesOptions) {
   let isFound = false
   let reading: Promise<Files> | undefined
   const isBuilt = (): boolean => {
@@ -79,7 +79,7 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
   const files = async (): Promise<Files | undefined> => {
     if (!isBuilt()) return undefined
     reading ??= readFiles(folder, `${basePath(publicUrl())}/console/`)
-    // Reported to this request, and tried again by the next.
+    // A failure is reported to this request, and the next request tries again.
     return await reading.catch((error: unknown) => {
       reading = undefined
       throw error
@@ -94,22 +94,24 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
       if (all === undefined) return notBuilt()
       const found = find(all, request.path.slice('/console/'.length))
       if (found !== undefined) return reply(found, request)
-      return isForPerson(request) ? pageOfNothing(files) : messageReply(404, 'The console has no such file.')
+      return isForPerson(request)
+        ? unknownAddressPage(files)
+        : messageReply(404, 'The console has no such file.')
     },
   })
-  const assets = route(`/console/${HASHED}:file`, (all, path) => all.get(path))
+  const assets = route(`/console/${HASHED_FOLDER}:file`, (all, path) => all.get(path))
   const routes: readonly ServerRoute[] = [
     {
       ...route('/console', (all) => all.get(INDEX)),
       owns: '/console',
       refuse: (request, error, status) =>
         status === 404 && request.method === 'GET' && isForPerson(request) && isBuilt()
-          ? pageOfNothing(files)
+          ? unknownAddressPage(files)
           : refuseWithMessage(request, error, status),
     },
     route('/console/', (all) => all.get(INDEX)),
     assets,
-    // A page of the console, or a file beside it. Only files have an ending: ids of tools are in longer paths.
+    // This is a page of the console or a file beside it. Only files have an extension, because ids of tools are in longer paths.
     route(
       '/console/:name',
       (all, path) => all.get(path) ?? (extname(path) === '' ? all.get(INDEX) : undefined),
@@ -127,15 +129,15 @@ export function createConsoleFiles({ folder = BUILT, publicUrl }: ConsoleFilesOp
   return { isBuilt, routes, assetRoutes, approvalPage }
 }
 
-/** By the path below `/console/`. */
+/** Files by their path below `/console/`. */
 type Files = ReadonlyMap<string, ConsoleFile>
 
 interface ConsoleFile {
   readonly bytes: Buffer
   readonly headers: Readonly<Record<string, string>>
-  readonly isDense: boolean
-  /** Compressed on first use. */
-  packed?: Promise<Buffer>
+  readonly isCompressed: boolean
+  /** The compressed bytes, made on first use. */
+  compressed?: Promise<Buffer>
 }
 
 async function readFiles(folder: string, base: string): Promise<Files> {
@@ -149,8 +151,8 @@ async function readFiles(folder: string, base: string): Promise<Files> {
     const bytes = await readFile(file)
     files.set(name, {
       bytes: name.endsWith('.html') ? withBase(bytes, base) : bytes,
-      headers: { ...GUARDS, 'content-type': type, 'cache-control': cachingOf(name) },
-      isDense: DENSE.has(extname(name)),
+      headers: { ...SECURITY_HEADERS, 'content-type': type, 'cache-control': cachingOf(name) },
+      isCompressed: COMPRESSED_TYPES.has(extname(name)),
     })
   }
   return files
@@ -158,11 +160,11 @@ async function readFiles(folder: string, base: string): Promise<Files> {
 
 /** Files in the hashed folder never change under their name; the page is revalidated each time. */
 function cachingOf(name: string): string {
-  if (name.startsWith(HASHED)) return 'public, max-age=31536000, immutable'
+  if (name.startsWith(HASHED_FOLDER)) return 'public, max-age=31536000, immutable'
   return name === INDEX ? 'no-store' : 'no-cache'
 }
 
-/** URLs in the page are relative, and it is served at paths of several depths, and below other paths behind a proxy. */
+/** Sets the base of the page's relative URLs: the page is served at paths of several depths, and behind a proxy below another path. */
 function withBase(page: Buffer, base: string): Buffer {
   const { text: element } = html`<base href="${base}">`
   const text = page.toString().replace(/<base\b[^>]*>\s*/i, '')
@@ -170,18 +172,18 @@ function withBase(page: Buffer, base: string): Buffer {
 }
 
 async function reply(file: ConsoleFile, { headers }: HttpRequest): Promise<HttpReply> {
-  if (file.isDense) return { status: 200, headers: file.headers, body: file.bytes }
+  if (file.isCompressed) return { status: 200, headers: file.headers, body: file.bytes }
   const varying = { ...file.headers, vary: 'accept-encoding' }
-  if (!takesGzip(headers['accept-encoding'])) return { status: 200, headers: varying, body: file.bytes }
-  file.packed ??= compress(file.bytes, { level: 9 })
-  return { status: 200, headers: { ...varying, 'content-encoding': 'gzip' }, body: await file.packed }
+  if (!acceptsGzip(headers['accept-encoding'])) return { status: 200, headers: varying, body: file.bytes }
+  file.compressed ??= compress(file.bytes, { level: 9 })
+  return { status: 200, headers: { ...varying, 'content-encoding': 'gzip' }, body: await file.compressed }
 }
 
-/** The page itself reports an unknown address. It may have to be read first. */
-function pageOfNothing(files: () => Promise<Files | undefined>): HttpReply {
+/** Replies with the console's page, which itself reports the unknown address; the file may have to be read first. */
+function unknownAddressPage(files: () => Promise<Files | undefined>): HttpReply {
   return {
     status: 404,
-    headers: { ...GUARDS, 'content-type': TYPES['.html'] ?? '', 'cache-control': cachingOf(INDEX) },
+    headers: { ...SECURITY_HEADERS, 'content-type': TYPES['.html'] ?? '', 'cache-control': cachingOf(INDEX) },
     async *body() {
       yield (await files())?.get(INDEX)?.bytes.toString() ?? ''
     },
@@ -190,7 +192,7 @@ function pageOfNothing(files: () => Promise<Files | undefined>): HttpReply {
 
 const compress = promisify(gzip)
 
-function takesGzip(accepted = ''): boolean {
+function acceptsGzip(accepted = ''): boolean {
   return accepted
     .toLowerCase()
     .split(',')

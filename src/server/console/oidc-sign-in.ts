@@ -32,17 +32,17 @@ interface OidcSignInOptions {
 }
 
 /**
- * State of a sign-in that stays in the browser. `to` is the path in the console to return to. `way` is made by the page that began:
- * another program on this host can plant a cookie, but does not know this value.
+ * State of a sign-in that stays in the browser. `to` is the path in the console to return to. `way` is a value made by the page that
+ * began the sign-in: another program on this host can plant a cookie, but does not know this value.
  */
-const WAY_OUT = z.record(z.enum(['state', 'verifier', 'nonce', 'to', 'way']), z.string())
-type WayOut = z.infer<typeof WAY_OUT>
+const FLOW_STATE = z.record(z.enum(['state', 'verifier', 'nonce', 'to', 'way']), z.string())
+type FlowState = z.infer<typeof FLOW_STATE>
 
 const HOME = '/console'
 const PATH = '/console/sign-in'
 const COOKIE = 'console-sign-in'
 const LIFETIME_SECONDS = 600
-/** Open sign-ins of one browser, one per tab. Beyond that the oldest is dropped, because cookies of a request are limited. */
+/** Maximum number of open sign-ins of one browser, one per tab. Beyond it the oldest is dropped, because a request's cookies are limited. */
 const MAX_OPEN = 5
 const FLOW_NAME_CHARACTERS = 16
 const MAX_PATH_LENGTH = 1_000
@@ -51,39 +51,46 @@ const WAY = /^[\w-]{20,100}$/
 export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRoute[] {
   const shared = { method: 'GET', access: 'open', body: 'never', refuse: refuseOnPage } as const
   return [
-    { ...shared, path: PATH, handle: (request) => depart(request, options) },
-    { ...shared, path: `${PATH}/callback`, handle: (request) => arrive(request, options) },
+    { ...shared, path: PATH, handle: (request) => startSignIn(request, options) },
+    { ...shared, path: `${PATH}/callback`, handle: (request) => finishSignIn(request, options) },
   ]
 }
 
-async function depart({ query, headers: sent }: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+async function startSignIn(
+  { query, headers: sent }: HttpRequest,
+  options: OidcSignInOptions,
+): Promise<HttpReply> {
   const { client, settings, publicUrl } = options
   const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
   const page = query.get('way') ?? ''
-  // Only a page can begin: it has to recognise its own sign-in when the browser returns.
-  if (!WAY.test(page)) return leadTo(to, options)
-  const way: WayOut = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way: page }
+  // Only a page can begin a sign-in: it has to recognise its own sign-in when the browser returns.
+  if (!WAY.test(page)) return redirect(to, options)
+  const way: FlowState = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way: page }
   const departure = { ...way, redirectUri: redirectUri(options) }
   const location = await client.authorizationUrl(departure, { scopes: settings.scopes, parameters: {} })
   if (location === undefined) return failedPage(options, NO_ANSWER)
-  const kept = Buffer.from(JSON.stringify(way)).toString('base64url')
+  const encoded = Buffer.from(JSON.stringify(way)).toString('base64url')
   const jar = cookiesOf(options)
-  const headers = { ...PAGE_HEADERS, ...jar.set(flowName(options, way.state), kept, 'Lax'), location }
-  const tooMany = jar.names(sent.cookie, flowName(options, '')).slice(0, -(MAX_OPEN - 1))
-  return { status: 302, headers, cookies: tooMany.map((name) => jar.clearing(name)), body: undefined }
+  const headers = { ...PAGE_HEADERS, ...jar.set(flowName(options, way.state), encoded, 'Lax'), location }
+  const excess = jar.names(sent.cookie, flowName(options, '')).slice(0, -(MAX_OPEN - 1))
+  return { status: 302, headers, cookies: excess.map((name) => jar.clearing(name)), body: undefined }
 }
 
-async function arrive(request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+async function finishSignIn(request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
   const state = request.query.get('state') ?? ''
   const [jar, flow] = [cookiesOf(options), flowName(options, state)]
-  const way = readWay(jar.read(request.headers.cookie, flow))
+  const way = readFlowState(jar.read(request.headers.cookie, flow))
   if (way === undefined || !isSameSecret(state, way.state)) return failedPage(options, UNKNOWN_RETURN, 400)
-  const reply = await signInBy(way, request, options)
+  const reply = await completeSignIn(way, request, options)
   return { ...reply, cookies: [jar.clearing(flow)] }
 }
 
-/** Ends the sign-in, whatever the result. */
-async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
+/** Exchanges the returned code for tokens and opens a session. */
+async function completeSignIn(
+  way: FlowState,
+  request: HttpRequest,
+  options: OidcSignInOptions,
+): Promise<HttpReply> {
   const { client, settings, sessions, log } = options
   const back = { ...way, redirectUri: redirectUri(options), parameters: request.query }
   const answer = await client.exchange(back, { scopes: settings.scopes, identify: true })
@@ -94,16 +101,16 @@ async function signInBy(way: WayOut, request: HttpRequest, options: OidcSignInOp
   }
   const found = await findCredential(answer, options)
   if (typeof found === 'string') {
-    log.warn({ reason: found }, 'a sign-in to the console gave no token that auth.issuers accepts')
-    return failedPage(options, `${NOT_TAKEN} ${found}`, 403)
+    log.warn({ reason: found }, 'a sign-in to the console returned no token that auth.issuers accepts')
+    return failedPage(options, `${NOT_ACCEPTED} ${found}`, 403)
   }
   const opened = sessions.open({ kind: 'token', ...found })
   if (opened === undefined) return failedPage(options, TOO_LONG, 502)
   const token = `#session=${sessions.tokenOf(opened.session)}&way=${encodeURIComponent(way.way)}`
-  return leadTo(`${pathWithin(way.to, '')}${token}`, options, opened.headers)
+  return redirect(`${pathWithin(way.to, '')}${token}`, options, opened.headers)
 }
 
-function leadTo(
+function redirect(
   path: string,
   { publicUrl }: OidcSignInOptions,
   headers: HttpReply['headers'] = {},
@@ -112,7 +119,7 @@ function leadTo(
   return { status: 303, headers: { ...PAGE_HEADERS, ...headers, location }, body: undefined }
 }
 
-/** The access token if it is one that callers could send, else the id token; or why neither is. */
+/** Returns the access token if callers could send it, else the ID token; or the reason why neither is accepted. */
 async function findCredential(
   { tokens, idToken }: Extract<Exchanged, { readonly kind: 'tokens' }>,
   { authenticator }: OidcSignInOptions,
@@ -139,13 +146,13 @@ async function endOf(token: Secret): Promise<number | undefined> {
   return exp === undefined ? undefined : exp * 1_000
 }
 
-function readWay(kept = ''): WayOut | undefined {
-  return WAY_OUT.safeParse(parseJson(Buffer.from(kept, 'base64url').toString())).data
+function readFlowState(encoded = ''): FlowState | undefined {
+  return FLOW_STATE.safeParse(parseJson(Buffer.from(encoded, 'base64url').toString())).data
 }
 
-/** A path of the console below `base`, so that no request redirects to another site. */
-function pathWithin(asked: string, base: string): string {
-  const path = asked.startsWith(`${base}${HOME}`) ? asked.slice(base.length) : asked
+/** Returns the console's home for a path that is not in the console, so that no request redirects to another site. */
+function pathWithin(requested: string, base: string): string {
+  const path = requested.startsWith(`${base}${HOME}`) ? requested.slice(base.length) : requested
   const url = path.length > MAX_PATH_LENGTH ? null : URL.parse(path, 'http://console.invalid')
   const isWithin =
     url?.host === 'console.invalid' && (url.pathname === HOME || url.pathname.startsWith(`${HOME}/`))
@@ -170,14 +177,13 @@ function randomText(): string {
   return randomBytes(32).toString('base64url')
 }
 
-const NO_ANSWER =
-  'The sign-in service did not answer as expected. Try again later; the log of the server has the reason.'
+const NO_ANSWER = 'The sign-in service did not answer as expected. Try again later; the log has the reason.'
 const UNKNOWN_RETURN = 'This sign-in was begun in another browser, was finished before, or took too long.'
 const DENIED = 'The sign-in was cancelled.'
-const NOT_TAKEN =
+const NOT_ACCEPTED =
   'You signed in, but this server accepts neither the access token nor the ID token that it got. An operator has to check auth.issuers: its audience must be that of the token; for an ID token that is the client id.'
 const TOO_LONG =
-  'You signed in, but the token is too long for a browser to keep. An operator can ask the identity provider to put less into it (lists of groups are the usual cause), or for an access token with console.signIn.resource.'
+  'You signed in, but the token is too long for a browser to keep. An operator can make the identity provider put less into it (lists of groups are the usual cause), or request an access token with console.signIn.resource.'
 
 function failedPage(options: OidcSignInOptions, text: string, status = 502): HttpReply {
   const path = basePath(options.publicUrl())

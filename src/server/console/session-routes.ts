@@ -14,8 +14,7 @@ import { VERSION } from '#server/version'
 import type { BrowserSession, BrowserSessions } from './sessions.ts'
 
 /*
- * The routes of `/console/session`: show the session, sign in with a key, sign out.
- * Used by the pages of the console.
+ * The routes of `/console/session`: show the session, sign in with a key, sign out. Used by the pages of the console.
  * Invariant: answers contain no credential.
  */
 
@@ -23,7 +22,7 @@ interface SessionRoutesOptions {
   readonly sessions: BrowserSessions
   readonly authenticator: Authenticator
   readonly startToken: Pick<StartToken, 'matches' | 'token'>
-  /** True if start links work here: only on the machine of the server. */
+  /** True if start links work, which they do only on the server's own machine. */
   readonly hasLinks: boolean
   readonly issuer: string | undefined
   publicUrl(): string
@@ -43,11 +42,11 @@ export function createSessionRoutes(options: SessionRoutesOptions): readonly Ser
 async function show(request: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
   const { sessions } = options
   const session = await sessions.confirm(request)
-  if (session === undefined) return described(options)
+  if (session === undefined) return sessionReply(options)
   const principal = await holderOf(session, options)
   return principal === undefined
-    ? described(options, undefined, sessions.clearing())
-    : described(options, { session, principal })
+    ? sessionReply(options, undefined, sessions.clearing())
+    : sessionReply(options, { session, principal })
 }
 
 /** The current principal of a session; `undefined` if its credential is no longer valid. */
@@ -69,7 +68,7 @@ async function signIn({ body }: HttpRequest, options: SessionRoutesOptions): Pro
   const { sessions, authenticator, startToken, hasLinks } = options
   const { key } = isJsonObject(body) ? body : {}
   if (typeof key !== 'string' || key.trim() === '' || key.length > MAX_KEY_LENGTH)
-    throw badRequest('`key` is an API key of this server, as text.')
+    throw badRequest('`key` must be an API key of this server, as text.')
   const credential = new Secret(key.trim())
   const isStartToken = hasLinks && startToken.matches(credential.reveal())
   if (!isStartToken && !authenticator.isConfigured) throw fault('unauthenticated', NO_KEYS)
@@ -78,7 +77,7 @@ async function signIn({ body }: HttpRequest, options: SessionRoutesOptions): Pro
     : await authenticator.authenticate({ authorization: `Bearer ${credential.reveal()}` })
   const opened = sessions.open({ kind: isStartToken ? 'operator' : 'key', credential })
   if (opened === undefined) throw httpFault(413, TOO_LONG)
-  return described(options, { session: opened.session, principal }, opened.headers)
+  return sessionReply(options, { session: opened.session, principal }, opened.headers)
 }
 
 const NO_KEYS = `This server has no keys, so every caller may list and call tools. To manage it, open the link that "collet serve" printed, or run "${commandOnPages()} sign-in" for another one.`
@@ -93,7 +92,7 @@ async function signOut(request: HttpRequest, options: SessionRoutesOptions): Pro
   return { status: 204, headers: { ...NO_STORE, ...sessions.clearing() }, body: undefined }
 }
 
-function described(
+function sessionReply(
   { sessions, authenticator, hasLinks, issuer, publicUrl }: SessionRoutesOptions,
   signedIn?: { readonly session: BrowserSession; readonly principal: Principal },
   headers: Readonly<Record<string, string>> = {},
@@ -122,7 +121,7 @@ function renderPrincipal(principal: Principal) {
   return { id, name: nameIn(id), tenant, scopes, isOperator: isOperator(principal) }
 }
 
-/** `key:ann` is ann; `jwt:https://idp.example#ann` is ann too, because an issuer has no `#` there. */
+/** The name in a principal id: `ann` for `key:ann` and for `jwt:https://idp.example#ann`, because an issuer contains no `#`. */
 function nameIn(id: string): string {
   return /^(?:key:|jwt:[^#]*#)(.+)$/s.exec(id)?.[1] ?? id
 }

@@ -23,7 +23,7 @@ import type { ProtocolSessionStore } from '#store/protocol-state'
 
 interface BrowserSessionOptions {
   readonly startToken: Pick<StartToken, 'token'>
-  /** Keys of the store, so that every replica can open all sessions. */
+  /** Signs with the store's keys, so that every replica can open all sessions. */
   readonly sign: KernelStore['sign']
   /** Records sessions that were ended early. */
   readonly callers: Pick<ProtocolSessionStore, 'spend' | 'isSpent'>
@@ -54,14 +54,14 @@ export interface OpenedSession {
 }
 
 /**
- * The header that must accompany the cookie. Its value is given once, to the page that signs in, which keeps it where
- * only its own origin reads it. Browsers send the cookie to other ports of the host as well.
+ * The header that must accompany the cookie. Its value is returned once, to the page that signs in, which keeps it where
+ * only its own origin can read it. Browsers send the cookie to other ports of the host as well.
  */
 const CSRF_HEADER = 'collet-csrf'
 
 const LIFETIME_MS = 12 * 3_600_000
 const ID_BYTES = 18
-/** Browsers keep 4096 bytes of name, value and attributes. */
+/** Browsers keep at most 4096 bytes of name, value and attributes. */
 const MAX_COOKIE_LENGTH = 3_900
 const COOKIE = 'collet_session'
 
@@ -77,7 +77,7 @@ export class BrowserSessions {
     this.#options = options
   }
 
-  /** `undefined` if the credential is too long for a cookie. */
+  /** Returns `undefined` if the credential is too long for a cookie. */
   open({ kind, credential, endsAtMs = Number.POSITIVE_INFINITY }: NewSession): OpenedSession | undefined {
     const expiresAtMs = Math.min(this.#options.clock.nowMs() + LIFETIME_MS, endsAtMs)
     const session = { kind, credential, id: randomBytes(ID_BYTES).toString('base64url'), expiresAtMs }
@@ -86,7 +86,7 @@ export class BrowserSessions {
     return { session, headers: this.#setCookie(text, expiresAtMs) }
   }
 
-  /** The session of the cookie alone, which another program on this host may have: only for redirects. */
+  /** The session of the cookie alone, which another program on this host may have: decisions need a token too. */
   async find({ headers }: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
     const { callers, clock } = this.#options
     const text = readCookie(headers.cookie, this.#cookieName)
@@ -97,7 +97,7 @@ export class BrowserSessions {
 
   /**
    * The headers of a request with the credential of its session in place of the cookie; unchanged without a session, or
-   * if they have a credential already. So the authentication of callers does not know about browsers.
+   * if they have a credential already. The authentication of callers thus does not have to know about browsers.
    */
   async present({ headers }: { readonly headers: RequestHeaders }): Promise<RequestHeaders> {
     const session = hasCredential(headers) ? undefined : await this.confirm({ headers })
@@ -111,7 +111,7 @@ export class BrowserSessions {
     return (await this.confirm({ headers }))?.kind === 'operator'
   }
 
-  /** The session of a request from a script of our own pages: cookie and header match. */
+  /** The session of a request from a script on our own pages, whose cookie and header match. */
   async confirm(request: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
     const csrf = request.headers[CSRF_HEADER]
     if (csrf === undefined || !isFromOwnPage(request)) return undefined
@@ -151,7 +151,7 @@ export class BrowserSessions {
     return this.#setCookie('', 0)
   }
 
-  /** `Lax`, because users come from links in other programs: an approval in a chat, a sign-in elsewhere. */
+  /** The cookie is `Lax`, because users follow links in other programs: to an approval in a chat, or back from a sign-in elsewhere. */
   #setCookie(text: string, expiresAtMs: number): Readonly<Record<string, string>> {
     const seconds = Math.max(0, Math.floor((expiresAtMs - this.#options.clock.nowMs()) / 1_000))
     const secure = this.#isSecure ? '; Secure' : ''
@@ -170,7 +170,7 @@ export class BrowserSessions {
   }
 
   #seal({ kind, credential, id, expiresAtMs }: BrowserSession): string {
-    // The start token opens its own sessions, so the cookie does not contain it.
+    // An operator's cookie does not contain the start token, which the server knows.
     const held = kind === 'operator' ? '' : credential.reveal()
     const plain = Buffer.from(JSON.stringify([id, expiresAtMs, held]))
     return `${kind}.${sealOnce(this.#key, plain, this.#contextOf(kind)).toString('base64url')}`
@@ -181,7 +181,7 @@ export class BrowserSessions {
     const kind = KINDS.find((known) => known === named)
     if (kind === undefined || more.length > 0 || text.length > MAX_COOKIE_LENGTH) return undefined
     const bytes = Buffer.from(sealed, 'base64url')
-    // One session has exactly one encoding.
+    // Only the canonical encoding of a session is accepted.
     if (bytes.toString('base64url') !== sealed) return undefined
     try {
       const plain = unseal(this.#key, bytes, this.#contextOf(kind))
@@ -195,7 +195,7 @@ export class BrowserSessions {
     }
   }
 
-  /** Only under the current keys: a rotation ends all sessions, because a holder of the old key could have forged some. */
+  /** Derived only from the current keys: a rotation ends all sessions, because a holder of the old key could have forged sessions. */
   get #key(): Buffer {
     return Buffer.from(this.#options.sign('browser session key', ''), 'base64url')
   }
@@ -216,13 +216,13 @@ function markOf({ id }: BrowserSession): string {
 }
 
 /**
- * How the operator, signed in to the console by the printed link, runs tools. On an open server the call is that of the person at this
- * machine. On a server with keys the page names a caller whose permissions and limits count. Either way the record has the operator
+ * How the operator, signed in to the console by the printed link, runs tools. On an open server the caller is the person at this
+ * machine. On a server with keys the page names a caller whose permissions and limits apply. Either way the record names the operator
  * beside the caller. No other request may carry the header.
  */
 export const RUN_AS_HEADER = 'collet-run-as'
 
-/** The caller as whom the page of the operator calls tools. */
+/** The caller in whose name the operator's page calls tools. */
 export async function callerForOperator(
   authenticator: Pick<Authenticator, 'openCaller' | 'callerNamed' | 'refresh'>,
   headers: RequestHeaders,
@@ -240,7 +240,7 @@ export function runAsRefusal(): ToolError {
   return fault('not_authorized', NOT_OPERATOR)
 }
 
-/** `tenant/key:name`, both percent-encoded. */
+/** Reads `tenant/key:name`, with both parts percent-encoded. */
 function readOwner(text: string): KeyOwner {
   const [tenant = '', id = '', ...more] = text.split('/').map((part) => percentDecoded(part) ?? '')
   const prefix = principalIdOf('')
@@ -253,8 +253,8 @@ function readOwner(text: string): KeyOwner {
 }
 
 const NAMES_NO_CALLER =
-  'You are signed in as the operator, who has no permissions of a caller. Choose a caller in the console to run the tool as. Sign in with an API key to call tools under your own name.'
+  'You are signed in as the operator, who has none of the permissions of callers. Choose a caller in the console to run the tool as. Sign in with an API key to call tools under your own name.'
 const NO_SUCH_CALLER =
-  'There is no such caller with a key that is valid now. Choose another caller to run the tool as.'
+  'No caller with this name has a key that is valid now. Choose another caller to run the tool as.'
 const NOT_OPERATOR =
   'Only the operator, signed in to the console by the link that the server printed, may run a tool as another caller, and only in the console. Leave out the header Collet-Run-As.'

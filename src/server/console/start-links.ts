@@ -64,25 +64,25 @@ export class StartLinks {
     const expiresAtMs = this.#read(code)
     if (expiresAtMs === undefined) return textPage(404, 'Unknown link', `${UNKNOWN_LINK} ${ANOTHER_LINK}`)
     // A browser may prefetch a link, and a prefetch must not use it up.
-    if (request.method === 'HEAD') return this.#leadOn(request)
-    const isIn = (await sessions.find(request))?.kind === 'operator'
+    if (request.method === 'HEAD') return this.#redirect(request)
+    const isSignedIn = (await sessions.find(request))?.kind === 'operator'
     const isFirst =
       expiresAtMs > clock.nowMs() && (await callers.spend(DEFAULT_TENANT, `sign-in:${code}`, expiresAtMs))
     // A signed-in browser may have lost the token of its page, so a new link begins a session anyway.
     if (isFirst)
-      return this.#leadOn(request, sessions.open({ kind: 'operator', credential: startToken.token }))
-    if (isIn) return this.#leadOn(request)
+      return this.#redirect(request, sessions.open({ kind: 'operator', credential: startToken.token }))
+    if (isSignedIn) return this.#redirect(request)
     return textPage(410, 'Link already used', `${USED_LINK} ${ANOTHER_LINK}`)
   }
 
   /** The session token is in the fragment, which only the page reads; pages without a script need it in the query. */
-  #leadOn({ query }: HttpRequest, opened?: OpenedSession): HttpReply {
+  #redirect({ query }: HttpRequest, opened?: OpenedSession): HttpReply {
     const { publicUrl, hasConsole, sessions } = this.#options
     const approval = query.get('approval') ?? ''
     const home = hasConsole() ? '/console' : ''
     const path = APPROVAL_ID.test(approval) ? `${home}/approvals/${approval}` : home || '/approvals'
-    const mark = hasConsole() ? '#' : '?'
-    const token = opened === undefined ? '' : `${mark}session=${sessions.tokenOf(opened.session)}`
+    const separator = hasConsole() ? '#' : '?'
+    const token = opened === undefined ? '' : `${separator}session=${sessions.tokenOf(opened.session)}`
     const location = `${basePath(publicUrl())}${path}${token}`
     return { status: 303, headers: { ...PAGE_HEADERS, ...opened?.headers, location }, body: undefined }
   }
@@ -101,12 +101,13 @@ export class StartLinks {
   }
 }
 
-const UNKNOWN_LINK = 'This link was not made by this server since it was started.'
+const UNKNOWN_LINK =
+  'This link was not made by this server, or it was made before the server was last started.'
 const USED_LINK = 'This link has been used, or is too old.'
 const ANOTHER_LINK = `Run "${commandOnPages()} sign-in" in the folder of your config for another one.`
 
 const ELSEWHERE =
-  'Signing in by link works only on the machine of the server, and other machines can reach this server. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for an approver with "collet approvals link".'
+  'Signing in by link does not work here, because other machines can reach this server. Sign in to the console with an API key; or decide with "collet approvals approve", or make a link for an approver with "collet approvals link".'
 
 /** Creates another link, for a holder of the start token. */
 export function signInRoute(links: StartLinks | undefined, access: OperatorAccess): ServerRoute {

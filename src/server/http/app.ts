@@ -42,27 +42,27 @@ import {
 import { HostGuard, refuseForwarded } from './host-guard.ts'
 import {
   bind,
+  checkPortIsFree,
   createListener,
   type HttpListener,
   listenError,
   portOptions,
   reachableName,
-  takePort,
 } from './listener.ts'
 import { IncomingMessage, ServerResponse } from './node-http.ts'
 import { BodyBudget, BodyShare, readBody } from './read-body.ts'
 import { allowedMethods, pathOf, percentDecoded, Router, type ServerRoute } from './router.ts'
 
 const TIMEOUTS = {
-  /** For all headers of a request to arrive. */
+  /** Time in which all headers of a request must arrive. */
   headersMs: 10_000,
-  /** For a whole request to arrive. */
+  /** Time in which a whole request must arrive. */
   requestMs: 30_000,
-  /** Between two checks that a body is still arriving. */
+  /** Interval between two checks that a body is still arriving. */
   bodyLookMs: 5_000,
-  /** For an idle connection. */
+  /** Time after which an idle connection is closed. */
   keepAliveMs: 72_000,
-  /** For running requests to finish once the server closes. */
+  /** Time for running requests to finish once the server closes. */
   closeMs: 10_000,
 }
 
@@ -162,7 +162,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 
   const listenOnPort = async (): Promise<AddressInfo> => {
-    if (options.sharing === 'first') await takePort(host, port)
+    if (options.sharing === 'first') await checkPortIsFree(host, port)
     return await listenOn(host, port)
   }
 
@@ -183,11 +183,11 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       services.isClosing = true
       // Node counts a connection that has sent nothing yet as busy.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
-      const cut = setTimeout(() => {
+      const deadline = setTimeout(() => {
         for (const socket of sockets) socket.destroy()
       }, timeouts.closeMs)
       await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-      clearTimeout(cut)
+      clearTimeout(deadline)
     },
   }
 }
@@ -208,7 +208,12 @@ async function serveRequest(services: HttpServices, raw: NodeRequest, response: 
       const caller = isOpen ? ANONYMOUS : authenticate(services, exchange.headers, route)
       setCaller(services, route, exchange, caller instanceof Promise ? await caller : caller)
       if (route.body !== 'never') {
-        const body = readBody(raw, route.body, services.settings.bodyLimitBytes, share.of(exchange.principal))
+        const body = readBody(
+          raw,
+          route.body,
+          services.settings.bodyLimitBytes,
+          share.forPrincipal(exchange.principal),
+        )
         exchange.body = body instanceof Promise ? await body : body
       }
       reply = await handle(route, exchange)
@@ -233,7 +238,7 @@ function setCaller(
   principal: Principal,
 ): void {
   if (route.authenticate === undefined) {
-    exchange.principal = route.access === 'open' ? principal : withinAsked(services, exchange, principal)
+    exchange.principal = route.access === 'open' ? principal : inToolset(services, exchange, principal)
     return
   }
   exchange.principal = principal
@@ -242,11 +247,7 @@ function setCaller(
 }
 
 /** The caller, bound to the toolset that the path or the header names. */
-function withinAsked(
-  { enter }: HttpServices,
-  { params, headers }: Exchange,
-  principal: Principal,
-): Principal {
+function inToolset({ enter }: HttpServices, { params, headers }: Exchange, principal: Principal): Principal {
   const named = headers[TOOLSET_HEADER]
   const toolset = params.toolset ?? named
   if (toolset === undefined) return principal
@@ -255,7 +256,7 @@ function withinAsked(
       400,
       `The path names the toolset "${toolset}" and the header ${TOOLSET_HEADER} another one.`,
     )
-  if (enter === undefined) throw httpFault(404, 'There are no toolsets here.')
+  if (enter === undefined) throw httpFault(404, 'There are no toolsets routesHere.')
   return enter(principal, toolset)
 }
 
@@ -264,7 +265,7 @@ function handle(route: ServerRoute, exchange: Exchange): MaybePromise<HttpReply>
   return scope === undefined ? route.handle(exchange) : requestScope.run(scope, () => route.handle(exchange))
 }
 
-/** `Host`, `Origin` and proxies (rule 28), then the checks of the operator (OTC-114). Throws a fault. */
+/** Checks `Host`, `Origin` and proxies (rule 28), then runs the operator's own checks (OTC-114). Throws a fault. */
 function checkClient(services: HttpServices, { raw, route, headers }: Exchange): void {
   services.hostGuard.check(headers.host, headers.origin)
   const { refusesForwarded: refused, authenticator } = services
@@ -301,13 +302,13 @@ async function authenticateBrowser(
   return await (own === undefined ? authenticator.authenticate(presented) : own(presented))
 }
 
-/** 404 for an unknown path, 308 for one with a trailing slash, 405 with `Allow`, and OPTIONS with CORS preflights (OTC/T-26). */
+/** Answers a request that matches no route: 404, 308 for a trailing slash, 405 with `Allow`, OPTIONS and CORS preflights (OTC/T-26). */
 async function answerUnknown(services: HttpServices, exchange: Exchange): Promise<HttpReply> {
   const { router, hostGuard } = services
   const { method, path, headers } = exchange
-  const here = router.at(path)
-  const [first] = here
-  const allow = allowedMethods(here)
+  const routesHere = router.at(path)
+  const [first] = routesHere
+  const allow = allowedMethods(routesHere)
   const isPreflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
   if (first !== undefined && isPreflight && hostGuard.corsOrigin(headers.origin) !== undefined)
     return preflightReply(allow)
@@ -320,7 +321,7 @@ async function answerUnknown(services: HttpServices, exchange: Exchange): Promis
       ? httpFault(400, 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".')
       : httpFault(404, 'There is nothing at this path.')
   if (method === 'OPTIONS') return { status: 204, headers: { allow: `${allow}, OPTIONS` }, body: undefined }
-  const error = httpFault(405, `This path does not take ${method}; use ${allow}.`)
+  const error = httpFault(405, `This path does not accept ${method}; use ${allow}.`)
   const reply = refuse(services, first, exchange, error)
   return { ...reply, headers: { allow, ...reply.headers } }
 }
@@ -333,7 +334,7 @@ function pathWithoutSlash({ router }: HttpServices, { path, raw }: Exchange): st
   return router.at(shorter).length === 0 ? undefined : `${shorter}${query}`
 }
 
-/** A refusal in the format of the route, or a plain one. */
+/** Renders a refusal in the route's format, or as a plain message. */
 function refuse(
   services: HttpServices,
   route: ServerRoute | undefined,
@@ -363,11 +364,11 @@ function withRetryAfter(reply: HttpReply, { retryAfterMs }: ToolError): HttpRepl
 
 /** A store failure asks the caller to retry; every other error is a fault of the server. */
 function faultOf(services: HttpServices, exchange: Exchange, error: unknown): ToolError {
-  const away = storeFault(error)
-  if (away === undefined) return unexpected(services, exchange, error)
+  const storeError = storeFault(error)
+  if (storeError === undefined) return unexpected(services, exchange, error)
   const { route, traceId } = exchange
   services.outage.report({ err: error, route, traceId }, 'the store failed while answering a request')
-  return away
+  return storeError
 }
 
 /** Logs the error with its stack; the caller learns only what to do next (OTC/T-20, OTC/T-26). */

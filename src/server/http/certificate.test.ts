@@ -41,12 +41,12 @@ describe('a certificate and its key', () => {
 
   it.each([
     ['the key of another certificate', own.cert, other.key, /key\.pem is not the key of .*cert\.pem/],
-    ['swapped paths', own.key, own.cert, /server\.tls\.cert: .* holds a key .*mixed up/],
+    ['swapped paths', own.key, own.cert, /server\.tls\.cert: .* contains a key, .*mixed up/],
     [
       'a certificate in place of a key',
       own.cert,
       own.cert,
-      /server\.tls\.key: .* holds a certificate .*mixed up/,
+      /server\.tls\.key: .* contains a certificate, .*mixed up/,
     ],
     ['an encrypted key', own.cert, encrypted, /is encrypted.*openssl pkey -in .*key\.pem -out/],
     ['the server certificate last', other.cert + own.cert, own.key, /must come first/],
@@ -54,7 +54,7 @@ describe('a certificate and its key', () => {
     ['an empty file', '', own.key, /no certificate in PEM/],
     ['half of a key', own.cert, own.key.slice(0, 120), /key that cannot be read/],
     ['half of a certificate', own.cert.slice(0, 200), own.key, /no certificate in PEM/],
-    ['a damaged line', own.cert.replace(/\nMII/, '\nAAA'), own.key, /cannot be read, number 1/],
+    ['a damaged line', own.cert.replace(/\nMII/, '\nAAA'), own.key, /cannot be read: number 1/],
   ])('are refused with a remedy: %s', async (_title, cert, key, message) => {
     await expect(readCertifiedKey(files(cert, key))).rejects.toThrow(message)
   })

@@ -8,8 +8,7 @@ import type { ReloadNotes } from '#server/part'
 import { StartRefused } from '#server/safety'
 
 /*
- * The TLS certificate of a listener: reading, checking and reloading its files.
- * The HTTP app and `collet doctor` use it.
+ * The TLS certificate of a listener: reading, checking and reloading its files. The HTTP app and `collet doctor` use it.
  * Invariant: an unusable pair of files never replaces a usable one.
  */
 
@@ -32,7 +31,7 @@ export interface CertifiedKey extends PemTexts {
 
 /** Interval between two readings of the files. */
 const LOOK_MS = 2_000
-/** A certificate that expires sooner than this gives a warning; automatic renewals happen earlier. */
+/** A certificate that expires sooner than this causes a warning; automatic renewals happen earlier. */
 const SOON_MS = 14 * 86_400_000
 const WARN_EVERY_MS = 86_400_000
 
@@ -43,17 +42,17 @@ interface ServedCertificateOptions {
 }
 
 /**
- * The certificate of a listener, reloaded when its files change. The files are polled, not watched: they are small, and so it
- * does not matter whether a file was written, renamed or replaced behind a link (as Kubernetes does). An unusable pair is
- * refused with its reason, and the previous one stays.
+ * The certificate of a listener, reloaded when its files change. The files are polled, not watched: they are small, and polling
+ * works whether a file was written, renamed or replaced behind a link (as Kubernetes does). An unusable pair is
+ * refused with its reason, and the previous pair stays in use.
  */
 export class ServedCertificate {
   readonly #files: TlsFiles
   readonly #options: ServedCertificateOptions
   readonly #users: ((pair: CertifiedKey) => void)[] = []
   #current: CertifiedKey
-  /** Reason of the last refusal; kept because two files are not replaced at one moment. */
-  #doubt: string | undefined
+  /** Why the last reading was refused. It is logged when found twice, because two files are not replaced at one moment. */
+  #lastProblem: string | undefined
   /** The last logged reason. */
   #reported: string | undefined
   #warnedAtMs = Number.NEGATIVE_INFINITY
@@ -76,7 +75,7 @@ export class ServedCertificate {
     return this.#current
   }
 
-  /** Calls the listener with each new pair: new connections use it, open ones keep the old one. */
+  /** Calls the listener with each new pair: new connections use it, open connections keep the old pair. */
   onRenewed(use: (pair: CertifiedKey) => void): void {
     this.#users.push(use)
     if (this.#timer === undefined) this.#schedule()
@@ -85,7 +84,7 @@ export class ServedCertificate {
   /** Reads the files now, and reports whether they were applied or refused. */
   async onReload(): Promise<ReloadNotes> {
     const found = await this.#read()
-    if (typeof found !== 'string') return { applied: this.#take(found) ? ['server.tls'] : [], refused: [] }
+    if (typeof found !== 'string') return { applied: this.#apply(found) ? ['server.tls'] : [], refused: [] }
     this.#logRefusal(found)
     return { applied: [], refused: [found] }
   }
@@ -102,9 +101,9 @@ export class ServedCertificate {
 
   async #look(): Promise<void> {
     const found = await this.#read()
-    if (typeof found !== 'string') this.#take(found)
-    else if (found === this.#doubt) this.#logRefusal(found)
-    this.#doubt = typeof found === 'string' ? found : undefined
+    if (typeof found !== 'string') this.#apply(found)
+    else if (found === this.#lastProblem) this.#logRefusal(found)
+    this.#lastProblem = typeof found === 'string' ? found : undefined
     this.#warnOfEnd()
     this.#schedule()
   }
@@ -117,7 +116,7 @@ export class ServedCertificate {
       const found = checkTexts(this.#files, texts)
       const nowMs = this.#options.clock.nowMs()
       if (found.startsAtMs > nowMs)
-        return `${this.#files.cert} is valid from ${momentOf(found.startsAtMs)}, and is used from then on.`
+        return `${this.#files.cert} is valid from ${momentOf(found.startsAtMs)}, and will be used from then on.`
       if (found.leafEndsAtMs > nowMs) return found
       return `${this.#files.cert} expired on ${dayOf(found.leafEndsAtMs)}.`
     } catch (error) {
@@ -129,13 +128,13 @@ export class ServedCertificate {
     return cert === this.#current.cert && key === this.#current.key
   }
 
-  #take(found: CertifiedKey): boolean {
+  #apply(found: CertifiedKey): boolean {
     this.#reported = undefined
     if (this.#isClosed || this.#isServed(found)) return false
     this.#current = found
     for (const use of this.#users) use(found)
     this.#warnedAtMs = Number.NEGATIVE_INFINITY
-    this.#options.log.info({ expiresAt: dayOf(found.expiresAtMs) }, 'the certificate was read again')
+    this.#options.log.info({ expiresAt: dayOf(found.expiresAtMs) }, 'the certificate was reloaded')
     return true
   }
 
@@ -143,7 +142,7 @@ export class ServedCertificate {
   #logRefusal(reason: string): void {
     if (reason === this.#reported) return
     this.#reported = reason
-    this.#options.log.error({ reason }, 'the certificate was refused; the previous certificate stays in use')
+    this.#options.log.error({ reason }, 'the certificate was refusal; the previous certificate stays in use')
   }
 
   #warnOfEnd(): void {
@@ -162,15 +161,15 @@ export class ServedCertificate {
 const RENEW = 'Renew it: a running server reads the files again when they change.'
 const OTHERS = 0o007
 
-/** For `collet doctor`: can it be served, for how long, and is its key private. */
+/** Checks for `collet doctor` whether the certificate can be served, for how long, and whether its key is private. */
 export async function examineCertificate(files: TlsFiles | undefined, nowMs: number) {
   if (files === undefined) return []
   try {
-    const judged = judgeCertificate(files, await readCertifiedKey(files), nowMs)
+    const check = judgeCertificate(files, await readCertifiedKey(files), nowMs)
     const mode = (await stat(files.key)).mode & 0o777
-    if ((mode & OTHERS) === 0) return [judged]
+    if ((mode & OTHERS) === 0) return [check]
     const message = `${files.key} can be read by every user of this machine (mode ${mode.toString(8)})`
-    return [judged, certificateCheck('warn', message, `Run: chmod 600 ${files.key}`)]
+    return [check, certificateCheck('warn', message, `Run: chmod 600 ${files.key}`)]
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error
     return [certificateCheck('fail', error.message, 'Correct server.tls in the config.')]
@@ -220,7 +219,7 @@ function checkTexts(files: TlsFiles, { cert, key }: PemTexts): CertifiedKey {
     createSecureContext({ cert, key })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw refused('cert', files.cert, `cannot be served: ${reason}.`)
+    throw refusal('cert', files.cert, `cannot be served: ${reason}.`)
   }
   return {
     cert,
@@ -233,14 +232,14 @@ function checkTexts(files: TlsFiles, { cert, key }: PemTexts): CertifiedKey {
 
 type Part = keyof TlsFiles
 
-function refused(part: Part, file: string, problem: string): StartRefused {
+function refusal(part: Part, file: string, problem: string): StartRefused {
   return new StartRefused(`server.tls.${part}: ${file} ${problem}`)
 }
 
 const READ_PROBLEMS: Readonly<Record<string, string>> = {
   ENOENT: 'does not exist. Write the path of a PEM file, relative to the config file.',
   EACCES:
-    'may not be read by the user who runs this. Give it to that user or its group: chown, chmod 640, and the folders above it.',
+    'cannot be read by the user who runs Collet. Give access to that user or its group, also to the folders above: chown, chmod 640.',
   EISDIR: 'is a folder. Write the path of the file in it, for example fullchain.pem or privkey.pem.',
   ENOTDIR: 'is below a file, not a folder. Correct the path.',
 }
@@ -250,7 +249,7 @@ async function readText(part: Part, file: string): Promise<string> {
     return await readFile(file, 'latin1')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
-    throw refused(part, file, READ_PROBLEMS[String(code)] ?? `cannot be read (${String(code ?? error)}).`)
+    throw refusal(part, file, READ_PROBLEMS[String(code)] ?? `cannot be read (${String(code ?? error)}).`)
   }
 }
 
@@ -261,42 +260,42 @@ function readChain({ cert: file }: TlsFiles, text: string): readonly X509Certifi
   const blocks = text.match(CERTIFICATE) ?? []
   if (blocks.length === 0) {
     const problem = KEY.test(text)
-      ? 'holds a key and no certificate. Are the two paths mixed up?'
-      : `holds no certificate in PEM (-----BEGIN CERTIFICATE-----). Convert one in DER with: openssl x509 -inform der -in ${file} -out cert.pem`
-    throw refused('cert', file, problem)
+      ? 'contains a key, not a certificate. Are the two paths mixed up?'
+      : `contains no certificate in PEM format (-----BEGIN CERTIFICATE-----). Convert a DER file with: openssl x509 -inform der -in ${file} -out cert.pem`
+    throw refusal('cert', file, problem)
   }
   return blocks.map((block, at) => {
     try {
       return new X509Certificate(block)
     } catch {
-      throw refused('cert', file, `has a certificate that cannot be read, number ${at + 1} in the file.`)
+      throw refusal('cert', file, `contains a certificate that cannot be read: number ${at + 1} in the file.`)
     }
   })
 }
 
 function readPrivateKey({ key: file }: TlsFiles, text: string): KeyObject {
   if (/BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED/.test(text)) {
-    const problem = `is encrypted, and a server that starts by itself cannot ask for the passphrase. Write it unencrypted, readable only for its user: openssl pkey -in ${file} -out key.pem`
-    throw refused('key', file, problem)
+    const problem = `is encrypted, and a server that starts by itself cannot ask for the passphrase. Write it unencrypted, readable only by its user: openssl pkey -in ${file} -out key.pem`
+    throw refusal('key', file, problem)
   }
   if (!KEY.test(text)) {
     const problem = text.includes('BEGIN CERTIFICATE')
-      ? 'holds a certificate and no key. Are the two paths mixed up?'
-      : `holds no key in PEM (-----BEGIN PRIVATE KEY-----). Convert one in DER with: openssl pkey -inform der -in ${file} -out key.pem`
-    throw refused('key', file, problem)
+      ? 'contains a certificate, not a key. Are the two paths mixed up?'
+      : `contains no key in PEM format (-----BEGIN PRIVATE KEY-----). Convert a DER file with: openssl pkey -inform der -in ${file} -out key.pem`
+    throw refusal('key', file, problem)
   }
   try {
     return createPrivateKey(text)
   } catch {
-    throw refused('key', file, 'holds a key that cannot be read. Is the file whole?')
+    throw refusal('key', file, 'contains a key that cannot be read. Is the file complete?')
   }
 }
 
-/** The server's own certificate is first, intermediate certificates follow. */
+/** The server's own certificate must come first, followed by intermediate certificates. */
 function checkPair({ cert, key }: TlsFiles, chain: readonly X509Certificate[], privateKey: KeyObject): void {
   const own = chain.findIndex((certificate) => certificate.checkPrivateKey(privateKey))
   if (own === 0) return
   if (own > 0)
-    throw refused('cert', cert, "has the server's own certificate after another one. It must come first.")
-  throw refused('key', key, `is not the key of ${cert}. Name the two files that were made together.`)
+    throw refusal('cert', cert, "has the server's own certificate after another one. It must come first.")
+  throw refusal('key', key, `is not the key of ${cert}. Name the two files that were made together.`)
 }

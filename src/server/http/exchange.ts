@@ -27,13 +27,13 @@ export interface HttpServices extends HttpAppOptions {
   readonly bodies: BodyBudget
   /** Logs store failures, once per outage. */
   readonly outage: OutageLog
-  /** Replaced once the port is known. */
+  /** The host guard, which is replaced once the port is known. */
   hostGuard: HostGuard
   /** Whether replies ask clients to close their connection. */
   isClosing: boolean
 }
 
-/** Entered only if spans are exported or requests are logged. */
+/** The scope of the current request; entered only if spans are exported or requests are logged. */
 export const requestScope = new AsyncLocalStorage<RequestScope>()
 
 const UNKNOWN = 'unknown'
@@ -46,7 +46,7 @@ export class Exchange implements HttpRequest {
   readonly path: string
   readonly params: PathParameters
   readonly headers: HttpRequest['headers']
-  /** The pattern of the route, or `unknown`: logs and metrics have it in place of the path. */
+  /** The pattern of the route, or `unknown`; logs and metrics use it instead of the path. */
   readonly route: string
   readonly trace: TraceContext
   /** Present if a log line or a span is written for this request. */
@@ -179,7 +179,7 @@ const randomPool = Buffer.alloc(4_096)
 let pool = ''
 let used = 0
 
-/** Cut from a pool, because one call into the random source per request shows in a profile. */
+/** Takes digits from a pool, because one call into the random source per request shows in a profile. */
 function randomHex(digits: number): string {
   if (used + digits > pool.length) {
     pool = randomFillSync(randomPool).toString('hex')
@@ -230,7 +230,7 @@ function withChallenge(
   return { ...reply.headers, 'www-authenticate': challenge.includes('=') ? parts : parts.replace(', ', ' ') }
 }
 
-/** Headers that every protocol has, and those that single ones add. */
+/** Response headers that scripts may read: those of every protocol, and those that individual protocols add. */
 const READABLE = headerList(
   CALL_HEADERS.read,
   ['etag', 'retry-after', 'traceparent', 'www-authenticate'],
@@ -271,7 +271,7 @@ const SKIPPED_BYTES = 64 * 1_024
 /**
  * Sends a reply. Returns the end of a stream, and `undefined` for every other reply.
  * @param headers names and values, one after the other, as Node takes them unsorted and unchanged
- * @param isLast whether the connection closes after it
+ * @param isLast whether the connection closes after the reply
  */
 function writeReply(
   response: ServerResponse,
@@ -287,10 +287,10 @@ function writeReply(
   }
   if (status !== 204 && status !== 304)
     headers.push('content-length', String(body === undefined ? 0 : Buffer.byteLength(body)))
-  const lingers = hasUnwantedBody(req)
-  if (lingers && !isLast) headers.push('connection', 'close')
+  const hasUnreadBody = hasUnwantedBody(req)
+  if (hasUnreadBody && !isLast) headers.push('connection', 'close')
   writeHead(response, status, headers)
-  if (lingers) endAfterBody(response, body)
+  if (hasUnreadBody) endAfterBody(response, body)
   else response.end(req.method === 'HEAD' ? undefined : body)
   return undefined
 }
@@ -299,7 +299,7 @@ function writeHead(response: ServerResponse, status: number, headers: string[]):
   try {
     response.writeHead(status, headers)
   } catch {
-    // An echoed call id may hold text that no header can carry; it is percent-encoded, so that the reply still arrives.
+    // An echoed call id may contain text that no header can carry; the text is percent-encoded, so that the reply still arrives.
     response.writeHead(status, headers.map(toHeaderText))
   }
 }
@@ -308,7 +308,7 @@ function toHeaderText(text: string): string {
   return /^[\t\x20-\x7e]*$/.test(text) ? text : encodeURI(text.toWellFormed())
 }
 
-/** A body that was not read to its end and is not small. */
+/** Whether the request has a body that was not read to its end and is not small. */
 function hasUnwantedBody(request: IncomingMessage): boolean {
   if (request.complete || request.readableEnded) return false
   return (
@@ -318,8 +318,8 @@ function hasUnwantedBody(request: IncomingMessage): boolean {
 }
 
 /**
- * Default HTTP status of a failure; a protocol may use another. Failures of a tool are answers, and after a run has
- * begun no reply is a 5xx (rule 11).
+ * Default HTTP status of a failure; a protocol may use another. Failures of a tool are answers with
+ * status 200, and after a run has begun no reply is a 5xx (rule 11).
  */
 const SUGGESTED_STATUS = {
   unauthenticated: 401,

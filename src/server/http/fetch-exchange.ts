@@ -25,7 +25,7 @@ export function withBody(request: NodeRequest, bytes: Uint8Array<ArrayBuffer>): 
   return new PulledRequest({ method, url, headers: sent, body: new Response(bytes).body, socket })
 }
 
-interface Pulled {
+interface PulledRequestParts {
   readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
@@ -37,7 +37,7 @@ class PulledRequest extends IncomingMessage {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   #isPulling = false
 
-  constructor({ method, url, headers, body, socket }: Pulled) {
+  constructor({ method, url, headers, body, socket }: PulledRequestParts) {
     super(socket)
     this.#reader = body?.getReader()
     this.method = method
@@ -46,7 +46,7 @@ class PulledRequest extends IncomingMessage {
     this.headers = headers
   }
 
-  /** Node calls `_read` once and then expects pushes of its parser: so everything is pushed until the buffer is full. */
+  /** Node calls `_read` once and then expects its parser to push, so this pushes everything until the buffer is full. */
   override _read(): void {
     if (this.#isPulling) return
     this.#isPulling = true
@@ -82,15 +82,15 @@ function headersOf(request: Request): Record<string, string> {
 }
 
 /** Headers that belong to the connection, so a `Response` has none of them. */
-const OF_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
-const WITHOUT_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
+const STATUSES_WITHOUT_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
 
 class PulledResponse extends ServerResponse<PulledRequest> {
   readonly #answer = Promise.withResolvers<Response>()
   readonly answered = this.#answer.promise
   #body: ReadableStreamDefaultController<Uint8Array> | undefined
   #isEnded = false
-  /** Called when the reader has taken all data. */
+  /** Callbacks to call when the reader has taken all data. */
   #taken: (() => void)[] = []
 
   constructor(request: PulledRequest) {
@@ -110,9 +110,9 @@ class PulledResponse extends ServerResponse<PulledRequest> {
     const [written] = rest
     if (Array.isArray(written))
       for (let at = 0; at + 1 < written.length; at += 2)
-        if (!OF_CONNECTION.has(written[at])) headers.append(String(written[at]), String(written[at + 1]))
+        if (!CONNECTION_HEADERS.has(written[at])) headers.append(String(written[at]), String(written[at + 1]))
     this.statusCode = status
-    const body = WITHOUT_BODY.has(status) ? null : this.#openBody()
+    const body = STATUSES_WITHOUT_BODY.has(status) ? null : this.#openBody()
     this.#answer.resolve(new Response(body, { status, headers }))
     return this
   }
@@ -142,7 +142,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
   /** Fails the body, so that half an answer does not look complete. */
   override destroy(): this {
     if (this.destroyed) return this
-    const error = new Error('The exchange was broken off.')
+    const error = new Error('The exchange was aborted.')
     this.#answer.reject(error)
     if (!this.#isEnded) this.#body?.error(error)
     this.req.destroy()
@@ -161,7 +161,7 @@ class PulledResponse extends ServerResponse<PulledRequest> {
   }
 
   #notifyTaken(): void {
-    for (const tell of this.#taken.splice(0)) tell()
+    for (const notify of this.#taken.splice(0)) notify()
   }
 
   #close(): void {

@@ -25,7 +25,7 @@ export class ServerAddress {
     this.#publicUrl = publicUrl
   }
 
-  /** Base of the URLs that the server gives out: never taken from a request (OTC/T-16). */
+  /** Base of the URLs that the server hands out, which is never taken from a request (OTC/T-16). */
   readonly publicUrl = (): string => this.#publicUrl ?? this.url
 
   readonly consoleUrl = (): string | undefined =>
@@ -54,9 +54,9 @@ const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::([0-9]{1,5}))?$/
  * Accepts or refuses requests by their `Host` and `Origin` (rule 28). A web page can reach a loopback server through a name it
  * controls (DNS rebinding) or by a cross-site request; these headers of the browser reveal both.
  *
- * Accepted hosts: `localhost`, 127.0.0.0/8 and `[::1]` with the own port, and the host of `publicUrl`. A server
+ * Accepted hosts: `localhost`, 127.0.0.0/8 and `[::1]` with the server's port, and the host of `publicUrl`. A server
  * bound to more than loopback is also reached by address, through any published port, so it accepts
- * `localhost` and literal addresses with any port: those cannot be rebound. Any other name needs `publicUrl`.
+ * `localhost` and literal addresses with any port, because addresses cannot be rebound. Any other name needs `publicUrl`.
  */
 export class HostGuard {
   readonly #scheme: 'http' | 'https'
@@ -85,7 +85,7 @@ export class HostGuard {
     ])
   }
 
-  /** Throws unless the request names this server and comes from no foreign page. */
+  /** Throws unless the request names this server and does not come from a foreign page. */
   check(host: string | undefined, origin: string | undefined): void {
     if (host === undefined || host === '') throw fault('request_invalid', 'The request has no Host header.')
     if (!this.#hosts.has(host) && !this.#isOurs(host.toLowerCase())) {
@@ -97,7 +97,7 @@ export class HostGuard {
     if (origin === undefined || this.#origins.has(origin) || this.#isOwnAddress(host, origin)) return
     throw fault(
       'not_authorized',
-      'Pages of that Origin may not call this server. Add the origin to `server.allowedOrigins` if they should.',
+      'Pages from that Origin may not call this server. Add the origin to `server.allowedOrigins` if they should.',
     )
   }
 
@@ -110,7 +110,7 @@ export class HostGuard {
     return this.#configuredOrigins.size > 0
   }
 
-  /** Whether the origin is this server, reached by address. Of names, only the origin of `publicUrl` counts. */
+  /** Whether the origin is this server, reached by address. An origin with a host name counts only if it is that of `publicUrl`. */
   #isOwnAddress(host: string, origin: string): boolean {
     const name = HOST.exec(host.toLowerCase())?.[1] ?? ''
     return isAddress(name) && origin === `${this.#scheme}://${host}`
@@ -138,14 +138,14 @@ function isAddress(name: string): boolean {
 
 /**
  * Headers of requests that a proxy, a tunnel or a load balancer forwarded (rule 28). A server without credentials trusts its
- * callers because they are on this machine. Behind a proxy every request comes from the address of the proxy, so such requests are
+ * callers because they are on this machine. Behind a proxy every request comes from the address of the proxy, so forwarded requests are
  * refused, whatever address they name: a chain of proxies can name this machine for a remote caller. A proxy that adds none of
  * these headers cannot be recognised.
  */
 const PROXY_HEADER =
   /^(?:(?:x[-_])?forwarded(?:[-_]|$)|via$|cdn-loop$|cf-|tailscale-|x-(?:original|envoy|azure|appengine|arr)-)|(?:client|real|user|remote|originating|connecting)[-_]?(?:ip(?:v[46])?|addr(?:ess)?|port)$/
 
-/** Throws if a proxy forwarded the request. Only for servers whose callers need no credential. */
+/** Throws if a proxy forwarded the request. Used only by servers whose callers need no credential. */
 export function refuseForwarded(headers: RequestHeaders): void {
   for (const name in headers) {
     if (!PROXY_HEADER.test(name)) continue

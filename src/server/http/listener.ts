@@ -7,16 +7,16 @@ import type { CertifiedKey, ServedCertificate } from './certificate.ts'
 import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 
 /*
- * The listener of a port: HTTP or HTTPS, shared ports of workers, malformed requests and errors of listening.
+ * The listener of a port: HTTP or HTTPS, shared ports of workers, malformed requests and listen errors.
  * Used by the HTTP app, and by the listener for other replicas.
- * Invariant: bytes that are no request get an answer in plain HTTP, never silence.
+ * Invariant: bytes that are not a request get an answer in plain HTTP, never silence.
  */
 
 export type HttpListener = Server | SecureServer
 
 interface ListenerOptions {
   readonly timeouts: Readonly<Record<'headersMs' | 'requestMs' | 'keepAliveMs', number>>
-  /** Present for https. */
+  /** Present if the listener uses TLS. */
   readonly certificate: ServedCertificate | undefined
 }
 
@@ -62,7 +62,7 @@ export function portOptions(isShared: boolean): { readonly reusePort?: true } {
 }
 
 /** Listening on a port that another server shares with its workers would succeed, so the first worker checks that it is free. */
-export async function takePort(host: string, port: number): Promise<void> {
+export async function checkPortIsFree(host: string, port: number): Promise<void> {
   if (port === 0) return
   const probe = createServer()
   await bind(probe, { host, port, exclusive: true })
@@ -103,11 +103,11 @@ const BROKEN_BY_CODE: Readonly<Record<string, BrokenRequest>> = {
 const waiting = new WeakSet<Socket>()
 
 /**
- * Answers bytes that are no HTTP request. While an earlier request of the same connection still runs, the
- * refusal waits for that reply: a client would take it for the answer to its call.
+ * Answers bytes that are not an HTTP request. While an earlier request on the same connection still runs, the
+ * refusal waits for that reply; otherwise the client would take it for the answer to its call.
  */
 function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: Socket): void {
-  // Before the handshake nothing can be written: an answer would wait for it, and the socket with it.
+  // Before the handshake nothing can be written: an answer would wait for the handshake and keep the socket open.
   if (error.code === 'ECONNRESET' || error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || !socket.writable) {
     socket.destroy()
     return
@@ -148,12 +148,12 @@ function render({ status, message }: BrokenRequest): string {
 /** Why a server cannot listen, and what to do about it. */
 export function listenError({ host, port }: Settings['server'], cause: unknown): Error {
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
-  const notHere = `"${host}" is not an address of this machine. Give one with --host, for example 127.0.0.1.`
+  const notLocal = `"${host}" is not an address of this machine. Choose one with --host, for example 127.0.0.1.`
   const explanations: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} on ${host} is already in use. Stop the process that uses it, or choose another port with --port.`,
     EACCES: `Port ${port} may not be used by this user. Choose a port of 1024 or more with --port.`,
-    EADDRNOTAVAIL: notHere,
-    ENOTFOUND: notHere,
+    EADDRNOTAVAIL: notLocal,
+    ENOTFOUND: notLocal,
   }
   return new Error(explanations[String(code)] ?? `Cannot listen on ${host}, port ${port}.`, { cause })
 }

@@ -1,7 +1,7 @@
 /**
  * Reads request bodies: JSON and forms, within the size limit of one body and the memory budget of all bodies.
  * `http/app.ts` reads every body with it; `collet mcp` parses its lines with `parseJsonBody`.
- * Invariant: a parsed value is exact JSON, and every counted byte is given back after the reply.
+ * Invariant: a parsed value is exact JSON, and every counted byte is released after the reply.
  */
 
 import { isUtf8 } from 'node:buffer'
@@ -109,7 +109,7 @@ export function parseJsonBody(bytes: Buffer): JsonValue {
   throw fault('request_invalid', `The JSON body cannot be used: at ${where}, ${problem.reason}.`)
 }
 
-/** A pointer is text of the sender and may be as long as the body. */
+/** A pointer contains the sender's text and may be as long as the body. */
 function shorten(pointer: string): string {
   return pointer.length <= MAX_POINTER_LENGTH ? pointer : `${pointer.slice(0, MAX_POINTER_LENGTH)}…`
 }
@@ -124,7 +124,7 @@ function parse(text: string): JsonValue {
   }
 }
 
-/** Only the position: the message of the engine quotes the body, which may hold secrets. */
+/** Returns only the position, because the engine's message quotes the body, which may contain secrets. */
 function positionIn(error: unknown): string {
   if (!(error instanceof SyntaxError)) return ''
   if (error.message.includes('end of JSON input')) return ': it ends too early'
@@ -132,7 +132,7 @@ function positionIn(error: unknown): string {
   return position === undefined ? '' : ` (see position ${position})`
 }
 
-/** The media type must be exact, with any parameters: a foreign page can send other types than JSON (rule 28). */
+/** The media type must be exact, with any parameters: a foreign page can send types other than JSON (rule 28). */
 function checkBodyHeaders(headers: IncomingHttpHeaders, { mediaType, name }: BodyKind): void {
   const type = headers['content-type']
   if (type !== mediaType && type?.split(';', 1)[0]?.trim().toLowerCase() !== mediaType) {
@@ -157,36 +157,36 @@ const RETRY_MS = 1_000
 const MIN_BYTES_A_SECOND = 4_096
 
 interface BodyBudgetOptions {
-  /** Bytes of all bodies together. */
+  /** Maximum bytes of all bodies together. */
   readonly maxBytes: number
-  /** Bytes of one body. A principal with no other body may always send one of this size if it is free. */
+  /** Maximum bytes of one body. A principal without another body may always send a body of this size if so much memory is free. */
   readonly maxBodyBytes: number
-  /** Interval of the checks that bodies arrive. */
+  /** Interval between two checks that bodies are still arriving. */
   readonly lookMs: number
   onRefused(name: LimitName): void
 }
 
 /**
- * Bytes of request bodies that this process holds, from their arrival until their reply. A principal may hold half as much as is
- * free, and a tenant as much as is free. So one key takes at most a third and one tenant at most half of the memory, and some is
+ * Bytes of request bodies that this process keeps in memory, from their arrival until their reply. A principal may use half as much as
+ * is free, and a tenant as much as is free. So one key takes at most a third and one tenant at most half of the memory, and some is
  * always left for other callers.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions
-  /** Nothing is counted without a limit. */
+  /** Whether there is a limit; without a limit nothing is counted. */
   readonly #isBounded: boolean
   #taken = 0
   readonly #byPrincipal = new Map<string, number>()
   readonly #byTenant = new Map<string, number>()
   readonly #arriving = new Set<BodyShare>()
-  #looking: NodeJS.Timeout | undefined
+  #timer: NodeJS.Timeout | undefined
 
   constructor(options: BodyBudgetOptions) {
     this.#options = options
     this.#isBounded = Number.isFinite(options.maxBytes)
   }
 
-  /** Counts bytes that have arrived, not announced ones: a slow sender takes only the memory it uses. */
+  /** Counts bytes that have arrived, not announced bytes: a slow sender takes only the memory that it uses. */
   add(bytes: number, principal: Principal): ToolError | undefined {
     if (!this.#isBounded) return undefined
     const name = this.#exceededLimit(bytes, principal)
@@ -221,19 +221,19 @@ export class BodyBudget {
   /** Checks from now on that the body arrives fast enough. */
   watch(body: BodyShare): void {
     this.#arriving.add(body)
-    this.#looking ??= setInterval(() => this.#look(), this.#options.lookMs).unref()
+    this.#timer ??= setInterval(() => this.#check(), this.#options.lookMs).unref()
   }
 
   forget(body: BodyShare): void {
     this.#arriving.delete(body)
   }
 
-  #look(): void {
-    const least = (MIN_BYTES_A_SECOND * this.#options.lookMs) / 1_000
-    for (const body of this.#arriving) if (!body.hasArrived(least)) body.tooSlow()
+  #check(): void {
+    const minBytes = (MIN_BYTES_A_SECOND * this.#options.lookMs) / 1_000
+    for (const body of this.#arriving) if (!body.hasArrived(minBytes)) body.tooSlow()
     if (this.#arriving.size > 0) return
-    clearInterval(this.#looking)
-    this.#looking = undefined
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }
 
@@ -245,19 +245,19 @@ function change(taken: Map<string, number>, key: string, bytes: number): void {
 
 /** The part of a budget that one body takes. */
 export class BodyShare {
-  readonly #all: BodyBudget
+  readonly #budget: BodyBudget
   #principal: Principal | undefined
   #bytes = 0
-  /** Bytes at the last check; `undefined` before the first. */
+  /** Bytes at the last check; `undefined` before the first check. */
   #bytesBefore: number | undefined
   #stop: ((error: Error) => void) | undefined
 
   constructor(all: BodyBudget) {
-    this.#all = all
+    this.#budget = all
   }
 
   /** Sets the principal, before any of the body is read. */
-  of(principal: Principal): this {
+  forPrincipal(principal: Principal): this {
     this.#principal = principal
     return this
   }
@@ -265,31 +265,31 @@ export class BodyShare {
   /** Counts bytes; returns the refusal if a limit is exceeded. */
   add(bytes: number): ToolError | undefined {
     if (this.#principal === undefined) return undefined
-    const refusal = this.#all.add(bytes, this.#principal)
+    const refusal = this.#budget.add(bytes, this.#principal)
     if (refusal === undefined) this.#bytes += bytes
     return refusal
   }
 
   /** Calls `stop` if the rest of the body does not arrive. */
   wait(stop: (error: Error) => void): void {
-    if (this.#stop === undefined) this.#all.watch(this)
+    if (this.#stop === undefined) this.#budget.watch(this)
     this.#stop = stop
   }
 
   complete(): void {
-    if (this.#stop !== undefined) this.#all.forget(this)
+    if (this.#stop !== undefined) this.#budget.forget(this)
     this.#stop = undefined
   }
 
-  hasArrived(least: number): boolean {
+  hasArrived(minBytes: number): boolean {
     const before = this.#bytesBefore
     this.#bytesBefore = this.#bytes
-    return before === undefined || this.#bytes - before >= least
+    return before === undefined || this.#bytes - before >= minBytes
   }
 
   tooSlow(): void {
     this.#stop?.(
-      httpFault(408, `The body arrives too slowly; send at least ${MIN_BYTES_A_SECOND} bytes a second.`),
+      httpFault(408, `The body arrives too slowly; send at minBytes ${MIN_BYTES_A_SECOND} bytes a second.`),
     )
     this.complete()
   }
@@ -297,7 +297,7 @@ export class BodyShare {
   free(): void {
     this.complete()
     if (this.#bytes === 0 || this.#principal === undefined) return
-    this.#all.free(this.#bytes, this.#principal)
+    this.#budget.free(this.#bytes, this.#principal)
     this.#bytes = 0
   }
 }
@@ -356,7 +356,7 @@ function problem(reason: string): JsonProblem {
   return { pointer: '', reason }
 }
 
-/** RFC 6901 §3. */
+/** Escapes a name as RFC 6901 §3 requires. */
 function escapeToken(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }

@@ -37,7 +37,9 @@ describe('Router', () => {
     ['/calls/:id', '/calls/:record'],
     ['/calls', '/calls'],
   ])('refuses %s beside %s, because one of them would never match', (one, other) => {
-    expect(() => new Router([route('GET', one), route('GET', other)])).toThrow(`Two routes take GET ${other}`)
+    expect(() => new Router([route('GET', one), route('GET', other)])).toThrow(
+      `Two routes serve GET ${other}`,
+    )
   })
 })
 

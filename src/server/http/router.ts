@@ -4,8 +4,7 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { HttpRoute } from '#protocols/http-exchange'
 
 /*
- * Finds the route of a request by method and path.
- * Used by the HTTP app and by tests that list routes.
+ * Finds the route of a request by method and path. Used by the HTTP app and by tests that list routes.
  * Invariant: paths match exactly as sent, and a fixed segment wins over a parameter.
  */
 
@@ -32,11 +31,11 @@ interface RouteEntry {
 interface MethodRoutes {
   /** Paths without parameters, found by one look-up. */
   readonly exact: Map<string, FoundRoute>
-  /** The others, the most specific first. */
+  /** Paths with parameters, the most specific first. */
   readonly patterns: RouteEntry[]
 }
 
-/** The routes of one port. Paths are not normalised, so a resource has one spelling and access checks cover only that one. */
+/** The routes of one port. Paths are not normalised, so a resource has one spelling, and access checks cover only that spelling. */
 export class Router {
   readonly #entries: readonly RouteEntry[]
   readonly #byMethod = new Map<string, MethodRoutes>()
@@ -82,13 +81,13 @@ export class Router {
     const isTaken = path.hasParameters
       ? routes.patterns.some((other) => other.path.rank === path.rank)
       : routes.exact.has(path.pattern)
-    if (isTaken) throw new Error(`Two routes take ${method} ${path.pattern}.`)
+    if (isTaken) throw new Error(`Two routes serve ${method} ${path.pattern}.`)
     if (path.hasParameters) routes.patterns.push(entry)
     else routes.exact.set(path.pattern, { route, params: NO_PARAMETERS })
   }
 }
 
-/** For `Allow`: the methods of these routes. */
+/** The methods of these routes, for the `Allow` header. */
 export function allowedMethods(routes: readonly ServerRoute[]): string {
   return [...new Set(routes.flatMap(methodsOf))].sort().join(', ')
 }
@@ -101,10 +100,10 @@ function methodsOf({ method }: ServerRoute): readonly string[] {
 export class RoutePath {
   readonly pattern: string
   readonly hasParameters: boolean
-  /** Sorts a fixed segment before a parameter in the same position; equal for patterns that take the same paths. */
+  /** Sorts a fixed segment before a parameter in the same position; equal for patterns that match the same paths. */
   readonly rank: string
   readonly #segments: readonly string[]
-  /** Up to the first parameter. */
+  /** The pattern up to its first parameter. */
   readonly #start: string
 
   constructor(pattern: string) {
@@ -119,11 +118,11 @@ export class RoutePath {
   match(path: string): PathParameters | undefined {
     if (!this.hasParameters) return path === this.pattern ? NO_PARAMETERS : undefined
     if (!path.startsWith(this.#start)) return undefined
-    const given = path.split('/')
-    if (given.length !== this.#segments.length) return undefined
+    const segments = path.split('/')
+    if (segments.length !== this.#segments.length) return undefined
     const parameters: Record<string, string> = {}
     for (const [index, wanted] of this.#segments.entries()) {
-      const segment = given[index] ?? ''
+      const segment = segments[index] ?? ''
       if (!wanted.startsWith(':')) {
         if (segment !== wanted) return undefined
       } else {
@@ -142,7 +141,7 @@ export function pathOf(target: string): string {
   return end === -1 ? target : target.slice(0, end)
 }
 
-/** `undefined` if the percent-encoding is not valid UTF-8. */
+/** Returns `undefined` if the percent-encoding is not valid UTF-8. */
 export function percentDecoded(text: string): string | undefined {
   if (!text.includes('%')) return text
   try {

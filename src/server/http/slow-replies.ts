@@ -1,6 +1,6 @@
 /**
  * Replies that do not leave at once: streams, whose pieces wait for their reader, and replies to a request whose body is still
- * arriving. `exchange.ts` uses them. Each wait has a limit, so that a client that stops reading or sending holds nothing.
+ * arriving. `exchange.ts` uses them. Each wait has a limit, so that a client that stops reading or sending does not hold resources.
  */
 
 import type { ServerResponse } from 'node:http'
@@ -8,7 +8,7 @@ import type { ReplyStream } from '#protocols/http-exchange'
 
 /** How much of an unwanted body is read, so that its sender receives the reply. */
 const LINGER_BYTES = 16 * 1_024 * 1_024
-/** Wait for more of it; the time limit of the whole request still applies. */
+/** Maximum wait for more of the unwanted body; the time limit of the whole request still applies. */
 const LINGER_IDLE_MS = 500
 
 /**
@@ -17,15 +17,15 @@ const LINGER_IDLE_MS = 500
  */
 export function endAfterBody(response: ServerResponse, body: string | Uint8Array | undefined): void {
   const { req } = response
-  let left = LINGER_BYTES
+  let remainingBytes = LINGER_BYTES
   const end = (): void => {
     clearTimeout(timer)
     req.off('data', onData).off('end', end).off('close', end)
     response.end()
   }
   const onData = (chunk: Buffer): void => {
-    left -= chunk.length
-    if (left <= 0) end()
+    remainingBytes -= chunk.length
+    if (remainingBytes <= 0) end()
     else timer.refresh()
   }
   const timer = setTimeout(end, LINGER_IDLE_MS)
@@ -39,7 +39,7 @@ export function endAfterBody(response: ServerResponse, body: string | Uint8Array
 const STALLED_MS = 60_000
 
 /**
- * Writes the pieces of a stream as its reader takes them. The next piece is requested when the last has left, so a reader
+ * Writes the pieces of a stream as its reader takes them. The next piece is requested when the previous piece has left, so a reader
  * that never reads costs one piece of memory, and each piece is sent separately (OTS-51). Rejects with what the stream threw.
  */
 export async function writeStream(
@@ -48,9 +48,9 @@ export async function writeStream(
   stalledMs = STALLED_MS,
 ): Promise<void> {
   const ended = new AbortController()
-  const leave = (): void => ended.abort()
+  const abort = (): void => ended.abort()
   // `once` would keep two more objects for each of thousands of readers; aborting twice does no harm.
-  response.on('close', leave)
+  response.on('close', abort)
   try {
     if (response.req.method !== 'HEAD') {
       response.flushHeaders()
@@ -65,8 +65,8 @@ export async function writeStream(
     response.destroy()
     throw error
   } finally {
-    response.off('close', leave)
-    leave()
+    response.off('close', abort)
+    abort()
   }
 }
 

@@ -4,7 +4,7 @@ import { describeServer, readServer } from './client-servers.ts'
 import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
 
 /**
- * Finds entries of MCP clients with which an agent reaches a server of Collet's sources directly, without approvals,
+ * Finds entries of MCP clients with which an agent reaches the server behind a source directly, without approvals,
  * limits and records. `collet connect`, `collet doctor` and the console show them. Invariant: it only reads files;
  * nothing is started, and placeholders are filled in only to compare values in memory.
  */
@@ -15,7 +15,7 @@ export interface Bypass {
   readonly title: string
   readonly file: string
   readonly scope: ClientFile['scope']
-  /** Its path of members in the file. */
+  /** The names of the members that lead to it in the file. */
   readonly path: readonly string[]
   readonly name: string
   /** The source that serves the same server; absent if Collet does not serve it. */
@@ -51,14 +51,14 @@ export function findBypasses(
         const plan = describeServer(server, isOwnAddress)
         if ('kind' in plan) return []
         const source = keys.get(targetOf(readServer(server, place.folder, values).options))
-        const { path, name: called } = server
+        const { path, name: serverName } = server
         return {
           client: name,
           title: client.title,
           file,
           scope,
           path,
-          name: called,
+          name: serverName,
           source,
           clear: plan.clear,
         }
@@ -74,7 +74,7 @@ function targetOf({ command, args, url }: JsonObject): string {
   return canonicalJson(address === null ? null : `${address.origin}${address.pathname}`)
 }
 
-/** The command or address in options of any shape. */
+/** The command or address in a source's options of any type. */
 export function upstreamIn(options: object = {}): JsonObject {
   const { command, args, url }: { command?: unknown; args?: unknown; url?: unknown } = options
   return {
@@ -83,7 +83,7 @@ export function upstreamIn(options: object = {}): JsonObject {
   }
 }
 
-/** `files, memory (with TOKEN in clear text)`. */
+/** Lists the entries, for example `files, memory (with TOKEN in clear text)`. */
 export function bypassNames(bypasses: readonly Bypass[]): string {
   return bypasses
     .map(({ name, clear }) =>

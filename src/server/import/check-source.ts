@@ -20,14 +20,14 @@ type StepName = CheckStep['step']
 
 interface CheckOptions {
   readonly clock: Clock
-  /** Base of relative paths of files and programs. */
+  /** Base folder for relative paths of files and programs. */
   readonly folder: string
   readonly path: string | undefined
   readonly view: SourceView | undefined
   open(): Promise<OpenedSource>
 }
 
-/** On a first start a launcher may have to download the program. */
+/** Long enough for a first start, on which a launcher may have to download the program. */
 const MAX_MS = 60_000
 
 export async function checkSource(
@@ -41,11 +41,11 @@ export async function checkSource(
   const steps: CheckStep[] = []
   let advice: string | undefined
   try {
-    for (const [step, take] of stepsTo(options, { ...check, ...opened, signal })) {
+    for (const [step, run] of stepsTo(options, { ...check, ...opened, signal })) {
       const startedMs = clock.monotonicMs()
       const took = () => ({ took_ms: Math.round((clock.monotonicMs() - startedMs) * 10) / 10 })
       try {
-        if (advice === undefined) steps.push({ step, state: 'done', says: await take(), ...took() })
+        if (advice === undefined) steps.push({ step, state: 'done', says: await run(), ...took() })
         else steps.push({ step, state: 'not_reached', says: 'Not reached', took_ms: null })
       } catch (error) {
         advice = adviceFor(step, error, options)
@@ -59,7 +59,7 @@ export async function checkSource(
 }
 
 type OpenedCheck = CheckOptions & OpenedSource & { readonly signal: AbortSignal }
-type Step = readonly [name: StepName, take: () => string | Promise<string>]
+type Step = readonly [name: StepName, run: () => string | Promise<string>]
 
 /** The steps to a source; each returns what it found, or throws. */
 function stepsTo(options: SourceOptions, check: OpenedCheck): readonly Step[] {
@@ -75,23 +75,23 @@ function stepsTo(options: SourceOptions, check: OpenedCheck): readonly Step[] {
     const warned = warnings === 0 ? '' : `; ${countOf(warnings, 'warning')}`
     return `${view.tools} served, ${view.waiting} waiting for a decision${warned}`
   }
-  return [...placeSteps(options, check), ['list', list], ['definitions', define]]
+  return [...targetSteps(options, check), ['list', list], ['definitions', define]]
 }
 
 /** The steps that depend on where the source is: at an address, in a program or in a file. */
-function placeSteps(options: SourceOptions, check: OpenedCheck): readonly Step[] {
-  const { wayOut, signal } = check
+function targetSteps(options: SourceOptions, check: OpenedCheck): readonly Step[] {
+  const { egress, signal } = check
   const [url, program] = [addressOf(options), programOf(options)]
   if (url !== undefined) {
-    const reached = wayOut.reach(url, signal)
+    const reached = egress.reach(url, signal)
     const next = async (): Promise<string> => (await reached.next()).value ?? ''
     const tls: readonly Step[] = url.protocol === 'https:' ? [['tls', next]] : []
-    const probe = { send: wayOut, signal, apiKey: credentialOf(options) }
-    const shake = async (): Promise<string> => {
+    const probe = { send: egress, signal, apiKey: credentialOf(options) }
+    const handshake = async (): Promise<string> => {
       await reached.return(undefined)
       return await sendHandshake(options, url, probe)
     }
-    return [['resolve', next], ['connect', next], ...tls, ['handshake', shake]]
+    return [['resolve', next], ['connect', next], ...tls, ['handshake', handshake]]
   }
   if (program !== undefined) return [['program', () => findProgram(program, check)]]
   if (!('file' in options) || typeof options.file !== 'string') return []
@@ -133,10 +133,10 @@ function credentialOf(options: SourceOptions): string | undefined {
 }
 
 function findProgram(program: string, { folder, path = '' }: CheckOptions): string {
-  const places = program.includes('/')
+  const paths = program.includes('/')
     ? [isAbsolute(program) ? program : resolve(folder, program)]
     : path.split(delimiter).map((place) => join(place, program))
-  const found = places.find((place) => existsSync(place))
+  const found = paths.find((place) => existsSync(place))
   if (found === undefined) throw new Error(`There is no program ${program} here.`)
   return `${program} is ${found}`
 }
@@ -179,7 +179,7 @@ function adviceFor(step: StepName, error: unknown, options: SourceOptions): stri
     case 'program':
       return `Install ${programOf(options) ?? 'the program'}, or write its full path into the source.`
     case 'file':
-      return 'Restore the file, or import it again from its new place.'
+      return 'Restore the file, or import it again from its new path.'
     case 'handshake':
       return 'Check whether the service is still at this address, and whether it requires a credential: import it again with --api-key --replace.'
     case 'list':

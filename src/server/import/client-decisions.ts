@@ -12,12 +12,12 @@ import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './cli
 type Place = ReturnType<typeof clientPlace>
 type Decision = 'approved' | 'rejected' | 'undecided'
 
-export interface Decided {
+export interface ClientDecision {
   readonly decision: Decision
   readonly client: string
 }
 
-/** `undefined` if the client keeps no decision about the server in files. */
+/** Returns `undefined` if the client's files contain no decision about the server. */
 type Decide = (name: string, scope: ClientFile['scope']) => Decision | undefined
 
 /**
@@ -28,14 +28,14 @@ export function readDecisions(
   path: string,
   client: string | undefined,
   place: Place,
-): (name: string) => Decided | undefined {
+): (name: string) => ClientDecision | undefined {
   const readers = Object.entries(READERS).flatMap(([reader, read]) => {
     const known = mcpClient(reader)
     const file = known && clientFiles(known, place).find((each) => each.path === path)
     return file === undefined ? [] : [{ client: reader, scope: file.scope, decide: read(place) }]
   })
   return (name) => {
-    const all = readers.flatMap((reader): readonly Decided[] => {
+    const all = readers.flatMap((reader): readonly ClientDecision[] => {
       const decision = reader.decide(name, reader.scope)
       return decision === undefined ? [] : [{ decision, client: reader.client }]
     })
@@ -52,19 +52,21 @@ const READERS: Readonly<Record<string, (place: Place) => Decide>> = {
 function claudeCode({ home, folder, platform, variables }: Place): Decide {
   const config = variables.CLAUDE_CONFIG_DIR || join(home, '.claude')
   const states = [join(home, '.claude.json'), join(config, '.claude.json')].map(read)
-  const ofProject = states.map(({ projects }) => objectIn(projects, folder))
-  const own = [read(join(config, 'settings.json')), ...ofProject]
-  const brought = ['settings.json', 'settings.local.json'].map((name) => read(join(folder, '.claude', name)))
+  const projectStates = states.map(({ projects }) => objectIn(projects, folder))
+  const own = [read(join(config, 'settings.json')), ...projectStates]
+  const fromRepository = ['settings.json', 'settings.local.json'].map((name) =>
+    read(join(folder, '.claude', name)),
+  )
   const managed = read(join(MANAGED[platform] ?? '/etc/claude-code', 'managed-settings.json'))
-  const denied = [...own, ...brought, managed].flatMap(({ deniedMcpServers: list }) =>
+  const denied = [...own, ...fromRepository, managed].flatMap(({ deniedMcpServers: list }) =>
     Array.isArray(list) ? list.flatMap((each) => (isJsonObject(each) ? String(each.serverName) : [])) : [],
   )
-  const isTurnedOff = new Set([...names([...ofProject, ...states], 'disabledMcpServers'), ...denied])
-  const rejected = names([...own, ...brought, managed], 'disabledMcpjsonServers')
+  const turnedOff = new Set([...names([...projectStates, ...states], 'disabledMcpServers'), ...denied])
+  const rejected = names([...own, ...fromRepository, managed], 'disabledMcpjsonServers')
   const approved = names(own, 'enabledMcpjsonServers')
   const approvesAll = own.some(({ enableAllProjectMcpServers }) => enableAllProjectMcpServers === true)
   return (name, scope) => {
-    if (isTurnedOff.has(name)) return 'rejected'
+    if (turnedOff.has(name)) return 'rejected'
     if (scope === 'user') return undefined
     if (rejected.has(name)) return 'rejected'
     return approvesAll || approved.has(name) ? 'approved' : 'undecided'

@@ -15,7 +15,7 @@ import { parseToml, renderTomlTable } from './toml.ts'
 export interface WrittenServer {
   readonly name: string
   readonly file: string
-  /** Its path of members in the file. */
+  /** The names of the members that lead to it in the file. */
   readonly path: readonly string[]
   readonly entry: JsonObject
 }
@@ -97,7 +97,7 @@ export function readServerList(text: string, file: string, folder: string) {
   return { servers, asked }
 }
 
-/** These lists also hold other things; servers are recognised by their type. */
+/** These lists also contain other entries; servers are recognised by their type. */
 function onlyTyped(list: JsonValue | undefined, types: readonly string[]): JsonObject {
   if (!isJsonObject(list)) return {}
   return Object.fromEntries(
@@ -107,7 +107,7 @@ function onlyTyped(list: JsonValue | undefined, types: readonly string[]): JsonO
   )
 }
 
-/** The text of a file that holds this entry only. */
+/** The text of a file that contains only this entry. */
 export function renderEntry(format: Format, path: readonly string[], entry: JsonObject): string {
   if (format === 'toml') return renderTomlTable(path, entry).trimEnd()
   const whole = path.reduceRight<JsonObject>((inner, name) => ({ [name]: inner }), entry)
@@ -126,7 +126,7 @@ export function withEntry(
   const before = text.trim() === '' ? {} : parseAs(format, text)
   if (!isJsonObject(before)) return undefined
   if (canonicalJson(at(before, path) ?? null) === canonicalJson(entry)) return text
-  return checked(edit(), format, withMember(before, path, entry))
+  return verified(edit(), format, withMember(before, path, entry))
 
   function edit(): string | undefined {
     if (format === 'json') return setJsoncMember(text.trim() === '' ? '{}\n' : text, path, entry)
@@ -142,7 +142,7 @@ export function withoutEntry(text: string, file: string, path: readonly string[]
   const format = formatOf(file)
   const before = parseAs(format, text)
   if (!isJsonObject(before)) return undefined
-  return checked(edit(), format, withMember(before, path, undefined))
+  return verified(edit(), format, withMember(before, path, undefined))
 
   function edit(): string | undefined {
     if (format === 'json') return removeJsoncMember(text, path)
@@ -154,17 +154,17 @@ export function withoutEntry(text: string, file: string, path: readonly string[]
 }
 
 /** Accepts an edit only if the new text parses to the intended value. */
-function checked(text: string | undefined, format: Format, intended: JsonObject): string | undefined {
+function verified(text: string | undefined, format: Format, intended: JsonObject): string | undefined {
   const after = text === undefined ? undefined : parseAs(format, text)
-  return isJsonObject(after) && canonicalJson(pruned(after)) === canonicalJson(pruned(intended))
+  return isJsonObject(after) && canonicalJson(prune(after)) === canonicalJson(prune(intended))
     ? text
     : undefined
 }
 
 /** Removes empty objects: a list without entries may stay or go. */
-function pruned(value: JsonValue): JsonValue {
+function prune(value: JsonValue): JsonValue {
   if (!isJsonObject(value)) return value
-  const members = Object.entries(value).map(([name, inner]): [string, JsonValue] => [name, pruned(inner)])
+  const members = Object.entries(value).map(([name, inner]): [string, JsonValue] => [name, prune(inner)])
   return Object.fromEntries(
     members.filter(([, inner]) => !(isJsonObject(inner) && Object.keys(inner).length === 0)),
   )
@@ -194,7 +194,7 @@ function yamlText(
   return document.toString({ lineWidth: 0 })
 }
 
-/** The text without the table at `path` and the tables inside it; `undefined` if there is none. */
+/** The text without the table at `path` and the tables inside it; `undefined` if there is no such table. */
 function withoutTables(text: string, path: readonly string[]): string | undefined {
   const tables = (parseToml(text)?.tables ?? []).filter((table) =>
     path.every((name, index) => table.path[index] === name),

@@ -21,8 +21,8 @@ function plainEntry(entry: JsonObject) {
     ...commandOf(entry),
     url: ADDRESS_MEMBERS.map((name) => textOf(entry[name])).find((text) => text !== undefined),
     env: {
-      ...passedOn(entry.env_keys),
-      ...passedOn(entry.env_vars),
+      ...inheritedVariables(entry.env_keys),
+      ...inheritedVariables(entry.env_vars),
       ...objectOf(entry.environment),
       ...objectOf(entry.envs),
       ...(isJsonObject(entry.command) ? objectOf(entry.command.env) : {}),
@@ -56,7 +56,7 @@ function commandOf({ command, cmd, args }: JsonObject): { command: string | unde
 }
 
 /** Variables that the client passes on from its own environment. */
-function passedOn(names: JsonValue | undefined): JsonObject {
+function inheritedVariables(names: JsonValue | undefined): JsonObject {
   const texts = Array.isArray(names) ? names.map((name) => (isJsonObject(name) ? name.name : name)) : []
   return Object.fromEntries(
     texts.flatMap((name) => (typeof name === 'string' ? [[name, `\${env:${name}}`]] : [])),
@@ -171,14 +171,14 @@ export function isOwnMcpAddress(port: number): (text: string) => boolean {
   }
 }
 
-/** The launcher of a package or a checkout, or the command that the latter runs: `node --conditions=collet-source … main.ts`. */
+/** The launcher of a package or a checkout, or the command that a checkout's launcher runs: `node --conditions=collet-source … main.ts`. */
 function isColletProgram(words: readonly string[]): boolean {
   const path = words.at(-1)?.replaceAll('\\', '/') ?? ''
   if (/^collet(?:@[^/]*)?(?:\.(?:cmd|exe|js|ps1))?$/.test(basename(path))) return true
   return words.includes('--conditions=collet-source') && path.endsWith('/src/cli/main.ts')
 }
 
-/** Options with their placeholders filled in; `why` names those without a value. */
+/** Options with their placeholders filled in; `why` names the placeholders without a value. */
 type ServerReading =
   | { readonly kind: 'usable'; readonly options: JsonObject }
   | { readonly kind: 'unusable'; readonly options: JsonObject; readonly why: string }
@@ -196,9 +196,9 @@ export function readServer(
     written.replace(PLACEHOLDER, (...match: (string | undefined)[]) => {
       const shown = match[0] ?? ''
       const placeholder = placeholderOf(match)
-      const { name, form, otherwise } = placeholder
+      const { name, form, defaultValue } = placeholder
       if (form === 'bare' && kind === 'word') return shown
-      const value = placeholderValue(placeholder, values, project) ?? otherwise
+      const value = placeholderValue(placeholder, values, project) ?? defaultValue
       if (value === undefined && (form === 'explicit' || (form === 'braced' && kind === 'text')))
         missing.set(shown, name)
       return value ?? shown
@@ -243,11 +243,11 @@ function placeholderValue(
   project: string,
 ): string | undefined {
   if (kind !== 'env') return values.input(name)
-  const place = form === 'explicit' ? undefined : PLACES.get(name)
+  const place = form === 'explicit' ? undefined : FOLDER_PLACEHOLDERS.get(name)
   return place === undefined ? values.variable(name) : place(project, values.home)
 }
 
-/** The project that a file belongs to. For a file of the user that is the working folder. */
+/** The project that a file belongs to; for a user's file, the working folder. */
 function projectOf(file: string, folder: string): string {
   if (basename(file) === '.mcp.json') return dirname(file)
   const holder = basename(dirname(file))
@@ -268,7 +268,7 @@ const PLACEHOLDER =
   /\$\{\s*(?:(env|input):)?([^}:]+?)\s*(?::-([^}]*))?\}|\{(env|file):([^}]+)\}|\$([A-Z_][A-Z0-9_]{2,})/g
 
 /** Placeholders for folders, by name. */
-const PLACES = new Map<string, (project: string, home: string) => string>([
+const FOLDER_PLACEHOLDERS = new Map<string, (project: string, home: string) => string>([
   ['workspaceFolder', (project) => project],
   ['workspaceFolderBasename', (project) => basename(project)],
   ['userHome', (_, home) => home],
@@ -281,23 +281,25 @@ interface Placeholder {
   readonly name: string
   /** `bare`: `$NAME`, which may be for a shell if it is in an argument; `explicit`: certainly a placeholder. */
   readonly form: 'bare' | 'braced' | 'explicit'
-  readonly otherwise: string | undefined
+  readonly defaultValue: string | undefined
 }
 
 function placeholderOf(match: readonly (string | undefined)[]): Placeholder {
-  const [, kind, name, otherwise, otherKind, otherName, bareName] = match
+  const [, kind, name, defaultValue, otherKind, otherName, bareName] = match
   if (otherKind !== undefined)
     return {
       kind: otherKind === 'file' ? 'file' : 'env',
       name: otherName ?? '',
       form: 'explicit',
-      otherwise: undefined,
+      defaultValue: undefined,
     }
   const form = bareName !== undefined ? 'bare' : kind === undefined ? 'braced' : 'explicit'
-  return { kind: kind === 'input' ? 'input' : 'env', name: name ?? bareName ?? '', form, otherwise }
+  return { kind: kind === 'input' ? 'input' : 'env', name: name ?? bareName ?? '', form, defaultValue }
 }
 
 /** The placeholders in a text, except those for folders of the project and the user. */
 function placeholdersOf(text: string): readonly Placeholder[] {
-  return [...text.matchAll(PLACEHOLDER)].map(placeholderOf).filter(({ name }) => !PLACES.has(name))
+  return [...text.matchAll(PLACEHOLDER)]
+    .map(placeholderOf)
+    .filter(({ name }) => !FOLDER_PLACEHOLDERS.has(name))
 }

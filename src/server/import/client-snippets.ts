@@ -39,16 +39,16 @@ function fileSnippet(
   name: string,
   client: McpClient,
   entry: JsonObject,
-  { name: called }: SnippetTarget,
+  { name: serverName }: SnippetTarget,
 ): ClientConfig {
   const { title, member, format, projectFiles, writesTo, after } = client
   const [projectFile = ''] = projectFiles
   return {
     ...{ name, title, kind: format },
     place: writesTo === 'project' ? projectFile : (USER_FILES[name] ?? 'its file of MCP servers'),
-    text: renderEntry(format, [member, called], entry),
+    text: renderEntry(format, [member, serverName], entry),
     command: `${commandOnPages()} connect ${name} --write`,
-    link: LINKS[name]?.(called, entry) ?? null,
+    link: LINKS[name]?.(serverName, entry) ?? null,
     after,
   }
 }
@@ -74,7 +74,7 @@ const LINKS: Readonly<Record<string, (name: string, entry: JsonObject) => string
   },
 }
 
-/** For a client that starts programs: a command on its own machine, else the place for addresses in its settings. */
+/** For a client that only starts programs: a command if the server is on its machine, else where its settings accept addresses. */
 function programSnippet(
   name: string,
   { title, after, connectors }: McpClient,

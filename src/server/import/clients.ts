@@ -4,12 +4,12 @@ import type { JsonObject } from '#kernel/base/json'
 
 /**
  * The table of MCP clients that `collet connect` writes for and `collet import --from` reads: the files of each, their
- * format, and the form of an entry for Collet. docs/clients.md lists which of it was confirmed. Invariant: no entry
- * contains a key, only the name of the variable that holds it.
+ * format, and the form of an entry for Collet. docs/clients.md lists which of these facts were confirmed. Invariant: no entry
+ * contains a key, only the name of the variable that contains it.
  */
 
 export const KEY_VARIABLE = 'COLLET_API_KEY'
-const KEY_GAP = '<your key>'
+const KEY_PLACEHOLDER = '<your key>'
 
 interface ClientPlace {
   readonly folder: string
@@ -33,17 +33,17 @@ interface ClientProgram {
 export interface McpClient {
   readonly title: string
   readonly format: 'json' | 'toml' | 'yaml'
-  /** The member of its file that holds the servers. */
+  /** The member of its file that contains the servers. */
   readonly member: string
   /** Files in a project; they may come with a repository. */
   readonly projectFiles: readonly string[]
   userFiles(place: ClientPlace): readonly string[]
   readonly writesTo: 'project' | 'user'
-  /** Syntax for a variable of the environment; absent if there is none, or none was confirmed. */
+  /** Syntax for an environment variable; absent if the client has none, or none was confirmed. */
   readonly variable?: (name: string) => string
-  /** The entry of a server at an address; absent if the client only starts programs. */
+  /** The entry for a server at an address; absent if the client only starts programs. */
   readonly atAddress?: (server: ClientAddress) => JsonObject
-  /** The entry of a program, if it is not `command`, `args` and `env`. */
+  /** The entry for a program, if it is not `command`, `args` and `env`. */
   readonly forProgram?: (program: ClientProgram, name: string) => JsonObject
   /** The place in its settings for servers that its vendor's cloud can reach. */
   readonly connectors?: { readonly place: string; readonly note: string }
@@ -54,7 +54,7 @@ export interface McpClient {
 interface ClientAddress {
   readonly url: string
   readonly name: string
-  /** `{ headers: { Authorization } }` where the server needs a key, else `{}`. */
+  /** `{ headers: { Authorization } }` if the server needs a key, else `{}`. */
   readonly headers: JsonObject
   readonly isKeyed: boolean
 }
@@ -236,7 +236,7 @@ export function programEntry(
 }
 
 function keyIn({ variable }: McpClient): string {
-  return variable?.(KEY_VARIABLE) ?? KEY_GAP
+  return variable?.(KEY_VARIABLE) ?? KEY_PLACEHOLDER
 }
 
 export interface ClientFile {

@@ -12,14 +12,14 @@ import {
   probeOpenTool,
   probeOpenwop,
   probeOtc,
-  probeUsualPlaces,
+  probeUsualPaths,
   readHead,
   recognizeDocument,
 } from './probe.ts'
 
 /**
  * Detects what an address, a file or a command is, and suggests the key of its source. `collet import` and the console
- * (`source-probe.ts`) use it. Invariant: detection starts no program; a command is taken for an MCP server, and only
+ * (`source-probe.ts`) use it. Invariant: detection starts no program; a command is assumed to be an MCP server, and only
  * the preview starts it.
  */
 
@@ -63,7 +63,7 @@ export async function detectFile(file: string): Promise<Detection> {
 }
 
 interface Step {
-  /** The types it can find; empty if it can only explain why the address cannot be imported. */
+  /** The types that the probe can find; empty if it can only explain why the address cannot be imported. */
   readonly finds: readonly ImportType[]
   readonly text: string
   readonly url: string
@@ -73,7 +73,7 @@ interface Step {
 const UNREACHABLE = Symbol('unreachable')
 const STEP_MS = 15_000
 
-/** Tries the probes in turn: first the probe that the path suggests, last those that could mistake another kind for theirs. */
+/** Tries the probes in turn: first the probe that the path suggests, last those that could mistake another kind of server for their own. */
 export async function detectUrl(url: string, options: DetectOptions): Promise<Detection> {
   const { only, signal, send, apiKey, onStep } = options
   const seen: string[] = []
@@ -123,7 +123,7 @@ function stepsFor(url: string): readonly Step[] {
   const opentool = step(['opentool'], `Asking ${shown} for OpenTool`, probeOpenTool)
   const rest = [
     step(['mcp'], `Asking ${shownAddress(below)} for MCP`, probeMcp, below),
-    step(['openapi', 'opentool'], `Looking for an OpenAPI document at ${shown}`, probeUsualPlaces),
+    step(['openapi', 'opentool'], `Looking for an OpenAPI document at ${shown}`, probeUsualPaths),
     step([], `Asking ${shown} for openwop`, probeOpenwop),
   ]
   if (/\/(?:mcp|sse)\/?$/.test(pathname)) return [mcp, document, otc, opentool, ...rest]
@@ -143,7 +143,7 @@ export function foundCommand([command = '', ...args]: readonly string[], cwd: st
 
 const LAUNCHERS = ['npx', 'node', 'uvx', 'uv', 'bunx', 'deno', 'python', 'python3']
 
-/** `npx -y @scope/server-files@1.2 /data` is `server-files`. */
+/** Returns `server-files` for `npx -y @scope/server-files@1.2 /data`. */
 function programName(command: string, args: readonly string[]): string {
   const program = basename(command)
   if (!LAUNCHERS.includes(program)) return program
@@ -164,23 +164,23 @@ export function isSourceKey(text: string): boolean {
 /** A key for a source, from its own name or its address. The key is the toolkit of its tools. */
 export function suggestKey({ name, options }: Pick<FoundSource, 'name' | 'options'>): string {
   const { url, file } = options
-  const place = typeof url === 'string' ? new URL(url).hostname : typeof file === 'string' ? file : ''
-  return keyFrom(name ?? '') ?? keyFrom(place) ?? 'Imported'
+  const origin = typeof url === 'string' ? new URL(url).hostname : typeof file === 'string' ? file : ''
+  return keyFrom(name ?? '') ?? keyFrom(origin) ?? 'Imported'
 }
 
 /** The distinguishing words of a text as a key; `undefined` if it has none. */
 export function keyFrom(text: string): string | undefined {
   // The part after a plus is an addition: "GitHub's official OpenAPI spec + Octokit extension".
   const [main = ''] = text.split(' + ')
-  return joined(wordsIn(main).filter((word) => !EMPTY_WORDS.test(word) && !/^\d+$/.test(word)))
+  return joinWords(wordsIn(main).filter((word) => !EMPTY_WORDS.test(word) && !/^\d+$/.test(word)))
 }
 
 /** A name that a person chose as a key, with all its words; `undefined` if it has no letter or digit. */
 export function keyFromName(name: string): string | undefined {
-  return joined(wordsIn(name))
+  return joinWords(wordsIn(name))
 }
 
-/** `GitHub's` is the word `GitHub`. */
+/** Splits a text into words; `GitHub's` is the word `GitHub`. */
 function wordsIn(text: string): readonly string[] {
   return text
     .replaceAll(/['\u2019]s\b/g, '')
@@ -188,8 +188,8 @@ function wordsIn(text: string): readonly string[] {
     .filter((word) => word !== '')
 }
 
-/** As many whole words as fit. */
-function joined(words: readonly string[]): string | undefined {
+/** Joins as many whole words as fit into a key. */
+function joinWords(words: readonly string[]): string | undefined {
   let key = ''
   for (const word of words) {
     const next = `${key}${word.charAt(0).toUpperCase()}${word.slice(1)}`

@@ -13,7 +13,7 @@ export function parseJsonc(text: string): JsonValue | undefined {
 }
 
 /**
- * Sets the member at `path`, and creates the objects that lead to it. `undefined` if the text is no object, or if
+ * Sets the member at `path`, and creates the objects that lead to it. `undefined` if the text is not an object, or if
  * another value is where an object should be.
  */
 export function setJsoncMember(text: string, path: readonly string[], value: JsonValue): string | undefined {
@@ -31,7 +31,7 @@ export function setJsoncMember(text: string, path: readonly string[], value: Jso
   if (holder?.type !== 'object') return undefined
   const inner = rest.reduceRight<JsonValue>((held, each) => ({ [each]: held }), value)
   const written = `${JSON.stringify(name)}: ${render(inner, depth + 1, style)}`
-  return inserted(text, holder, written, { depth, style })
+  return insertMember(text, holder, written, { depth, style })
 }
 
 export function removeJsoncMember(text: string, path: readonly string[]): string | undefined {
@@ -40,8 +40,8 @@ export function removeJsoncMember(text: string, path: readonly string[]): string
   if (member?.type !== 'property') return undefined
   const end = endOf(member)
   const comma = commaAfter(text, end)
-  if (comma !== undefined) return cutRange(text, member.offset, comma + 1)
-  const rest = cutRange(text, member.offset, end)
+  if (comma !== undefined) return removeRange(text, member.offset, comma + 1)
+  const rest = removeRange(text, member.offset, end)
   const siblings = member.parent?.children ?? []
   const previous = siblings[siblings.indexOf(member) - 1]
   const before = previous === undefined ? undefined : commaAfter(text, endOf(previous))
@@ -60,7 +60,7 @@ function parseRoot(text: string): Node | undefined {
   }
 }
 
-/** Members become own properties, also one named `__proto__`. */
+/** Members become own properties, even a member named `__proto__`. */
 function jsonOf({ type, value, children = [] }: Node): JsonValue {
   if (type === 'array') return children.map(jsonOf)
   if (type !== 'object') return value
@@ -74,7 +74,7 @@ function endOf({ offset, length }: Node): number {
   return offset + length
 }
 
-/** Position of the comma that follows, if the next token is one. */
+/** Position of the next token, if it is a comma. */
 function commaAfter(text: string, end: number): number | undefined {
   const scanner = createScanner(text, true)
   scanner.setPosition(end)
@@ -83,8 +83,8 @@ function commaAfter(text: string, end: number): number | undefined {
   return text[at] === ',' ? at : undefined
 }
 
-/** Removes a range, with its line if nothing else is on it. */
-function cutRange(text: string, from: number, to: number): string {
+/** Removes a range, and its line if nothing else is on the line. */
+function removeRange(text: string, from: number, to: number): string {
   const before = text.slice(0, from).replace(/[ \t]+$/, '')
   if (!before.endsWith('\n')) return `${text.slice(0, from)}${text.slice(to)}`
   const after = text.slice(to).replace(/^[ \t]+/, '')
@@ -105,17 +105,17 @@ function render(value: JsonValue, depth: number, { indent, lineEnd }: Style): st
   return JSON.stringify(value, undefined, indent).replaceAll('\n', `${lineEnd}${indent.repeat(depth)}`)
 }
 
-/** Adds a member after the last one of an object. */
-function inserted(
+/** Adds a member after an object's last member. */
+function insertMember(
   text: string,
   holder: Node,
   member: string,
   { depth, style: { indent, lineEnd } }: { readonly depth: number; readonly style: Style },
 ): string {
   const last = holder.children?.at(-1)
-  const place = last === undefined ? holder.offset + 1 : endOf(last)
+  const position = last === undefined ? holder.offset + 1 : endOf(last)
   const isOnOneLine = last === undefined && !text.slice(holder.offset, endOf(holder)).includes('\n')
   const close = isOnOneLine ? `${lineEnd}${indent.repeat(depth)}` : ''
   const comma = last === undefined ? '' : ','
-  return `${text.slice(0, place)}${comma}${lineEnd}${indent.repeat(depth + 1)}${member}${close}${text.slice(place)}`
+  return `${text.slice(0, position)}${comma}${lineEnd}${indent.repeat(depth + 1)}${member}${close}${text.slice(position)}`
 }

@@ -19,11 +19,11 @@ import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
  * only the host that the operator named may be local (rule 33).
  */
 
-/** Descriptions of large services are larger than the result of one call may be. */
+/** Maximum size of a description; those of large services exceed the limit for a call's result. */
 const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 /**
- * The `fetch` of an import. The host that the operator named may be local. Addresses that it refers to may not, so a
+ * The `fetch` of an import. The host that the operator named may be local. Addresses in its answers may not, so a
  * description cannot make this machine send requests inside its network (rule 33).
  */
 export function createImportFetch(named: string | undefined): GuardedFetch {
@@ -41,7 +41,7 @@ export type Preview =
 interface FailedPreview {
   readonly kind: 'failed'
   readonly why: string
-  /** Its options are invalid. */
+  /** Whether the source's options are invalid. */
   readonly isUsage: boolean
   readonly lacks: UpstreamLack | undefined
 }
@@ -58,7 +58,7 @@ export async function previewSource(
   options: JsonObject,
   { services, signal, onLine }: PreviewOptions,
 ): Promise<Preview> {
-  const parsed = SOURCE_OPTIONS.safeParse(firstLook(options))
+  const parsed = SOURCE_OPTIONS.safeParse(previewOptions(options))
   if (!parsed.success) {
     const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
     return { kind: 'failed', why: problems.join('; '), isUsage: true, lacks: undefined }
@@ -81,7 +81,7 @@ export async function previewSource(
 export const FIRST_START_MS = 60_000
 
 /** Allows a slow first start, and reads the annotations of MCP tools, so that the operator can choose to trust them. */
-function firstLook(options: JsonObject): JsonObject {
+function previewOptions(options: JsonObject): JsonObject {
   const timeouts = { connectTimeoutMs: FIRST_START_MS, discoverTimeoutMs: FIRST_START_MS }
   return options.type === 'mcp' ? { ...timeouts, ...options, trust: 'annotations' } : options
 }
@@ -117,18 +117,18 @@ function stderrLogger(onLine: (line: string) => void): Logger {
 }
 
 const ADVICE: Readonly<Record<Exclude<UpstreamLack, 'program'>, string>> = {
-  time: 'Give it longer with --timeout SECONDS.',
+  time: 'Allow more time with --timeout SECONDS.',
   credential: 'Write a token that may list tools into its headers.',
 }
 
 /** Why a source does not answer, with the next step on the command line if it is known. */
 export function failureAdvice({ why, lacks }: FailedPreview, { command }: JsonObject): string {
   if (lacks === 'program')
-    return `There is no program ${cleanText(String(command))}. Install it, or write its whole path.`
+    return `There is no program ${cleanText(String(command))}. Install it, or write its full path.`
   return lacks === undefined ? asSentence(why) : `${asSentence(why)} ${ADVICE[lacks]}`
 }
 
-/** Texts of programs and servers may end without a full stop. */
+/** Adds a full stop, which texts from programs and servers may lack. */
 export function asSentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
@@ -158,7 +158,7 @@ export function importWarnings(
   ]
 }
 
-/** Texts of tools that a person should read before an agent does. */
+/** Warns about texts in tools that a person should read before an agent does. */
 export function suspicionTexts(tools: readonly OfferedTool[]): readonly string[] {
   return tools.flatMap((tool) =>
     suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`),

@@ -24,9 +24,9 @@ export type ImportType = (typeof IMPORT_TYPES)[number]
 /** A source that was recognised at an address, in a file or in a command. */
 export interface FoundSource {
   readonly type: ImportType
-  /** In the spelling of the config, including `type`. */
+  /** The source's options in the spelling of the config, including `type`. */
   readonly options: JsonObject
-  /** For messages: `an OTC server (oxp-1.0)`. */
+  /** A description for messages, for example `an OTC server (oxp-1.0)`. */
   readonly what: string
   /** The name under which the server or document presents itself. */
   readonly name?: string
@@ -111,10 +111,10 @@ export async function probeDocument(url: string, probe: ProbeContext): Promise<P
 }
 
 /** Most services publish their description at one of these paths. */
-const USUAL_PLACES = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/api-docs', '/api-docs']
+const USUAL_PATHS = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/api-docs', '/api-docs']
 
-export async function probeUsualPlaces(url: string, probe: ProbeContext): Promise<ProbeResult> {
-  for (const path of USUAL_PLACES) {
+export async function probeUsualPaths(url: string, probe: ProbeContext): Promise<ProbeResult> {
+  for (const path of USUAL_PATHS) {
     const result = await probeDocument(addressBelow(url, path), probe).catch(() => OTHER)
     if (result.kind !== 'other') return result
   }
@@ -161,7 +161,7 @@ const IS_SOURCE = import.meta.url.endsWith('.ts')
 const HEAD_WORKER = IS_SOURCE ? './head-worker.ts' : './head-worker.js'
 const MAX_HEAD_MS = 20_000
 const MAX_HEAD_MEGABYTES = 512
-/** Longer JSON, and YAML of any length, may block the serving thread for too long. */
+/** Maximum length of JSON for the serving thread, which longer JSON, and YAML of any length, could block for too long. */
 const MAX_JSON_ON_SERVING_THREAD = 100_000
 
 /**
@@ -217,7 +217,7 @@ export function recognizeDocument(
   if (url === undefined)
     return {
       kind: 'unusable',
-      why: 'This OpenTool document has no address of its server (server.url). Import the address of the server; if the server has no description of its functions, write both into the config: { "type": "opentool", "url": …, "document": … }.',
+      why: 'This OpenTool document does not contain the address of its server (server.url). Import the address of the server; if the server has no description of its functions, write both into the config: { "type": "opentool", "url": …, "document": … }.',
     }
   const document = 'file' in where ? where.file : where.url
   // Only an address that the operator named is stored. An address on another host stays subject to the egress rules (rule 33).

@@ -39,12 +39,12 @@ export async function probeReply(
   body: BodyOf<typeof PROBE_SOURCE>,
   options: ProbeOptions,
 ): Promise<HttpReply> {
-  const asked = readAsked(body)
-  await options.noteLook(shownTarget(asked.target))
+  const request = readRequest(body)
+  await options.noteLook(shownTarget(request.target))
   return {
     status: 200,
     headers: { 'content-type': 'text/event-stream' },
-    body: (ended) => frames(asked, options, ended),
+    body: (ended) => frames(request, options, ended),
   }
 }
 
@@ -58,23 +58,27 @@ function isAddress(target: string): boolean {
   return /^https?:$/.test(URL.parse(target)?.protocol ?? '')
 }
 
-type Asked = ReturnType<typeof readAsked>
+type ProbeRequest = ReturnType<typeof readRequest>
 
-function readAsked({ target, api_key: apiKey }: BodyOf<typeof PROBE_SOURCE>) {
+function readRequest({ target, api_key: apiKey }: BodyOf<typeof PROBE_SOURCE>) {
   const { username, password } = (isAddress(target) ? URL.parse(target) : null) ?? {}
   if (username || password)
-    throw badRequest('Leave user and password out of the address. A key has a field of its own (`api_key`).')
+    throw badRequest('Leave user and password out of the address. Send a key in its own field (`api_key`).')
   return { target, apiKey: apiKey === '' ? undefined : apiKey }
 }
 
 type ProbeEvent = readonly [event: 'step' | 'line' | 'found' | 'failed', data: object]
 
-async function* frames(asked: Asked, options: ProbeOptions, ended: AbortSignal): AsyncGenerator<string> {
+async function* frames(
+  request: ProbeRequest,
+  options: ProbeOptions,
+  ended: AbortSignal,
+): AsyncGenerator<string> {
   const queue = new FrameQueue(0)
   const emit = (...[event, data]: ProbeEvent) =>
     queue.add(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`, false)
   const signal = AbortSignal.any([ended, AbortSignal.timeout(MAX_MS)])
-  const probing = probe(asked, options, { signal, emit })
+  const probing = probe(request, options, { signal, emit })
     .catch((error: unknown) => {
       const late = signal.aborted ? `No answer in ${MAX_MS / 1_000} s.` : undefined
       return failed(late ?? (error instanceof Error ? error.message : String(error)))
@@ -89,9 +93,9 @@ function failed(message: string, seen: readonly string[] = []): ProbeEvent {
   return ['failed', { message, seen }]
 }
 
-/** Returns the last event. */
+/** Probes the target and returns the last event. */
 async function probe(
-  { target: text, apiKey }: Asked,
+  { target: text, apiKey }: ProbeRequest,
   { clock, folder, environment }: ProbeOptions,
   { signal, emit }: { readonly signal: AbortSignal; emit(...event: ProbeEvent): void },
 ): Promise<ProbeEvent> {
@@ -103,7 +107,7 @@ async function probe(
     const { found, seen, isAway } = await detectSource(target, { send, signal, apiKey, onStep })
     if (isAway === true)
       return failed(
-        `${seen.map(cleanText).join(' ')} Look whether it runs, and whether the address and the port are right.`,
+        `${seen.map(cleanText).join(' ')} Check that it runs, and that the address and the port are right.`,
       )
     if (found === undefined) {
       const shown = cleanText(target.kind === 'url' ? shownAddress(text) : text)
@@ -134,7 +138,7 @@ function failureText(
   if (isUsage) return why
   const program = cleanText(shownProgram(command))
   return lacks === 'program'
-    ? `There is no program ${program} on the machine of the server. Install it there, or write its whole path.`
+    ? `There is no program ${program} on the server's machine. Install it there, or write its full path.`
     : `${program} was started. ${why}`
 }
 
@@ -143,7 +147,7 @@ function readTarget(text: string, folder: string): ImportTarget {
   const isNamed = /^file:\/\//i.test(text)
   const file = isNamed ? fileURLToPath(text) : resolve(folder, text)
   if (isNamed && !existsSync(file))
-    throw new Error(`There is no file ${cleanText(file)} on the machine of the server.`)
+    throw new Error(`There is no file ${cleanText(file)} on the server's machine.`)
   return isNamed || (/\.(?:json|ya?ml)$/i.test(text) && existsSync(file))
     ? { kind: 'file', file }
     : { kind: 'command', words: wordsOf(text), folder }

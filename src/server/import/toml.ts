@@ -2,7 +2,7 @@ import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
 /**
  * A reader of TOML 1.0 for settings files, with the position of every table, so that `client-files.ts` can remove one
- * table and keep the rest of the text. Dates are read as text. Invariant: a text that is not TOML gives `undefined`,
+ * table and keep the rest of the text. Dates are read as text. Invariant: for a text that is not TOML the result is `undefined`,
  * and nesting is bounded.
  */
 
@@ -36,10 +36,10 @@ class NotToml extends Error {}
 
 const MAX_DEPTH = 64
 
-/** Without a prototype, so that `__proto__` is an ordinary name. */
+/** An object without a prototype, so that `__proto__` is an ordinary name. */
 type Draft = { [name: string]: JsonValue }
 
-/** A table is from its header to the end of its last line with a value. */
+/** A table extends from its header to the end of its last line with a value. */
 type TomlTable = { readonly path: readonly string[]; readonly start: number; end: number }
 
 class Reader {
@@ -47,7 +47,7 @@ class Reader {
   readonly #root: Draft = Object.create(null)
   readonly #tables: TomlTable[] = []
   /** Inline tables, which cannot be extended. */
-  readonly #closed = new WeakSet<Draft>()
+  readonly #inlineTables = new WeakSet<Draft>()
   #headers = new Set<string>()
   #at = 0
   #depth = 0
@@ -99,7 +99,7 @@ class Reader {
       const value = table[name] ?? Object.create(null)
       table[name] = value
       const inner = Array.isArray(value) ? value.at(-1) : value
-      if (!isDraft(inner) || this.#closed.has(inner)) throw new NotToml()
+      if (!isDraft(inner) || this.#inlineTables.has(inner)) throw new NotToml()
       table = inner
     }
     return table
@@ -126,7 +126,7 @@ class Reader {
   #quoted(): string {
     const literal = this.#take(/'[^'\n]*'/y)
     if (literal !== undefined) return literal.slice(1, -1)
-    return unescaped(this.#need(/"(?:[^"\\\n]|\\.)*"/y).slice(1, -1))
+    return unescapeText(this.#need(/"(?:[^"\\\n]|\\.)*"/y).slice(1, -1))
   }
 
   #value(): JsonValue {
@@ -134,7 +134,7 @@ class Reader {
     if (literals !== undefined) return literals.slice(3, -3).replace(/^\r?\n/, '')
     const lines = this.#take(/"""(?:[^\\]|\\[\s\S])*?"""(?!")/y)
     if (lines !== undefined)
-      return unescaped(
+      return unescapeText(
         lines
           .slice(3, -3)
           .replace(/^\r?\n/, '')
@@ -142,7 +142,7 @@ class Reader {
       )
     const first = this.#text[this.#at]
     if (first === '"' || first === "'") return this.#quoted()
-    if (first !== '[' && first !== '{') return scalar(this.#need(/[^\s,\]}#]+(?: \d\d:[\d:.+Z-]+)?/y))
+    if (first !== '[' && first !== '{') return readScalar(this.#need(/[^\s,\]}#]+(?: \d\d:[\d:.+Z-]+)?/y))
     this.#depth += 1
     if (this.#depth > MAX_DEPTH) throw new NotToml()
     const value = first === '[' ? this.#list() : this.#inlineTable()
@@ -159,11 +159,11 @@ class Reader {
   #inlineTable(): JsonValue {
     const table: Draft = Object.create(null)
     this.#members('}', () => this.#pair(table))
-    this.#closed.add(table)
+    this.#inlineTables.add(table)
     return table
   }
 
-  /** Reads what is between brackets, separated by commas. */
+  /** Reads the members between brackets, separated by commas. */
   #members(end: string, readOne: () => void): void {
     this.#at += 1
     for (this.#skipLines(); this.#text[this.#at] !== end; this.#skipLines()) {
@@ -174,7 +174,7 @@ class Reader {
     this.#at += 1
   }
 
-  /** Blanks, line ends and comments. */
+  /** Skips blanks, line ends and comments. */
   #skipLines(): void {
     this.#take(/(?:\s|#[^\n]*)*/y)
   }
@@ -204,7 +204,7 @@ function isDraft(value: JsonValue | undefined): value is Draft {
 
 const ESCAPES: Readonly<Record<string, string>> = { b: '\b', t: '\t', n: '\n', f: '\f', r: '\r', e: '\u001B' }
 
-function unescaped(text: string): string {
+function unescapeText(text: string): string {
   return text.replace(/\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))/g, (_, short, long, one) => {
     if (one === undefined) {
       const code = Number.parseInt(short ?? long, 16)
@@ -217,7 +217,7 @@ function unescaped(text: string): string {
   })
 }
 
-function scalar(word: string): JsonValue {
+function readScalar(word: string): JsonValue {
   if (word === 'true' || word === 'false') return word === 'true'
   const digits = word.replace(/(?<=[0-9A-Fa-f])_(?=[0-9A-Fa-f])/g, '')
   if (/^[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(digits))

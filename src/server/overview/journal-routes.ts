@@ -1,5 +1,5 @@
 /**
- * The journal, checked by the server itself beside its calls: `POST /admin/journal/verify` answers with events, `progress` and at the end
+ * Checks the journal while the server serves calls: `POST /admin/journal/verify` answers with events, `progress` and at the end
  * `verified` or `stopped`; a reader that disconnects ends the check. The process remembers the last result: in the database it would be
  * as easy to forge as the journal that it is about.
  */
@@ -83,7 +83,7 @@ export function createJournalRoutes(
       if (isRunning) throw httpFault(409, RUNS_ALREADY)
       const chains = await store.journalChains()
       const groups = chains.reduce((sum, { group }) => sum + group + 1, 0)
-      const leave = enter(principal)
+      const release = enter(principal)
       return {
         status: 200,
         headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
@@ -91,7 +91,7 @@ export function createJournalRoutes(
           try {
             yield* check(groups, ended)
           } finally {
-            leave()
+            release()
           }
         },
       }

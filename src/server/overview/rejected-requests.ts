@@ -1,7 +1,6 @@
 /*
  * Rejected requests for operators: `GET /admin/calls/rejected`, and their counts for statistics and usage.
- * Used by the admin API and the overview pages.
- * Invariant: an operator of one tenant sees only rejections of that tenant.
+ * Used by the admin API and the overview pages. Invariant: an operator of one tenant sees only rejections of that tenant.
  */
 
 import { LIST_REJECTED_REQUESTS, type RejectedRequest } from '#admin-api/calls'
@@ -29,17 +28,17 @@ export function createRejectionRoutes(
       const { principal, tool, sinceMs, untilMs, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
       const tenant = tenantWithin(reader) ?? filter.tenant
       const code = readCode(query.code)
-      const asked = { tenant, principal, tool, sinceMs, untilMs, before, limit, code }
-      const found = await rejections.list(asked)
+      const wanted = { tenant, principal, tool, sinceMs, untilMs, before, limit, code }
+      const found = await rejections.list(wanted)
       const next = found.length < limit ? null : (found.at(-1)?.no ?? null)
       return { rejected: found.map(renderRejection), next }
     }),
   ]
 }
 
-function readCode(asked: string | undefined): RefusalCode | undefined {
-  const code = REFUSAL_CODES.find((known) => known === asked)
-  if (code !== undefined || asked === undefined) return code
+function readCode(text: string | undefined): RefusalCode | undefined {
+  const code = REFUSAL_CODES.find((known) => known === text)
+  if (code !== undefined || text === undefined) return code
   throw badRequest(`code: expected one of ${REFUSAL_CODES.join(', ')}.`)
 }
 

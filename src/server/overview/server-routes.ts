@@ -1,6 +1,6 @@
 /**
- * Facts about the server over HTTP: for every caller its addresses and ready-made configuration of clients, and whether a tool was
- * called yet, which the first steps of the console wait for; for operators its limits. The admin API has these routes.
+ * Facts about the server over HTTP. Every caller gets its addresses, configurations for clients, and whether a tool has been called yet,
+ * which the console's first steps wait for; operators also get its limits. These routes belong to the admin API.
  */
 import { DESCRIBE_SERVER, READ_BEGINNING } from '#admin-api/server'
 import { type Limits, READ_LIMITS } from '#admin-api/usage'
@@ -16,7 +16,7 @@ import { VERSION } from '#server/version'
 import type { CallLimit } from '#stages/limits/settings'
 import type { Store } from '#store/collet-store'
 
-/** Number of the latest calls that are searched for a call of an agent. */
+/** Number of the latest calls that are searched for a call by an agent. */
 const MAX_SEARCHED = 50
 
 interface ServerRoutesOptions {
@@ -122,11 +122,11 @@ const TITLES = {
   openwop: 'openwop',
 } as const satisfies Readonly<Record<keyof typeof PROTOCOLS, string>>
 
-const SHOWN = ['mcp', 'otc', 'opentool', 'openwop'] as const
+const SHOWN_PROTOCOLS = ['mcp', 'otc', 'opentool', 'openwop'] as const
 
 /** Protocols that are served, by their usual names, in the order in which they are shown. */
 export function servedProtocols(settings: Pick<Settings, keyof typeof PROTOCOLS>) {
-  return SHOWN.filter((name) => isServed(settings[name])).map((name) => ({
+  return SHOWN_PROTOCOLS.filter((name) => isServed(settings[name])).map((name) => ({
     name,
     title: TITLES[name],
     root: PROTOCOLS[name].root,

@@ -13,13 +13,12 @@ import { isOwnMachine } from '#server/safety'
 import { servedProtocols } from './server-routes.ts'
 
 /*
- * The page at `/`: the addresses of the protocols, and the configuration of clients.
- * The composition root opens it as one part.
+ * The page at `/`: the addresses of the protocols, and the configuration of clients. The composition root opens it as one part.
  * Invariant: it needs no credential and reveals no tool and no principal.
  */
 
 /**
- * `GET /`. A browser is redirected to the console, or without one gets the addresses of the protocols and the configuration
+ * `GET /`. A browser is redirected to the console, or, if there is none, gets the addresses of the protocols and the configuration
  * of each client; a program gets the addresses of the protocols.
  */
 export function openStartPage(host: ServerHost): ServerPart {
@@ -29,16 +28,17 @@ export function openStartPage(host: ServerHost): ServerPart {
     method: 'GET',
     path: '/',
     handle: (request) => {
-      if (!isForPerson(request)) return jsonReply(200, addressesOf(host), VARYING)
-      if (!address.hasConsole()) return pageReply(200, { title: 'Collet', content: contentOf(host) }, VARYING)
+      if (!isForPerson(request)) return jsonReply(200, addressesOf(host), VARY_HEADER)
+      if (!address.hasConsole())
+        return pageReply(200, { title: 'Collet', content: contentOf(host) }, VARY_HEADER)
       const location = `${basePath(address.publicUrl())}/console`
-      return { status: 303, headers: { ...PAGE_HEADERS, ...VARYING, location }, body: undefined }
+      return { status: 303, headers: { ...PAGE_HEADERS, ...VARY_HEADER, location }, body: undefined }
     },
   }
   return { routes: [route] }
 }
 
-const VARYING = { vary: 'accept' }
+const VARY_HEADER = { vary: 'accept' }
 
 function addressesOf({ settings, address }: ServerHost): object {
   const url = address.publicUrl()
@@ -63,7 +63,7 @@ function contentOf({ settings, address, authenticator }: ServerHost): Html {
     isOwnMachine: isOwnMachine(server),
   }
   const snippets = mcp.enabled ? clientSnippets(target).map(renderSnippet) : []
-  return html`<p>This server holds tools for agents. Its addresses:</p>
+  return html`<p>This server offers tools to agents. Its addresses:</p>
 ${addresses}
 ${snippets}`
 }

@@ -2,8 +2,7 @@ import { createCipheriv, createDecipheriv, createHmac, type KeyObject, randomByt
 import { isSameSecret } from '#kernel/base/hash'
 
 /*
- * Tickets and sealed frames of requests between replicas.
- * Used by both ends of a forwarded call.
+ * Tickets and sealed frames of requests between replicas. Used by both ends of a forwarded call.
  * Invariant: without the key of the store no frame can be read, forged, replayed or reordered.
  */
 
@@ -14,12 +13,12 @@ const LENGTH_BYTES = 4
 const NONCE_BYTES = 18
 const SCHEME = 'Collet'
 
-/** Proves a request between replicas before its body: its receiver, time and nonce. */
+/** Authenticates a request between replicas before its body is read: names its receiver, time and nonce. */
 export interface Ticket {
   /** The writer that may accept it. */
   readonly to: string
   readonly atMs: number
-  /** Never used twice. */
+  /** A random value that is never used twice. */
   readonly nonce: string
 }
 
@@ -27,7 +26,7 @@ export function newTicket(to: string, atMs: number): Ticket {
   return { to, atMs, nonce: randomBytes(NONCE_BYTES).toString('base64url') }
 }
 
-/** Encodes it as `Authorization` header, which is checked before the body is read. */
+/** Encodes a ticket as the `Authorization` header, which is checked before the body is read. */
 export function writeTicket(key: KeyObject, ticket: Ticket): string {
   const { to, atMs, nonce } = ticket
   return `${SCHEME} ${to} ${atMs} ${nonce} ${proofOf(key, ticket)}`
@@ -51,8 +50,8 @@ function proofOf(key: KeyObject, { to, atMs, nonce }: Ticket): string {
 type Direction = 'there' | 'back'
 
 /**
- * One direction of one exchange: texts, each sealed with its position, so that without the key none can be read, changed,
- * dropped, repeated or reordered. They contain credentials of callers.
+ * One direction of one exchange: texts, each sealed with its position, so that without the key no text can be read, changed,
+ * dropped, repeated or reordered. The texts contain callers' credentials.
  */
 export class FrameWriter {
   readonly #key: KeyObject
@@ -79,18 +78,18 @@ export class FrameWriter {
 export class FrameReader {
   readonly #key: KeyObject
   readonly #context: string
-  readonly #longest: number
+  readonly #maxBytes: number
   #next = 0
   #chunks: Buffer[] = []
   #bytes = 0
 
-  constructor(key: KeyObject, { nonce }: Ticket, direction: Direction, longest: number) {
+  constructor(key: KeyObject, { nonce }: Ticket, direction: Direction, maxBytes: number) {
     this.#key = key
     this.#context = `${direction} ${nonce}`
-    this.#longest = longest
+    this.#maxBytes = maxBytes
   }
 
-  /** The complete frames. Throws for bytes that are no frame of this exchange, and for a frame that is too long. */
+  /** Returns the complete frames. Throws for bytes that are not a frame of this exchange, and for a frame that is too long. */
   read(chunk: Buffer): readonly string[] {
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
@@ -111,8 +110,8 @@ export class FrameReader {
     const [first] = this.#chunks
     const head = first !== undefined && first.length >= LENGTH_BYTES ? first : Buffer.concat(this.#chunks)
     const length = head.readUInt32BE()
-    if (length < IV_BYTES + TAG_BYTES || length > this.#longest)
-      throw new Error('a frame of no possible length')
+    if (length < IV_BYTES + TAG_BYTES || length > this.#maxBytes)
+      throw new Error('a frame has an impossible length')
     return this.#bytes >= LENGTH_BYTES + length ? length : undefined
   }
 

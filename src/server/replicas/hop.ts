@@ -15,21 +15,20 @@ import { type HopListener, openHopListener } from './listener.ts'
 import { type FromHolder, HOP_PATH, type ToHolder, toSent } from './messages.ts'
 
 /*
- * Forwards calls of sessions to the replica that holds them.
- * The session stage uses it; `listener.ts` is the other end.
+ * Forwards calls of sessions to the replica that holds them. The session stage uses it; `listener.ts` is the other end.
  * Invariant: a call that may have begun elsewhere is never sent a second time.
  */
 
-/** As in `server/http/node-http.ts`: an `import` would load more than this. */
+/** Not imported, because an `import` would load more, as `server/http/node-http.ts` explains. */
 const { request: openRequest } = process.getBuiltinModule('node:http')
 
 const CONNECT_MS = 2_000
 const HEARTBEAT_MS = 3_000
-/** A replica without this many heartbeats counts as gone. */
+/** A replica that misses this many heartbeats counts as gone. */
 const MAX_MISSED_HEARTBEATS = 3
-/** Growth of a body in JSON, where a character takes up to six bytes. */
+/** Maximum growth of a body in JSON, where a character takes up to six bytes. */
 const MAX_GROWTH = 6
-/** Bytes of a frame beside the body. */
+/** Maximum bytes of a frame in addition to the body. */
 const OVERHEAD_BYTES = 262_144
 
 /** Default address of the listener for other replicas: reachable only from this machine. */
@@ -52,7 +51,7 @@ export function createReplicaHop(options: {
   const { settings, maxResultBytes, heartbeatMs = HEARTBEAT_MS, clock, log } = options
   const silenceMs = MAX_MISSED_HEARTBEATS * heartbeatMs
   const internal = settings.internal ?? DEFAULT_INTERNAL
-  const longestFrame = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + OVERHEAD_BYTES
+  const maxFrameBytes = MAX_GROWTH * Math.max(settings.bodyLimitBytes, maxResultBytes) + OVERHEAD_BYTES
   let store: RunningGateway['store'] | undefined
   /** Derived each time, because the keys of a store can change while servers run. */
   const keyOf = (store: RunningGateway['store']): KeyObject =>
@@ -63,7 +62,7 @@ export function createReplicaHop(options: {
     if (store === undefined || address === undefined || !URL.canParse(address))
       return Promise.reject(new HopError('The replica that holds the session has no known address.', false))
     const [key, atMs] = [keyOf(store), clock.nowMs()]
-    return new OutgoingExchange({ key, address, to, longestFrame, silenceMs, atMs, request }).ask(first)
+    return new OutgoingExchange({ key, address, to, maxFrameBytes, silenceMs, atMs, request }).ask(first)
   }
   return {
     address: () => url,
@@ -86,7 +85,7 @@ export function createReplicaHop(options: {
         ...internal,
         gateway,
         key,
-        longestFrame,
+        maxFrameBytes,
         heartbeatMs,
         clock,
         log,
@@ -107,7 +106,7 @@ interface OutgoingParts {
   readonly key: KeyObject
   readonly address: string
   readonly to: string
-  readonly longestFrame: number
+  readonly maxFrameBytes: number
   readonly silenceMs: number
   readonly atMs: number
   /** The request whose progress, questions and signals are forwarded. */
@@ -121,19 +120,19 @@ class OutgoingExchange {
   readonly #reader: FrameReader
   readonly #outgoing: ClientRequest
   readonly #end = Promise.withResolvers<FromHolder>()
-  readonly #over = new AbortController()
+  readonly #ended = new AbortController()
   readonly #questions = new Map<number, AbortController>()
   #isConnected = false
-  #silence: NodeJS.Timeout | undefined
+  #silenceTimer: NodeJS.Timeout | undefined
 
   constructor(parts: OutgoingParts) {
-    const { key, address, to, atMs, longestFrame } = parts
+    const { key, address, to, atMs, maxFrameBytes } = parts
     const ticket = newTicket(to, atMs)
     this.#parts = parts
     this.#writer = new FrameWriter(key, ticket, 'there')
-    this.#reader = new FrameReader(key, ticket, 'back', longestFrame)
+    this.#reader = new FrameReader(key, ticket, 'back', maxFrameBytes)
     const headers = { authorization: writeTicket(key, ticket), 'content-type': 'application/octet-stream' }
-    // A new connection: the other end may close a kept one at this moment, and then it would be unknown what arrived.
+    // Each request opens a connection: the other end might close a kept connection at this moment, and it would be unknown what arrived.
     this.#outgoing = openRequest(new URL(HOP_PATH, address), { method: 'POST', agent: false, headers })
   }
 
@@ -143,14 +142,14 @@ class OutgoingExchange {
     this.#outgoing.on('response', (response) => {
       if (response.statusCode !== 200) {
         response.resume()
-        // The body was not read, so nothing began.
+        // The other replica did not read the body, so no call began.
         this.#isConnected = false
-        this.#fail(new Error(`answered ${response.statusCode}`))
+        this.#fail(new Error(`it answered ${response.statusCode}`))
         return
       }
       response.on('data', (chunk: Buffer) => this.#read(chunk))
       response.on('error', (error) => this.#fail(error))
-      response.on('close', () => this.#fail(new Error('broke off')))
+      response.on('close', () => this.#fail(new Error('the connection broke off')))
     })
     this.#outgoing.on('socket', (socket) => {
       const connected = (): void => {
@@ -160,15 +159,15 @@ class OutgoingExchange {
       if (socket.connecting) socket.once('connect', connected)
       else connected()
     })
-    this.#silence = setTimeout(() => this.#fail(new Error('does not take connections')), CONNECT_MS)
+    this.#silenceTimer = setTimeout(() => this.#fail(new Error('it does not accept connections')), CONNECT_MS)
     this.#send(first)
     this.#follow(request?.gone, 'gone')
     this.#follow(request?.leaving?.left, 'left')
     try {
       return await this.#end.promise
     } finally {
-      clearTimeout(this.#silence)
-      this.#over.abort()
+      clearTimeout(this.#silenceTimer)
+      this.#ended.abort()
       this.#outgoing.end()
     }
   }
@@ -179,20 +178,20 @@ class OutgoingExchange {
 
   #follow(signal: AbortSignal | undefined, kind: 'gone' | 'left'): void {
     if (signal?.aborted === true) this.#send({ kind })
-    signal?.addEventListener('abort', () => this.#send({ kind }), { signal: this.#over.signal })
+    signal?.addEventListener('abort', () => this.#send({ kind }), { signal: this.#ended.signal })
   }
 
   #read(chunk: Buffer): void {
     this.#restartTimeout()
     try {
-      for (const text of this.#reader.read(chunk)) this.#take(JSON.parse(text))
+      for (const text of this.#reader.read(chunk)) this.#handle(JSON.parse(text))
     } catch (error) {
       this.#fail(error)
       this.#outgoing.destroy()
     }
   }
 
-  #take(message: FromHolder): void {
+  #handle(message: FromHolder): void {
     const { request } = this.#parts
     if (message.kind === 'alive') return
     if (message.kind === 'progress') request?.onProgress?.(message.progress)
@@ -202,23 +201,23 @@ class OutgoingExchange {
   }
 
   async #question({ id, question }: FromHolder & { readonly kind: 'question' }): Promise<void> {
-    const unasked = new AbortController()
-    this.#questions.set(id, unasked)
-    const signal = AbortSignal.any([unasked.signal, this.#over.signal])
-    const asked = this.#parts.request?.onElicit?.(question, signal)
-    const answer = await asked?.catch(() => undefined)
+    const withdrawn = new AbortController()
+    this.#questions.set(id, withdrawn)
+    const signal = AbortSignal.any([withdrawn.signal, this.#ended.signal])
+    const answering = this.#parts.request?.onElicit?.(question, signal)
+    const answer = await answering?.catch(() => undefined)
     this.#questions.delete(id)
     this.#send({ kind: 'answer', id, answer: answer ?? { action: 'cancel' } })
   }
 
   #restartTimeout(): void {
-    clearTimeout(this.#silence)
-    this.#silence = setTimeout(() => this.#fail(new Error('is silent')), this.#parts.silenceMs)
+    clearTimeout(this.#silenceTimer)
+    this.#silenceTimer = setTimeout(() => this.#fail(new Error('it is silent')), this.#parts.silenceMs)
   }
 
   #fail(cause: unknown): void {
     const reason = cause instanceof Error ? cause.message : String(cause)
-    const text = `The replica at ${this.#parts.address} gave no answer: ${reason}`
+    const text = `The replica at ${this.#parts.address} did not answer: ${reason}`
     this.#end.reject(new HopError(text, this.#isConnected, { cause }))
     if (!this.#outgoing.destroyed) this.#outgoing.destroy()
   }

@@ -12,12 +12,10 @@ import { FrameReader, FrameWriter, readTicket, type Ticket } from './frames.ts'
 import { type FromHolder, fromSent, HOP_PATH, KnownPrincipals, type ToHolder } from './messages.ts'
 
 /*
- * Accepts calls that other replicas forward.
- * `hop.ts` opens it.
- * Invariant: nothing is read from a request without a valid, unused ticket.
+ * Accepts calls that other replicas forward. `hop.ts` opens it. Invariant: nothing is read from a request without a valid, unused ticket.
  */
 
-/** Validity of a ticket, in both directions: clocks of replicas differ by less. */
+/** Maximum difference between a ticket's time and the clock of this replica; clocks of replicas differ by less. */
 const TICKET_MS = 30_000
 const MAX_CONNECTIONS = 5_000
 /** Running calls are bounded by the timeout of their tool and by heartbeats of the other end. */
@@ -29,8 +27,8 @@ interface HopListenerOptions {
   readonly host: string
   readonly port: number
   /** Maximum bytes of a forwarded request. */
-  readonly longestFrame: number
-  /** Interval of heartbeats without other messages. */
+  readonly maxFrameBytes: number
+  /** Interval between heartbeats. */
   readonly heartbeatMs: number
   readonly clock: Clock
   readonly log: Logger
@@ -44,7 +42,7 @@ export interface HopListener {
   close(): Promise<void>
 }
 
-/** Forwarded requests run as the principal that the other replica authenticated; without a valid ticket they get a 404. */
+/** Forwarded requests run as the principal that the other replica authenticated; requests without a valid ticket get a 404. */
 export async function openHopListener(options: HopListenerOptions): Promise<HopListener> {
   const { host, port, log } = options
   const takeTicket = ticketTaker(options)
@@ -101,7 +99,7 @@ interface ExchangeParts {
   readonly response: ServerResponse
 }
 
-/** One forwarded call or close. */
+/** One forwarded call, or one forwarded request to close a session. */
 class HopExchange {
   readonly #options: HopListenerOptions
   readonly #principals: KnownPrincipals
@@ -112,7 +110,7 @@ class HopExchange {
   readonly #gone = new AbortController()
   readonly #left = new AbortController()
   readonly #questions = new Map<number, (answer: ElicitationAnswer) => void>()
-  #asked = 0
+  #questionCount = 0
 
   constructor(options: HopListenerOptions, principals: KnownPrincipals, parts: ExchangeParts) {
     const { ticket, request, response } = parts
@@ -121,7 +119,7 @@ class HopExchange {
     this.#request = request
     this.#response = response
     const key = options.key()
-    this.#reader = new FrameReader(key, ticket, 'there', options.longestFrame)
+    this.#reader = new FrameReader(key, ticket, 'there', options.maxFrameBytes)
     this.#writer = new FrameWriter(key, ticket, 'back')
   }
 
@@ -145,7 +143,7 @@ class HopExchange {
       for (const text of this.#reader.read(chunk)) {
         const message: ToHolder = JSON.parse(text)
         if (isFirst) void this.#work(message)
-        else this.#take(message)
+        else this.#handle(message)
         isFirst = false
       }
     }
@@ -163,7 +161,7 @@ class HopExchange {
         this.#send({ kind: 'refused', code, message: text, retryAfterMs })
         this.#response.end()
       } else {
-        this.#options.log.error({ err: error }, 'a request of another replica failed')
+        this.#options.log.error({ err: error }, 'a request from another replica failed')
         this.#response.destroy()
       }
     }
@@ -186,15 +184,15 @@ class HopExchange {
     return { kind: 'reply', reply: await here.call(this.#principals.of(message.principal), request) }
   }
 
-  #take(message: ToHolder): void {
+  #handle(message: ToHolder): void {
     if (message.kind === 'answer') this.#questions.get(message.id)?.(message.answer)
     else if (message.kind === 'gone') this.#gone.abort()
     else if (message.kind === 'left') this.#left.abort()
   }
 
   readonly #ask: Elicit = async (question, signal) => {
-    const id = this.#asked
-    this.#asked += 1
+    const id = this.#questionCount
+    this.#questionCount += 1
     const { promise, resolve } = Promise.withResolvers<ElicitationAnswer>()
     const abandon = (): void => {
       this.#send({ kind: 'unasked', id })

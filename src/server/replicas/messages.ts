@@ -5,13 +5,12 @@ import { Secret } from '#kernel/base/secret'
 import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
 
 /*
- * The messages between replicas, and their conversion from and to call requests.
- * Used by both ends of a forwarded call.
+ * The messages between replicas, and their conversion from and to call requests. Used by both ends of a forwarded call.
  * Messages are JSON. Only a replica with the same key can have written one, so its form is not checked.
  * Invariant: functions and signals are never sent; they become separate messages.
  */
 
-/** A change of the messages changes the path, so that replicas of two releases never misread each other. */
+/** A change to the messages changes the path, so that replicas of two releases never misread each other. */
 export const HOP_PATH = '/replica/v1'
 
 /** Messages to the replica that holds a session. The first is the request; the others belong to a running call. */
@@ -19,10 +18,10 @@ export type ToHolder =
   | { readonly kind: 'call'; readonly principal: Principal; readonly request: SentRequest }
   | { readonly kind: 'close'; readonly principal: Principal; readonly sessionId: string }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: ElicitationAnswer }
-  /** The caller no longer waits, or it disconnected where that means cancelling. */
+  /** `gone`: the caller no longer waits. `left`: it disconnected, and its protocol cancels the call then. */
   | { readonly kind: 'gone' | 'left' }
 
-/** Messages back. One of the last three kinds ends the exchange. */
+/** Messages from the replica that holds the session. One of the last three kinds ends the exchange. */
 export type FromHolder =
   | { readonly kind: 'alive' }
   | { readonly kind: 'progress'; readonly progress: Progress }
@@ -55,8 +54,8 @@ export function toSent(request: CallRequest): SentRequest {
   const { onProgress, onElicit, leaving, ...plain } = rest
   return {
     ...plain,
-    tokens: revealed(tokens),
-    secrets: revealed(secrets),
+    tokens: revealAll(tokens),
+    secrets: revealAll(secrets),
     wantsProgress: onProgress !== undefined,
     canBeAsked: onElicit !== undefined,
     mayLeave: leaving !== undefined,
@@ -72,8 +71,8 @@ export function fromSent(
   const { gone, onProgress, onElicit, leaving } = live
   return {
     ...plain,
-    tokens: hidden(tokens),
-    secrets: hidden(secrets),
+    tokens: toSecretMap(tokens),
+    secrets: toSecretMap(secrets),
     gone,
     ...(wantsProgress ? { onProgress } : {}),
     ...(canBeAsked ? { onElicit } : {}),
@@ -83,7 +82,7 @@ export function fromSent(
 
 const MAX_PRINCIPALS = 10_000
 
-/** One object per principal, as with a credential, because caches are keyed by it. */
+/** Keeps one object per principal, because caches are keyed by that object. */
 export class KnownPrincipals {
   readonly #byText = new Map<string, Principal>()
 
@@ -98,10 +97,10 @@ export class KnownPrincipals {
   }
 }
 
-function revealed(secrets: ReadonlyMap<string, Secret>): readonly (readonly [string, string])[] {
+function revealAll(secrets: ReadonlyMap<string, Secret>): readonly (readonly [string, string])[] {
   return [...secrets].map(([id, secret]) => [id, secret.reveal()])
 }
 
-function hidden(sent: readonly (readonly [string, string])[]): ReadonlyMap<string, Secret> {
+function toSecretMap(sent: readonly (readonly [string, string])[]): ReadonlyMap<string, Secret> {
   return new Map(sent.map(([id, text]) => [id, new Secret(text)]))
 }

@@ -10,8 +10,7 @@ import type { KeyOwner, RecordedDenial } from '#store/keys'
 import { UNKNOWN_CALLER } from './denials.ts'
 
 /*
- * `GET /admin/audit`: refusals of principals, for operators (rule 30a, OWP-62).
- * Used by the admin API.
+ * `GET /admin/audit`: refusals of principals, for operators (rule 30a, OWP-62). Used by the admin API.
  * Invariant: principals are opaque, except for operators who manage keys and know the names anyway.
  */
 
@@ -38,15 +37,15 @@ export function createAuditRoutes(
         ? await namesOf(store, configured(), tenant)
         : new Map<string, string>()
       const events = denials
-        .filter((denial) => denial.atMs >= sinceMs && isOf(store, denial, query.principal))
+        .filter((denial) => denial.atMs >= sinceMs && isAbout(store, denial, query.principal))
         .map((denial) => renderDenial(denial, known.get(denial.principal)))
       return { events, next: denials.at(-1)?.no ?? after }
     }),
   ]
 }
 
-/** Matches the shown or the stored name. */
-function isOf(
+/** Whether the denial is about the principal with this shown or stored name. */
+function isAbout(
   { digest }: Pick<Store, 'digest'>,
   { tenant, principal }: RecordedDenial,
   wanted: string | undefined,
@@ -61,8 +60,8 @@ function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | unde
 }
 
 /**
- * Names of opaque principals: those with a key, and recent callers, also with a token. A token without calls stays opaque;
- * a filter by its principal's name finds it all the same.
+ * Names of opaque principals: those with a key, and recent callers, also those with a token. The principal of a token without calls
+ * stays opaque, but a filter by its name finds it.
  */
 async function namesOf(
   { keys, usage, digest }: AuditRoutesOptions['store'],

@@ -15,7 +15,7 @@ import { isForTenant, type Tool } from '#kernel/tool/tool'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import type { Store } from '#store/collet-store'
 
-/** Sees every tool. No credential has this principal. */
+/** A principal that sees every tool; no credential has it. */
 const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
 /** Longer than the name of any tool. Notes stay in memory for a second, so longer names are left out. */
 const MAX_NAME_LENGTH = 1_000
@@ -51,29 +51,29 @@ function hidingReason(gateway: Gateway, principal: Principal, { id, policy }: To
   return gateway.catalogFor(listed).get(id) === undefined ? 'allowlist' : 'scope'
 }
 
-/** Equal denials within this time become one line with a count, after the first. */
+/** Time within which equal denials after the first become one line with a count. */
 const WINDOW_MS = 60_000
-/** Different denials of one principal in a window; further ones are counted in one line. */
+/** Maximum number of different denials of one principal in a window; further denials are counted in one line. */
 const MAX_PER_PRINCIPAL = 20
-/** Different denials of all principals in a window; only the log counts further ones. */
+/** Maximum number of different denials of all principals in a window; further denials are counted only in the log. */
 const MAX_PER_WINDOW = 200
 /** Action and resource of the line that counts further denials. */
 const ANY = '*'
-/** Delay before denials with unknown facts are written. */
+/** Delay before denials whose facts are functions are evaluated and written. */
 const TICK_MS = 1_000
-/** Denials with unknown facts between two ticks. */
-const MAX_NOTED = 10_000
+/** Maximum number of denials whose facts are functions between two ticks. */
+const MAX_PENDING = 10_000
 
-type Refused = Pick<Principal, 'id' | 'tenant'>
+type Caller = Pick<Principal, 'id' | 'tenant'>
 
 /**
  * Writes a refusal to the audit stream. Never throws, never waits. If `facts` is a function, it is called on the next tick, and
  * `undefined` means that nothing was refused, because nothing has that name (OWP-22).
  */
-export type NoteDenial = (principal: Refused, facts: DenialFacts | (() => DenialFacts | undefined)) => void
+export type NoteDenial = (principal: Caller, facts: DenialFacts | (() => DenialFacts | undefined)) => void
 
-interface Noted {
-  readonly principal: Refused
+interface PendingNote {
+  readonly principal: Caller
   readonly facts: Parameters<NoteDenial>[1]
   readonly atMs: number
 }
@@ -87,7 +87,7 @@ export function createDenialLog(
   store: Pick<Store, 'audit' | 'digest'>,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ) {
-  const noted: Noted[] = []
+  const pending: PendingNote[] = []
   const fresh: Denial[] = []
   const counted = new Map<string, { readonly denial: Denial; count: number }>()
   const perPrincipal = new Map<string, number>()
@@ -121,7 +121,7 @@ export function createDenialLog(
     return [denial]
   }
 
-  const read = ({ principal, facts, atMs }: Noted): readonly Denial[] => {
+  const read = ({ principal, facts, atMs }: PendingNote): readonly Denial[] => {
     const found = typeof facts === 'function' ? facts() : facts
     if (found === undefined) return []
     const who = opaquePrincipal(store, principal)
@@ -134,17 +134,17 @@ export function createDenialLog(
     return count(key, denial)
   }
 
-  const takeNoted = (): readonly Denial[] => {
+  const takePending = (): readonly Denial[] => {
     clearTimeout(tick)
     tick = undefined
-    return noted.splice(0).flatMap(read)
+    return pending.splice(0).flatMap(read)
   }
 
   /** Returns the lines of the window that ends. */
   const endWindow = (): readonly Denial[] => {
     clearTimeout(windowEnd)
     windowEnd = undefined
-    const found = [...fresh.splice(0), ...takeNoted()]
+    const found = [...fresh.splice(0), ...takePending()]
     const atMs = clock.nowMs()
     const repeated = [...counted.values()]
       .filter((each) => each.count > 0)
@@ -164,14 +164,14 @@ export function createDenialLog(
       if (lines.length > 0 && fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
       return
     }
-    if (noted.length >= MAX_NOTED) dropped += 1
-    else noted.push({ principal, facts, atMs: clock.nowMs() })
-    tick ??= setTimeout(() => write(takeNoted()), TICK_MS).unref()
+    if (pending.length >= MAX_PENDING) dropped += 1
+    else pending.push({ principal, facts, atMs: clock.nowMs() })
+    tick ??= setTimeout(() => write(takePending()), TICK_MS).unref()
   }
 
   return {
     note,
-    /** Writes what is still counted. */
+    /** Writes the denials that are still counted. */
     async close(): Promise<void> {
       const last = endWindow()
       if (last.length > 0) write(last)
@@ -181,7 +181,7 @@ export function createDenialLog(
 }
 
 /** Stands for every caller whose credential was refused. */
-export const UNKNOWN_CALLER: Refused = { id: 'unknown', tenant: DEFAULT_TENANT }
+export const UNKNOWN_CALLER: Caller = { id: 'unknown', tenant: DEFAULT_TENANT }
 
 /** Audits requests without a valid credential. Only the kind of the credential and the start of the path are kept. */
 export function auditCredentials(note: NoteDenial): (headers: RequestHeaders, route: string) => void {

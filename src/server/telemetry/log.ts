@@ -1,6 +1,6 @@
 /**
  * The log of a process: lines on stderr, as JSON or, on a terminal, for a person. Fields with the names of credentials or of call
- * contents are redacted at any depth, and addresses lose their paths, so that no line holds a secret (OTC-103).
+ * contents are redacted at any depth, and addresses lose their paths, so that no line contains a secret (OTC-103).
  */
 
 import { writeSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { textOfThrown } from '#kernel/base/thrown'
 import { type CallLine, type TerminalLines, terminalLines } from './terminal-lines.ts'
 
 export interface ServerLog extends Logger {
-  /** Whether lines of a level are written. Data and not a function, because each request reads it. */
+  /** Whether lines of a level are written. A record and not a function, because each request reads it. */
   readonly writes: Readonly<Record<keyof Logger, boolean>>
   /** Writes lines of this level and above from now on. */
   setLevel(level: Settings['logLevel']): void
@@ -19,7 +19,7 @@ export interface ServerLog extends Logger {
   readonly logCall?: ((call: CallLine) => void) | undefined
 }
 
-/** Not a type of Node: the declarations of this package need none. */
+/** Not a type of Node, because the declarations of this package must not need those of Node. */
 interface LogStream {
   write(line: string): void
 }
@@ -34,10 +34,10 @@ export function createLog(
   style: LogStyle = { format: 'json', isColored: false },
 ): ServerLog {
   const writes = { debug: false, info: false, warn: false, error: false }
-  const setLevel = (least: Settings['logLevel']): void => {
+  const setLevel = (minLevel: Settings['logLevel']): void => {
     let isWritten = false
     for (const name of LEVELS) {
-      isWritten ||= name === least
+      isWritten ||= name === minLevel
       writes[name] = isWritten
     }
   }
@@ -79,7 +79,7 @@ const jsonLine: TerminalLines['line'] = (level, fields, message) => {
   return `${render(msg === undefined ? line : { ...line, msg })}\n`
 }
 
-/** Class instances may hold cycles or big integers; such fields are replaced so that the line is still written. */
+/** Class instances may contain cycles or big integers; such fields are replaced so that the line is still written. */
 function render(fields: object): string {
   try {
     return JSON.stringify(fields)
@@ -102,7 +102,7 @@ const STDERR: LogStream = {
       try {
         rest = rest.subarray(writeSync(STDERR_NUMBER, rest))
       } catch (error) {
-        // If the reader has gone, lines are lost and the server runs on.
+        // If the reader has gone, lines are lost and the server keeps running.
         if (!(error instanceof Error) || !('code' in error) || error.code !== 'EAGAIN') return
         Atomics.wait(pause, 0, 0, FULL_PIPE_MS)
       }
@@ -110,7 +110,7 @@ const STDERR: LogStream = {
   },
 }
 
-/** Takes only standard fields: own properties of library errors may hold requests with their headers. */
+/** Takes only standard fields: own properties of library errors may contain requests with their headers. */
 function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error, message: textOfThrown(error) }
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {}
@@ -128,7 +128,7 @@ const REDACTED = '[redacted]'
 const MAX_DEPTH = 6
 
 /** Field names, lower case without `-` and `_`, that carry credentials or the content of calls. */
-const SENSITIVE: ReadonlySet<string> = new Set([
+const SENSITIVE_NAMES: ReadonlySet<string> = new Set([
   'accesstoken',
   'apikey',
   'authorization',
@@ -161,7 +161,7 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 
 /** Copies log fields without credentials and call contents. */
 function redactMembers(fields: object, depth: number): Record<string, unknown> {
-  const isSensitive = (name: string) => SENSITIVE.has(name.toLowerCase().replaceAll(/[-_]/g, ''))
+  const isSensitive = (name: string) => SENSITIVE_NAMES.has(name.toLowerCase().replaceAll(/[-_]/g, ''))
   const redacted = (name: string, value: unknown) => (isSensitive(name) ? REDACTED : redact(value, depth))
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, redacted(name, value)]))
 }

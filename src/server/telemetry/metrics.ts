@@ -21,7 +21,7 @@ import type { Rendered } from './prometheus.ts'
 import type { RejectionLog } from './rejections.ts'
 import type { CallLine } from './terminal-lines.ts'
 
-/** Its tool is an id from the catalog, or `unknown`. */
+/** A call that ended. Its tool is an id from the catalog, or `unknown`. */
 type EndedCall = Pick<CallLine, 'tool' | 'outcome' | 'durationMs' | 'isReplay'> & Pick<Principal, 'tenant'>
 
 export interface Metrics {
@@ -46,7 +46,7 @@ interface FollowedValues {
   /** Whether new calls are accepted. */
   isReady(): boolean
   sources(): readonly SourceView[]
-  /** End of the certificate; `undefined` for a server without one. */
+  /** Expiry of the certificate; `undefined` for a server without a certificate. */
   certificateEndsAtMs(): number | undefined
 }
 
@@ -54,7 +54,7 @@ const CALL_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 const COMMIT_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5]
 const COMMIT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 
-/** Tokens can name any tenant, so further tenants are counted together, as `other`. */
+/** Maximum number of tenants that are counted separately. Tokens can name any tenant, so further tenants are counted together, as `other`. */
 const MAX_TENANTS = 1_000
 
 /** @param byTenant whether calls are counted for each tenant separately */
@@ -107,7 +107,7 @@ export function createMetrics(byTenant = false): Metrics {
       commitSeconds.add(durationMs / 1_000)
     },
     async render() {
-      // Loaded at the first scrape: a start is faster without it.
+      // The module is loaded at the first scrape, because a start is faster without it.
       rendering ??= import('./prometheus.ts').then(({ createMetricsRenderer }) =>
         createMetricsRenderer(tallies, (bounds) => new Distribution(bounds)),
       )
@@ -118,7 +118,7 @@ export function createMetrics(byTenant = false): Metrics {
 
 /** All counts and followed values, read when `/metrics` is requested. */
 export interface Tallies extends FollowedValues {
-  /** By tool, and by tenant if tenants are counted separately. */
+  /** Calls by tool, and by tenant if tenants are counted separately. */
   readonly calls: ReadonlyMap<string, Readonly<ToolTally>>
   readonly refused: ReadonlyMap<LimitName, number>
   readonly commitRows: Distribution
@@ -213,7 +213,7 @@ interface ObserveOptions {
   readonly explainsFailures?: boolean
 }
 
-/** Adds calls to the log line and span of their request, and audits requests for hidden tools (rule 30a). */
+/** Counts calls, adds them to the log line and the span of their request, and audits requests for hidden tools (rule 30a). */
 export function observeCalls(gateway: Gateway, options: ObserveOptions): Gateway {
   const { metrics, clock, noteDenial } = options
   return {
@@ -253,25 +253,25 @@ function noteEnded(gateway: Gateway, options: ObserveOptions, answered: Answered
   const { principal, request, reply, durationMs } = answered
   const { outcome, replayed } = reply
   // A new call names its tool; the tool of a replay or of a refused request is looked up.
-  const ran = replayed ? undefined : reply.tool
-  const tool = ran ?? gateway.catalogFor(principal).resolve(request.tool)?.id ?? UNKNOWN
-  if (!outcome.ok && !replayed && ran === undefined) {
+  const ranTool = replayed ? undefined : reply.tool
+  const tool = ranTool ?? gateway.catalogFor(principal).resolve(request.tool)?.id ?? UNKNOWN
+  if (!outcome.ok && !replayed && ranTool === undefined) {
     const { code: refused, message } = outcome.error
     if (refused === 'tool_not_found')
       noteHiddenTool(gateway, options.noteDenial, { principal, action: 'tool.call', name: request.tool })
-    // Parked calls are recorded, so they are not rejections. Hidden and unknown tools are counted alike (rule 2).
+    // Parked calls are recorded, so they are not rejections. Hidden and unknown tools are counted in the same way (rule 2).
     if (isRefusal(refused) && refused !== 'approval_required')
       options.rejections.count(principal, { code: refused, message }, tool === UNKNOWN ? '' : tool)
   }
   const code = outcome.ok ? 'ok' : outcome.error.code
   const { tenant } = principal
   options.metrics?.callEnded({ tool, tenant, outcome: code, durationMs, isReplay: replayed })
-  nameInRequest(options, answered, tool, code)
+  addToRequest(options, answered, tool, code)
   options.logCall?.(callLine(answered, tool, options.explainsFailures ?? false))
 }
 
 /** Adds the call to the log line and the span of its request, if either is written. */
-function nameInRequest(
+function addToRequest(
   { store }: ObserveOptions,
   { principal, request, reply }: AnsweredCall,
   tool: string,
@@ -308,7 +308,7 @@ function callLine(
   }
 }
 
-/** The address of an approval alone does not permit a decision, so it may be logged. The page of a consent is only for its caller. */
+/** The address of an approval alone does not permit a decision, so it may be logged. The address of a consent page is only for the caller. */
 function failureHint({ message, details }: CallError, explainsFailures: boolean): string | undefined {
   const { approval, authorization = [] } = details?.missing ?? {}
   if (approval !== undefined) return `Decide at ${approval.url}`

@@ -101,7 +101,7 @@ function sourceMetrics({ sources }: Tallies): readonly Metric[] {
     ),
     gauge(
       'collet_source_waiting',
-      'Changed tool definitions that wait for a decision of an operator.',
+      'Changed tool definitions that wait for a decision by an operator.',
       samplesOf(({ waiting }) => waiting),
     ),
   ]

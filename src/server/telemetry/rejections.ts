@@ -11,9 +11,9 @@ import type { RejectedRequests, RejectionStore } from '#store/rejections'
 
 const WRITE_EVERY_MS = 1_000
 const MINUTE_MS = 60_000
-/** Tools of one caller that are counted separately between two writes; further ones are counted without their name. */
+/** Maximum number of tools that are counted separately for a caller between two writes; further tools are counted without their name. */
 const MAX_TOOLS_PER_CALLER = 50
-/** Rows between two writes; the log has only the number of further rejections. */
+/** Maximum number of rows between two writes; of further rejections the log has only the number. */
 const MAX_ROWS = 2_000
 const MAX_MESSAGE_CHARACTERS = 500
 
@@ -35,7 +35,7 @@ export class RejectionLog {
     this.#options = options
   }
 
-  /** Counts a rejected request. `name` is the id of the tool, or empty if the caller cannot see one. Never throws, never waits. */
+  /** Counts a rejected request. `name` is the id of the tool, or empty if the caller cannot see the tool. Never throws, never waits. */
   count(
     { tenant, id }: Principal,
     { code, message }: Pick<RejectedRequests, 'code' | 'message'>,
@@ -50,7 +50,7 @@ export class RejectionLog {
       this.#dropped += 1
       return
     }
-    const text = cut(message)
+    const text = shorten(message)
     this.#rows.set(key, { tenant, principal: id, tool, code, minuteMs, requests, lastAtMs, message: text })
     this.#timer ??= setTimeout(() => this.#write(), WRITE_EVERY_MS).unref()
   }
@@ -92,8 +92,8 @@ export class RejectionLog {
   }
 }
 
-/** A message can hold text of a caller: NUL cannot be stored, and long text is cut. */
-function cut(message: string): string {
+/** Removes NUL, which cannot be stored, and shortens a message, which may contain a caller's text. */
+function shorten(message: string): string {
   const plain = message.replaceAll('\0', '')
   return plain.length > MAX_MESSAGE_CHARACTERS ? `${plain.slice(0, MAX_MESSAGE_CHARACTERS - 1)}…` : plain
 }

@@ -1,13 +1,13 @@
 /**
  * Log lines for a person at a terminal: one line per call, and other lines with their fields and errors. Used by `log.ts` in place
- * of JSON. Text of callers and tools is cleaned of control characters.
+ * of JSON. Control characters are removed from the text of callers and tools.
  */
 
 import { styleText } from 'node:util'
 import { cleanText } from '#kernel/base/json'
 import { isForeignFrame, textOfThrown } from '#kernel/base/thrown'
 
-/** What the line of a call shows. */
+/** The facts about a call that its line shows. */
 export interface CallLine {
   readonly tool: string
   readonly principal: string
@@ -33,8 +33,8 @@ const LEVEL_STYLES: Readonly<Record<string, Style>> = {
 }
 /** Outcomes of calls that did not fail but wait for a person. */
 const WAITING: ReadonlySet<string> = new Set(['approval_required', 'requirement_missing'])
-const MAX_LEVEL = 5
-/** Frames of a stack that are shown. */
+const LEVEL_WIDTH = 5
+/** Maximum number of stack frames that are shown. */
 const MAX_FRAMES = 6
 const MS_PER_SECOND = 1_000
 
@@ -43,14 +43,14 @@ export function terminalLines(options: { readonly isColored: boolean; now(): Dat
   const paint = (style: Style, text: string): string =>
     options.isColored ? styleText(style, text, { validateStream: false }) : text
   /** Text of the last logged exception, so that the line of the failed call does not repeat it. */
-  let thrown = ''
+  let lastThrown = ''
   const time = (): string => paint('dim', options.now().toTimeString().slice(0, 8))
   return {
     line(level: string, fields: Readonly<Record<string, unknown>>, message: string | undefined): string {
       const { err, ...rest } = fields
-      const name = paint(LEVEL_STYLES[level] ?? 'dim', level.padEnd(MAX_LEVEL))
+      const name = paint(LEVEL_STYLES[level] ?? 'dim', level.padEnd(LEVEL_WIDTH))
       const facts = Object.entries(rest).map(([key, value]) => paint('dim', ` ${key}=${fieldText(value)}`))
-      thrown = err === undefined ? '' : textOfThrown(err)
+      lastThrown = err === undefined ? '' : textOfThrown(err)
       const text = message ?? (err === undefined ? '' : textOfThrown(err))
       return `${time()} ${name} ${cleanText(text)}${facts.join('')}\n${errorLines(err, message)}`
     },
@@ -64,9 +64,9 @@ export function terminalLines(options: { readonly isColored: boolean; now(): Dat
         paint('dim', protocol === undefined ? who : `${who} over ${protocol}`),
         ...(isReplay ? [paint('dim', '(stored result)')] : []),
       ]
-      const isShown = message === undefined || (thrown !== '' && message.includes(thrown))
-      const why = isShown ? '' : `           ${cleanText(message)}\n`
-      thrown = ''
+      const isRedundant = message === undefined || (lastThrown !== '' && message.includes(lastThrown))
+      const why = isRedundant ? '' : `           ${cleanText(message)}\n`
+      lastThrown = ''
       return `${time()} ${paint(mark.style, mark.sign)} ${parts.join('  ')}\n${why}`
     },
   }

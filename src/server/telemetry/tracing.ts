@@ -9,7 +9,7 @@ import type { Logger } from '#kernel/base/logger'
 import { VERSION } from '#server/version'
 import type { ServerLog } from './log.ts'
 
-/** The place of one request in a W3C trace: its own span, and the span of its caller if the request names one. */
+/** The position of one request in a W3C trace: its own span, and the span of its caller if the request names one. */
 export interface TraceContext {
   /** Changes if the call inside the request names a trace. */
   traceId: string
@@ -24,7 +24,7 @@ export interface RequestScope {
   call: ObservedCall | undefined
 }
 
-/** What reports of requests use. The declarations of this package must not need those of Node, as the types of an exchange do. */
+/** The services that reports use; not the type of an exchange, because the declarations of this package must not need those of Node. */
 interface RequestReports {
   readonly clock: Clock
   readonly log: ServerLog
@@ -61,7 +61,7 @@ export function reportRequest(
 export interface SpanExporter {
   /** Queues a span; drops it if the queue is full. Never throws, never waits. */
   export(span: Span): void
-  /** Sends what is queued, within the time limit of one request. */
+  /** Sends the queued spans, within the time limit of one request. */
   close(): Promise<void>
 }
 
@@ -161,7 +161,7 @@ interface ObservedCall {
   /** Trace id that the call names, if it differs from that of the request. */
   readonly callerTraceId: string | undefined
   readonly tenant: string
-  /** Opaque, as in the audit stream: a subject may be a mail address. */
+  /** An opaque id, as in the audit stream, because a subject may be a mail address. */
   readonly principal: string
 }
 

@@ -1,9 +1,8 @@
 import type { Webhook } from '#config/webhooks'
 
 /*
- * Formats notices for Slack and Microsoft Teams.
- * Used by `messages.ts`.
- * Invariant: text of callers cannot become a link, a mention or markup.
+ * Formats notices for Slack and Microsoft Teams. Used by `messages.ts`.
+ * Invariant: callers' text cannot become a link, a mention or markup.
  */
 
 /** The content of a chat message, and its link. */
@@ -15,18 +14,18 @@ export interface ChatNotice {
   readonly action?: { readonly label: string; readonly url: string }
 }
 
-/** The body of an incoming webhook of a chat. Text of callers is never a link, a mention or a heading. */
+/** The body of an incoming webhook of a chat. Callers' text is never a link, a mention or a heading. */
 export function chatMessage(format: Exclude<Webhook['format'], 'json'>, notice: ChatNotice): string {
   return JSON.stringify(format === 'slack' ? slackMessage(notice) : teamsMessage(notice))
 }
 
-/** Slack refuses a message with a longer part. */
+/** Maximum length of a part; Slack refuses a message with a longer part. */
 const MAX_PART_LENGTH = 2_900
 
 function slackMessage({ title, facts, detail, action }: ChatNotice) {
   const lines = facts.map(([name, value]) => `${name}: ${value}`).join('\n')
   return {
-    // Shown in notifications, which have no blocks.
+    // This text is shown in notifications, which have no blocks.
     text: escaped(title),
     blocks: [
       { type: 'section', text: { type: 'plain_text', text: shortened(`${title}\n${lines}`), emoji: false } },
@@ -51,7 +50,7 @@ function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 
-/** A card in a message, for workflows of Teams. Its text runs are not read as Markdown. */
+/** A message with a card, for Teams workflows. The card's text runs are not read as Markdown. */
 function teamsMessage({ title, facts, detail, action }: ChatNotice) {
   const run = (text: string, more: object = {}) => ({
     type: 'RichTextBlock',

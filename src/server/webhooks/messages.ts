@@ -9,14 +9,13 @@ import { SHOWN_UNITS } from '#server/admin/usage'
 import { type ChatNotice, chatMessage } from './chat-messages.ts'
 
 /*
- * The content of webhook messages for each kind of notice.
- * Used by the outbox and by test messages.
+ * The content of webhook messages for each kind of notice. Used by the outbox and by test messages.
  * Invariant: a message contains no more of a call than its approver may see.
  */
 
-/** A larger input is not in the message, only its `input_bytes`; the page shows it. */
+/** Maximum size of an input in a message; of a larger input the message has only `input_bytes`, and the page shows it. */
 const MAX_INPUT_BYTES = 64 * 1024
-/** Maximum number of lines in a chat; the JSON has them all. */
+/** Maximum number of lines in a chat message; the JSON has all lines. */
 const MAX_LINES = 10
 
 /** The content of a message, for programs and for people. */
@@ -44,7 +43,7 @@ export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): s
 
 type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
 
-/** Facts of approvals, and where they are decided. */
+/** What the content about an approval depends on besides the approval. */
 interface ApprovalContext {
   readonly store: Pick<KernelStore, 'sign'>
   readonly nowMs: number
@@ -53,7 +52,7 @@ interface ApprovalContext {
   readonly canSignIn: boolean
 }
 
-/** A question with its input, if that is not too large, and a link if the receiver has an approver; or its result. */
+/** The content about an approval: its result, or its question with the input if that is not too large, and a link if the receiver has an approver. */
 export function approvalContent(
   context: ApprovalContext,
   webhook: Pick<Webhook, 'approver' | 'name'>,
@@ -62,7 +61,7 @@ export function approvalContent(
   const view = approvalView(approval, { nowMs: context.nowMs, isStale: false, served: undefined })
   const url = `${context.publicUrl}/approvals/${approval.id}`
   const facts = [['Caller', view.principal] as const, ['Call', view.callId] as const]
-  const look = { label: 'Look at it', url }
+  const viewAction = { label: 'Look at it', url }
   switch (subject.kind) {
     case 'approval.requested':
       return questionContent(context, webhook, { approval, view, url, facts })
@@ -72,7 +71,7 @@ export function approvalContent(
         chat: {
           title: `${view.tool} was ${subject.as === 'granted' ? 'approved' : 'rejected'}`,
           facts: [...facts, ['By', subject.by]],
-          action: look,
+          action: viewAction,
         },
       }
     case 'approval.expired':
@@ -81,13 +80,13 @@ export function approvalContent(
         chat: {
           title: `The approval of ${view.tool} expired without a decision: it was not run`,
           facts,
-          action: look,
+          action: viewAction,
         },
       }
   }
 }
 
-interface AskedQuestion {
+interface QuestionParts {
   readonly approval: ApprovalRecord
   readonly view: ApprovalView
   readonly url: string
@@ -97,7 +96,7 @@ interface AskedQuestion {
 function questionContent(
   { store, canSignIn, publicUrl }: ApprovalContext,
   { approver, name }: Pick<Webhook, 'approver' | 'name'>,
-  { approval, view, url, facts }: AskedQuestion,
+  { approval, view, url, facts }: QuestionParts,
 ): Content {
   const link =
     approver === undefined ||
@@ -130,11 +129,11 @@ export function noticeContent(subject: OtherSubject, consoleUrl: string | undefi
 }
 
 /** A message, and the path of its page in the console. */
-interface PlacedContent extends Content {
+interface ContentWithPath extends Content {
   readonly path: string
 }
 
-function contentOf(subject: OtherSubject): PlacedContent {
+function contentOf(subject: OtherSubject): ContentWithPath {
   switch (subject.kind) {
     case 'source.added':
       return sourceContent(subject)
@@ -148,7 +147,7 @@ function contentOf(subject: OtherSubject): PlacedContent {
   }
 }
 
-function sourceContent(subject: SubjectOf<'source.added'>): PlacedContent {
+function sourceContent(subject: SubjectOf<'source.added'>): ContentWithPath {
   const { source, sourceType, target, replaced, changes, by } = subject
   const rules = Object.entries(changes).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
   return {
@@ -166,7 +165,7 @@ function sourceContent(subject: SubjectOf<'source.added'>): PlacedContent {
   }
 }
 
-function heldContent(subject: SubjectOf<'pin.held'>): PlacedContent {
+function heldContent(subject: SubjectOf<'pin.held'>): ContentWithPath {
   const { source, count, tools } = subject
   const what = count === 1 ? '1 changed definition' : `${count} changed definitions`
   return {
@@ -183,7 +182,7 @@ function heldContent(subject: SubjectOf<'pin.held'>): PlacedContent {
   }
 }
 
-function ambiguousContent({ calls }: SubjectOf<'call.ambiguous'>): PlacedContent {
+function ambiguousContent({ calls }: SubjectOf<'call.ambiguous'>): ContentWithPath {
   const [first, ...others] = calls
   const isOne = first !== undefined && others.length === 0
   const what = isOne ? '1 call' : `${calls.length} calls`
@@ -201,7 +200,7 @@ function ambiguousContent({ calls }: SubjectOf<'call.ambiguous'>): PlacedContent
   }
 }
 
-function budgetContent(subject: Extract<NoticeSubject, { readonly unit: string }>): PlacedContent {
+function budgetContent(subject: Extract<NoticeSubject, { readonly unit: string }>): ContentWithPath {
   const { kind, window, unit, used, limit } = subject
   const { tenant, principal, startMs, lengthMs } = window
   const { unit: counted, parts } = SHOWN_UNITS[unit]

@@ -6,15 +6,14 @@ import { approvalContent, bodyOf, noticeContent } from './messages.ts'
 import { type Answer, type MessageContext, postMessage } from './post.ts'
 
 /*
- * Delivers notices of the store to webhooks.
- * The composition root starts one per process.
+ * Delivers notices from the store to webhooks. The composition root starts one per process.
  * Invariant: each notice is delivered at least once, and calls never wait for it.
  */
 
-const LOOK_EVERY_MS = 1_000
+const POLL_MS = 1_000
 /** Lease of a message, longer than one attempt can take. */
 const LEASE_MS = 30_000
-/** Parallel messages to one receiver. */
+/** Maximum number of parallel messages to one receiver. */
 const MAX_AT_ONCE = 10
 const FIRST_PAUSE_MS = 2_000
 const MAX_PAUSE_MS = 5 * 60_000
@@ -39,20 +38,20 @@ export function startOutbox(options: OutboxOptions) {
   const deliver = async (): Promise<number> => {
     const due = await store.notices.due(clock.nowMs())
     // Messages for an unknown receiver are left to a replica that has already read its config.
-    const begun = webhooks().flatMap((webhook) => {
+    const started = webhooks().flatMap((webhook) => {
       const { target } = webhook
       if (!due.includes(target) || rounds.has(target) || stopped.signal.aborted) return []
       const round = deliverTo(options, webhook, stopped.signal).finally(() => rounds.delete(target))
       rounds.set(target, round)
       return [round]
     })
-    return (await Promise.all(begun)).reduce((sum, tried) => sum + tried, 0)
+    return (await Promise.all(started)).reduce((sum, tried) => sum + tried, 0)
   }
 
   const timer = setInterval(() => {
     if (webhooks().length > 0)
       deliver().catch((err: unknown) => log.error({ err }, 'due webhook messages could not be read'))
-  }, LOOK_EVERY_MS).unref()
+  }, POLL_MS).unref()
 
   return {
     deliver,
@@ -64,18 +63,18 @@ export function startOutbox(options: OutboxOptions) {
   }
 }
 
-/** Delivers due messages of one receiver, a few at a time, until none is left or one fails. */
+/** Delivers the due messages of one receiver, a few at a time, until no message is left or all of a batch fail. */
 async function deliverTo(options: OutboxOptions, webhook: Webhook, stopped: AbortSignal): Promise<number> {
   const { store, clock } = options
   for (let tried = 0; ; ) {
     const due = await store.notices.take(webhook.target, clock.nowMs(), LEASE_MS, MAX_AT_ONCE)
     const results = await Promise.all(due.map((notice) => deliverOne(options, webhook, notice, stopped)))
     tried += due.length
-    if (due.length < MAX_AT_ONCE || results.every((isOver) => !isOver) || stopped.aborted) return tried
+    if (due.length < MAX_AT_ONCE || results.every((isDone) => !isDone) || stopped.aborted) return tried
   }
 }
 
-/** True if the message is done. */
+/** Returns true if the message needs no further attempt. */
 async function deliverOne(
   options: OutboxOptions,
   webhook: Webhook,
@@ -84,14 +83,14 @@ async function deliverOne(
 ): Promise<boolean> {
   const { store, clock, log } = options
   const answer = await tryOne(options, webhook, notice, stopped).catch(() => UNREADABLE)
-  // It is unknown whether it was delivered, so the next process after the lease tries again.
+  // It is unknown whether the message was delivered, so another process tries again after the lease.
   if (stopped.aborted && answer?.kind === 'refused') return false
   const result = resultOf(answer, notice, clock.nowMs())
   await store.notices.settle(notice, result)
   if (result.kind === 'failed' || result.kind === 'given_up') {
     const { kind } = notice.subject
     const fields = { webhook: webhook.name, kind, tries: notice.tries, failure: result.failure }
-    if (result.kind === 'failed') log.warn(fields, 'a webhook did not take its message')
+    if (result.kind === 'failed') log.warn(fields, 'a webhook did not accept its message')
     else log.error(fields, 'a message for a webhook was given up: collet webhooks shows more')
   }
   return result.kind !== 'failed'
@@ -100,7 +99,7 @@ async function deliverOne(
 const UNREADABLE_TEXT = 'got no request, because the notice in the store cannot be read'
 const UNREADABLE: Answer = { kind: 'refused', text: UNREADABLE_TEXT, isGone: false, waitMs: 0 }
 
-/** `undefined` if the notice has become obsolete. */
+/** Returns `undefined` if the notice has become obsolete. */
 async function tryOne(
   options: OutboxOptions,
   webhook: Webhook,
@@ -117,16 +116,16 @@ async function messageFor(
   webhook: Webhook,
   { subject, createdAtMs }: DueNotice,
 ): Promise<string | undefined> {
-  const happened = { type: subject.kind, atMs: createdAtMs }
+  const event = { type: subject.kind, atMs: createdAtMs }
   if (!('approval' in subject))
-    return bodyOf(webhook, { ...happened, ...noticeContent(subject, consoleUrl?.()) })
+    return bodyOf(webhook, { ...event, ...noticeContent(subject, consoleUrl?.()) })
   const nowMs = clock.nowMs()
   const approval = await store.approvals.findById(subject.approval)
   if (approval === undefined) return undefined
   const isOpen = approval.state === 'pending' && approval.expiresAtMs > nowMs
   if (subject.kind === 'approval.requested' && !isOpen) return undefined
   const context = { store, nowMs, publicUrl: publicUrl(), canSignIn }
-  return bodyOf(webhook, { ...happened, ...approvalContent(context, webhook, { subject, approval }) })
+  return bodyOf(webhook, { ...event, ...approvalContent(context, webhook, { subject, approval }) })
 }
 
 function resultOf(answer: Answer | undefined, notice: DueNotice, atMs: number): NoticeResult {

@@ -3,31 +3,30 @@ import type { Webhook } from '#config/webhooks'
 import type { Clock } from '#kernel/base/clock'
 
 /*
- * Sends one signed webhook message.
- * Used by the outbox and by test messages.
- * Invariant: no redirect is followed, and no text of a receiver reaches a log or an operator.
+ * Sends one signed webhook message. Used by the outbox and by test messages.
+ * Invariant: no redirect is followed, and no text from a receiver reaches a log or an operator.
  */
 
-/** Header with the id of a message, equal in every repetition. */
+/** Header with the id of a message, which is the same in every attempt. */
 const NOTICE_ID = 'collet-notice-id'
 
 const ANSWER_LIMIT_MS = 10_000
 /** Maximum delay that a receiver can request. */
 const MAX_REQUESTED_MS = 3_600_000
 
-/** The result of a delivery, with a text for operators that contains nothing of the receiver. */
+/** The result of a delivery, with a text for operators that contains nothing from the receiver. */
 export type Answer =
   | { readonly kind: 'taken'; readonly text: string }
   | {
       readonly kind: 'refused'
       readonly text: string
-      /** The receiver is gone for good. */
+      /** Whether the receiver is permanently gone. */
       readonly isGone: boolean
-      /** Delay that the receiver requests. */
+      /** Delay that the receiver requested. */
       readonly waitMs: number
     }
 
-/** What every sender of messages uses. */
+/** The services that every sender of messages uses. */
 export interface MessageContext {
   readonly fetch: typeof fetch
   readonly clock: Clock
@@ -83,7 +82,7 @@ function signatureOf(
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
 }
 
-/** `whsec_` secrets are base64, any other is its own text. */
+/** A secret that begins with `whsec_` is base64; any other secret is used as text. */
 function signingKey(secret: string): Buffer {
   return secret.startsWith('whsec_')
     ? Buffer.from(secret.slice('whsec_'.length), 'base64')
@@ -92,7 +91,7 @@ function signingKey(secret: string): Buffer {
 
 const CODE = /^[A-Za-z0-9_]{1,60}$/
 
-/** The code of an error. Its text may contain the address, which is a secret for chats. */
+/** Returns only the code of an error, because its text may contain the address, which is a secret for chats. */
 function codeOf(error: unknown): string {
   let found = 'unknown'
   for (let each = error, depth = 0; each instanceof Error && depth < 5; each = each.cause, depth += 1) {

@@ -1,6 +1,6 @@
 /**
- * Webhooks of the config over HTTP: how their deliveries go, and trying them with samples. Requests are sent only to addresses of the
- * config; none is taken from a request. Secrets and the path of an address, which is one for a chat, are never shown.
+ * Webhooks of the config over HTTP: the state of their deliveries, and tests with samples. Requests are sent only to addresses in the
+ * config, never to an address in a request. Secrets are never shown, nor the path of an address, which is a secret for a chat.
  */
 import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks } from '#admin-api/server'
 import type { Settings } from '#config/settings'

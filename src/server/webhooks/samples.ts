@@ -8,8 +8,7 @@ import { type MessageContext, postMessage } from './post.ts'
 
 /*
  * Sample messages of every kind of notice, and the test of a receiver with them.
- * Used by `collet webhooks test` and by tests of the message formats.
- * Invariant: there is a sample for each kind.
+ * Used by `collet webhooks test` and by tests of the message formats. Invariant: there is a sample for each kind.
  */
 
 /** Sends a sample of each kind that a receiver gets, until the receiver refuses one: it would refuse the others too. */
@@ -17,15 +16,15 @@ export async function tryWebhook(
   webhook: Webhook,
   context: MessageContext,
 ): Promise<readonly WebhookTrial[]> {
-  const tried: WebhookTrial[] = []
+  const trials: WebhookTrial[] = []
   for (const kind of NOTICE_KINDS) {
     if (!webhook.kinds.has(kind)) continue
     const message = { id: `msg_test_${randomUUID()}`, body: sampleOf(kind, webhook, context) }
     const { kind: result, text: answer } = await postMessage(webhook, message, context)
-    tried.push({ webhook: webhook.name, event: kind, taken: result === 'taken', answer })
+    trials.push({ webhook: webhook.name, event: kind, taken: result === 'taken', answer })
     if (result !== 'taken') break
   }
-  return tried
+  return trials
 }
 
 function sampleOf(
@@ -39,7 +38,7 @@ function sampleOf(
   if (!('approval' in subject))
     return bodyOf(webhook, { ...event, ...noticeContent(subject, consoleUrl?.()) })
   const approvalContext = { store: { sign: () => '' }, nowMs, publicUrl: publicUrl(), canSignIn: false }
-  // No approver, so no link: a sample has nothing to decide.
+  // A sample has no approver and thus no link, because there is nothing to decide.
   const receiver = { approver: undefined, name: webhook.name }
   const approval = sampleApproval(nowMs)
   return bodyOf(webhook, { ...event, ...approvalContent(approvalContext, receiver, { subject, approval }) })

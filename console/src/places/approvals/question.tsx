@@ -100,7 +100,7 @@ function Expiry({ expiresAt }: { readonly expiresAt: string }): ReactNode {
 
 const REASONS = {
   always: 'Every call of this tool needs approval.',
-  conditional: 'An approval rule of the config applies to this call.',
+  conditional: 'An approval rule in the config applies to this call.',
   never: 'Approval was required when the call was made.',
 } as const
 

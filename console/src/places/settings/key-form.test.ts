@@ -9,7 +9,7 @@ it.each([
   ['toolsets.0: unknown.', 'toolsets', 'Only these toolsets: unknown.'],
   ['tenant: is not yours.', 'tenant', 'Tenant: is not yours.'],
   ['label: too long.', 'label', 'Label: too long.'],
-  ['expires_at: has passed already.', 'expires', 'Expires: has passed already.'],
+  ['expires_at: must be in the future.', 'expires', 'Expires: must be in the future.'],
   ['The name ci is taken.', 'principal', 'The name ci is taken.'],
 ])('"%s" is shown at the field %s', (message, member, text) => {
   expect(problemOf(message)).toEqual({ member, text })
