@@ -13,7 +13,7 @@ import type { HttpReply, HttpRequest } from './http-exchange.ts'
  */
 
 /**
- * Encoded views of each catalog, built once because a catalog may hold 10 000 tools. Principals with equal
+ * Encoded views of each catalog, built once because a catalog may contain 10 000 tools. Principals with equal
  * scopes share a catalog, so memory grows with the sets of scopes and not with the principals.
  */
 export class PreparedViews {
@@ -27,7 +27,7 @@ export class PreparedViews {
   get(catalog: Catalog, view: string, encode: () => string): PreparedBytes {
     const views = this.#viewsOf(catalog)
     const prepared = views.get(view) ?? new PreparedBytes(encode())
-    // Set on every use, so that the least recently used view is dropped first.
+    // The view is set again on every use, so that the least recently used view is dropped first.
     views.set(view, prepared)
     return prepared
   }
@@ -65,7 +65,7 @@ export function readListPage(query: URLSearchParams): ListPage | undefined {
   return { limit: readLimit(query, DEFAULT_PAGE, MAX_PAGE), after }
 }
 
-/** Reads the `limit` of a list; `usual` if the request names none. */
+/** Reads the `limit` of a list; `fallback` if the request names none. */
 export function readLimit(query: URLSearchParams, usual: number, max: number): number {
   const text = query.get('limit')
   if (text === null) return usual
@@ -74,7 +74,7 @@ export function readLimit(query: URLSearchParams, usual: number, max: number): n
   throw fault('request_invalid', `"limit" is a whole number from 1 to ${max}.`)
 }
 
-/** One page of a list, and the cursor of the next page. Throws when the list no longer has the tool that the cursor names. */
+/** One page of a list, and the cursor of the next page. Throws if the list no longer has the tool that the cursor names. */
 export function takePage<Item>(
   items: readonly Item[],
   { limit, after }: ListPage,
@@ -155,7 +155,7 @@ function acceptsGzip(acceptEncoding: string | undefined): boolean {
   })
 }
 
-/** Weak comparison, as RFC 9110 asks for `If-None-Match`. */
+/** Compares weakly, as RFC 9110 requires for `If-None-Match`. */
 export function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
   if (ifNoneMatch === undefined) return false
   if (ifNoneMatch.trim() === '*') return true

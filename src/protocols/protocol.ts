@@ -23,8 +23,8 @@ export interface Protocol<Settings, Options = object> {
   /** Headers that pages of other origins may send and read, besides those of every protocol. */
   readonly headers: { readonly sent: readonly string[]; readonly read: readonly string[] }
   /**
-   * Opens the protocol. `settings` holds all sections of the config; a protocol declares the sections it
-   * reads. `options` has what a command sets besides, by protocol.
+   * Opens the protocol. `settings` contains all sections of the config; a protocol declares the sections that
+   * it reads. `options` contains what a command sets in addition, by protocol.
    */
   serve(settings: Settings, services: ProtocolServices, options?: Options): Promise<ServedProtocol>
 }
@@ -38,7 +38,7 @@ export interface ServedProtocol {
 /** Services of the server that a protocol may use. */
 export interface ProtocolServices {
   readonly gateway: Gateway
-  /** Where protocols keep sessions, questions and idempotent requests. */
+  /** The part of the store in which protocols keep sessions, questions and idempotent requests. */
   readonly store: Pick<
     Store,
     'callers' | 'requests' | 'tasks' | 'writer' | 'digest' | 'isWriterAlive' | 'sign'
@@ -57,7 +57,7 @@ export interface ProtocolServices {
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
 }
 
-/** OAuth consent of users, which challenges ask for. */
+/** Users' OAuth consents, which challenges request. */
 export interface Consents {
   /** Why the challenge cannot be completed here; `undefined` if the user can be sent to the provider. */
   obstacle(challenge: ChallengeRecord): ConsentObstacle | undefined

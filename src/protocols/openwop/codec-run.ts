@@ -10,7 +10,7 @@ import { RUN_EVENT_TYPES, type WireRunEvent } from './wire.ts'
 
 /*
  * Decodes session and event requests, and encodes a run's events for openwop. Used by `run-routes.ts`.
- * Invariant: events contain ids, hashes and codes, never text of a caller or of a tool (OWP-43, OWP-52).
+ * Invariant: events contain ids, hashes and codes, never text from a caller or a tool (OWP-43, OWP-52).
  */
 
 const MAX_USER_ID_LENGTH = 1_024
@@ -49,7 +49,7 @@ function invalid(message: string): ToolError {
 const WHOLE = /^-1$|^[0-9]{1,15}$/
 const MAX_WAIT_S = 60
 
-/** The sequence of the last event that a reader has; -1 for none. */
+/** Reads the sequence number of the last event that a reader has; -1 if it has none. */
 export function decodeLastSequence(name: string, text: string | undefined): number {
   if (text === undefined || text.trim() === '') return -1
   if (WHOLE.test(text.trim())) return Number(text)
@@ -64,10 +64,10 @@ export function decodeTimeout(text: string | null): number {
   throw invalid(`"timeout" must be a whole number of seconds from 1 to ${MAX_WAIT_S}.`)
 }
 
-/** Calls come from no agent that this server knows (OWP-50). */
+/** The agent of all calls, because this server does not know the agents that make them (OWP-50). */
 const AGENT_ID = 'core.system'
 
-/** Encodes the events of a page: ids and outcomes, no text of a caller or of a tool (OWP-43, OWP-52). */
+/** Encodes the events of a page: ids and outcomes, no text from a caller or a tool (OWP-43, OWP-52). */
 export function encodeRunEvents(page: RunPage, runId: string): readonly WireRunEvent[] {
   return page.events.map((event) => ({
     eventId: `evt_${page.key}_${event.sequence}`,
@@ -131,7 +131,7 @@ function sessionOf({ sessionId }: EventOf<'called' | 'returned'>) {
 /** Error codes that openwop reports as a limit (OWP/C10). */
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
-/** OWP-53 and OWP-54: the outcome as a code, never as the tool's text. */
+/** Encodes the outcome as a code, never as the tool's text (OWP-53, OWP-54). */
 function endOf({ code, durationMs }: EventOf<'returned'>): JsonObject {
   const took = durationMs === undefined ? {} : { durationMs }
   if (code === undefined) return { status: 'ok', ...took }
@@ -154,7 +154,7 @@ function decisionOf({ approval, by, reason, granted, required }: ApprovalDecided
   }
 }
 
-/** OWP-71, OWP-72: an interrupt that no approver resolved counts as rejected. */
+/** Payload of a resolution; an interrupt that no approver resolved counts as rejected (OWP-71, OWP-72). */
 function resolutionOf(
   event: EventOf<'interrupt.resolved' | 'consent.resolved'>,
   id: string,
@@ -184,7 +184,7 @@ function interruptNames(id: string) {
   return { interruptId: `int_${id}`, kind: 'approval' } as const
 }
 
-/** Deterministic, so that one challenge never prompts twice (OWP-65). */
+/** The key of a consent, which is deterministic, so that one challenge never prompts twice (OWP-65). */
 function consentKey(runId: string, record: string, challenge: string): string {
   return `${runId}:${record}:${challenge}`
 }

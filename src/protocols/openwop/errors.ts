@@ -4,11 +4,11 @@ import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
 /*
- * The error envelope of openwop, and status and name of every error code. All routes of this folder refuse through it.
+ * The error envelope of openwop, and the status and name of every error code. All routes of this folder refuse through it.
  * Invariant: `OPENWOP_ANSWERS` is total, and no error body depends on what exists (OWP-97).
  */
 
-/** Never cached: the body is current and private to the caller. */
+/** A reply that is never cached, because its body is current and private to the caller. */
 export function jsonReply(
   status: number,
   body: object,
@@ -38,7 +38,7 @@ export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
       ? toWholeMs(error.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS)
       : undefined
   const details = defined({
-    // Beside `Retry-After`, which carries whole seconds (OWP-96).
+    // The exact delay; `Retry-After` carries whole seconds (OWP-96).
     retryAfterMs,
     // The limit that refused (OWP/C6).
     scope: error.details.scope,
@@ -63,7 +63,7 @@ function answerOf(error: ToolError, suggested: number): { status: number; error:
   return name === undefined ? answer : { status: suggested, error: name }
 }
 
-/** At least 1, so that `Retry-After` is never 0. */
+/** Rounds up to at least 1, so that `Retry-After` is never 0. */
 function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(1, Math.ceil(ms)) : DEFAULT_RETRY_AFTER_MS
 }

@@ -12,12 +12,12 @@ import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
 /*
- * `Idempotency-Key` for openwop requests that change state: run once, answer every repetition alike (OWP-92).
+ * `Idempotency-Key` for openwop requests that change state: run once, give every repetition the same answer (OWP-92).
  * `routes.ts` wraps its routes with `guard`.
  * Invariant: a key is recorded before its request runs, and a key used for another request is refused.
  */
 
-/** How long an answer is repeated; at least a day (OWP-92). */
+/** How long an answer is kept for repetitions; at least a day (OWP-92). */
 export const REPLY_KEPT_MS = 86_400_000
 
 /** Statuses after which nothing was done, so the request may be repeated with its key (OWP-92). */
@@ -39,7 +39,7 @@ export class KeyedRequests {
     this.#parts = parts
   }
 
-  /** Adds keys to a route; GET routes ignore them. */
+  /** Adds idempotency keys to a route; GET routes ignore them. */
   guard(route: HttpRoute): HttpRoute {
     if (route.method === 'GET') return route
     return { ...route, handle: (request) => this.#handle(route, request) }

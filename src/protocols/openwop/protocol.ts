@@ -14,9 +14,9 @@ import { API_ROOT, IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 const SETTINGS = {
   /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
   catalog: z.boolean().default(true),
-  /** Serve and advertise `?view=compact` of it. Default true. */
+  /** Serve and advertise `?view=compact` of the catalog. Default true. */
   compactView: z.boolean().default(true),
-  /** Middle of the catalog ids of tools of tier `exec`: `x-host-<vendor>-<toolkit>-<tool>`. Default `local`. */
+  /** The vendor in the catalog ids of tools of tier `exec`: `x-host-<vendor>-<toolkit>-<tool>`. Default `local`. */
   vendor: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,62}$/, { error: 'expected lowercase letters, digits and "-", such as "acme".' })
@@ -65,9 +65,9 @@ function openwopCapabilities({
         requestTimeoutMs: egress.timeoutMs,
         safeFetch: { supported: true },
       },
-      // Only if the config has roles (OWP/C4). The document is public, so it names no role and no scope.
+      // Advertised only if the config has roles (OWP/C4). The document is public, so it names no role and no scope.
       ...(roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }),
-      // Only where tools have rate limits of their own (OWP-05, OWP-56).
+      // Advertised only if tools have rate limits of their own (OWP-05, OWP-56).
       ...(hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}),
     },
   }

@@ -45,7 +45,7 @@ import {
 
 /*
  * The openwop routes: discovery, OpenAPI, schemas and the tool catalog; run routes are in `run-routes.ts`. Loaded by `protocol.ts`.
- * Invariant: what `options.capabilities` turns on is served and advertised, nothing else (OWP-05).
+ * Invariant: only what `options.capabilities` turns on is served and advertised (OWP-05).
  */
 
 export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
@@ -58,7 +58,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...schemaRoutes(),
     ...runRoutes(gateway),
     ...interruptRoutes(gateway),
-    // Without them these paths are unknown paths below the root: 404 for every method (OWP-06).
+    // If these are turned off, their paths are unknown paths below the root: 404 for every method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options.onUnknownTool) : []),
   ]
@@ -138,7 +138,7 @@ const SCHEMA_FILES = {
   'error.schema.json': 'Error',
 } as const satisfies Record<string, keyof typeof openApi.components.schemas>
 
-/** Builds each as a stand-alone JSON Schema from the OpenAPI document. */
+/** Builds each schema document as a stand-alone JSON Schema from the OpenAPI document. */
 function schemaDocuments(): ReadonlyMap<string, PreparedBytes> {
   const { schemas } = openApi.components
   return new Map(
@@ -158,7 +158,7 @@ function schemaDocuments(): ReadonlyMap<string, PreparedBytes> {
   )
 }
 
-/** `GET /v1/schemas` lists them, `GET /v1/schemas/{name}` returns one. */
+/** `GET /v1/schemas` lists the schema documents, `GET /v1/schemas/{name}` returns one. */
 function schemaRoutes(): readonly HttpRoute[] {
   const documents = schemaDocuments()
   const names = [...documents.keys()].map((file) => `${SCHEMAS_PATH}/${file}`)
@@ -173,12 +173,12 @@ function schemaRoutes(): readonly HttpRoute[] {
   ]
 }
 
-/** Sees every tool that is not private to a tenant. Used only to list the sources in the discovery document. */
+/** A principal that sees every tool that is not private to a tenant. Used only to list the sources in the discovery document. */
 const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
 const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
 
-/** `/.well-known/openwop`: public, and equal for all callers (OWP-01). */
+/** `/.well-known/openwop`: public, and the same for all callers (OWP-01). */
 function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
   const documents = new PreparedViews(1)
   return openGet(DISCOVERY_PATH, (request) => {
@@ -190,7 +190,7 @@ function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute 
   })
 }
 
-/** Lists only the sources of tools that exist (OWP-05). */
+/** The discovery document, which lists only the sources of existing tools (OWP-05). */
 function discoveryDocument(catalog: Catalog, settings: OpenwopSettings): WireDiscovery {
   const { toolCatalog, compactView, sessionLifecycle, families } = settings.capabilities
   const tools = catalog.latest()
@@ -260,7 +260,7 @@ function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
   return { method: 'GET', path, access: 'open', body: 'never', handle, refuse }
 }
 
-/** Private to the caller and revalidated each time, because scopes may change. */
+/** Catalog answers are private to the caller and revalidated each time, because scopes may change. */
 const HEADERS = {
   vary: ['accept-encoding', 'authorization', ...API_KEY_HEADERS].join(', '),
   'cache-control': 'private, no-cache',
@@ -298,7 +298,7 @@ function catalogRoutes(
     const tool = gateway.catalogFor(principal).find(toolId)
     if (tool === undefined) {
       onUnknownTool?.(principal, toolId)
-      // One error for unknown and withheld ids; it names no id (OWP-14, OWP-22).
+      // Unknown and withheld ids get the same error, which does not name the id (OWP-14, OWP-22).
       const message = 'There is no such tool, or you may not see it; GET /v1/tools lists yours.'
       throw fault('tool_not_found', message)
     }
@@ -311,7 +311,7 @@ function catalogRoutes(
   ]
 }
 
-/** Ordered by code unit of the id, so that an unchanged catalog has unchanged bytes (OWP-17). */
+/** Orders tools by the code units of their ids, so that an unchanged catalog has unchanged bytes (OWP-17). */
 function byCatalogId(left: Tool, right: Tool): number {
   return left.catalogId < right.catalogId ? -1 : 1
 }

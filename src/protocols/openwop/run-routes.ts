@@ -31,7 +31,7 @@ import {
 /** Shows and resolves interrupts of any run of the tenant, for its approvers (OWP-66 to OWP-72). */
 export function interruptRoutes(gateway: Gateway): readonly HttpRoute[] {
   const run = { path: INTERRUPT_PATH, access: 'authenticated', forOperators: true, refuse } as const
-  // The token is the credential: its holder is the approver it was issued for (OWP-67).
+  // The token is the credential: its holder is the approver for whom it was issued (OWP-67).
   const token = { path: INTERRUPT_TOKEN_PATH, access: 'open', refuse } as const
   return [
     { ...run, method: 'GET', body: 'never', handle: (request) => showInterrupt(request, gateway) },
@@ -47,7 +47,7 @@ function approverOf({ id, tenant, scopes }: Principal): Approver {
 
 async function showInterrupt(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const approver = approverOf(request.principal)
-  // Checks scopes first, so that callers without them cannot probe for interrupts.
+  // Scopes are checked first, so that callers without them cannot probe for interrupts.
   const lacks = gateway.approvals.lacks(approver)
   if (lacks !== undefined) return refusal(lacks)
   const found = await gateway.approvals.findInRun(approver, approvalAddress(request))
@@ -81,7 +81,7 @@ async function resolveByToken({ params, body }: HttpRequest, gateway: Gateway): 
   // An override needs a scope, and a link has none.
   if (decision.action === 'override') return refusal({ kind: 'link_only_shows' })
   const result = await gateway.approvals.decideByLink(view, decision)
-  // OWP-67: a token cannot distinguish resolved from cancelled.
+  // The holder of a token cannot distinguish resolved from cancelled (OWP-67).
   return answer(result.kind === 'cancelled' ? { ...result, kind: 'resolved' } : result)
 }
 
@@ -107,13 +107,13 @@ function refusal(result: DecisionResult): HttpReply {
   return jsonReply(status, { error, message, ...details }, headers)
 }
 
-/** OWP/C7: every interrupt here is an approval gate. */
+/** Refuses an invalid resume value; every interrupt here is an approval gate (OWP/C7). */
 function invalidResume(message: string): HttpReply {
   const details = { code: 'validation_error' }
   return jsonReply(400, { error: 'INVALID_RESUME_VALUE', message, details })
 }
 
-/** Opens and closes sessions, which keep a tool's state across calls; calls name theirs in `Collet-Session` (rule 30). */
+/** Opens and closes sessions, which keep a tool's state across calls; calls name their session in `Collet-Session` (rule 30). */
 export function sessionRoutes(gateway: Gateway): readonly HttpRoute[] {
   const shared = { access: 'authenticated', refuse } as const
   const open = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
@@ -133,7 +133,7 @@ export function sessionRoutes(gateway: Gateway): readonly HttpRoute[] {
 /** Interval of keep-alive comments on an idle stream (OWP-98: at least every 30 s). */
 const KEEP_ALIVE_MS = 15_000
 
-/** A principal's own runs: follow, show, end. Runs of others are indistinguishable from missing ones (OWP-49). */
+/** Follows, shows and ends a principal's own runs. Runs of others are indistinguishable from missing runs (OWP-49). */
 export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
   const shared = { access: 'authenticated', body: 'never', refuse } as const
   return [
@@ -164,7 +164,7 @@ async function streamEvents(
 }
 
 /**
- * Events as they occur, until the run ends or the reader disconnects. On shutdown the stream just ends.
+ * Sends events as they occur, until the run ends or the reader disconnects. On shutdown the stream just ends.
  * Thousands of readers may wait here, so each holds little memory: no signal besides that of the stream.
  */
 async function* frames(

@@ -11,7 +11,7 @@ import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } fro
 export const PROTOCOL_VERSION = '1.0'
 
 export const DISCOVERY_PATH = '/.well-known/openwop'
-/** Everything below belongs to this protocol, so every error there has its shape (OWP-95). */
+/** Every path below this root belongs to this protocol, so every error there has its shape (OWP-95). */
 export const API_ROOT = '/v1'
 export const OPENAPI_PATH = '/v1/openapi.json'
 export const SCHEMAS_PATH = '/v1/schemas'
@@ -43,7 +43,7 @@ export function isSourceKind(text: string): text is SourceKind {
   return Object.hasOwn(SOURCES, text)
 }
 
-/** RFC 0078 §C, closed (OWP-30). */
+/** The closed descriptor of RFC 0078 §C (OWP-30). */
 export interface WireToolDescriptor {
   readonly toolId: string
   readonly source: SourceKind
@@ -60,7 +60,7 @@ export interface WireToolDescriptor {
   readonly latencyHint?: Hint
 }
 
-/** RFC 0112, closed (OWP-25). */
+/** The closed compact descriptor of RFC 0112 (OWP-25). */
 export type WireCompactToolDescriptor = Pick<
   WireToolDescriptor,
   'toolId' | 'source' | 'safetyTier' | 'title' | 'description'

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { ServerWire } from './codec-client.ts'
 
 /*
- * Reads the answers of OTC servers in every published dialect: values, refusals, tool errors, challenges.
+ * Reads the answers from OTC servers in every published dialect: values, refusals, tool errors, challenges.
  * The client package and the OTC source use it.
  * Invariant: every answer becomes one of the failure classes or a value; bodies that are not JSON are never
  * shown.
@@ -17,7 +17,7 @@ type CallReading =
       readonly durationMs?: number
     }
   | { readonly kind: 'failure'; readonly failure: WireFailure }
-  /** 2xx, but not a call response in any dialect. */
+  /** The status is 2xx, but the body is not a call response in any dialect. */
   | { readonly kind: 'unreadable' }
 
 export function readCallReply(
@@ -55,14 +55,14 @@ export function isRouteMiss(status: number, body: JsonValue | undefined, toolId:
   return !/\btool\b/i.test(message) && !message.includes(base)
 }
 
-/** `result`, else `response`, else the body itself if it has `success` (OTC/C-03). */
+/** The reply is `result`, else `response`, else the body itself if it has `success` (OTC/C-03). */
 function replyIn(body: JsonObject): JsonObject | undefined {
   if (isJsonObject(body.result)) return body.result
   if (isJsonObject(body.response)) return body.response
   return 'success' in body ? body : undefined
 }
 
-/** `call_id`, else `execution_id` (OTC/C-04). */
+/** Reads the call id, from `call_id` or else `execution_id`, and the duration (OTC/C-04). */
 function readMeta(reply: JsonObject): { readonly callId?: string; readonly durationMs?: number } {
   const callId = reply.call_id ?? reply.execution_id
   return {
@@ -71,7 +71,7 @@ function readMeta(reply: JsonObject): { readonly callId?: string; readonly durat
   }
 }
 
-/** Why a call gave no value, by what a caller can do about it (OTC §3.2 item 4). */
+/** Why a call returned no value, by what a caller can do about it (OTC §3.2 item 4). */
 export const FAILURE_CLASSES = [
   /** The tool ran and failed. */
   'tool',
@@ -100,7 +100,7 @@ export interface RemoteChallenge {
   /** Absolute `http` or `https` address to show to the user. */
   readonly url: string
   readonly checkUrl?: string
-  /** Subject of the challenge, where the server names it. */
+  /** The provider that the challenge is for, if the server names it. */
   readonly provider?: string
   readonly scopes?: readonly string[]
 }
@@ -160,13 +160,13 @@ export function readToolError(error: JsonObject, outside?: RemoteMissing): WireF
   }
 }
 
-/** `message`, else `detail`, else `error` (OTC/C-23). */
+/** Reads `message`, else `detail`, else `error` (OTC/C-23). */
 function readMessage(body: JsonValue | undefined): string | undefined {
   if (!isJsonObject(body)) return undefined
   return sentence(body.message) ?? sentence(body.detail) ?? sentence(body.error)
 }
 
-/** Upper bound of challenges per answer, so that polling them stays cheap. */
+/** Maximum number of challenges per answer, so that polling them stays cheap. */
 const MAX_CHALLENGES = 20
 
 /** Reads challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, OTC/T-30). */
@@ -216,7 +216,7 @@ function classOfMissing(missing: RemoteMissing): FailureClass {
 function classOfStatus(status: number, { errorCode }: RefusalHints): FailureClass {
   if (status === 401) return 'unauthenticated'
   if (status === 422) return 'validation'
-  // The standard has no status for it, and without an approval URL there is no `missing_requirements` either.
+  // The standard has no status for a required approval, and without an approval URL there is no `missing_requirements` either.
   if (status === 400 && errorCode === 'approval_required') return 'approval_required'
   return status >= 500 || status < 400 ? 'transport' : 'server'
 }
@@ -247,7 +247,7 @@ function readErrorMembers(members: JsonObject, message: string): Omit<WireFailur
   }
 }
 
-/** Values are untyped in the schema: values that are not strings become JSON text (OTC/C-30). */
+/** The schema does not type the values, so values that are not strings become JSON text (OTC/C-30). */
 function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
@@ -257,7 +257,7 @@ function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   )
 }
 
-/** A string, or FastAPI's replacement for it: a list of strings or of `{msg}`. */
+/** Reads a string, or what FastAPI sends instead: a list of strings or of `{msg}`. */
 function sentence(value: JsonValue | undefined): string | undefined {
   if (typeof value === 'string') return value === '' ? undefined : value
   if (isJsonObject(value)) return sentence(value.message ?? value.msg)

@@ -11,12 +11,12 @@ import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_
 
 /** A tool as a client sees it, independent of its server's dialect. */
 export interface RemoteTool {
-  /** Opaque: send it back unchanged. */
+  /** An opaque id, which clients send back unchanged. */
   readonly id: string
   readonly name: string
   readonly description: string
   readonly version?: string
-  /** JSON Schema of what a model may fill in; `{}` = no parameters. */
+  /** JSON Schema of the parameters that a model may fill in; `{}` if there are none. */
   readonly input: JsonObject
   /** JSON Schema of the value; `none` for tools without output; `any` if the server declares nothing. */
   readonly output: JsonObject | 'none' | 'any'
@@ -35,13 +35,13 @@ export interface RemoteRequirements {
 
 export interface RemoteAuthorization {
   readonly id: string
-  /** OAuth 2 scopes; empty when none are named. */
+  /** OAuth 2 scopes; empty if the server names none. */
   readonly scopes: readonly string[]
   /** The requirement as the server published it; unknown members are kept. */
   readonly definition: JsonObject
 }
 
-/** Reads any form of `GET /tools`; `undefined` when the body is not a tool list (OTC/C-07, OTC/C-08). */
+/** Reads any form of `GET /tools`; `undefined` if the body is not a tool list (OTC/C-07, OTC/C-08). */
 export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined {
   const entries = listEntries(body)
   const factsById = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
@@ -73,7 +73,7 @@ function listEntries(body: JsonValue): readonly JsonValue[] | undefined {
   return [body.items, body.tools].find(isArray)
 }
 
-/** A definition in any dialect; only one without `id` and `name` is unusable (OTC/C-10 to OTC/C-14). */
+/** Reads a definition in any dialect; only a definition without `id` and `name` is unusable (OTC/C-10 to OTC/C-14). */
 function readTool(entry: JsonObject): RemoteTool | undefined {
   const toolkit = isJsonObject(entry.toolkit) ? entry.toolkit : {}
   const id = text(entry.id) ?? builtId(entry, toolkit)
@@ -107,7 +107,7 @@ function versionInId(id: string): string | undefined {
   return at < 0 ? undefined : text(id.slice(at + 1))
 }
 
-/** Wrapped in `parameters` or plain (OTC/C-09); absent means no parameters (OTC/C-13). */
+/** Reads the schema, wrapped in `parameters` or plain (OTC/C-09); an absent schema means no parameters (OTC/C-13). */
 function inputSchema(declared: JsonValue | undefined): JsonObject {
   if (!isJsonObject(declared)) return {}
   const wrapped = declared.parameters !== undefined && !('type' in declared) && !('properties' in declared)
@@ -122,7 +122,7 @@ function withRequired(schema: JsonObject, listed: JsonValue | undefined): JsonOb
   return required.length === 0 ? schema : { ...schema, required }
 }
 
-/** `null` and `{"type":"null"}` mean no output; unknown forms promise nothing (OTC/C-12). */
+/** `null` and `{"type":"null"}` mean no output; unknown forms mean any output (OTC/C-12). */
 function outputSchema(declared: JsonValue | undefined): JsonObject | 'none' | 'any' {
   if (declared === null) return 'none'
   if (!isJsonObject(declared) || Object.keys(declared).length === 0) return 'any'
@@ -134,7 +134,7 @@ function hiddenParameters(declared: JsonValue | undefined): readonly string[] | 
   return texts(declared.non_inferrable_parameters)
 }
 
-/** A model never sees parameters it must not infer (OTC/T-29). */
+/** Removes parameters that a model must not infer, so that it never sees them (OTC/T-29). */
 function without(hidden: readonly string[], schema: JsonObject): JsonObject {
   if (hidden.length === 0) return schema
   const shown = ([name]: readonly [string, JsonValue]) => !hidden.includes(name)
@@ -198,11 +198,11 @@ export interface WireContext {
   readonly userInfo?: JsonValue
 }
 
-/** The body of a call: only members the closed request schema knows (OTC-57, OTC/C-05, OTC/C-06). */
+/** The body of a call, with only the members of the closed request schema (OTC-57, OTC/C-05, OTC/C-06). */
 export function buildCallBody(wire: ServerWire, path: CallPath, call: WireCall): JsonObject {
   const executing = path === '/execute' || path === '/tools/execute'
   const request: JsonObject = {
-    // The execute drafts know a call's id only under its first name (OTC/C-04).
+    // In the execute drafts a call's id has only its first name (OTC/C-04).
     [executing ? 'execution_id' : 'call_id']: call.callId,
     ...(call.traceId === undefined ? {} : { trace_id: call.traceId }),
     tool_id: call.toolId,
@@ -225,7 +225,7 @@ function contextMembers(context: WireContext): JsonObject {
   }
 }
 
-/** Dialects a client can speak; `proto` defined no endpoint, so it is only read (OTC/T-30). */
+/** Dialects that a client can speak; `proto` defines no endpoint, so it is only read (OTC/T-30). */
 export const CLIENT_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
 export type ClientDialect = (typeof CLIENT_DIALECTS)[number]
 
@@ -238,7 +238,7 @@ export type CallPath = (typeof CALL_PATHS)[number]
 /** Dialect, schema id and paths to use with one server. */
 export interface ServerWire {
   readonly dialect: ClientDialect
-  /** `$schema` to repeat in requests; absent when the server sent none (OTC/C-16). */
+  /** `$schema` to repeat in requests; absent if the server sent none (OTC/C-16). */
   readonly schemaId?: string
   /** Call paths in the order in which to try them. */
   readonly paths: readonly CallPath[]
@@ -254,7 +254,7 @@ export function detectWire(list: JsonValue, versionHeader: string | null): Serve
   return { dialect: versionHeader === null ? 'oxp-1.0' : 'oxp-header', paths: CALL_PATHS }
 }
 
-/** What to use with a server whose dialect the caller names. */
+/** The wire to use with a server whose dialect the caller names. */
 export const PINNED_WIRES: Readonly<Record<ClientDialect, ServerWire>> = {
   'otc-1.0': { dialect: 'otc-1.0', schemaId: OTC_SCHEMA_ID, paths: CALL_PATHS },
   'oxp-1.0': { dialect: 'oxp-1.0', schemaId: OXP_SCHEMA_ID, paths: CALL_PATHS },
@@ -268,7 +268,7 @@ export const PINNED_WIRES: Readonly<Record<ClientDialect, ServerWire>> = {
   uts: { dialect: 'uts', paths: CALL_PATHS },
 }
 
-/** Headers that carry the protocol version where the body does not (OTC-20); every sample shows `1.0` (OTC-22). */
+/** Headers that carry the protocol version if the body does not (OTC-20); every sample shows `1.0` (OTC-22). */
 export function versionHeaders(dialect: ClientDialect | undefined): Readonly<Record<string, string>> {
   return dialect === 'oxp-header' ? { [VERSION_HEADER]: PROTOCOL_VERSION } : {}
 }

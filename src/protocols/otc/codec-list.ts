@@ -24,7 +24,7 @@ export type ListShape = 'header' | 'tools' | 'arcade' | 'both' | 'items' | 'uts'
 
 export interface ListForm {
   readonly shape: ListShape
-  /** `$schema` of the answer; `undefined` where the shape has none. */
+  /** `$schema` of the answer; `undefined` if the shape has none. */
   readonly schemaId: string | undefined
 }
 
@@ -34,7 +34,7 @@ const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfie
 >
 
 /**
- * Reads which list shape a request asks for. A browser cannot send a GET body, so `?schema=` or `?$schema=`
+ * Reads which list shape a request wants. A browser cannot send a GET body, so `?schema=` or `?$schema=`
  * are accepted too (OTC/C-31).
  */
 export function decodeListRequest(
@@ -107,7 +107,7 @@ function encodeArray(tools: readonly Tool[], toWire: (tool: Tool) => object): st
 
 /**
  * Facts of each tool by its id, in a member beside the definitions: definitions are closed (OTC-41), the list
- * is not (OTC/C-32). Written once, even where a list holds every definition twice.
+ * is not (OTC/C-32). The facts are written once, even if a list contains every definition twice.
  */
 function encodeFacts(tools: readonly Tool[]): string {
   if (tools.length === 0) return ''
@@ -115,7 +115,7 @@ function encodeFacts(tools: readonly Tool[]): string {
   return `,"${FACTS_MEMBER}":{${entries.join(',')}}`
 }
 
-/** Defaults of absent members: host code, non-deterministic, no approval, no scopes, no credential. */
+/** Absent members have defaults: host code, non-deterministic, no approval, no scopes, no credential. */
 function toWireFacts(tool: Tool): object {
   const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = notableFacts(tool)
   return {
@@ -125,7 +125,7 @@ function toWireFacts(tool: Tool): object {
   }
 }
 
-/** Always writes all six members, though some texts make two of them optional (OTC/C-13). */
+/** Always writes all six members, although parts of the specification make two of them optional (OTC/C-13). */
 function toItem(tool: Tool) {
   return {
     id: tool.id,
@@ -191,7 +191,7 @@ function outputDescription(description: JsonValue | undefined): string {
 }
 
 /**
- * Lists requirements as the author wrote them, unknown members included (OTC-41); absent when there are none
+ * Lists requirements as the author wrote them, including unknown members (OTC-41); absent if there are none
  * (OTC-37). A required approval is listed too, because clients assume that a tool without requirements runs
  * when called (OTC-49).
  */

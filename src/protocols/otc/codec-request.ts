@@ -98,7 +98,7 @@ function answeredSchema(
   return dialect === 'rfc-call' && family === undefined ? ARCADE_SCHEMA_ID : schemaId
 }
 
-/** `call_id` and `execution_id` are one id (OTC/C-04); the Idempotency-Key header may carry it too (rule 4). */
+/** Reads the id, named `call_id` or `execution_id` (OTC/C-04); the Idempotency-Key header may carry it too (rule 4). */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
   const inBody = singleCallId(readString(call, 'call_id'), readString(call, 'execution_id'))
   const key = singleCallId(inBody, readKeyHeader(headers))
@@ -172,10 +172,10 @@ function readString(call: JsonObject, member: string): string | undefined {
   throw invalid(`"${member}" must be a string without NUL; leave it out when there is none.`)
 }
 
-/** The version a request asks for, in the spelling the answer repeats (OTC/C-16). */
+/** The version that a request names, in the spelling that the answer repeats (OTC/C-16). */
 interface DecodedVersion {
   readonly schemaId: string
-  /** `undefined` when the request names no version: the server's default applies (OTC-15). */
+  /** `undefined` if the request names no version, so that the server's default applies (OTC-15). */
   readonly family: SchemaFamily | undefined
 }
 
@@ -212,7 +212,7 @@ export function decodeVersion(
 const WRAPPER = new Set(['$schema', 'request'])
 const CALL = new Set(['tool_id', 'call_id', 'trace_id', 'input', 'context'])
 
-/** Members a call may have in each dialect when unknown ones are refused (OTC/T-23, OTC/C-32). */
+/** Members that a call may have in each dialect if unknown members are refused (OTC/T-23, OTC/C-32). */
 const MEMBERS = {
   proto: new Set(['$schema', 'run_id', 'execution_id', 'created_at', 'tool', 'inputs', 'input', 'context']),
   execute: new Set(['execution_id', ...CALL, 'inputs']),
@@ -239,7 +239,7 @@ const LATEST_SUFFIX = '@latest'
 const MAX_REMEMBERED = 4_096
 const MAX_REMEMBERED_LENGTH = 160
 
-/** Ids repeat from call to call, so each is parsed once; bounded in number and in length. */
+/** Parsed tool ids, because ids repeat from call to call; bounded in number and in length. */
 const remembered = new Map<string, ToolRef>()
 
 /** Parses a tool id (OTC-43) or another name of the tool (docs/names.md); `@latest` exists only in the execute drafts (OTC/C-15). */
@@ -268,7 +268,7 @@ function quote(text: string): string {
 }
 
 /**
- * The dialect of a request, and the object that holds its members. Implements the table in §3.1 of
+ * The dialect of a request, and the object that contains its members. Implements the table in §3.1 of
  * docs/internals/specs/otc.md; the first match wins.
  */
 function decodeEnvelope(
@@ -299,7 +299,7 @@ function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Diale
   return family === 'otc' || family === 'arcade' ? 'otc-1.0' : 'oxp-1.0'
 }
 
-/** The two paths of the drafts of March 2025. Only they accept `@latest`. */
+/** Whether this is one of the two paths of the March 2025 drafts, the only paths that accept `@latest`. */
 function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
 }
@@ -310,7 +310,7 @@ interface DecodedContext {
   readonly userId: string | undefined
   /** The caller's claims about that user. */
   readonly userInfo: JsonValue | undefined
-  /** A token that names no provider: it belongs to the single one the tool requires (OTC/C-26). */
+  /** A token that names no provider; it belongs to the only provider that the tool requires (OTC/C-26). */
   readonly loneToken: Secret | undefined
 }
 
@@ -359,7 +359,7 @@ function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
   throw invalid(`"context.user_info" is longer than ${MAX_USER_INFO_LENGTH} characters of JSON.`)
 }
 
-/** The form of 4 March 2025: `authorization: { token }` (OTC/C-26). */
+/** Reads the form of 4 March 2025, `authorization: { token }` (OTC/C-26). */
 function readLoneToken(authorization: JsonValue | undefined): Secret | undefined {
   if (!isJsonObject(authorization) || (authorization.id ?? undefined) !== undefined) return undefined
   if (typeof authorization.token !== 'string') {

@@ -36,7 +36,7 @@ import {
 
 interface OtcAnswer {
   readonly status: 200 | 400 | 401 | 404 | 422
-  /** Nothing ran and waiting helps: `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
+  /** Whether nothing ran and waiting helps, so that `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
   readonly retry: boolean
 }
 
@@ -81,7 +81,7 @@ export const OTC_ANSWERS = {
 
 interface ResultForm {
   readonly dialect: Dialect
-  /** `undefined` where the answer has no `$schema`. */
+  /** `undefined` if the answer has no `$schema`. */
   readonly schemaId: string | undefined
   /** When the call ended; only the March draft contains it. */
   readonly finishedAtMs: number
@@ -91,7 +91,7 @@ interface ResultForm {
 interface ResultText {
   readonly schema: string | undefined
   readonly id: string
-  /** `"duration":…,`, or empty where the duration is unknown (OTC-89). */
+  /** `"duration":…,`, or empty if the duration is unknown (OTC-89). */
   readonly duration: string
   readonly success: string
   /** `"value":…` or `"error":…`, never both (OTC-92). */
@@ -155,11 +155,11 @@ type ShownError = Pick<ToolError, 'code' | 'message' | 'canRetry'> &
   Partial<Pick<ToolError, 'developerMessage' | 'retryAfterMs' | 'additionalPromptContent' | 'details'>>
 
 export interface EncodeOptions {
-  /** Keeps `developer_message` off the wire (OTC/T-20). */
+  /** Whether `developer_message` is kept off the wire (OTC/T-20). */
   readonly hideDeveloperMessages: boolean
 }
 
-/** Body of a refusal; its members are equal in every dialect (OTC §3.1). */
+/** Body of a refusal; its members are the same in every dialect (OTC §3.1). */
 export function encodeRefusal(form: AnswerForm, error: ShownError, options: EncodeOptions): string {
   const { issues, missing } = error.details ?? {}
   const body: WireErrorBody = defined({
@@ -193,7 +193,7 @@ export function encodeToolError(error: ShownError, options: EncodeOptions): stri
   return JSON.stringify(shown)
 }
 
-/** A non-negative integer on this wire (OTC/C-30). */
+/** Rounds up to the non-negative integer that this wire requires (OTC/C-30). */
 function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(0, Math.ceil(ms)) : 0
 }
@@ -266,12 +266,12 @@ export function unreadForm(headers: HttpRequest['headers'], { defaultSchema }: A
   return { schemaId, callId: undefined }
 }
 
-/** Form of an answer to a call whose body was not read. It always has an id: the header's, or a new one (rule 6, OTC-45). */
+/** Form of an answer to a call whose body was not read. It always has an id: that of the header, or a new id (rule 6, OTC-45). */
 export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
   return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? newCallId() }
 }
 
-/** Form of a refusal to a body that could not be decoded; uses every part of it that is readable. */
+/** Form of a refusal to a body that could not be decoded; uses every readable part of the body. */
 export function refusedForm(
   path: CallPath,
   request: Pick<HttpRequest, 'headers' | 'body'>,
@@ -287,7 +287,7 @@ export function refusedForm(
   return { schemaId: path === '/call' ? ARCADE_SCHEMA_ID : answering.defaultSchema, callId }
 }
 
-/** `$schema` of a refusal: the id the request named, or the served one of the same family (OTC/T-08), or the default. */
+/** `$schema` of a refusal: the id the request named, or the served id of the same family (OTC/T-08), or the default. */
 export function schemaIdFor(
   named: JsonValue | undefined,
   headers: HttpRequest['headers'],

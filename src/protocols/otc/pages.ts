@@ -63,7 +63,7 @@ const STATUS_TEXT = {
   failed: 'This request has ended without an authorization. Ask your agent to call the tool again.',
 } satisfies Record<WireChallengeStatus, string>
 
-/** The page behind a challenge's `url` when its user cannot be sent to the provider (OTC/T-16). */
+/** The page behind a challenge's `url` if its user cannot be sent to the provider (OTC/T-16). */
 function challengePage(
   { provider, tool, scopes, principal }: ChallengeRecord,
   status: WireChallengeStatus,

@@ -61,7 +61,7 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
   ]
 }
 
-/** OpenAPI 3.1 document of every route of this protocol; our responses validate against it. */
+/** OpenAPI 3.1 document of every route of this protocol, against which our responses validate. */
 export function otcOpenApi(version: string): typeof openApi {
   return { ...openApi, info: { ...openApi.info, version } }
 }
@@ -69,10 +69,10 @@ export function otcOpenApi(version: string): typeof openApi {
 /** Headers that can change the bytes of one URL: encoding, dialect and credential. */
 const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY_HEADERS].join(', ')
 
-/** Bounds prepared lists, because callers choose the spelling of `$schema`. */
+/** Maximum number of prepared lists, because callers choose the spelling of `$schema`. */
 const MAX_VARIANTS = 8
 
-/** GET `/tools` in the form the request asks for (OTC §3.1), and as a bare array under `/uts`. */
+/** GET `/tools` in the form that the request names (OTC §3.1), and as a bare array under `/uts`. */
 function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const lists = new PreparedViews(MAX_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
@@ -160,7 +160,7 @@ function healthReply(gateway: Gateway, schemaId: string | undefined, healthy: 'o
 
 const NO_CALL = 'You have no call with this id; it may have been made with another credential.'
 
-/** A principal's own calls: list, show, cancel (rule 10). */
+/** Lists, shows and cancels a principal's own calls (rule 10). */
 function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const shared = { access: 'authenticated', body: 'never', refuse: refuseWith(settings) } as const
   const route = (
@@ -222,7 +222,7 @@ function viewReply(status: number, request: HttpRequest, view: CallView, setting
 const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
 
-/** Members as JSON carries them; those that are `undefined` are left out. */
+/** The members of a call on the wire; JSON leaves out members that are `undefined`. */
 function membersOf(view: CallView): object {
   const { finishedAtMs } = view
   return {
@@ -312,7 +312,7 @@ function bindLoneToken(
   return loneToken.reveal() === '' ? call : { ...call, tokens: new Map([[first.id, loneToken]]) }
 }
 
-/** The recorded end time, so that a replay returns the same (OTC/T-25). */
+/** The recorded end time, so that a replay returns the same time (OTC/T-25). */
 async function endOf({ callId }: CallReply, principal: Principal, gateway: Gateway, { clock }: OtcSettings) {
   const view = await gateway.readCall(principal, callId)
   return view?.finishedAtMs ?? clock.nowMs()

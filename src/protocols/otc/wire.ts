@@ -17,7 +17,7 @@ export const ARCADE_SCHEMA_ID =
 /** `$schema` of every answer whose request named no version (OTC/C-16). */
 export const DEFAULT_SCHEMA_ID = OTC_SCHEMA_ID
 
-/** In lower case, as requests are read and replies are written. */
+/** The version header in lower case, as requests are read and replies are written. */
 export const OXP_VERSION_HEADER = 'oxp-version'
 
 /** The published shapes of one operation, oldest first (OTC §1). */
@@ -47,7 +47,7 @@ export function schemaFamily(schemaId: string): SchemaFamily | undefined {
   return GITHUB_FAMILIES.get(GITHUB_ID.exec(schemaId)?.[1])
 }
 
-/** The served `$schema` id of each family, for requests that ask for an unserved version of it. */
+/** The served `$schema` id of each family, for requests that name an unserved version of the family. */
 export const SERVED_SCHEMA_IDS = {
   otc: OTC_SCHEMA_ID,
   oxp: OXP_SCHEMA_ID,
