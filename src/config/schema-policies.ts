@@ -6,11 +6,10 @@ import {
 } from '#kernel/approval/approvals'
 import { defined } from '#kernel/base/defined'
 import { didYouMean } from '#kernel/base/nearest-name'
-import { Secret } from '#kernel/base/secret'
 import { NO_LIMIT } from '#stages/limits/budgets'
 
 /**
- * The parts of the config schema about OAuth, approvals, limits and budgets, and `closed`, the object that every part is made of.
+ * The parts of the config schema about approvals, limits and budgets, and `closed`, the object that every part is made of.
  * `schema.ts` puts them in.
  * An unknown key is an error that suggests the right one.
  */
@@ -29,126 +28,6 @@ export function privateUrl(error: string, { mayHaveQuery }: { readonly mayHaveQu
   }
   return TEXT.refine(isPrivate, { error })
 }
-
-const ENDPOINT = privateUrl(
-  'expected an https URL, for example "https://accounts.example.com"; http only on loopback.',
-  { mayHaveQuery: true },
-)
-
-/** A scope as in RFC 6749 §3.3. */
-const SCOPE = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, {
-  error: 'expected one scope of printable ASCII without spaces.',
-})
-
-const CLIENT = {
-  clientId: TEXT,
-  /** Absent for public clients. */
-  clientSecret: TEXT.transform((text) => new Secret(text)).optional(),
-  /** How the secret is sent to the token endpoint. Default `basic`, or `none` without a secret. */
-  clientAuth: z.enum(['basic', 'post', 'none']).optional(),
-}
-
-/** Parameters that the flow sets itself. */
-const RESERVED = [
-  'client_id',
-  'code_challenge',
-  'code_challenge_method',
-  'nonce',
-  'redirect_uri',
-  'request',
-  'request_uri',
-  'resource',
-  'response_mode',
-  'response_type',
-  'scope',
-  'state',
-]
-
-const NEEDS_SECRET = { error: '`clientAuth` needs a `clientSecret`.' }
-
-const PROVIDER = closed({
-  ...CLIENT,
-  /** Endpoints are discovered at the issuer, unless they are given. */
-  issuer: ENDPOINT.optional(),
-  authorizationEndpoint: ENDPOINT.optional(),
-  tokenEndpoint: ENDPOINT.optional(),
-  revocationEndpoint: ENDPOINT.optional(),
-  /** The scopes that may be requested; a tool that needs another one is refused at the start. Default: any. */
-  scopes: z.array(SCOPE).optional(),
-  /** Scopes to request every time, for example `offline_access`. */
-  alwaysScopes: z.array(SCOPE).default([]),
-  /** The resource that the tokens are for (RFC 8707), for example the URL of an MCP server; sent with every request. */
-  resource: ENDPOINT.optional(),
-  /** Further parameters for the authorization request, for example `access_type: 'offline'`. */
-  parameters: z
-    .record(
-      TEXT.refine((name) => !RESERVED.includes(name), { error: 'is set by the server itself.' }),
-      z.string(),
-    )
-    .default({}),
-})
-  .refine(
-    ({ issuer, authorizationEndpoint, tokenEndpoint }) => {
-      const both = authorizationEndpoint !== undefined && tokenEndpoint !== undefined
-      return (
-        both || (issuer !== undefined && authorizationEndpoint === undefined && tokenEndpoint === undefined)
-      )
-    },
-    { error: 'needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.' },
-  )
-  .refine(hasSecretItNeeds, NEEDS_SECRET)
-  .transform(withClientAuth)
-
-const OPENID_SCOPES = z
-  .array(SCOPE)
-  .default(['openid'])
-  .transform((scopes) => [...new Set(['openid', ...scopes])])
-
-const SIGN_IN = closed({
-  ...CLIENT,
-  /** OpenID Connect issuer where users sign in. */
-  issuer: ENDPOINT,
-  /** Default `['openid']`. */
-  scopes: OPENID_SCOPES,
-  /** The claim that is the user id of calls. Default `sub`. */
-  userClaim: TEXT.default('sub'),
-  /** Who may consent for a principal itself, by principal: user ids. */
-  owners: z.record(TEXT, z.array(TEXT)).default({}),
-})
-  .refine(hasSecretItNeeds, NEEDS_SECRET)
-  .transform(withClientAuth)
-
-export const CONSOLE_SIGN_IN = closed({
-  ...CLIENT,
-  /** OpenID Connect issuer where people sign in; one of `auth.issuers`, which says who they are and what they may do. */
-  issuer: ENDPOINT,
-  /** The scopes to request besides `openid`. Default none. */
-  scopes: OPENID_SCOPES,
-  /** The resource that the access token is for (RFC 8707), if the issuer needs it. Default none. */
-  resource: ENDPOINT.optional(),
-})
-  .refine(hasSecretItNeeds, NEEDS_SECRET)
-  .transform(withClientAuth)
-
-type ClientAuth = Pick<z.output<z.ZodObject<typeof CLIENT>>, 'clientSecret' | 'clientAuth'>
-
-function hasSecretItNeeds({ clientSecret, clientAuth }: ClientAuth): boolean {
-  return clientSecret !== undefined || clientAuth === undefined || clientAuth === 'none'
-}
-
-function withClientAuth<Client extends ClientAuth>(client: Client) {
-  const { clientSecret, clientAuth = clientSecret === undefined ? 'none' : 'basic' } = client
-  return { ...client, clientAuth }
-}
-
-export const OAUTH = closed({
-  /** Providers by the id that tools name in `requirements.authorization`. */
-  providers: z.record(TEXT, PROVIDER).default({}),
-  /** How users prove who they are before they consent. Without it consent works on loopback only. */
-  signIn: SIGN_IN.optional(),
-  /** Let anyone with the link consent, without a sign-in and beyond loopback. Default false. */
-  allowUnboundConsent: z.boolean().default(false),
-})
 
 /** 30 days. */
 const MAX_EXPIRY_MS = 30 * 24 * 3_600_000

@@ -9,16 +9,8 @@ import { FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
-import {
-  aFunction,
-  approvalTerms,
-  BUDGETS,
-  CONSOLE_SIGN_IN,
-  closed,
-  LIMITS,
-  OAUTH,
-  privateUrl,
-} from './schema-policies.ts'
+import { CONSOLE_SIGN_IN, OAUTH } from './schema-oauth.ts'
+import { aFunction, approvalTerms, BUDGETS, closed, LIMITS, privateUrl } from './schema-policies.ts'
 import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 

@@ -56,7 +56,7 @@ describe('oauth in a config', () => {
     [
       'nothing to go to',
       { ...CLIENT },
-      'oauth.providers.x: needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.',
+      'oauth.providers.x: needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`, or `resource`',
     ],
     [
       'half the endpoints',

@@ -1,12 +1,17 @@
 import type { OAuthClientSettings, OAuthProviderSettings, OAuthSettings } from '#config/settings'
 import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
-import type { BrokerObstacle, TokenBroker } from '#kernel/base/token-broker'
-import { boundedFetch, OAuthClient } from './client.ts'
+import type { Secret } from '#kernel/base/secret'
+import type { BrokerObstacle, OwnTokenNeed, RefreshAnswer, TokenBroker } from '#kernel/base/token-broker'
+import { boundedFetch, OAuthClient, type Obtained, type ProviderClient } from './client.ts'
+import { EnterpriseClient } from './enterprise-client.ts'
+import { OwnTokens, Refusals } from './own-tokens.ts'
+import type { OAuthParts } from './peer.ts'
+import type { ClientRegistry } from './registration.ts'
 
 /**
- * The authorization servers in the config, each with this server as its client. The credentials stage refreshes and revokes
- * tokens through it, and the consent pages send people to it.
+ * The authorization servers of the config, each with this server as its client. The credentials stage obtains, refreshes and revokes
+ * tokens through it, the consent pages send people to it, and sources report tokens that their servers refused.
  * Every request to a provider is bounded in time and size.
  */
 
@@ -19,11 +24,24 @@ interface OAuthBrokerOptions {
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: Logger
+  /** For providers without a `clientId`. */
+  readonly clients?: ClientRegistry
 }
 
 interface BrokeredProvider {
   readonly settings: OAuthProviderSettings
-  readonly client: OAuthClient
+  readonly client: ProviderClient
+  /** Absent where people consent. */
+  readonly own?: OwnTokens
+}
+
+/** A server behind a tool refused the token of a provider. */
+interface RefusedToken {
+  readonly provider: string
+  readonly tool: string | undefined
+  readonly token: Secret
+  /** The scopes that the token lacks; empty if the token itself is not valid. */
+  readonly scopes: readonly string[]
 }
 
 export class OAuthBroker implements TokenBroker {
@@ -31,17 +49,16 @@ export class OAuthBroker implements TokenBroker {
   readonly #providers: ReadonlyMap<string, BrokeredProvider>
   readonly #canBind: boolean
   readonly #log: Logger
-  readonly #parts: { readonly fetch: typeof fetch; readonly clock: Clock }
+  readonly #parts: OAuthParts
+  readonly #refusals = new Refusals()
 
-  constructor({ settings, canBind, fetch: send, clock, log }: OAuthBrokerOptions) {
-    this.#parts = { fetch: boundedFetch(send, BOUNDS), clock }
+  constructor({ settings, canBind, fetch: send, clock, log, clients }: OAuthBrokerOptions) {
+    this.#parts = { fetch: boundedFetch(send, BOUNDS), clock, clients }
     this.#canBind = canBind
     this.#log = log
     this.signIn = settings.signIn && this.clientOf(settings.signIn)
     const providers = Object.entries(settings.providers)
-    this.#providers = new Map(
-      providers.map(([id, provider]) => [id, { settings: provider, client: this.clientOf(provider) }]),
-    )
+    this.#providers = new Map(providers.map(([id, provider]) => [id, this.#brokered(id, provider)]))
   }
 
   /** A client of another authorization server, with the same bounds. */
@@ -57,17 +74,58 @@ export class OAuthBroker implements TokenBroker {
     return consentObstacle(this.#providers.get(provider)?.settings, scopes, this.#canBind)
   }
 
-  async refresh(...[provider, refreshToken, scopes]: Parameters<TokenBroker['refresh']>) {
+  async refresh(...[provider, renewal]: Parameters<TokenBroker['refresh']>) {
     const found = this.#providers.get(provider)
     if (found === undefined) return { kind: 'unavailable' } as const
-    const answer = await found.client.refresh(refreshToken, scopes)
+    const answer = await found.client.refresh(renewal)
     if (answer.kind === 'unavailable')
       this.#log.warn({ provider, reason: answer.reason }, 'a token could not be renewed')
     return answer
   }
 
+  obtain({ provider, scopes, owner }: OwnTokenNeed): Promise<RefreshAnswer> | undefined {
+    return this.#providers.get(provider)?.own?.find(owner, scopes)
+  }
+
+  scopesFor(provider: string, tool: string): readonly string[] {
+    return this.#refusals.scopesFor(provider, tool)
+  }
+
+  isRejected(token: Secret): boolean {
+    return this.#refusals.isRejected(token)
+  }
+
+  /**
+   * The next call gets another token: one with the scopes, or a renewed one. Returns false if that cannot help, because the token was
+   * requested with these scopes already (MCP-160).
+   */
+  refused({ provider, tool = '', token, scopes }: RefusedToken): boolean {
+    const found = this.#providers.get(provider)
+    if (found === undefined) return false
+    if (scopes.length > 0) return this.#refusals.noteScopes(provider, tool, scopes)
+    this.#refusals.reject(token)
+    found.own?.drop(token)
+    found.client.forget()
+    return true
+  }
+
   async revoke(...[provider, token]: Parameters<TokenBroker['revoke']>): Promise<boolean> {
     return (await this.#providers.get(provider)?.client.revoke(token)) ?? false
+  }
+
+  #brokered(id: string, settings: OAuthProviderSettings): BrokeredProvider {
+    const { identityProvider, grant = 'authorization_code' } = settings
+    if (identityProvider !== undefined)
+      return { settings, client: new EnterpriseClient(settings, identityProvider, this.#parts) }
+    const client = this.clientOf(settings)
+    if (grant === 'authorization_code') return { settings, client }
+    const obtain = async (scopes: readonly string[]): Promise<Obtained> => {
+      const answer = await client.obtain([...new Set([...settings.alwaysScopes, ...scopes])])
+      if (answer.kind !== 'tokens')
+        this.#log.warn({ provider: id, reason: answer.reason }, 'a provider gave this server no token')
+      return answer
+    }
+    return { settings, client, own: new OwnTokens(obtain, this.#parts.clock) }
   }
 }
 

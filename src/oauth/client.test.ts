@@ -72,7 +72,9 @@ describe('a refresh', () => {
         : Response.json(METADATA)
     }
     const client = new OAuthClient(SETTINGS, { fetch: answer, clock: SYSTEM_CLOCK })
-    expect(await client.refresh(new Secret('r'), ['s'])).toMatchObject({ kind: 'tokens' })
+    expect(await client.refresh({ refreshToken: new Secret('r'), scopes: ['s'] })).toMatchObject({
+      kind: 'tokens',
+    })
     const [discovery, request] = [...signals.values()]
     expect([...signals.keys()]).toEqual(['/.well-known/openid-configuration', '/token'])
     expect(discovery).toBeInstanceOf(AbortSignal)

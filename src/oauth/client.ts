@@ -1,19 +1,19 @@
+import type { webcrypto } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import {
   AuthorizationResponseError,
-  type AuthorizationServer,
   allowInsecureRequests,
   authorizationCodeGrantRequest,
-  type Client,
-  type ClientAuth,
-  ClientSecretPost,
   calculatePKCECodeChallenge,
-  clockTolerance,
-  customFetch,
-  discoveryRequest,
+  clientCredentialsGrantRequest,
+  DPoP,
+  type DPoPHandle,
+  genericTokenEndpointRequest,
   getValidatedIdTokenClaims,
-  None,
+  isDPoPNonceError,
   processAuthorizationCodeResponse,
-  processDiscoveryResponse,
+  processClientCredentialsResponse,
+  processGenericTokenEndpointResponse,
   processRefreshTokenResponse,
   processRevocationResponse,
   ResponseBodyError,
@@ -22,16 +22,18 @@ import {
   type TokenEndpointResponse,
   validateApplicationLevelSignature,
   validateAuthResponse,
+  WWWAuthenticateChallengeError,
 } from 'oauth4webapi'
 import type { OAuthClientSettings } from '#config/settings'
 import { readStart } from '#kernel/base/bytes'
 import type { Clock } from '#kernel/base/clock'
 import { Secret } from '#kernel/base/secret'
-import type { RefreshAnswer, TokenSet } from '#kernel/base/token-broker'
+import { BoundToken, type RefreshAnswer, type Renewal, type TokenSet } from '#kernel/base/token-broker'
+import { type OAuthParts, type OAuthPeer, PeerFinder } from './peer.ts'
 
 /**
- * A client of one authorization server: the code flow with PKCE, refresh and revocation, built on oauth4webapi. The broker, the
- * consent pages and the console's sign-in use it.
+ * A client of one authorization server: the code flow with PKCE, grants without a person, refresh and revocation, on oauth4webapi.
+ * The broker, the consent pages and the console's sign-in use it.
  * Texts from a provider reach neither callers nor logs; only codes do.
  */
 
@@ -78,26 +80,46 @@ export type Exchanged =
   /** `reason` is a code, never text from the provider. */
   | { readonly kind: 'failed'; readonly reason: string }
 
-/** Time limit for discovery and refresh together: less than the lease of a refresh, so that no token is sent twice (rule 26). */
-const REFRESH_MS = 10_000
-const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
+/** A failed request; `reason` is a code. */
+type Failure = { readonly kind: 'refused' | 'unavailable'; readonly reason: string }
+export type Obtained = Extract<RefreshAnswer, { readonly kind: 'tokens' }> | Failure
 
-export class OAuthClient {
+/** What the consent pages and the broker ask of a provider's client. */
+export interface ProviderClient {
+  authorizationUrl(departure: Departure, asked: Asked): Promise<string | undefined>
+  exchange(
+    back: Return,
+    wanted: { readonly scopes: readonly string[]; readonly identify: boolean },
+  ): Promise<Exchanged>
+  refresh(renewal: Renewal): Promise<RefreshAnswer & { readonly reason?: string }>
+  revoke(token: Secret): Promise<boolean>
+  forget(): void
+}
+
+interface Asked {
+  readonly scopes: readonly string[]
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+/** Time limit for discovery and request together: less than the lease of a refresh, so that no token is sent twice (rule 26). */
+const REQUEST_MS = 10_000
+const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
+const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+
+export class OAuthClient implements ProviderClient {
   readonly #finder: PeerFinder
   readonly #clock: Clock
-  readonly #resource: string | undefined
+  readonly #settings: OAuthClientSettings
 
-  constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
+  constructor(settings: OAuthClientSettings, parts: OAuthParts) {
     this.#finder = new PeerFinder(settings, parts)
     this.#clock = parts.clock
-    this.#resource = settings.resource
+    this.#settings = settings
   }
 
   /** `undefined` if the endpoints of the server cannot be found. */
-  async authorizationUrl(
-    departure: Departure,
-    asked: { readonly scopes: readonly string[]; readonly parameters: Readonly<Record<string, string>> },
-  ): Promise<string | undefined> {
+  async authorizationUrl(departure: Departure, asked: Asked): Promise<string | undefined> {
     const peer = await this.#finder.find().catch(() => undefined)
     const url = URL.parse(peer?.as.authorization_endpoint ?? '')
     if (peer === undefined || url === null || !isUsable(url, peer)) return undefined
@@ -108,8 +130,9 @@ export class OAuthClient {
     url.searchParams.set('state', departure.state)
     url.searchParams.set('code_challenge', await calculatePKCECodeChallenge(departure.verifier))
     url.searchParams.set('code_challenge_method', 'S256')
-    if (asked.scopes.length > 0) url.searchParams.set('scope', asked.scopes.join(' '))
-    if (this.#resource !== undefined) url.searchParams.set('resource', this.#resource)
+    const scopes = scopesAt(peer, asked.scopes)
+    if (scopes.length > 0) url.searchParams.set('scope', scopes.join(' '))
+    if (peer.resource !== undefined) url.searchParams.set('resource', peer.resource)
     if (departure.nonce !== undefined) url.searchParams.set('nonce', departure.nonce)
     return url.href
   }
@@ -120,28 +143,32 @@ export class OAuthClient {
     wanted: { readonly scopes: readonly string[]; readonly identify: boolean },
   ): Promise<Exchanged> {
     try {
-      const { as, client, clientAuth, options } = await this.#finder.find()
+      const peer = await this.#finder.find()
+      const { as, client, clientAuth, options } = peer
       const parameters = validateAuthResponse(as, client, back.parameters, back.state)
-      const response = await authorizationCodeGrantRequest(
-        as,
-        client,
-        clientAuth,
-        parameters,
-        back.redirectUri,
-        back.verifier,
-        { ...options, ...this.#audience() },
-      )
-      const answer = await processAuthorizationCodeResponse(as, client, response, {
-        ...(back.nonce === undefined ? {} : { expectedNonce: back.nonce }),
-        requireIdToken: wanted.identify,
+      const key = peer.usesDpop ? await proofKey(undefined) : undefined
+      return await withNonce(async () => {
+        const response = await authorizationCodeGrantRequest(
+          as,
+          client,
+          clientAuth,
+          parameters,
+          back.redirectUri,
+          back.verifier,
+          { ...options, ...requestOptions(peer, key) },
+        )
+        const answer = await processAuthorizationCodeResponse(as, client, response, {
+          ...(back.nonce === undefined ? {} : { expectedNonce: back.nonce }),
+          requireIdToken: wanted.identify,
+        })
+        if (wanted.identify) await validateApplicationLevelSignature(as, response, options)
+        return {
+          kind: 'tokens',
+          tokens: this.#tokensOf(answer, { peer, key, asked: scopesAt(peer, wanted.scopes) }),
+          claims: getValidatedIdTokenClaims(answer),
+          idToken: answer.id_token === undefined ? undefined : new Secret(answer.id_token),
+        }
       })
-      if (wanted.identify) await validateApplicationLevelSignature(as, response, options)
-      return {
-        kind: 'tokens',
-        tokens: this.#tokensOf(answer, wanted.scopes),
-        claims: getValidatedIdTokenClaims(answer),
-        idToken: answer.id_token === undefined ? undefined : new Secret(answer.id_token),
-      }
     } catch (error) {
       if (error instanceof AuthorizationResponseError && error.error === 'access_denied')
         return { kind: 'denied' }
@@ -150,21 +177,88 @@ export class OAuthClient {
   }
 
   async refresh(
-    refreshToken: Secret,
-    scopes: readonly string[],
-  ): Promise<RefreshAnswer & { readonly reason?: string }> {
+    renewal: Renewal,
+  ): Promise<RefreshAnswer & { readonly reason?: string; readonly idToken?: Secret }> {
     try {
-      const { as, client, clientAuth, options } = await this.#finder.find(AbortSignal.timeout(REFRESH_MS))
-      const response = await refreshTokenGrantRequest(as, client, clientAuth, refreshToken.reveal(), {
-        ...options,
-        ...this.#audience(),
+      const peer = await this.#finder.find(AbortSignal.timeout(REQUEST_MS))
+      const { as, client, clientAuth, options } = peer
+      // The resource has moved to another issuer, which must not see a token of the first (MCP-157).
+      if (renewal.issuer !== undefined && renewal.issuer !== as.issuer) return { kind: 'refused' }
+      const key = renewal.proofKey === undefined ? undefined : await proofKey(renewal.proofKey)
+      return await withNonce(async () => {
+        const response = await refreshTokenGrantRequest(
+          as,
+          client,
+          clientAuth,
+          renewal.refreshToken.reveal(),
+          {
+            ...options,
+            ...requestOptions(peer, key),
+          },
+        )
+        const answer = await processRefreshTokenResponse(as, client, response)
+        return {
+          kind: 'tokens',
+          tokens: this.#tokensOf(answer, { peer, key, asked: renewal.scopes }),
+          ...(answer.id_token === undefined ? {} : { idToken: new Secret(answer.id_token) }),
+        }
       })
-      const answer = await processRefreshTokenResponse(as, client, response)
-      return { kind: 'tokens', tokens: this.#tokensOf(answer, scopes) }
     } catch (error) {
       const refused = error instanceof ResponseBodyError && error.error === 'invalid_grant'
       return refused ? { kind: 'refused' } : { kind: 'unavailable', reason: errorCodeOf(error) }
     }
+  }
+
+  /** A token for this server itself, by its client credentials or its workload identity. Sent once; no other grant is tried. */
+  async obtain(scopes: readonly string[]): Promise<Obtained> {
+    const { grant, assertionFile = '' } = this.#settings
+    if (grant !== 'jwt_bearer') return await this.#request(scopes, 'client_credentials', {})
+    const assertion = await readFile(assertionFile, 'utf8').catch(() => undefined)
+    if (assertion === undefined) return { kind: 'refused', reason: 'assertion_file_unreadable' }
+    return await this.#request(scopes, JWT_BEARER, { assertion: assertion.trim() })
+  }
+
+  /** A token for the user of a grant that another issuer made (RFC 7523). */
+  async redeem(assertion: Secret, scopes: readonly string[]): Promise<Obtained> {
+    return await this.#request(scopes, JWT_BEARER, { assertion: assertion.reveal() })
+  }
+
+  /** A grant for another authorization server, in exchange for a token of this one (ID-JAG). */
+  async grantFor(
+    subject: { readonly token: Secret; readonly type: 'id_token' | 'refresh_token' },
+    target: { readonly audience: string; readonly resource: string; readonly scopes: readonly string[] },
+  ): Promise<{ readonly kind: 'grant'; readonly grant: Secret } | Failure> {
+    try {
+      const { as, client, clientAuth, options } = await this.#finder.find(AbortSignal.timeout(REQUEST_MS))
+      const parameters = {
+        requested_token_type: 'urn:ietf:params:oauth:token-type:id-jag',
+        subject_token: subject.token.reveal(),
+        subject_token_type: `urn:ietf:params:oauth:token-type:${subject.type}`,
+        audience: target.audience,
+        resource: target.resource,
+        ...(target.scopes.length === 0 ? {} : { scope: target.scopes.join(' ') }),
+      }
+      const response = await genericTokenEndpointRequest(
+        as,
+        client,
+        clientAuth,
+        TOKEN_EXCHANGE,
+        parameters,
+        options,
+      )
+      const answer = await processGenericTokenEndpointResponse(as, client, response, {
+        // The grant is no access token (RFC 8693 §2.2.1).
+        recognizedTokenTypes: { n_a: () => undefined },
+      })
+      return { kind: 'grant', grant: new Secret(answer.access_token) }
+    } catch (error) {
+      return failureOf(error)
+    }
+  }
+
+  /** The issuer as its tokens name it; `undefined` if it cannot be found. */
+  async issuer(): Promise<string | undefined> {
+    return (await this.#finder.find(AbortSignal.timeout(REQUEST_MS)).catch(() => undefined))?.as.issuer
   }
 
   async revoke(token: Secret): Promise<boolean> {
@@ -179,22 +273,77 @@ export class OAuthClient {
     }
   }
 
-  /** RFC 8707 §2.2; an MCP server accepts only tokens that were requested for it (MCP-95). */
-  #audience(): { readonly additionalParameters?: Record<string, string> } {
-    return this.#resource === undefined ? {} : { additionalParameters: { resource: this.#resource } }
+  forget(): void {
+    this.#finder.forget()
   }
 
-  #tokensOf(answer: TokenEndpointResponse, asked: readonly string[]): TokenSet {
-    const { access_token, refresh_token, expires_in, scope } = answer
+  async #request(
+    scopes: readonly string[],
+    grant: 'client_credentials' | typeof JWT_BEARER,
+    parameters: Readonly<Record<string, string>>,
+  ): Promise<Obtained> {
+    try {
+      const peer = await this.#finder.find(AbortSignal.timeout(REQUEST_MS))
+      const { as, client, clientAuth, resource } = peer
+      const key = peer.usesDpop ? await proofKey(undefined) : undefined
+      const options = { ...peer.options, ...(key === undefined ? {} : { DPoP: key.handle }) }
+      const asked = scopesAt(peer, scopes)
+      const form = {
+        ...parameters,
+        ...(asked.length === 0 ? {} : { scope: asked.join(' ') }),
+        ...(resource === undefined ? {} : { resource }),
+      }
+      return await withNonce(async () => {
+        const isOwn = grant === 'client_credentials'
+        const response = isOwn
+          ? await clientCredentialsGrantRequest(as, client, clientAuth, form, options)
+          : await genericTokenEndpointRequest(as, client, clientAuth, grant, form, options)
+        const answer = isOwn
+          ? await processClientCredentialsResponse(as, client, response)
+          : await processGenericTokenEndpointResponse(as, client, response)
+        return { kind: 'tokens', tokens: this.#tokensOf(answer, { peer, key, asked }) }
+      })
+    } catch (error) {
+      return failureOf(error)
+    }
+  }
+
+  #tokensOf(answer: TokenEndpointResponse, { peer, key, asked }: TokenRequest): TokenSet {
+    const { refresh_token, expires_in, scope } = answer
     const seconds = expires_in === undefined ? undefined : Math.min(expires_in, MAX_LIFETIME_SECONDS)
     return {
-      accessToken: new Secret(access_token),
+      accessToken: accessToken(answer, key),
       refreshToken: refresh_token === undefined ? undefined : new Secret(refresh_token),
       // An absent scope means that all were granted as requested (RFC 6749 §5.1); some servers separate scopes by commas.
       scopes: scope === undefined ? asked : scope.split(/[ ,]+/).filter((each) => each !== ''),
       expiresAtMs: seconds === undefined ? undefined : Math.floor(this.#clock.nowMs() + seconds * 1_000),
+      issuer: peer.as.issuer,
     }
   }
+}
+
+interface TokenRequest {
+  readonly peer: OAuthPeer
+  readonly key: ProofKey | undefined
+  readonly asked: readonly string[]
+}
+
+function scopesAt({ scopes }: OAuthPeer, asked: readonly string[]): readonly string[] {
+  return [...new Set([...scopes, ...asked])]
+}
+
+/** RFC 8707 §2.2: an MCP server accepts only tokens that were requested for it (MCP-95). */
+function requestOptions({ resource }: OAuthPeer, key: ProofKey | undefined) {
+  return {
+    ...(resource === undefined ? {} : { additionalParameters: { resource } }),
+    ...(key === undefined ? {} : { DPoP: key.handle }),
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  const isAnswer = error instanceof ResponseBodyError || error instanceof WWWAuthenticateChallengeError
+  const kind = isAnswer ? 'refused' : 'unavailable'
+  return { kind, reason: errorCodeOf(error) }
 }
 
 /** Whether a discovered address leads neither to a script nor from https to http. */
@@ -211,104 +360,47 @@ function errorCodeOf(error: unknown): string {
   return error instanceof Error ? error.name : 'unknown'
 }
 
-const METADATA_LIFETIME_MS = 3_600_000
-const SKEW_SECONDS = 60
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' }
 
-interface OAuthPeer {
-  readonly as: AuthorizationServer
-  readonly client: Client
-  readonly clientAuth: ClientAuth
-  readonly options: PeerOptions
+/** The key of one token (DPoP, RFC 9449): made for each consent, and kept with its token. */
+interface ProofKey {
+  readonly handle: DPoPHandle
+  /** The private key as a JWK. */
+  readonly jwk: Secret
 }
 
-interface PeerOptions {
-  readonly signal?: AbortSignal
-  readonly [customFetch]: (
-    url: string,
-    options: Omit<RequestInit, 'body'> & { readonly body?: RequestInit['body'] | undefined },
-  ) => Promise<Response>
-  readonly [allowInsecureRequests]: boolean
+/** Reads a kept key, or makes one. */
+async function proofKey(kept: Secret | undefined): Promise<ProofKey> {
+  const jwk = kept ?? (await newKey())
+  const whole: webcrypto.JsonWebKey = JSON.parse(jwk.reveal())
+  const { kty = '', crv = '', x = '', y = '' } = whole
+  const open = { kty, crv, x, y }
+  const privateKey = await crypto.subtle.importKey('jwk', whole, ALGORITHM, false, ['sign'])
+  const publicKey = await crypto.subtle.importKey('jwk', open, ALGORITHM, true, ['verify'])
+  return { handle: DPoP({}, { privateKey, publicKey }), jwk }
 }
 
-/** Finds the endpoints of a provider; discovered endpoints are kept for an hour, and longer while discovery fails. */
-class PeerFinder {
-  readonly #settings: OAuthClientSettings
-  readonly #clock: Clock
-  readonly #options: PeerOptions
-  #known: { readonly as: AuthorizationServer; readonly untilMs: number } | undefined
+async function newKey(): Promise<Secret> {
+  const { privateKey } = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
+  const { kty, crv, x, y, d } = await crypto.subtle.exportKey('jwk', privateKey)
+  return new Secret(JSON.stringify({ kty, crv, x, y, d }))
+}
 
-  constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
-    this.#settings = settings
-    this.#clock = parts.clock
-    // The config allows plain http only to this machine.
-    const first = settings.issuer ?? settings.tokenEndpoint ?? ''
-    this.#options = {
-      [customFetch]: (url, { body, ...rest }) =>
-        parts.fetch(url, body === undefined ? rest : { ...rest, body }),
-      [allowInsecureRequests]: first.startsWith('http:'),
-    }
-  }
-
-  async find(signal?: AbortSignal): Promise<OAuthPeer> {
-    const { clientId } = this.#settings
-    const options = signal === undefined ? this.#options : { ...this.#options, signal }
-    return {
-      as: await this.#server(options),
-      client: { client_id: clientId, [clockTolerance]: SKEW_SECONDS },
-      clientAuth: clientAuthOf(this.#settings),
-      options,
-    }
-  }
-
-  async #server(options: PeerOptions): Promise<AuthorizationServer> {
-    const { issuer, authorizationEndpoint, tokenEndpoint, revocationEndpoint } = this.#settings
-    const revocation = revocationEndpoint === undefined ? {} : { revocation_endpoint: revocationEndpoint }
-    if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined) {
-      return {
-        issuer: issuer ?? new URL(authorizationEndpoint).origin,
-        authorization_endpoint: authorizationEndpoint,
-        token_endpoint: tokenEndpoint,
-        ...revocation,
-      }
-    }
-    const nowMs = this.#clock.nowMs()
-    if (this.#known !== undefined && nowMs < this.#known.untilMs) return this.#known.as
-    try {
-      const as = { ...(await this.#discover(issuer ?? '', options)), ...revocation }
-      this.#known = { as, untilMs: nowMs + METADATA_LIFETIME_MS }
-      return as
-    } catch (error) {
-      if (this.#known !== undefined) return this.#known.as
-      throw error
-    }
-  }
-
-  async #discover(issuer: string, options: PeerOptions): Promise<AuthorizationServer> {
-    const url = new URL(issuer)
-    let response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
-    // The server is not an OpenID provider, so its metadata is where RFC 8414 says.
-    if (response.status === 404) response = await discoveryRequest(url, { algorithm: 'oauth2', ...options })
-    return await processDiscoveryResponse(url, response)
+/** A token endpoint may ask for a nonce once; the handle keeps it (RFC 9449 §8). */
+async function withNonce<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await send()
+  } catch (error) {
+    if (!isDPoPNonceError(error)) throw error
+    return await send()
   }
 }
 
-function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): ClientAuth {
-  if (clientSecret === undefined || clientAuth === 'none') return None()
-  const text = clientSecret.reveal()
-  return clientAuth === 'post' ? ClientSecretPost(text) : basicAuth(text)
-}
-
-/**
- * Basic authentication as in RFC 6749 §2.3.1. The library also encodes every `-` and `_`, which is allowed, but a server that does not decode them
- * then finds no client whose id is a UUID.
- */
-function basicAuth(secret: string): ClientAuth {
-  return (_as, { client_id }, _body, headers) => {
-    const pair = `${formEncode(client_id)}:${formEncode(secret)}`
-    headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`)
-  }
-}
-
-function formEncode(text: string): string {
-  return new URLSearchParams([['', text]]).toString().slice(1)
+/** A token of type `DPoP` keeps its key; a server that ignored the proof gave a plain one. */
+function accessToken(
+  { access_token, token_type }: { readonly access_token: string; readonly token_type: string },
+  key: ProofKey | undefined,
+): Secret {
+  const isBound = key !== undefined && token_type.toLowerCase() === 'dpop'
+  return isBound ? new BoundToken(access_token, key.jwk) : new Secret(access_token)
 }

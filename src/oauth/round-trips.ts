@@ -6,7 +6,7 @@ import { PAGE_HEADERS } from '#protocols/html-page'
 import { type HttpReply, type HttpRequest, readCookie } from '#protocols/http-exchange'
 import type { Store } from '#store/collet-store'
 import type { Consent } from '#store/consents'
-import type { Departure, OAuthClient, Return } from './client.ts'
+import type { Departure, ProviderClient, Return } from './client.ts'
 
 /**
  * A browser's round trips to an authorization server and back, with their cookies. Consents, approvals and the console's
@@ -32,7 +32,7 @@ interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
 }
 
 export interface Destination {
-  readonly client: OAuthClient
+  readonly client: Pick<ProviderClient, 'authorizationUrl' | 'exchange'>
   readonly scopes: readonly string[]
   readonly parameters: Readonly<Record<string, string>>
 }

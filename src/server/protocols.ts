@@ -5,6 +5,7 @@
  */
 
 import type { Settings } from '#config/settings'
+import { clientDocument, DOCUMENT_PATH } from '#oauth/registration'
 import { PROTOCOLS } from '#protocols/list'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { openToOperators } from './admin/access.ts'
@@ -99,8 +100,9 @@ const FALLBACK_PATHS = [
  * Serves the documents that name the issuers. A server without an issuer answers OAuth requests with `error_description`, which clients show to
  * their user, so it names how to authenticate; without it clients report a missing path.
  */
-export function openResourceMetadata({ metadata, authenticator }: ServerHost): ServerPart {
-  if (metadata !== undefined) return { routes: metadata.routes }
+export function openResourceMetadata({ metadata, authenticator, address }: ServerHost): ServerPart {
+  const document = clientDocumentRoute(address.publicUrl)
+  if (metadata !== undefined) return { routes: [...metadata.routes, document] }
   const routes = FALLBACK_PATHS.map(([method, path, status]) => ({
     ...OPEN_ROUTE,
     method,
@@ -113,5 +115,20 @@ export function openResourceMetadata({ metadata, authenticator }: ServerHost): S
           : 'This server needs no sign-in: connect without credentials.',
       }),
   }))
-  return { routes }
+  return { routes: [...routes, document] }
+}
+
+/** This server as a client of others (MCP-156). */
+function clientDocumentRoute(publicUrl: () => string): ServerRoute {
+  return {
+    ...OPEN_ROUTE,
+    method: 'GET',
+    path: DOCUMENT_PATH,
+    handle: () => {
+      const document = clientDocument(publicUrl())
+      return document === undefined
+        ? jsonReply(404, { message: 'This document exists only where server.publicUrl is an https address.' })
+        : jsonReply(200, document, { 'cache-control': 'public, max-age=300' })
+    },
+  }
 }

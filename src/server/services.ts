@@ -15,6 +15,7 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import { CatalogChanges, LiveRegistry } from '#kernel/tool/catalog'
 import { NO_TOOLSETS } from '#kernel/tool/toolsets'
 import { OAuthBroker } from '#oauth/broker'
+import { storedClients } from '#oauth/registration'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
 import type { LimitName } from '#stages/limits/settings'
@@ -100,8 +101,9 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const rejections = parts.add(new RejectionLog({ store: store.rejections, clock, log }))
     const { catalogChanges = new CatalogChanges() } = options
     const registry = openRegistry(parts, settings, catalogChanges)
-    const sources = parts.add(openSources(settings, { registry, store, clock, log, ownListeners }))
-    const broker = createBroker(settings, { fetch: egress.configuredFetch, clock, log })
+    const clients = storedClients({ store, clock, publicUrl })
+    const broker = createBroker(settings, { fetch: egress.configuredFetch, clock, log, clients })
+    const sources = parts.add(openSources(settings, { registry, store, clock, log, ownListeners, broker }))
     const canSignIn = broker.signIn !== undefined
     const gateway = openServerGateway(parts, settings, options, {
       ...{ store, registry, catalogChanges, broker, canSignIn },
@@ -238,7 +240,7 @@ function lendSecrets(gateway: RunningGateway, lent: LentSecrets | undefined): Ru
 /** The OAuth providers of the config. Users are not asked for consent if another user could give it unnoticed (rule 25). */
 export function createBroker(
   settings: Pick<Settings, 'oauth' | 'server'>,
-  parts: { readonly fetch: typeof fetch; readonly clock: Clock; readonly log: Logger },
+  parts: Pick<ConstructorParameters<typeof OAuthBroker>[0], 'fetch' | 'clock' | 'log' | 'clients'>,
 ): OAuthBroker {
   return new OAuthBroker({ settings: settings.oauth, canBind: canBindConsents(settings), ...parts })
 }

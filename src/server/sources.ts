@@ -8,16 +8,19 @@ import type { Clock } from '#kernel/base/clock'
 import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { boundLogger, type Logger } from '#kernel/base/logger'
+import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { isSecretName, Secret } from '#kernel/base/secret'
 import { cleanerFor } from '#kernel/call/redact'
 import type { LiveRegistry } from '#kernel/tool/catalog'
 import { MAX_TIMER_MS, type Tool } from '#kernel/tool/tool'
+import type { OAuthBroker } from '#oauth/broker'
 import type { SourceOverride } from '#sources/kit/overrides'
 import { Pins } from '#sources/kit/pins'
 import { projectTools } from '#sources/kit/project'
-import type { Source } from '#sources/kit/source'
+import type { ListingNeed, Source, SourceServices } from '#sources/kit/source'
 import { failedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
+import { type CredentialNeeds, findToken, TokenRefresher } from '#stages/credentials/credentials'
 import type { Store } from '#store/collet-store'
 import type { ServerPart } from './part.ts'
 import { isSame } from './reload.ts'
@@ -31,10 +34,12 @@ const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 interface OpenSourcesOptions {
   readonly registry: LiveRegistry
-  readonly store: Pick<Store, 'digest' | 'pins' | 'sources'>
+  readonly store: Pick<Store, 'digest' | 'pins' | 'sources' | 'vault'>
   readonly clock: Clock
   readonly log: Logger
   ownListeners(): readonly Listener[]
+  /** Where sources get tokens of providers. */
+  readonly broker: OAuthBroker
 }
 
 export interface OpenSources extends ServerPart {
@@ -66,6 +71,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   /** Sources of the store, as last read. */
   let stored: ReadonlyMap<string, SourceOptions> = new Map()
   const pins = new Pins({ store, clock, log })
+  const tokens = sourceTokens(options)
   const sources = new Sources({
     ...{ registry, pins, clock, log },
     own: { tools: settings.tools, toolkits: settings.toolkits },
@@ -153,6 +159,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       log: boundLogger(log, { source: key }),
       folder: settings.folder,
       digest: (text) => store.digest(text),
+      ...tokens,
       ...defined({ environment: settings.variables?.() }),
     })
     const redacted = redactSource(opened, source)
@@ -279,7 +286,10 @@ export function configuredHosts(settings: Pick<Settings, 'auth' | 'oauth' | 'web
   const urls = [
     ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
     ...webhooks.map(({ url }) => url),
-    ...providers.flatMap((each) => [each.issuer, each.tokenEndpoint, each.revocationEndpoint]),
+    ...providers.flatMap((each) => [
+      ...[each.issuer, each.tokenEndpoint, each.revocationEndpoint, each.resource],
+      ...[each.identityProvider?.issuer, each.identityProvider?.tokenEndpoint],
+    ]),
     oauth.signIn?.issuer,
   ]
   return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
@@ -322,4 +332,45 @@ function secretsIn(value: unknown, isCredential = false): readonly Secret[] {
 function spellingsOf(secret: Secret): readonly Secret[] {
   const bare = /^(?:bearer|basic|token|apikey) +(\S+)$/i.exec(secret.reveal())?.[1]
   return bare === undefined ? [secret] : [new Secret(bare), secret]
+}
+
+const LISTING = 'listing'
+
+type SourceTokensOptions = Omit<CredentialNeeds, 'refresher' | 'broker'> & {
+  readonly broker: OAuthBroker
+  readonly log: Logger
+}
+
+/**
+ * Tokens of providers for sources: for listing, which has no caller, and what follows when an upstream refuses the token of a call.
+ * A token that a principal consented to is used for listing only if the operator names that principal.
+ */
+function sourceTokens(
+  options: SourceTokensOptions,
+): Required<Pick<SourceServices, 'listingToken' | 'tokenRefused'>> {
+  const { broker } = options
+  const needs = { ...options, refresher: new TokenRefresher(options) }
+  return {
+    listingToken: (need) => listingToken(needs, broker, need),
+    tokenRefused(refusal) {
+      const { provider, scopes } = refusal
+      if (!broker.refused(refusal)) return undefined
+      return scopes.length === 0
+        ? `Call the tool again: the token of ${provider} is renewed first.`
+        : `It needs the scopes ${scopes.join(', ')} of ${provider}. Call the tool again to authorize them.`
+    },
+  }
+}
+
+async function listingToken(
+  needs: CredentialNeeds,
+  broker: OAuthBroker,
+  { provider, scopes, as }: ListingNeed,
+): Promise<Secret | undefined> {
+  const own = await broker.obtain({ provider, scopes, owner: LISTING })
+  if (own !== undefined) return own.kind === 'tokens' ? own.tokens.accessToken : undefined
+  if (as === undefined) return undefined
+  const owner = { tenant: DEFAULT_TENANT, principal: as, user: '' }
+  const found = await findToken(needs, owner, { provider, scopes }).catch(() => undefined)
+  return found?.ok === true ? found.value : undefined
 }

@@ -4,9 +4,9 @@
  */
 import { isToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { Secret } from '#kernel/base/secret'
+import type { Secret } from '#kernel/base/secret'
 import { type OpenedMcp, openMcp } from '../sources/open-mcp.ts'
-import { consentFor } from './mcp-client-consent.ts'
+import { tokenFor } from './mcp-client-consent.ts'
 
 const url = process.argv.at(-1) ?? ''
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''
@@ -31,7 +31,7 @@ function sampleObject({ properties }: JsonObject): JsonObject {
 }
 
 /** Lists the tools, and calls each once or as the scenario requires. */
-async function use(upstream: OpenedMcp, token: string | undefined): Promise<void> {
+async function use(upstream: OpenedMcp, token: Secret | undefined): Promise<void> {
   const { tools } = await upstream.discover()
   const schemas = new Map(tools.map(({ nativeName, inputSchema }) => [nativeName, inputSchema]))
   const reported: readonly { readonly name: string; readonly arguments: JsonObject }[] | undefined =
@@ -45,7 +45,7 @@ async function use(upstream: OpenedMcp, token: string | undefined): Promise<void
     try {
       await upstream.call(name, echoed, {
         elicit: async () => ({ action: 'accept', content: {} }),
-        ...(token === undefined ? {} : { token: () => new Secret(token) }),
+        ...(token === undefined ? {} : { token: () => token }),
       })
     } catch (error) {
       if (neededScope(error) !== undefined) throw error
@@ -60,12 +60,12 @@ function neededScope(error: unknown): string | undefined {
   return text.startsWith('HTTP 401') ? '' : /needs the scope "([^"]*)"/.exec(text)?.[1]
 }
 
-async function useWithConsent(): Promise<void> {
+async function useWithToken(): Promise<void> {
   let scopes: readonly string[] = []
   for (let round = 0; round < MAX_CONSENTS; round += 1) {
-    const token = await consentFor(url, given, scopes)
-    const headers = { authorization: `Bearer ${token}` }
-    const upstream = openMcp({ url, revision, headers, authorization: { provider: 'up' } })
+    const token = await tokenFor(url, scenario, given, scopes)
+    const options = { url, revision, authorization: { provider: 'up' } }
+    const upstream = openMcp(options, { services: { listingToken: async () => token } })
     try {
       return await use(upstream, token)
     } catch (error) {
@@ -79,7 +79,7 @@ async function useWithConsent(): Promise<void> {
   throw new Error('no scope is enough')
 }
 
-if (scenario.startsWith('auth/')) await useWithConsent()
+if (scenario.startsWith('auth/')) await useWithToken()
 else {
   const upstream = openMcp({ url, revision })
   await use(upstream, undefined)

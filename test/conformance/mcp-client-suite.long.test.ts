@@ -24,16 +24,6 @@ async function suite(...options: string[]): Promise<string> {
   return `${stdout}${stderr}`
 }
 
-/** Extensions that do not concern the broker; the suite runs them unscored. */
-const EXTENSIONS = [
-  'auth/client-credentials-basic',
-  'auth/client-credentials-jwt',
-  'auth/dpop',
-  'auth/dpop-nonce',
-  'auth/enterprise-managed-authorization',
-  'auth/wif-jwt-bearer',
-]
-
 function failing(report: string): readonly string[] {
   const rows = report.matchAll(/^✗ (\S+): /gm)
   return [...new Set([...rows].map(([, name]) => name ?? ''))].sort()
@@ -44,15 +34,15 @@ function passed(report: string): number {
 }
 
 describe('the official client suite, through the source and the broker', () => {
-  it('MCP-07, MCP-48, MCP-73, MCP-95: 2026-07-28, everything that is scored', async () => {
+  it('MCP-07, MCP-48, MCP-73, MCP-95, MCP-163, MCP-164: 2026-07-28, every scenario, scored or not', async () => {
     const report = await suite('--requirements', '2026-07-28')
-    expect(failing(report)).toEqual(EXTENSIONS)
+    expect(failing(report)).toEqual([])
     expect(passed(report)).toBeGreaterThanOrEqual(493)
   }, 180_000)
 
-  it('MCP-22, MCP-76, MCP-95: 2025-11-25, everything that is scored', async () => {
+  it('MCP-22, MCP-76, MCP-95: 2025-11-25, every scenario, scored or not', async () => {
     const report = await suite('--requirements', '2025-11-25')
-    expect(failing(report).filter((name) => !EXTENSIONS.includes(name))).toEqual([])
+    expect(failing(report)).toEqual([])
     expect(passed(report)).toBeGreaterThanOrEqual(345)
   }, 180_000)
 

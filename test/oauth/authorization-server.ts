@@ -9,6 +9,12 @@ export interface AuthorizationServerOptions {
   readonly rotate?: boolean
   /** A token request for this resource gets a JWT with these scopes. */
   readonly resource?: { readonly uri: string; readonly scope: string }
+  /** Registers clients that ask for it (RFC 7591). */
+  readonly registration?: boolean
+  /** Issues tokens that are bound to a key to clients that prove one (RFC 9449). */
+  readonly dpop?: boolean
+  /** The public key of the client `machine`, which gets tokens of its own. */
+  readonly machineKey?: object
   /** Claims of id tokens besides `sub`. */
   readonly claims?: Readonly<Record<string, unknown>>
 }
@@ -73,11 +79,28 @@ function configuration(options: AuthorizationServerOptions): object {
         grant_types: ['authorization_code', 'refresh_token'],
         response_types: ['code'],
       },
+      {
+        client_id: 'machine',
+        ...(options.machineKey === undefined
+          ? { client_secret: CLIENT_SECRET }
+          : {
+              token_endpoint_auth_method: 'private_key_jwt',
+              token_endpoint_auth_signing_alg: 'ES256',
+              jwks: { keys: [options.machineKey] },
+            }),
+        grant_types: ['client_credentials'],
+        redirect_uris: [],
+        response_types: [],
+      },
     ],
+    clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'],
     scopes: ['openid', 'offline_access', 'mail.read', 'mail.send'],
     features: {
       devInteractions: { enabled: true },
       revocation: { enabled: true, allowedPolicy: () => true },
+      clientCredentials: { enabled: true },
+      registration: { enabled: options.registration === true },
+      dPoP: { enabled: options.dpop === true },
       ...(resource === undefined ? {} : { resourceIndicators: indicatorsOf(resource, accessTokenSeconds) }),
     },
     claims: { openid: ['sub', ...Object.keys(claims)] },

@@ -192,7 +192,7 @@ describe('OAuth requests to a server with keys', () => {
     ])
   })
 
-  it('the error text is what a client shows to its user', async () => {
+  it('MCP-166: the error text is what a client shows to its user', async () => {
     const keyed = await startPrincipalsServer({ auth: { apiKeys: [key('root', ['*'])], jwt: undefined } })
     closing.push(() => keyed.stop())
     const authProvider = new StoredClient()

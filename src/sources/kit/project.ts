@@ -214,7 +214,8 @@ function toDefinition(
   const { toolkit } = naming
   const { offered, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
-  const invocation = { nativeName, binding: offered.binding, accepted: pin }
+  const id = idOf(naming)
+  const invocation = { nativeName, toolId: id, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
   const policy = source.policyFor?.(offered) ?? offered.policy
   const run = (input: unknown, context: StatefulContext<unknown>) => {
@@ -227,7 +228,7 @@ function toDefinition(
     throw refusal(suspended ?? '')
   }
   return defined({
-    id: idOf(naming),
+    id,
     name: functionNameOf(toolkit, naming.local),
     title: title === undefined || title.trim() === '' ? undefined : title.toWellFormed(),
     catalogId: catalogIdOf(source.kind, {

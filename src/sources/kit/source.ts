@@ -2,6 +2,7 @@ import type { Clock } from '#kernel/base/clock'
 import type { EntryKind, ToolId } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
+import type { Secret } from '#kernel/base/secret'
 import type { SessionDefinition } from '#kernel/tool/define'
 import type {
   PolicyDefinition,
@@ -53,8 +54,30 @@ export interface SourceServices {
   readonly folder: string
   /** The store's keyed one-way digest, for values that pins compare but must not contain; absent if nothing is pinned. */
   digest?(text: string): string
+  /**
+   * A token of a provider for listing, which has no caller: this server's own, or the one that `as`, a principal, consented to;
+   * `undefined` if there is none.
+   */
+  listingToken?(need: ListingNeed): Promise<Secret | undefined>
+  /** The upstream refused a token. Returns what the caller can do; `undefined` if a new token would not help. */
+  tokenRefused?(refusal: TokenRefusal): string | undefined
   /** Environment variables of this process. A source passes on a few harmless variables and those that its options name. */
   readonly environment?: Readonly<Record<string, string | undefined>>
+}
+
+export interface ListingNeed {
+  readonly provider: string
+  readonly scopes: readonly string[]
+  readonly as: string | undefined
+}
+
+interface TokenRefusal {
+  readonly provider: string
+  /** Id of the tool; absent for listing. */
+  readonly tool: string | undefined
+  readonly token: Secret
+  /** The scopes that the token lacks; empty if the token itself is not valid. */
+  readonly scopes: readonly string[]
 }
 
 /** Promises of an upstream about a tool, for operators who trust it. */
@@ -116,6 +139,8 @@ export interface Discovery {
 
 export interface Invocation {
   readonly nativeName: string
+  /** Id of the tool as callers see it; absent outside of a server. */
+  readonly toolId?: string
   readonly binding: JsonObject
   /** The whole definition and its upstream; absent if nothing is pinned. */
   readonly accepted?: { readonly offered: OfferedTool; readonly identity: JsonObject }

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
@@ -8,12 +7,14 @@ import { MCP_CODES, META } from '#protocols/mcp/wire'
 import { suspensionBy } from '#sources/kit/pin-view'
 import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/source'
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
+import { readCredentials } from './credentials.ts'
 import { type DiscoverSetting, listAll, readListing } from './discover.ts'
 import { askCaller } from './elicitation.ts'
 import { entryFailure, entryRequest, entryResult } from './entries.ts'
 import {
   errorText,
   explainLoss,
+  isCredentialRefusal,
   isOutdated,
   isStale,
   RpcError,
@@ -22,15 +23,15 @@ import {
   unreachable,
 } from './errors.ts'
 import { type HeaderParam, headersFor } from './read-tool.ts'
-import type { HeaderFields } from './transport.ts'
-import { type Credentials, isAt, SessionConnection, sessionLost } from './upstream.ts'
+import type { Credentials, HeaderFields } from './transport.ts'
+import { isAt, SessionConnection, sessionLost } from './upstream.ts'
 
 /**
  * One call of an imported tool, from the accepted definition to the value: the connection of its caller, the rounds of
  * questions, the result. Invariant: a call is sent a second time only if the server did not process the first (rule 9).
  */
 
-type CallSetting = Omit<DiscoverSetting, 'services' | 'stopped'>
+type CallSetting = Omit<DiscoverSetting, 'stopped'>
 
 /** Rounds of questions in one call, and questions in one round. */
 const MAX_ROUNDS = 10
@@ -59,8 +60,9 @@ export function createInvoke(setting: CallSetting): Source['invoke'] {
         ? readOutput(result, binding.isStructured === true)
         : entryResult(result, metaOf(result))
     } catch (error) {
-      if (isToolError(error)) upstream.failed(error)
-      throw binding.entry === undefined ? error : entryFailure(error)
+      const explained = reportToken(setting, invocation, error)
+      if (isToolError(explained)) upstream.failed(explained)
+      throw binding.entry === undefined ? explained : entryFailure(explained)
     }
   }
 }
@@ -92,6 +94,31 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
       release()
     }
   }
+}
+
+/**
+ * Tells the broker that the server refused the caller's token, so that the next call gets another one: renewed, or with the scopes
+ * that it lacks (MCP-160). The server did not take the call, so it may be repeated (rule 9).
+ */
+function reportToken(
+  { services }: CallSetting,
+  { binding, toolId, context }: Invocation,
+  error: unknown,
+): unknown {
+  const provider = textOf(binding.authorization)
+  const refusal = isToolError(error) ? error.cause : undefined
+  if (provider === undefined || !isToolError(error) || !isCredentialRefusal(refusal)) return error
+  const { status, requiredScope } = refusal.details
+  const scopes = requiredScope?.split(' ').filter((scope) => scope !== '') ?? []
+  if (status === 403 && scopes.length === 0) return error
+  const token = context.token(provider)
+  const advice = services.tokenRefused?.({ provider, tool: toolId, token, scopes })
+  if (advice === undefined) return error
+  const { code, message, developerMessage } = error
+  return fault(code, `${message} ${advice}`, {
+    ...{ cause: refusal, canRetry: true },
+    ...(developerMessage === undefined ? {} : { developerMessage }),
+  })
 }
 
 function movedAway(): ToolError {
@@ -156,7 +183,7 @@ async function runRounds(call: ToolCall): Promise<JsonObject> {
   const { connection, context, headers } = call
   const { signal } = context
   const options = {
-    ...{ signal, headers, caller: context, credentials: call.credentials.headers },
+    ...{ signal, headers, caller: context, credentials: call.credentials },
     onProgress: (progress: JsonObject) => reportProgress(context, progress),
   }
   let params = call.params
@@ -302,18 +329,6 @@ function failureText(content: JsonArray): string {
   const text = texts.join('\n').trim()
   if (text === '') return 'The tool failed and did not say why.'
   return text.length > MAX_ERROR_LENGTH ? `${text.slice(0, MAX_ERROR_LENGTH)}…` : text
-}
-
-/** The credentials that the accepted definition asks of the caller: the broker's token, the vault's secrets. */
-function readCredentials(binding: JsonObject, context: ToolContext): Credentials {
-  const headers: Record<string, string> = {}
-  const provider = textOf(binding.authorization)
-  if (provider !== undefined) headers.authorization = `Bearer ${context.token(provider).reveal()}`
-  if (isWireObject(binding.secretHeaders))
-    for (const [name, id] of Object.entries(binding.secretHeaders))
-      if (typeof id === 'string') headers[name.toLowerCase()] = context.secret(id).reveal()
-  const isEmpty = Object.keys(headers).length === 0
-  return { headers, fingerprint: isEmpty ? '' : hash('sha256', JSON.stringify(headers), 'hex') }
 }
 
 /** The tools that one program offers, and how they compare with accepted definitions. */

@@ -6,6 +6,7 @@ import { Semaphore } from '#stages/limits/limits'
 import { ConnectionClosed, InvalidResult, NotConnected, RpcError, StreamEnded } from './errors.ts'
 import {
   CALL_BOUNDS,
+  type Credentials,
   type Delivery,
   type HeaderFields,
   MAX_BATCH,
@@ -30,8 +31,8 @@ export const CLIENT = {
 
 export interface RequestOptions {
   readonly signal: AbortSignal
-  /** Headers with the credentials of this request; those of the connection by default. */
-  readonly credentials?: HeaderFields | undefined
+  /** Those of the connection by default. */
+  readonly credentials?: Credentials | undefined
   readonly headers?: HeaderFields | undefined
   readonly bounds?: MessageBounds
   /** The call behind the request: the server's questions go to it. */

@@ -41,6 +41,7 @@ export async function discover(setting: DiscoverSetting, signal: AbortSignal): P
     })
   } catch (error) {
     const cause = error instanceof StaleConnection ? error.cause : error
+    if (isCredentialRefusal(cause)) upstream.listingRefused()
     const explained = explainDiscovery(cause, setting, late)
     if (!signal.aborted && !stopped.aborted) upstream.unlisted(explained)
     throw explained

@@ -10,7 +10,7 @@ import { errorText, HttpRefusal, InvalidResult, isCredentialRefusal, RpcError } 
 import { HttpTransport } from './http.ts'
 import type { McpOptions } from './options.ts'
 import { StdioTransport } from './stdio.ts'
-import type { Transport } from './transport.ts'
+import type { Credentials, Transport } from './transport.ts'
 import type { Endpoint } from './upstream.ts'
 
 /**
@@ -36,7 +36,7 @@ export type Era = { readonly kind: 'legacy' } | { readonly kind: 'modern'; reado
 
 interface OpenRequest {
   readonly era: Era | undefined
-  readonly credentials: Readonly<Record<string, string>>
+  readonly credentials: Credentials
   readonly signal: AbortSignal
 }
 

@@ -32,7 +32,7 @@ async function call(answers: readonly PlainAnswer[], revision?: string) {
   const transport = new HttpTransport({
     url: 'http://up.example/mcp',
     headers: { 'X-Own': new Secret('operator') },
-    credentials: { authorization: 'Bearer of-the-connection' },
+    credentials: { headers: { authorization: 'Bearer of-the-connection' }, fingerprint: '1' },
     fetch: () => Promise.reject(new Error('not used')),
     send,
   })
@@ -58,7 +58,7 @@ async function call(answers: readonly PlainAnswer[], revision?: string) {
     { name: 'añadir', arguments: { a: 2 }, _meta: { traceparent: 'x' } },
     {
       ...{ signal: stop.signal, bounds: CALL_BOUNDS, onProgress },
-      credentials: { authorization: 'Bearer of-the-call' },
+      credentials: { headers: { authorization: 'Bearer of-the-call' }, fingerprint: '2' },
       headers: { 'Mcp-Param-Region': 'eu' },
     },
   )

@@ -12,6 +12,7 @@ import { isWireObject } from './connection.ts'
 import { HttpRefusal, NotConnected } from './errors.ts'
 import {
   CALL_BOUNDS,
+  type Credentials,
   type Delivery,
   type HeaderFields,
   MAX_BATCH,
@@ -32,7 +33,7 @@ interface HttpOptions {
   /** The operator's headers, sent with every request. */
   readonly headers: Readonly<Record<string, Secret>>
   /** The credentials of the connection, for messages that bring none. */
-  readonly credentials: HeaderFields
+  readonly credentials: Credentials
   readonly fetch: typeof fetch
   /** Cheaper than `fetch`, if there is one. */
   readonly send: SendRequest | undefined
@@ -58,12 +59,14 @@ export class HttpTransport implements Transport {
   readonly kind = 'http'
   readonly #url: URL
   readonly #own: HeaderFields
-  readonly #credentials: HeaderFields
+  readonly #credentials: Credentials
   readonly #sendRequest: SendRequest
   readonly #closing = new AbortController()
   #receiver: Receiver | undefined
   #sessionId: string | undefined
   #revision: string | undefined
+  /** The nonce that the server wants in proofs. */
+  #nonce: string | undefined
 
   constructor({ url, headers, credentials, fetch: send, send: sendPlain }: HttpOptions) {
     this.#url = new URL(url)
@@ -86,7 +89,7 @@ export class HttpTransport implements Transport {
   async send(message: JsonObject, delivery: Delivery): Promise<void> {
     if (this.#closing.signal.aborted) throw new NotConnected()
     const headers = this.#messageHeaders(message, delivery)
-    const answer = await this.#exchange('POST', headers, delivery.signal, JSON.stringify(message))
+    const answer = await this.#exchange('POST', headers, delivery, JSON.stringify(message))
     const { status } = answer
     if (status < 200 || status >= 300) return await this.#refuse(message, delivery, answer)
     if (message.method === 'initialize') this.#sessionId = headerOf(answer, HEADERS.session)
@@ -117,7 +120,8 @@ export class HttpTransport implements Transport {
     const hasSession = this.#sessionId !== undefined
     this.#closing.abort(new NotConnected())
     if (!hasSession) return
-    const leaving = this.#exchange('DELETE', headers, AbortSignal.timeout(FAREWELL_MS))
+    const signal = AbortSignal.timeout(FAREWELL_MS)
+    const leaving = this.#exchange('DELETE', headers, { signal, credentials: undefined })
     await leaving.then(startOf).catch(() => undefined)
   }
 
@@ -125,15 +129,12 @@ export class HttpTransport implements Transport {
   async #exchange(
     method: 'GET' | 'POST' | 'DELETE',
     headers: HeaderFields,
-    signal: AbortSignal,
+    delivery: Pick<Delivery, 'signal' | 'credentials'>,
     body?: string,
   ): Promise<PlainAnswer> {
     let url = this.#url
     for (let hops = 0; ; hops += 1) {
-      const answer = await this.#sendRequest({
-        ...{ url, method, headers, signal },
-        ...(body === undefined ? {} : { body }),
-      })
+      const answer = await this.#sendProven({ url, method, headers }, delivery, body)
       const target = redirectTarget(url, answer)
       const isKept = method === 'GET' || SAME_METHOD.has(answer.status)
       if (target === undefined || !isKept || !isWithinOrigin(url, target) || hops === MAX_REDIRECTS)
@@ -143,10 +144,34 @@ export class HttpTransport implements Transport {
     }
   }
 
+  /** A server that wants another nonce in the proof took nothing, so the request is sent once more (RFC 9449 §9). */
+  async #sendProven(
+    request: {
+      readonly url: URL
+      readonly method: 'GET' | 'POST' | 'DELETE'
+      readonly headers: HeaderFields
+    },
+    { signal, credentials = this.#credentials }: Pick<Delivery, 'signal' | 'credentials'>,
+    body: string | undefined,
+  ): Promise<PlainAnswer> {
+    const { prover } = credentials
+    const rest = { signal, ...(body === undefined ? {} : { body }) }
+    if (prover === undefined) return await this.#sendRequest({ ...request, ...rest })
+    for (let isAgain = false; ; isAgain = true) {
+      const nonce = this.#nonce
+      const dpop = await prover.prove({ ...request, nonce })
+      const answer = await this.#sendRequest({ ...request, headers: { ...request.headers, dpop }, ...rest })
+      this.#nonce = headerOf(answer, 'dpop-nonce') ?? nonce
+      const isForNonce = /error="?use_dpop_nonce\b/.test(headerOf(answer, 'www-authenticate') ?? '')
+      if (answer.status !== 401 || !isForNonce || isAgain || this.#nonce === nonce) return answer
+      await startOf(answer)
+    }
+  }
+
   #headers({ credentials, headers }: Pick<Delivery, 'credentials' | 'headers'>): Record<string, string> {
     const fields: Record<string, string> = {}
     for (const [name, value] of Object.entries(headers ?? {})) fields[name.toLowerCase()] = value
-    Object.assign(fields, this.#own, credentials ?? this.#credentials)
+    Object.assign(fields, this.#own, (credentials ?? this.#credentials).headers)
     if (this.#sessionId !== undefined) fields[HEADERS.session] = this.#sessionId
     if (this.#revision !== undefined) fields[HEADERS.version] = this.#revision
     return fields
@@ -207,7 +232,7 @@ export class HttpTransport implements Transport {
     const headers = { ...this.#headers(delivery), accept: STREAM_TYPE }
     try {
       const resumption = lastId === undefined ? {} : { 'last-event-id': lastId }
-      const answer = await this.#exchange('GET', { ...headers, ...resumption }, delivery.signal)
+      const answer = await this.#exchange('GET', { ...headers, ...resumption }, delivery)
       if (answer.status === 200 && mediaType(answer) === STREAM_TYPE) return answer
       await startOf(answer)
       return answer.status === 405 ? 'never' : undefined

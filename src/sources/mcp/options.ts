@@ -48,6 +48,8 @@ export const MCP_OPTIONS = z
       .strictObject({
         provider: z.string().min(1, 'write the name of a provider of `oauth.providers`'),
         scopes: z.array(z.string().min(1)).default([]),
+        /** The principal whose consent is used to list the tools, such as `key:ops`; for servers that list only with a token. */
+        listAs: z.string().min(1).optional(),
       })
       .optional(),
     /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */

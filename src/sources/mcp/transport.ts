@@ -7,12 +7,30 @@ import { JSON_BOUNDS, type JsonBounds, type JsonObject, type JsonValue } from '#
 
 export type HeaderFields = Readonly<Record<string, string>>
 
+/** What a message proves about its sender. */
+export interface Credentials {
+  readonly headers: HeaderFields
+  /** Distinguishes credentials; empty if there are none. */
+  readonly fingerprint: string
+  /** Present if the token in the headers is bound to a key. */
+  readonly prover?: Prover | undefined
+}
+
+/** Makes the proof for one request with a bound token (MCP-165). */
+export interface Prover {
+  prove(request: {
+    readonly method: string
+    readonly url: URL
+    readonly nonce: string | undefined
+  }): Promise<string>
+}
+
 /** How one message is sent, and within which bounds its answer is read. */
 export interface Delivery {
   /** Ends the exchange of the message. */
   readonly signal: AbortSignal
-  /** Headers with credentials; `undefined` for those of the connection. */
-  readonly credentials: HeaderFields | undefined
+  /** `undefined` for those of the connection. */
+  readonly credentials: Credentials | undefined
   /** Headers that repeat arguments of the call (MCP-48). */
   readonly headers: HeaderFields | undefined
   readonly bounds: MessageBounds

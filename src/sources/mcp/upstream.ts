@@ -2,27 +2,24 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { resolve } from 'node:path'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, type JsonObject } from '#kernel/base/json'
+import type { Secret } from '#kernel/base/secret'
 import type { ToolContext } from '#kernel/tool/tool'
 import { addressWithoutValues } from '#sources/common/options'
 import type { SourceHealth, SourceServices } from '#sources/kit/source'
 import { pinnedCommand } from '#sources/kit/source-facts'
 import type { McpConnection } from './connection.ts'
+import { readToken } from './credentials.ts'
 import { Completions } from './elicitation.ts'
 import { errorText, isCredentialRefusal, unreachable } from './errors.ts'
 import { type ConnectionSetting, type Era, openConnection } from './handshake.ts'
 import type { McpOptions } from './options.ts'
 import { ALL_PROCESSES, Backoff, ConnectionPool, type Lease, type ProcessLimit } from './pool.ts'
+import type { Credentials } from './transport.ts'
 
 /**
  * One MCP server as a source sees it: where it is, which connection each call uses, and what is known about its health
  * and its protocol era. Invariant: a connection is never shared between callers with different credentials (§7.3).
  */
-
-export interface Credentials {
-  readonly headers: Readonly<Record<string, string>>
-  /** Distinguishes credentials; empty if there are none. */
-  readonly fingerprint: string
-}
 
 /** Key of the connection that lists tools, and carries the calls of all if the server keeps no state per connection. */
 const COMMON = 'common'
@@ -53,6 +50,9 @@ export class Upstream {
   #health: SourceHealth = { state: 'starting' }
   #restart: NodeJS.Timeout | undefined
   #isClosed = false
+  /** The last credentials for listing. */
+  #listing: Credentials = NO_CREDENTIALS
+  #listingToken: Secret | undefined
 
   constructor({ key, endpoint, options, services, processes = ALL_PROCESSES, onChange }: UpstreamOptions) {
     this.#onChange = onChange
@@ -84,8 +84,12 @@ export class Upstream {
   }
 
   /** For listing; not subject to the pause after failures, because discovery has a schedule of its own. */
-  common(signal: AbortSignal): Promise<Lease> {
-    return this.#lease(COMMON, NO_CREDENTIALS, signal, true)
+  async common(signal: AbortSignal): Promise<Lease> {
+    const credentials = await this.#listingCredentials()
+    // A token was renewed: the connection that has the old one ends with its calls.
+    if (credentials.fingerprint !== this.#listing.fingerprint) this.#pool.retireAll((key) => key === COMMON)
+    this.#listing = credentials
+    return await this.#lease(COMMON, credentials, signal, true)
   }
 
   /** The connection for a call: the caller's own, unless the server keeps no state per connection (§7.3). */
@@ -93,11 +97,11 @@ export class Upstream {
     const { signal } = context
     const own = ownKey(context, credentials)
     const isShared = this.#isShared
-    // The common connection has no credentials; each call brings its own.
-    if (isShared === true) return await this.#lease(COMMON, NO_CREDENTIALS, signal)
+    // The common connection has the credentials for listing; each call brings its own.
+    if (isShared === true) return await this.#lease(COMMON, this.#listing, signal)
     if (isShared === false || credentials.fingerprint !== '')
       return await this.#lease(own, credentials, signal)
-    const common = await this.#lease(COMMON, NO_CREDENTIALS, signal)
+    const common = await this.#lease(COMMON, this.#listing, signal)
     if (this.#isShared === true) return common
     common.release()
     return await this.#lease(own, credentials, signal)
@@ -132,6 +136,15 @@ export class Upstream {
     if (this.#health.state !== 'down') this.#health = { state: 'down', reason: developerMessage ?? message }
   }
 
+  /** The server refused the token for listing: the next listing gets a renewed one. */
+  listingRefused(): void {
+    const { options, services } = this.#setting
+    const { authorization } = options
+    if (authorization === undefined || this.#listingToken === undefined) return
+    const { provider } = authorization
+    services.tokenRefused?.({ provider, tool: undefined, token: this.#listingToken, scopes: [] })
+  }
+
   /** The server no longer offers what was accepted. */
   outdated(): void {
     this.#onChange()
@@ -162,6 +175,16 @@ export class Upstream {
     await this.#pool.close()
   }
 
+  async #listingCredentials(): Promise<Credentials> {
+    const { options, services } = this.#setting
+    const { authorization } = options
+    if (authorization?.provider === undefined) return NO_CREDENTIALS
+    const { provider, scopes, listAs } = authorization
+    const token = await services.listingToken?.({ provider, scopes, as: listAs })
+    this.#listingToken = token
+    return token === undefined ? NO_CREDENTIALS : readToken(token)
+  }
+
   get #isShared(): boolean | undefined {
     const { options, endpoint } = this.#setting
     if (options.connection !== undefined) return options.connection === 'shared'
@@ -181,9 +204,9 @@ export class Upstream {
     return this.#pool.lease({ key, signal, insists, open })
   }
 
-  async #open({ headers }: Credentials, signal: AbortSignal): Promise<McpConnection> {
+  async #open(credentials: Credentials, signal: AbortSignal): Promise<McpConnection> {
     try {
-      const request = { era: this.#era, credentials: headers, signal }
+      const request = { era: this.#era, credentials, signal }
       const { connection, era } = await openConnection(this.#setting, request)
       if (this.#era?.kind !== era.kind)
         this.#knownEra = { era, atMs: this.#setting.services.clock.monotonicMs() }

@@ -22,8 +22,8 @@ async function stage(
   const broker: TokenBroker = {
     obstacle: () => undefined,
     revoke: async () => false,
-    async refresh(_provider, token) {
-      asked.push(token.reveal())
+    async refresh(_provider, { refreshToken: sent }) {
+      asked.push(sent.reveal())
       await meanwhile.happens()
       await new Promise((resolve) => setImmediate(resolve))
       return queue.shift() ?? { kind: 'unavailable' }

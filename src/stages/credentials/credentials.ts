@@ -10,7 +10,7 @@ import {
   WHOLE_TENANT,
 } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
-import type { TokenBroker, TokenSet } from '#kernel/base/token-broker'
+import { BoundToken, type TokenBroker, type TokenSet } from '#kernel/base/token-broker'
 import type { Tool } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
 import type { VaultEntry, VaultOwner } from '#store/vault'
@@ -78,7 +78,8 @@ export async function findToken(
   if (!need.scopes.every((scope) => entry.scopes.includes(scope)))
     return { ok: false, problem: 'credential_scope_unsupported' }
   const nowMs = services.clock.nowMs()
-  if (isValidAt(entry, nowMs + skewOf(entry))) return accessOf(entry)
+  const isRejected = services.broker.isRejected?.(unpackToken(entry.value).accessToken) === true
+  if (!isRejected && isValidAt(entry, nowMs + skewOf(entry))) return accessOf(entry)
   return await renew(services, entry, need.scopes)
 }
 
@@ -118,6 +119,18 @@ function credentialUnavailable(provider: string): ToolError {
     `The authorization for ${provider} has to be renewed, and ${provider} does not answer. Nothing was run. Try again shortly.`,
     { retryAfterMs: 5_000, developerMessage: `credential_unavailable: ${provider}` },
   )
+}
+
+/** For a provider that gives tokens to this server itself: only its operator can help. */
+export function ownTokenUnavailable(provider: string, answer: 'refused' | 'unavailable'): ToolError {
+  const message =
+    answer === 'refused'
+      ? `${provider} gives this server no token. Nothing was run. Ask the operator of this server to check oauth.providers.${provider}.`
+      : `${provider} does not answer, and this server needs a token from it. Nothing was run. Try again shortly.`
+  return fault('not_ready', message, {
+    retryAfterMs: 5_000,
+    developerMessage: `The log of the server names the error code of ${provider}.`,
+  })
 }
 
 /**
@@ -196,12 +209,13 @@ export class TokenRefresher {
   async #refresh(entry: VaultEntry): Promise<RefreshResult> {
     const { store, clock } = this.#options
     const value = entry.value === undefined ? undefined : unpackToken(entry.value)
-    if (value?.refreshToken === undefined) return this.#spend(entry)
+    const { refreshToken } = value ?? {}
+    if (value === undefined || refreshToken === undefined) return this.#spend(entry)
     const giveUpMs = clock.nowMs() + LEASE_MS + POLL_MS
     while (clock.nowMs() < giveUpMs) {
       const nowMs = clock.nowMs()
       if (await store.vault.lease(entry, nowMs, nowMs + LEASE_MS))
-        return await this.#ask(entry, value.refreshToken)
+        return await this.#ask(entry, { ...value, refreshToken })
       const current = await store.vault.find(entry)
       if (current?.value === undefined) return 'refused'
       if (current.version !== entry.version) return current
@@ -210,9 +224,14 @@ export class TokenRefresher {
     return 'unavailable'
   }
 
-  async #ask(entry: VaultEntry, refreshToken: Secret): Promise<RefreshResult> {
+  async #ask(
+    entry: VaultEntry,
+    { refreshToken, accessToken, issuer }: TokenValue & { readonly refreshToken: Secret },
+  ): Promise<RefreshResult> {
     const { store, clock, broker, log } = this.#options
-    const answer = await broker.refresh(entry.provider, refreshToken, entry.scopes)
+    const proofKey = accessToken instanceof BoundToken ? accessToken.proofKey : undefined
+    const renewal = { refreshToken, scopes: entry.scopes, issuer, proofKey }
+    const answer = await broker.refresh(entry.provider, renewal)
     if (answer.kind === 'unavailable') {
       await store.vault.unlease(entry)
       return 'unavailable'
@@ -241,20 +260,25 @@ export class TokenRefresher {
   }
 }
 
-/** The value of a token in the vault: the access token, and the refresh token that renews it. */
-type TokenValue = Pick<TokenSet, 'accessToken' | 'refreshToken'>
+/** The vault's value of a token: the access token with its key, the token that renews it, and the issuer of both. */
+type TokenValue = Pick<TokenSet, 'accessToken' | 'refreshToken' | 'issuer'>
 
-export function packToken({ accessToken, refreshToken }: TokenValue): Secret {
-  return new Secret(JSON.stringify([accessToken.reveal(), refreshToken?.reveal() ?? null]))
+export function packToken({ accessToken, refreshToken, issuer }: TokenValue): Secret {
+  const proofKey = accessToken instanceof BoundToken ? accessToken.proofKey.reveal() : null
+  const plain = [accessToken.reveal(), refreshToken?.reveal() ?? null]
+  const isPlain = proofKey === null && issuer === undefined
+  return new Secret(JSON.stringify(isPlain ? plain : [...plain, proofKey, issuer ?? null]))
 }
 
 export function unpackToken(value: Secret): TokenValue {
-  const [access, refresh] = readToken(value)
+  const [access, refresh, proofKey, issuer] = readToken(value)
   if (typeof access !== 'string' || access === '')
     throw new StoreError('unreadable', 'a token in the vault is damaged')
   return {
-    accessToken: new Secret(access),
+    accessToken:
+      typeof proofKey === 'string' ? new BoundToken(access, new Secret(proofKey)) : new Secret(access),
     refreshToken: typeof refresh === 'string' ? new Secret(refresh) : undefined,
+    ...(typeof issuer === 'string' ? { issuer } : {}),
   }
 }
 

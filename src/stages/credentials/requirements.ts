@@ -24,6 +24,7 @@ import {
   credentialsNotUsed,
   findSecret,
   findToken,
+  ownTokenUnavailable,
   unprovenUser,
   userDigest,
   vaultOwner,
@@ -86,11 +87,13 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
   const wanted: Wanted = { ...requiring, call, owner, userId }
   const held = new LentCredentials()
   const unauthorized: Unmet[] = []
-  for (const need of requirements.authorization ?? []) {
+  for (const declared of requirements.authorization ?? []) {
+    const need = withScopesFound(needs, declared, tool)
     const problem = await holdToken(needs, need, wanted, held)
     if (problem !== undefined) unauthorized.push({ need, problem })
-    // What the operator sends is not the caller's consent.
-    else if (!isRunAs(principal)) await completeChallenges(needs, need, wanted, held.tokens.get(need.id)?.ref)
+    // What the operator sends is not the caller's consent, and a token of this server needs none.
+    else if (!isRunAs(principal) && !held.own.has(need.id))
+      await completeChallenges(needs, need, wanted, held.tokens.get(need.id)?.ref)
   }
   const secrets: string[] = []
   for (const { id } of requirements.secrets ?? []) {
@@ -162,6 +165,17 @@ async function holdToken(
   if (sent !== undefined && isGiven(sent.reveal())) {
     return (await isUsable(needs, need, wanted, sent)) ? undefined : 'credential_required'
   }
+  const { tenant, principal } = wanted.call
+  const own = needs.broker.obtain?.({
+    ...{ provider: need.id, scopes: scopesOf(need) },
+    owner: JSON.stringify([tenant, principal.id]),
+  })
+  if (own !== undefined) {
+    const answer = await own
+    if (answer.kind !== 'tokens') throw ownTokenUnavailable(need.id, answer.kind)
+    held.own.set(need.id, answer.tokens.accessToken)
+    return undefined
+  }
   const found = await findToken(needs, wanted.owner, { provider: need.id, scopes: scopesOf(need) })
   if (!found.ok) return found.problem
   if (!(await isUsable(needs, need, wanted, found.value))) return 'credential_required'
@@ -200,6 +214,17 @@ function isGiven(text: string | undefined): boolean {
 
 function needsUser({ requirements }: Pick<Tool, 'requirements'>): boolean {
   return requirements?.userId === true || requirements?.userId === 'claimed'
+}
+
+/** A server that refused a tool for want of a scope gets it with the next call (MCP-160). */
+function withScopesFound(
+  { broker }: RequirementNeeds,
+  need: AuthorizationRequirement,
+  tool: Tool,
+): AuthorizationRequirement {
+  const more = broker.scopesFor?.(need.id, tool.id) ?? []
+  if (more.length === 0) return need
+  return { ...need, oauth2: { ...need.oauth2, scopes: [...new Set([...scopesOf(need), ...more])] } }
 }
 
 function scopesOf(need: AuthorizationRequirement): readonly string[] {
@@ -301,12 +326,17 @@ interface Held {
 class LentCredentials {
   readonly tokens = new Map<string, Held>()
   readonly secrets = new Map<string, Held>()
+  /** Tokens of this server itself, which are in no vault. */
+  readonly own = new Map<string, Secret>()
 
   /** The call as if the caller had sent these credentials, so that they are passed to the tool and redacted alike. */
   withCredentials(call: IdentifiedCall): IdentifiedCall {
-    if (this.tokens.size === 0 && this.secrets.size === 0) return call
+    if (this.tokens.size + this.secrets.size + this.own.size === 0) return call
     const { tokens, secrets } = call.request
-    const lent = { tokens: joined(tokens, this.tokens), secrets: joined(secrets, this.secrets) }
+    const lent = {
+      tokens: new Map([...joined(tokens, this.tokens), ...this.own]),
+      secrets: joined(secrets, this.secrets),
+    }
     const vaultRefs = new Map([...refsOf('authorization', this.tokens), ...refsOf('secrets', this.secrets)])
     return { ...call, request: { ...call.request, ...lent }, vaultRefs }
   }

@@ -1,0 +1,122 @@
+import { type AuthorizationServer, processDiscoveryResponse } from 'oauth4webapi'
+import { isRecord } from '#kernel/base/json'
+
+/**
+ * Finds the authorization server of a protected resource, for example an MCP server: its challenge, its metadata (RFC 9728), and the
+ * metadata of the issuer that it names (RFC 8414, OpenID Connect Discovery). Providers of the config that name only a `resource` use it.
+ * Metadata counts only if it is about this resource and this issuer (MCP-155).
+ */
+
+export interface DiscoveredResource {
+  /** The name that the resource gives itself: the audience of its tokens. */
+  readonly resource: string
+  readonly as: AuthorizationServer
+  /** The scopes that the resource asks for, and `offline_access` where the issuer has it. */
+  readonly scopes: readonly string[]
+  /** Whether the resource accepts only tokens that are bound to a key. */
+  readonly usesDpop: boolean
+}
+
+type Send = (url: string, init: RequestInit) => Promise<Response>
+
+const RESOURCE_PATH = '/.well-known/oauth-protected-resource'
+const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })
+
+/** Throws if there is no usable metadata. */
+export async function discoverResource(url: string, send: Send): Promise<DiscoveredResource> {
+  const challenge = await readChallenge(url, send)
+  const document = await readResourceDocument(url, challenge.metadataUrl, send)
+  const resource = typeof document?.resource === 'string' ? document.resource : url
+  if (!isWithin(url, resource)) throw new Error(`the metadata is about another resource: ${resource}`)
+  const [issuer = new URL('/', url).href] = textsIn(document?.authorization_servers)
+  const as = await readServer(issuer, send, document === undefined)
+  const wanted = challenge.scopes ?? textsIn(document?.scopes_supported)
+  const renews = as.scopes_supported?.includes('offline_access') === true
+  return {
+    resource,
+    as,
+    scopes: [...new Set([...wanted, ...(renews ? ['offline_access'] : [])])],
+    usesDpop: challenge.usesDpop || document?.dpop_bound_access_tokens_required === true,
+  }
+}
+
+interface Challenge {
+  readonly metadataUrl: string | undefined
+  readonly scopes: readonly string[] | undefined
+  readonly usesDpop: boolean
+}
+
+/** A request without a credential, which changes nothing if the server takes it. */
+async function readChallenge(url: string, send: Send): Promise<Challenge> {
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  const answer = await send(url, { method: 'POST', headers, body: PING }).catch(() => undefined)
+  const header = (answer?.status === 401 && answer.headers.get('www-authenticate')) || ''
+  const scope = /\bscope="([^"]*)"/i.exec(header)?.[1]
+  return {
+    metadataUrl: /\bresource_metadata="([^"]*)"/i.exec(header)?.[1],
+    scopes: scope?.split(' ').filter((each) => each !== ''),
+    usesDpop: /\bDPoP\b/i.test(header) && !/\bBearer\b/i.test(header),
+  }
+}
+
+/** The document that the challenge names, else the one at the usual places; `undefined` for servers of 2025-03-26, which have none. */
+async function readResourceDocument(
+  url: string,
+  metadataUrl: string | undefined,
+  send: Send,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const { origin, pathname } = new URL(url)
+  const usual = [`${origin}${RESOURCE_PATH}${pathname === '/' ? '' : pathname}`, `${origin}${RESOURCE_PATH}`]
+  for (const place of metadataUrl === undefined ? new Set(usual) : [metadataUrl]) {
+    const document = await readJson(place, send)
+    if (document !== undefined) return document
+  }
+  return undefined
+}
+
+async function readJson(url: string, send: Send): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const answer = await send(url, { headers: { accept: 'application/json' } })
+  if (answer.status !== 200) return undefined
+  const value: unknown = await answer.json().catch(() => undefined)
+  return isRecord(value) ? value : undefined
+}
+
+/** Equal, or a part of the resource: tokens for a server are valid at its endpoints. */
+function isWithin(url: string, resource: string): boolean {
+  const asked = URL.parse(url)
+  const named = URL.parse(resource)
+  if (asked === null || named === null || asked.origin !== named.origin) return false
+  const folder = named.pathname.endsWith('/') ? named.pathname : `${named.pathname}/`
+  return asked.pathname === named.pathname || asked.pathname.startsWith(folder)
+}
+
+/** `isOld`: a server of 2025-03-26, whose endpoints are at fixed paths if it has no metadata. */
+async function readServer(issuer: string, send: Send, isOld: boolean): Promise<AuthorizationServer> {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname.replace(/\/$/, '')
+  const places = new Set([
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ])
+  for (const place of places) {
+    const answer = await send(place, { headers: { accept: 'application/json' } })
+    if (answer.status !== 200) continue
+    const as = await processDiscoveryResponse(new URL(issuer), answer)
+    if (as.code_challenge_methods_supported?.includes('S256') === false)
+      throw new Error('the authorization server does not support PKCE with S256')
+    return as
+  }
+  if (!isOld) throw new Error(`no metadata of the authorization server ${origin}`)
+  const at = (endpoint: string): string => new URL(endpoint, origin).href
+  return {
+    issuer: origin,
+    authorization_endpoint: at('/authorize'),
+    token_endpoint: at('/token'),
+    registration_endpoint: at('/register'),
+  }
+}
+
+function textsIn(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+}
