@@ -132,9 +132,9 @@ export interface ToolId {
 
 /**
  * Definitions that are called like tools but listed apart from them: a prompt, a resource, a template of resource addresses, a
- * skill; and one for each source that has resources or completes arguments.
+ * skill, a tool that only a server's own page may call; and one for each source that has resources or completes arguments.
  */
-export type EntryKind = 'prompt' | 'resource' | 'template' | 'skill' | 'resources' | 'completions'
+export type EntryKind = 'prompt' | 'resource' | 'template' | 'skill' | 'resources' | 'completions' | 'appTool'
 
 /** The tool that a caller requests: one of its names, and an exact version or `latest`. */
 export interface ToolRef {

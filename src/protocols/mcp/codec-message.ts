@@ -148,7 +148,14 @@ export function unsupportedVersion(requested: string): WireError {
   }
 }
 
-const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
+const APPS = 'io.modelcontextprotocol/ui'
+const NO_CAPABILITIES: ClientCapabilities = {
+  form: false,
+  url: false,
+  sampling: false,
+  roots: false,
+  apps: false,
+}
 
 /** `elicitation: {}` means forms only, `{ url: {} }` pages only (MCP/T-19); 2025-06-18 has forms only (MCP-71). */
 export function readCapabilities(declared: JsonValue | undefined, revision: Revision): ClientCapabilities {
@@ -161,6 +168,7 @@ export function readCapabilities(declared: JsonValue | undefined, revision: Revi
     url: namesUrl,
     sampling: isJsonObject(sampling),
     roots: isJsonObject(roots),
+    apps: isJsonObject(extensions) && isJsonObject(extensions[APPS]),
     ...(TRAITS[revision].tasks === 'extension' &&
     isJsonObject(extensions) &&
     isJsonObject(extensions[TASKS_EXTENSION])
@@ -177,8 +185,8 @@ export const REQUIRED_CAPABILITIES = {
   roots: { roots: {} },
 } satisfies Record<ElicitationMode, JsonObject>
 
-export function capabilitiesToJson({ form, url, sampling, roots }: ClientCapabilities): JsonObject {
-  return { form, url, sampling, roots }
+export function capabilitiesToJson(capabilities: ClientCapabilities): JsonObject {
+  return { ...capabilities }
 }
 
 export function capabilitiesFromJson(kept: JsonValue | undefined): ClientCapabilities {
@@ -188,6 +196,7 @@ export function capabilitiesFromJson(kept: JsonValue | undefined): ClientCapabil
     url: flags.url === true,
     sampling: flags.sampling === true,
     roots: flags.roots === true,
+    apps: flags.apps === true,
   }
 }
 

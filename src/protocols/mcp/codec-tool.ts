@@ -12,7 +12,7 @@ import { HEADERS, META, type Revision, TRAITS } from './wire.ts'
  */
 
 /** One entry of `tools/list` (MCP-50 to MCP-56). */
-export function toWireTool(tool: Tool, name: string, revision: Revision): JsonObject {
+export function toWireTool(tool: Tool, name: string, revision: Revision, hasNativeNames = false): JsonObject {
   const output = outputOf(tool)
   return {
     name,
@@ -26,9 +26,35 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
     ...(TRAITS[revision].tasks === 'requested'
       ? { execution: { taskSupport: tool.task ?? 'optional' } }
       : {}),
+    ...(tool.passedOn?.icons !== undefined && TRAITS[revision].hasIcons
+      ? { icons: tool.passedOn.icons }
+      : {}),
     // Facts that the annotations cannot express: other names, and the requirements of a call.
-    _meta: { [META.tool]: writeFacts(tool) },
+    _meta: { ...passedOnMeta(tool, hasNativeNames), [META.tool]: writeFacts(tool) },
   }
+}
+
+/** `_meta` of the server behind a tool; the address of its page is the one that we serve (MCP-146). */
+function passedOnMeta({ passedOn, parts }: Tool, hasNativeNames: boolean): JsonObject | undefined {
+  const meta = isJsonObject(passedOn?._meta) ? passedOn._meta : undefined
+  const ui = isJsonObject(meta?.ui) ? meta.ui : undefined
+  if (hasNativeNames || meta === undefined || typeof ui?.resourceUri !== 'string') return meta
+  const resourceUri = outerUri(parts.toolkit, ui.resourceUri)
+  return { ...meta, ui: { ...ui, resourceUri } }
+}
+
+const UI = 'ui://'
+
+/** Pages of different servers may have the same address, so ours begins with the source: `ui://Maps/x` for `ui://x`. */
+export function outerUri(toolkit: string, uri: string): string {
+  return uri.startsWith(UI) ? `${UI}${toolkit}/${uri.slice(UI.length)}` : uri
+}
+
+/** The address at the server for one that we gave out; the source is `undefined` if the address does not name one. */
+export function innerUri(uri: string): { readonly toolkit: string | undefined; readonly uri: string } {
+  const slash = uri.indexOf('/', UI.length)
+  if (!uri.startsWith(UI) || slash === -1) return { toolkit: undefined, uri }
+  return { toolkit: uri.slice(UI.length, slash), uri: `${UI}${uri.slice(slash + 1)}` }
 }
 
 /** The declared output schema; `undefined` if the tool returns nothing or may return any value (MCP-65). */

@@ -1,7 +1,6 @@
 import { isToolError, mayRepeat, storeFault, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import { OutageLog } from '#kernel/base/logger'
-import type { Catalog } from '#kernel/tool/catalog'
 import { ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { KeyedCounter } from '#stages/limits/limits'
@@ -56,7 +55,7 @@ export function openMethods(services: McpServices): Methods {
   const tools: McpFeature = {
     capabilities: { tools: { listChanged: true } },
     methods: [
-      ['tools/list', ALL_REVISIONS, listMethod(services, envelopes, toolList(calls.tables))],
+      ['tools/list', ALL_REVISIONS, toolListMethod(services, envelopes, calls.tables)],
       ['tools/call', ALL_REVISIONS, calls.handle],
     ],
   }
@@ -126,15 +125,21 @@ export function openMethods(services: McpServices): Methods {
   }
 }
 
-function toolList(tables: ToolTables) {
-  return {
-    member: 'tools',
-    itemsOf: (catalog: Catalog, revision: Revision) =>
-      [...tables.of(catalog).values()].map(({ name, tool }) => ({
-        name,
-        json: JSON.stringify(toWireTool(tool, name, revision)),
-      })),
-  } as const
+/** Tools that only pages of their server may call are listed for clients that show such pages (MCP-147). */
+function toolListMethod(services: McpServices, envelopes: ResultEnvelopes, tables: ToolTables): McpMethod {
+  const listOf = (showsApps: boolean) =>
+    listMethod(services, envelopes, {
+      member: 'tools',
+      itemsOf: (catalog, revision) =>
+        [...tables.of(catalog).values()]
+          .filter(({ tool }) => showsApps || tool.entry === undefined)
+          .map(({ name, tool }) => ({
+            name,
+            json: JSON.stringify(toWireTool(tool, name, revision, catalog.hasNativeNames)),
+          })),
+    })
+  const [forModels, withApps] = [listOf(false), listOf(true)]
+  return (params, exchange) => (exchange.capabilities.apps ? withApps : forModels)(params, exchange)
 }
 
 /** MCP row 13. */

@@ -13,7 +13,7 @@ import type { Tool } from '#kernel/tool/tool'
 import { callReplyHeaders } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
-import { isObjectSchema, outputOf } from './codec-tool.ts'
+import { innerUri, isObjectSchema, outputOf } from './codec-tool.ts'
 import type { McpOptions } from './exchange.ts'
 import { META, NEW_REVISION, type Revision, TRAITS } from './wire.ts'
 
@@ -71,23 +71,26 @@ export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
   return encodeFailure(outcome.error, { callId, runId, headers, target, untrusted })
 }
 
-function valueResult(
-  outcome: Success,
-  { callId, runId, untrusted }: CallReply,
-  { envelope, tool, revision, noun }: ReplyTarget,
-): string {
+function valueResult(outcome: Success, { callId, runId, untrusted }: CallReply, target: ReplyTarget): string {
+  const { envelope, tool, revision, noun } = target
   const metaJson = outcome.shown?.metaJson
   // The value of an entry is the result itself.
-  const members =
-    noun === 'tool' ? encodeValue(outcome, tool, revision) : entryMembers(outcome, noun, revision)
+  const members = noun === 'tool' ? encodeValue(outcome, tool, revision) : entryMembers(outcome, target)
   return envelope.complete(members, { callId, runId, untrusted, metaJson })
 }
 
 /** A resource says how long it may be cached in the newest revision, and not before it (MCP-116). */
-function entryMembers({ valueJson }: Success, noun: CallNoun, revision: Revision): string {
-  const members = valueJson.slice(1, -1)
-  if (noun !== 'resource') return members
-  const { ttlMs = 0, cacheScope = 'private', ...rest }: JsonObject = JSON.parse(valueJson)
+function entryMembers({ valueJson }: Success, { noun, revision, name }: ReplyTarget): string {
+  if (noun !== 'resource') return valueJson.slice(1, -1)
+  const { ttlMs = 0, cacheScope = 'private', ...members }: JsonObject = JSON.parse(valueJson)
+  const { uri: inner } = innerUri(name)
+  // A page of an app keeps the address by which it was asked for (MCP-146).
+  const contents = Array.isArray(members.contents)
+    ? members.contents.map((part) =>
+        isJsonObject(part) && part.uri === inner ? { ...part, uri: name } : part,
+      )
+    : undefined
+  const rest = contents === undefined ? members : { ...members, contents }
   return JSON.stringify(TRAITS[revision].hasResultType ? { ...rest, ttlMs, cacheScope } : rest).slice(1, -1)
 }
 

@@ -25,16 +25,16 @@ const MAX_LENGTH = 64
 export class ToolTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
 
-  /** Finds a tool by its name in the list, or by any other of its names. */
+  /** Finds a tool by its name in the list, or by any other of its names; also one that only apps may call. */
   find(catalog: Catalog, name: string): ServedTool | undefined {
     return this.of(catalog).get(name) ?? byOtherName(catalog, name)
   }
 
-  /** Sorted by name, so that two reads are equal (MCP-42). */
+  /** Sorted by name, so that two reads are equal (MCP-42). Tools for apps only are among them (MCP-147). */
   of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
-    const table = makeTable(catalog.latest(), catalog.hasNativeNames)
+    const table = makeTable([...catalog.latest(), ...catalog.listed('appTool')], catalog.hasNativeNames)
     this.#byCatalog.set(catalog, table)
     return table
   }
@@ -58,7 +58,7 @@ function makeTable(tools: readonly Tool[], isNative: boolean): ReadonlyMap<strin
   const entries = [...named].sort(([left], [right]) => compare(left, right))
   return new Map(
     entries.map(([name, tool]) => {
-      const ref = { base: tool.parts.base, version: LATEST }
+      const ref = { base: tool.parts.base, version: LATEST, ...(tool.entry && { entry: tool.entry.kind }) }
       return [name, { name, tool, ref, headers: headersAskedBy(tool) }]
     }),
   )

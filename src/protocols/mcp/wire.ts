@@ -156,6 +156,8 @@ export interface ClientCapabilities {
   readonly url: boolean
   readonly sampling: boolean
   readonly roots: boolean
+  /** It shows pages of servers (the extension MCP Apps). */
+  readonly apps: boolean
   /** The newest revision only: a call may be answered with a task (MCP-120). */
   readonly tasks?: boolean
 }

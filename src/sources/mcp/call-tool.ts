@@ -22,7 +22,7 @@ import {
   toCallError,
   unreachable,
 } from './errors.ts'
-import { type HeaderParam, headersFor } from './read-tool.ts'
+import { type HeaderParam, headersFor, passedOnMeta } from './read-tool.ts'
 import type { Credentials, HeaderFields } from './transport.ts'
 import { isAt, SessionConnection, sessionLost } from './upstream.ts'
 
@@ -281,8 +281,6 @@ function tooManyRounds() {
 }
 
 const MAX_ERROR_LENGTH = 8000
-/** Members of `_meta` about the server's own exchange (§1.3), and names that only we may use. */
-const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
 
 /**
  * The value of a result: structured if the definition promises that, content blocks otherwise. The other members are
@@ -315,9 +313,8 @@ export function readOutput(result: JsonObject, isStructured: boolean): JsonValue
 }
 
 function metaOf({ _meta }: JsonObject): { readonly meta?: JsonObject } {
-  if (!isWireObject(_meta)) return {}
-  const members = Object.entries(_meta).filter(([name]) => !NOT_PASSED_ON.test(name))
-  return members.length === 0 ? {} : { meta: Object.fromEntries(members) }
+  const meta = passedOnMeta(_meta)
+  return meta === undefined ? {} : { meta }
 }
 
 /** The server's description of a failure, as one text. */

@@ -47,8 +47,8 @@ export function createMcpSource(
     renew: () => upstream.renew(),
     discover: (signal) => discover(setting, signal),
     invoke: createInvoke(setting),
-    sessionOf({ entry }) {
-      if (!isStateful || entry !== undefined) return undefined
+    sessionOf({ binding }) {
+      if (!isStateful || binding.entry !== undefined) return undefined
       return {
         isOptional: true,
         open: ({ sessionId }) => new SessionConnection(sessionId, upstream),
@@ -59,7 +59,7 @@ export function createMcpSource(
       }
     },
     policyFor: (tool: OfferedTool) =>
-      tool.entry === undefined ? mcpPolicy(tool, options) : entryPolicy(tool.nativeName, options),
+      tool.binding.entry === undefined ? mcpPolicy(tool, options) : entryPolicy(tool.nativeName, options),
     shownHintsFor: (tool: OfferedTool) => mcpShownHints(tool, options),
     wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => upstream.health,

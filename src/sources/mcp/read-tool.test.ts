@@ -152,3 +152,12 @@ describe('a result of an MCP server', () => {
     expect(fail([])).toThrow('did not say why')
   })
 })
+
+it('MCP-145: icons and the _meta of a definition are kept for callers, without reserved names', () => {
+  const icons = [{ src: 'data:image/png;base64,AA==' }]
+  const _meta = { 'vendor.example/tag': 1, 'io.modelcontextprotocol/x': 2, 'collet/tool': 3 }
+  const { tool } = { tool: undefined, ...read({ name: 'a', inputSchema: { type: 'object' }, icons, _meta }) }
+  expect(tool).toMatchObject({ passedOn: { icons, _meta: { 'vendor.example/tag': 1 } } })
+  const plain = { tool: undefined, ...read({ name: 'a', inputSchema: { type: 'object' } }) }
+  expect(plain.tool).not.toHaveProperty('passedOn')
+})

@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/defined'
 import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
 import {
   CONTENT_BLOCKS_SCHEMA,
@@ -52,6 +53,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
   // Servers of the first revisions have the title among the annotations. It is a text, not a hint.
   const title = textOf(written.title) || annotatedTitle(written.annotations)
   const requirements = requirementsOf(options)
+  const passedOn = passedOnOf(written)
   const hints = options.trust === 'annotations' ? hintsOf(written.annotations) : undefined
   return {
     ok: true,
@@ -71,8 +73,32 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
         ...(options.authorization === undefined ? {} : { authorization: options.authorization.provider }),
         secretHeaders: options.secretHeaders,
       },
+      ...(passedOn === undefined ? {} : { passedOn }),
+      ...(isForAppsOnly(passedOn) ? { entry: { kind: 'appTool', definition: {} } } : {}),
     },
   }
+}
+
+/** Members of `_meta` about the server's own exchange (MCP §1.3), and names that only we may use. */
+const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
+
+/** `_meta` as callers get it; `undefined` if nothing is left of it. */
+export function passedOnMeta(meta: JsonValue | undefined): JsonObject | undefined {
+  const members = isWireObject(meta) ? Object.entries(meta).filter(([name]) => !NOT_PASSED_ON.test(name)) : []
+  return members.length === 0 ? undefined : Object.fromEntries(members)
+}
+
+/** Members of a definition that callers on MCP get as the server wrote them (MCP-145). */
+function passedOnOf({ icons, _meta }: JsonObject): JsonObject | undefined {
+  const found = defined({ icons: isWireArray(icons) ? icons : undefined, _meta: passedOnMeta(_meta) })
+  return Object.keys(found).length === 0 ? undefined : found
+}
+
+/** MCP Apps: a tool whose visibility lacks the model is for the server's own pages (MCP-147). */
+function isForAppsOnly(passedOn: JsonObject | undefined): boolean {
+  const ui = isWireObject(passedOn?._meta) ? passedOn._meta.ui : undefined
+  const visibility = isWireObject(ui) ? ui.visibility : undefined
+  return isWireArray(visibility) && !visibility.includes('model')
 }
 
 function annotatedTitle(annotations: JsonValue | undefined): string | undefined {

@@ -4,6 +4,7 @@ import type { Principal } from '#kernel/base/principal'
 import type { Catalog } from '#kernel/tool/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from '#protocols/mcp/codec-message'
+import { innerUri, outerUri } from '#protocols/mcp/codec-tool'
 import type { McpExchange, McpFeature, McpServices } from '#protocols/mcp/exchange'
 import { listMethod } from '#protocols/mcp/lists'
 import type { ResultEnvelopes } from '#protocols/mcp/reply'
@@ -85,7 +86,13 @@ class Resources {
     const own = cursors === 'start' ? [...this.#tables.of(catalog, 'resource').values()] : []
     const listed = [
       ...own.map((served) => listedEntry(served, {}, revision).json),
-      ...pages.flatMap(({ items }) => items.map((item) => JSON.stringify(withoutNews(item, revision)))),
+      ...pages.flatMap(({ items, toolkit }) =>
+        items.map((item) => {
+          const shown = withoutNews(item, revision)
+          if (catalog.hasNativeNames || typeof item.uri !== 'string') return JSON.stringify(shown)
+          return JSON.stringify({ ...shown, uri: outerUri(toolkit, item.uri) })
+        }),
+      ),
     ]
     const further = new Map(
       pages.flatMap(({ toolkit, next }) => (next === undefined ? [] : [[toolkit, next]])),
@@ -117,14 +124,25 @@ class Resources {
     const uri = isJsonObject(params) ? params.uri : undefined
     if (typeof uri !== 'string')
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message: 'params.uri must be an address.' })
-    for (const owner of this.#ownersOf(uri, this.#services.gateway.catalogFor(principal))) {
-      const input = owner.entry.kind === 'resources' ? { method: 'resources/read', uri } : { uri }
+    const catalog = this.#services.gateway.catalogFor(principal)
+    const page = catalog.hasNativeNames ? undefined : innerUri(uri)
+    const owners =
+      page?.toolkit === undefined ? this.#ownersOf(uri, catalog) : this.#pagesOf(page.toolkit, catalog)
+    for (const owner of owners) {
+      const input =
+        owner.entry.kind === 'resources' ? { method: 'resources/read', uri: page?.uri ?? uri } : { uri }
       const method = { noun: 'resource', resolve: () => ({ name: uri, input, served: owner }) } as const
       const answer = await this.#calls.call(method, params, exchange)
       if (!isUnknown(answer)) return answer
     }
     const { resourceUnknownCode: code } = TRAITS[revision]
     return errorAnswer(id, { code, message: `Unknown resource: ${uri}`, data: { uri } })
+  }
+
+  /** The source of an app's page; its address names the source (MCP-146). */
+  #pagesOf(toolkit: string, catalog: Catalog): readonly ServedEntry[] {
+    const sources = [...this.#tables.of(catalog, 'resources').values()]
+    return sources.filter(({ tool }) => tool.parts.toolkit === toolkit)
   }
 
   /** Entries that may have an address, the likeliest first. */

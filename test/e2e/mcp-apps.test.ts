@@ -1,0 +1,117 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RunningServer, startServer } from '#server/start-server'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import { testSettings } from '../test-settings.ts'
+
+const LIMIT_MS = 30_000
+const ERAS = [
+  ['2026-07-28', { pin: '2026-07-28' }],
+  ['the old era', 'legacy'],
+] as const
+
+/** A server with a page for one of its tools, and a tool that only the page may call. */
+const APP_SERVER = `
+import { McpServer } from '${import.meta.resolve('@modelcontextprotocol/sdk/server/mcp.js')}'
+import { StdioServerTransport } from '${import.meta.resolve('@modelcontextprotocol/sdk/server/stdio.js')}'
+const server = new McpServer({ name: 'app', version: '1.0.0' })
+const csp = { connectDomains: ['https://tiles.example'] }
+server.registerResource('page', 'ui://chart/page.html', { mimeType: 'text/html;profile=mcp-app' }, async (uri) => ({
+  contents: [{ uri: uri.href, mimeType: 'text/html;profile=mcp-app', text: '<p>chart</p>', _meta: { ui: { csp } } }],
+}))
+server.registerTool('chart', { description: 'Draws.', _meta: { ui: { resourceUri: 'ui://chart/page.html' }, 'vendor.example/tag': 1, 'collet/forged': true } },
+  async () => ({ content: [{ type: 'text', text: 'drawn' }] }))
+server.registerTool('save', { description: 'Saves.', _meta: { ui: { resourceUri: 'ui://chart/page.html', visibility: ['app'] } } },
+  async () => ({ content: [{ type: 'text', text: 'saved' }] }))
+await server.connect(new StdioServerTransport())
+`
+
+describe('MCP Apps through Collet', () => {
+  let collet: RunningServer
+  const settings = testSettings()
+
+  beforeAll(async () => {
+    const file = join(settings.dataFolder, 'app-server.mjs')
+    writeFileSync(file, APP_SERVER)
+    const options = MCP_OPTIONS.parse({
+      type: 'mcp',
+      command: process.execPath,
+      args: [pathToFileURL(file).pathname],
+    })
+    const sources = new Map([
+      ['Maps', options],
+      ['Other', options],
+    ])
+    collet = await startServer({ ...settings, sources }, { graceMs: 0 })
+    await collet.sourceRead('Maps')
+    await collet.sourceRead('Other')
+  }, LIMIT_MS)
+
+  afterAll(async () => {
+    await collet.close()
+    rmSync(settings.dataFolder, { recursive: true })
+  })
+
+  async function connect(mode: (typeof ERAS)[number][1], capabilities: object): Promise<Client> {
+    const client = new Client({ name: 't', version: '1' }, { capabilities, versionNegotiation: { mode } })
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${collet.url}/mcp`)))
+    return client
+  }
+
+  it.each(ERAS)(
+    'MCP-145, MCP-146: a client of %s gets the _meta of tools, and reads the page at the address they name',
+    { timeout: LIMIT_MS },
+    async (_era, mode) => {
+      const client = await connect(mode, {})
+      try {
+        const { tools } = await client.listTools()
+        const chart = tools.find(({ name }) => name === 'Maps_chart')
+        expect(chart?._meta).toMatchObject({
+          ui: { resourceUri: 'ui://Maps/chart/page.html' },
+          'vendor.example/tag': 1,
+        })
+        expect(chart?._meta).not.toHaveProperty('collet/forged')
+        const { resources } = await client.listResources()
+        expect(resources.map(({ uri }) => uri)).toEqual([
+          'ui://Maps/chart/page.html',
+          'ui://Other/chart/page.html',
+        ])
+        const { contents } = await client.readResource({ uri: 'ui://Other/chart/page.html' })
+        expect(contents).toEqual([
+          {
+            uri: 'ui://Other/chart/page.html',
+            mimeType: 'text/html;profile=mcp-app',
+            text: '<p>chart</p>',
+            _meta: { ui: { csp: { connectDomains: ['https://tiles.example'] } } },
+          },
+        ])
+      } finally {
+        await client.close()
+      }
+    },
+  )
+
+  it.each(ERAS)(
+    'MCP-147: a tool for apps only is listed to clients of %s that show apps, to no other list, and can be called',
+    { timeout: LIMIT_MS },
+    async (_era, mode) => {
+      const plain = await connect(mode, {})
+      const app = await connect(mode, { extensions: { 'io.modelcontextprotocol/ui': {} } })
+      try {
+        const namesOf = async (client: Client) => (await client.listTools()).tools.map(({ name }) => name)
+        expect(await namesOf(plain)).toEqual(['Maps_chart', 'Other_chart'])
+        expect(await namesOf(app)).toEqual(['Maps_chart', 'Maps_save', 'Other_chart', 'Other_save'])
+        const { content } = await app.callTool({ name: 'Maps_save', arguments: {} })
+        expect(content).toEqual([{ type: 'text', text: 'saved' }])
+      } finally {
+        await plain.close()
+        await app.close()
+      }
+      const listed = await fetch(`${collet.url}/tools`)
+      expect(await listed.text()).not.toContain('Maps.save')
+    },
+  )
+})
