@@ -1,7 +1,8 @@
 import { connect, isIP, isIPv6, type LookupFunction, type Socket } from 'node:net'
 import { connect as secure } from 'node:tls'
-import { Agent, buildConnector } from 'undici'
+import { Agent, buildConnector, type Dispatcher } from 'undici'
 import { isSameAddress, parseAddress } from './addresses.ts'
+import type { PlainExchange } from './plain-exchange.ts'
 import {
   type CheckedTarget,
   denied,
@@ -38,14 +39,28 @@ export class EgressAgent {
   }
 
   async request(target: CheckedTarget, options: Parameters<Agent['request']>[0]) {
+    const unpin = this.#pin(target)
+    try {
+      return await this.#agent.request(options)
+    } finally {
+      unpin()
+    }
+  }
+
+  /** Like `request`; the exchange gets the answer as it arrives. */
+  dispatch(target: CheckedTarget, options: Dispatcher.DispatchOptions, exchange: PlainExchange): void {
+    exchange.onConnected(this.#pin(target))
+    this.#agent.dispatch(options, exchange)
+  }
+
+  /** Permits connections to the target until the returned function is called. */
+  #pin(target: CheckedTarget): () => void {
     const key = pinKey(target.host, target.port)
     const pin = this.#pins.get(key) ?? { target, users: 0 }
     pin.target = target
     pin.users += 1
     this.#pins.set(key, pin)
-    try {
-      return await this.#agent.request(options)
-    } finally {
+    return () => {
       pin.users -= 1
       if (pin.users === 0) this.#pins.delete(key)
     }

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
-import { isToolError } from '#kernel/base/errors'
-import type { SendRequest } from '#sources/kit/source'
+import type { MaybePromise } from '#kernel/base/waiting'
+import type { PlainAnswer, PlainRequest, SendRequest } from '#sources/kit/source'
 import type { EgressAgent } from './agent.ts'
 import {
   headersForOtherOrigin,
@@ -11,16 +11,16 @@ import {
   plainHeaders,
   tooLarge,
 } from './bodies.ts'
+import { PlainExchange } from './plain-exchange.ts'
 import {
   type CheckedTarget,
   checkTarget,
   denied,
   type EgressPolicy,
   type EgressRules,
-  errorCodeOf,
-  NotConnected,
   readPolicy,
   targetOf,
+  toFailure,
   upstreamFailed,
 } from './policy.ts'
 
@@ -42,13 +42,17 @@ export interface GuardedFetch {
 
 export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   const rules = readPolicy(policy)
-  let opened: Promise<EgressAgent> | undefined
+  let opening: Promise<EgressAgent> | undefined
+  let agent: EgressAgent | undefined
   let isClosed = false
   // The agent is loaded with the first request, because many servers have no tool that makes requests.
-  const openAgent = (): Promise<EgressAgent> => {
+  const openAgent = (): MaybePromise<EgressAgent> => {
     if (isClosed) throw upstreamFailed({ developerMessage: 'The server has closed its connections.' })
-    opened ??= import('./agent.ts').then(({ EgressAgent }) => new EgressAgent(rules))
-    return opened
+    opening ??= import('./agent.ts').then(({ EgressAgent }) => {
+      agent = new EgressAgent(rules)
+      return agent
+    })
+    return agent ?? opening
   }
   /** Runs one exchange with its deadline, which is cleared when the body of the answer ends. */
   const within = async <Result>(caller: AbortSignal, run: (exchange: Exchange) => Promise<Result>) => {
@@ -58,7 +62,7 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
       return await run(exchange)
     } catch (error) {
       deadline.clear()
-      throw toFailure(error, caller, exchange)
+      throw toFailure(error, factsOf(exchange, caller))
     }
   }
   const guardedFetch = async (input: FetchInput, init?: FetchInit): Promise<Response> => {
@@ -68,12 +72,16 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
       return await follow({ ...head, body }, exchange)
     })
   }
-  const sendPlain: SendRequest = ({ url, method, headers: given, body = null, signal }) =>
-    within(signal, async (exchange) => {
-      const answer = await send({ url, method, headers: plainHeaders(given), body }, exchange)
-      const { statusCode: status, headers } = answer
-      return { status, headers, body: plainBody(answer, exchange, signal) }
-    })
+  const sendPlain: SendRequest = async (request) => {
+    const exchange = new PlainExchange(rules, request.signal)
+    try {
+      dispatchPlain(request, exchange, { rules, openAgent })
+    } catch (error) {
+      exchange.fail(error)
+    }
+    const { status, headers } = await exchange.start
+    return { status, headers, body: plainBody(headers, exchange, { rules, caller: request.signal }) }
+  }
   const reach = async function* (url: URL, signal: AbortSignal): AsyncGenerator<string> {
     const target = await checkTarget(url, rules)
     yield `${url.hostname} is ${target.addresses.join(', ')}`
@@ -81,16 +89,53 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   }
   const close = async (): Promise<void> => {
     isClosed = true
-    await (await opened)?.close()
+    await (await opening)?.close()
   }
   return Object.assign(guardedFetch, { send: sendPlain, reach, close })
 }
 
+interface WayOut {
+  readonly rules: EgressRules
+  openAgent(): MaybePromise<EgressAgent>
+}
+
+/** Where the address and the agent are known, the request is written before this returns. */
+function dispatchPlain(request: PlainRequest, exchange: PlainExchange, { rules, openAgent }: WayOut): void {
+  const { url, method, headers: given, body = null } = request
+  const headers = plainHeaders(given)
+  const dispatch = (target: CheckedTarget, agent: EgressAgent): void => {
+    if (exchange.hasEnded) return
+    const path = `${url.pathname}${url.search}`
+    agent.dispatch(target, { origin: url.origin, path, method, headers, body }, exchange)
+  }
+  const target = checkTarget(url, rules)
+  const agent = openAgent()
+  if (!(target instanceof Promise || agent instanceof Promise)) dispatch(target, agent)
+  else
+    Promise.all([target, agent])
+      .then((ready) => dispatch(...ready))
+      .catch((error: unknown) => exchange.fail(error))
+}
+
+/** The body within the size limit. `limitBody` decodes encodings, most of which were not requested. */
+function plainBody(
+  headers: PlainAnswer['headers'],
+  exchange: PlainExchange,
+  { rules, caller }: { readonly rules: EgressRules; readonly caller: AbortSignal },
+): PlainAnswer['body'] {
+  const contentEncoding = String(headers['content-encoding'] ?? '')
+  if (contentEncoding === '') return exchange
+  return limitBody(Readable.from(exchange, { objectMode: false }), {
+    contentEncoding,
+    maxResponseBytes: rules.maxResponseBytes,
+    toFailure: (error) => toFailure(error, { caller, hasPassed: false, isFirst: false, rules }),
+    settled: () => undefined,
+  })
+}
+
 type Answer = Dispatcher.ResponseData<unknown>
 
-interface Exchange {
-  readonly rules: EgressRules
-  openAgent(): Promise<EgressAgent>
+interface Exchange extends WayOut {
   readonly deadline: Deadline
   /** Number of redirects followed. */
   hops: number
@@ -118,7 +163,9 @@ interface PreparedRequest extends Pick<OutgoingRequest, 'url' | 'method'> {
 async function send(request: PreparedRequest, exchange: Exchange): Promise<Answer> {
   const { openAgent, deadline, rules } = exchange
   const { url, method, headers, body } = request
-  const target: CheckedTarget = await deadline.race(checkTarget(url, rules))
+  deadline.signal.throwIfAborted()
+  const checking = checkTarget(url, rules)
+  const target = checking instanceof Promise ? await deadline.race(checking) : checking
   const agent = await openAgent()
   const response = agent.request(target, {
     origin: url.origin,
@@ -145,7 +192,7 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
       ? limitBody(body, {
           contentEncoding: headers.get('content-encoding'),
           maxResponseBytes: rules.maxResponseBytes,
-          toFailure: (error) => toFailure(error, request.signal, { ...exchange, hops: 1 }),
+          toFailure: (error) => toFailure(error, { ...factsOf(exchange, request.signal), isFirst: false }),
           settled: deadline.clear,
         })
       : null
@@ -165,53 +212,8 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
   }
 }
 
-/** The body within the size limit. Encodings were not requested, but if there are any, `limitBody` decodes them. */
-async function* plainBody(
-  { headers, body }: Answer,
-  exchange: Exchange,
-  caller: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  const { deadline, rules } = exchange
-  const { maxResponseBytes } = rules
-  const toReaderFailure = (error: unknown): unknown => toFailure(error, caller, { ...exchange, hops: 1 })
-  try {
-    const contentEncoding = String(headers['content-encoding'] ?? '')
-    if (contentEncoding !== '') {
-      const end = { toFailure: toReaderFailure, settled: deadline.clear }
-      yield* limitBody(body, { contentEncoding, maxResponseBytes, ...end })
-      return
-    }
-    let bytes = 0
-    const chunks: AsyncIterable<Uint8Array> = body
-    for await (const chunk of chunks) {
-      bytes += chunk.length
-      if (bytes > maxResponseBytes) throw tooLarge(maxResponseBytes)
-      yield chunk
-    }
-  } catch (error) {
-    throw toReaderFailure(error)
-  } finally {
-    deadline.clear()
-  }
-}
-
-/** The error for the caller: its own abort reason, a `ToolError` unchanged, or `upstream_failed`. */
-function toFailure(error: unknown, caller: AbortSignal, { deadline, hops, rules }: Exchange): unknown {
-  if (isToolError(error)) return error
-  if (caller.aborted) return caller.reason
-  if (deadline.hasPassed)
-    return upstreamFailed({
-      developerMessage: `No full answer within ${rules.timeoutMs} ms (egress.timeoutMs).`,
-    })
-  if (error instanceof NotConnected) {
-    const { cause } = error
-    return upstreamFailed({
-      developerMessage: `Not connected: ${errorCodeOf(cause)}.`,
-      canRetry: hops === 0,
-      cause,
-    })
-  }
-  return upstreamFailed({ developerMessage: `The exchange broke off: ${errorCodeOf(error)}.`, cause: error })
+function factsOf({ deadline, hops, rules }: Exchange, caller: AbortSignal) {
+  return { caller, hasPassed: deadline.hasPassed, isFirst: hops === 0, rules }
 }
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])

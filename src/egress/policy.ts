@@ -1,6 +1,9 @@
 import { lookup as resolve } from 'node:dns/promises'
+import { isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { fault, type ToolError } from '#kernel/base/errors'
+import { BoundedMap } from '#kernel/base/bounded-map'
+import { fault, isToolError, type ToolError } from '#kernel/base/errors'
+import type { MaybePromise } from '#kernel/base/waiting'
 import {
   type AddressRange,
   type IpAddress,
@@ -39,9 +42,15 @@ export function targetOf(url: URL): Target {
   }
 }
 
-export async function checkTarget(url: URL, rules: EgressRules): Promise<CheckedTarget> {
+/** Throws or rejects if the target is refused. Answers at once for an address, which needs no resolver. */
+export function checkTarget(url: URL, rules: EgressRules): MaybePromise<CheckedTarget> {
   const target = targetOf(url)
-  const addresses = await addressesOf(withoutBrackets(url.hostname), rules)
+  const host = withoutBrackets(url.hostname)
+  if (isIP(host) !== 0) return checkAddresses(target, [host], rules)
+  return resolveName(host, rules).then((addresses) => checkAddresses(target, addresses, rules))
+}
+
+function checkAddresses(target: Target, addresses: readonly string[], rules: EgressRules): CheckedTarget {
   for (const address of addresses) {
     const refusal = findRefusal(address, target, rules)
     if (refusal !== undefined) throw denied(describeRefusal(target, refusal))
@@ -53,8 +62,7 @@ export function describeRefusal({ host, port }: Target, refusal: string): string
   return `ssrf_blocked: ${host} port ${port}: ${refusal}.`
 }
 
-async function addressesOf(host: string, rules: EgressRules): Promise<readonly string[]> {
-  if (parseAddress(host) !== undefined) return [host]
+async function resolveName(host: string, rules: EgressRules): Promise<readonly string[]> {
   let found: readonly string[]
   try {
     found = await rules.lookup(host)
@@ -68,10 +76,21 @@ async function addressesOf(host: string, rules: EgressRules): Promise<readonly s
 
 /** Why an address is refused, for developers; `undefined` if it is allowed. */
 export function findRefusal(address: string, target: Target, rules: EgressRules): string | undefined {
+  if (rules.ownListeners().some((listener) => isOwnListener(address, target.port, listener)))
+    return 'it is a listener of this server'
+  const { host, port } = target
+  const key = `${address} ${port} ${host}`
+  const known = rules.verdicts.get(key)
+  if (known !== undefined) return known.refusal
+  const refusal = refusalByRules(address, target, rules)
+  rules.verdicts.set(key, { refusal })
+  return refusal
+}
+
+/** The part of the check that depends on nothing but the rules, which never change. */
+function refusalByRules(address: string, target: Target, rules: EgressRules): string | undefined {
   const parsed = parseAddress(address)
   if (parsed === undefined) return 'the resolver returned something that is not an address'
-  if (rules.ownListeners().some((listener) => isOwnListener(parsed, target.port, listener)))
-    return 'it is a listener of this server'
   const entries = rules.allow.filter((entry) => isAllowedBy(entry, parsed, target))
   if (BLOCKED_PORTS.has(target.port) && !entries.some(({ port }) => port === target.port))
     return `port ${target.port} belongs to another protocol${howToAllow(target)}`
@@ -86,8 +105,9 @@ function howToAllow({ host, port }: Target): string {
 }
 
 /** Any address of this machine counts, because a listener on one address may also answer on others, by a wildcard or forwarding. */
-function isOwnListener(address: IpAddress, port: number, listener: Listener): boolean {
-  if (port !== listener.port) return false
+function isOwnListener(text: string, port: number, listener: Listener): boolean {
+  const address = port === listener.port ? parseAddress(text) : undefined
+  if (address === undefined) return false
   const kind = kindOf(address)
   if (kind === 'loopback' || kind === 'unspecified') return true
   const bound = parseAddress(withoutBrackets(listener.host))
@@ -137,9 +157,37 @@ export class NotConnected extends Error {
 }
 
 /** The code of a system error, or its class; never a text that could contain data. */
-export function errorCodeOf(error: unknown): string {
+function errorCodeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
+}
+
+interface FailureFacts {
+  readonly caller: AbortSignal
+  /** Whether the time limit of the exchange is over. */
+  readonly hasPassed: boolean
+  /** False once an upstream may have processed a request of this exchange (rule 9). */
+  readonly isFirst: boolean
+  readonly rules: Pick<EgressLimits, 'timeoutMs'>
+}
+
+/** The error for the caller: its own abort reason, a `ToolError` unchanged, or `upstream_failed`. */
+export function toFailure(error: unknown, { caller, hasPassed, isFirst, rules }: FailureFacts): unknown {
+  if (isToolError(error)) return error
+  if (caller.aborted) return caller.reason
+  if (hasPassed)
+    return upstreamFailed({
+      developerMessage: `No full answer within ${rules.timeoutMs} ms (egress.timeoutMs).`,
+    })
+  if (error instanceof NotConnected) {
+    const { cause } = error
+    return upstreamFailed({
+      developerMessage: `Not connected: ${errorCodeOf(cause)}.`,
+      canRetry: isFirst,
+      cause,
+    })
+  }
+  return upstreamFailed({ developerMessage: `The exchange broke off: ${errorCodeOf(error)}.`, cause: error })
 }
 
 export interface Listener {
@@ -173,7 +221,12 @@ export interface EgressRules extends EgressLimits {
   readonly allow: readonly AllowEntry[]
   ownListeners(): readonly Listener[]
   readonly lookup: Lookup
+  /** What the other members say about targets that were checked before. */
+  readonly verdicts: BoundedMap<string, { readonly refusal: string | undefined }>
 }
+
+/** Verdicts that are kept. */
+const MAX_VERDICTS = 1_000
 
 const systemLookup: Lookup = async (hostname) =>
   (await resolve(hostname, { all: true })).map(({ address }) => address)
@@ -191,6 +244,7 @@ export function readPolicy(policy: EgressPolicy): EgressRules {
     }),
     ownListeners: () => policy.ownListeners?.() ?? [],
     lookup,
+    verdicts: new BoundedMap({ entries: MAX_VERDICTS }),
   }
 }
 

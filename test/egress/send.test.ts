@@ -95,4 +95,55 @@ describe('rule 33: guarded requests without the objects of fetch', () => {
       developerMessage: expect.stringContaining('200 ms'),
     })
   })
+
+  it('reads no further ahead than its reader, and closes the connection when the reader leaves', async () => {
+    const closed = Promise.withResolvers<number>()
+    let sent = 0
+    const { post } = await start(
+      (_visit, response) => {
+        response.on('close', () => closed.resolve(sent))
+        const more = (): void => {
+          while (sent < 64 * MIB) {
+            sent += MIB
+            if (!response.write(Buffer.alloc(MIB))) {
+              response.once('drain', more)
+              return
+            }
+          }
+          response.end()
+        }
+        more()
+      },
+      { maxResponseBytes: 100 * MIB },
+    )
+    const { body } = await post()
+    let read = 0
+    for await (const chunk of body) {
+      read += chunk.length
+      if (read > MIB) break
+    }
+    expect(await closed.promise).toBeLessThan(64 * MIB)
+  })
+
+  it('gets a long answer whole, however slowly it is read', async () => {
+    const { post } = await start((_visit, response) => {
+      for (let part = 0; part < 16; part += 1) response.write(Buffer.alloc(50_000, part))
+      response.end()
+    })
+    const chunks: Uint8Array[] = []
+    for await (const chunk of (await post()).body) {
+      chunks.push(chunk)
+      await new Promise(setImmediate)
+    }
+    const whole = Buffer.concat(chunks)
+    expect(whole.length).toBe(800_000)
+    expect([whole[0], whole[400_000], whole.at(-1)]).toEqual([0, 8, 15])
+  })
+
+  it('fails the reader when the connection breaks within the answer', async () => {
+    const { post } = await start((_visit, response) => {
+      response.writeHead(200, { 'content-length': '100' }).write('begun', () => response.destroy())
+    })
+    expect(await failureOf(post().then(textOf))).toMatchObject({ code: 'upstream_failed', canRetry: false })
+  })
 })

@@ -19,11 +19,11 @@ import type {
  */
 
 /** A request without the objects of `fetch`. Header names are in lower case. */
-interface PlainRequest {
+export interface PlainRequest {
   readonly url: URL
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | undefined
   readonly signal: AbortSignal
 }
 

@@ -1,0 +1,174 @@
+import type { Dispatcher } from 'undici'
+import type { PlainAnswer } from '#sources/kit/source'
+import { tooLarge } from './bodies.ts'
+import { type EgressRules, toFailure } from './policy.ts'
+
+/**
+ * One guarded request without the objects of `fetch`, from its dispatch to the last byte of its answer. `guarded-fetch.ts` makes one for
+ * each request; it is the handler that undici calls, and the body that the reader of the answer iterates over.
+ * A small answer arrives with its headers, so it is read without a stream, and one timer and one listener end everything.
+ * Invariant: the exchange ends exactly once, by the last byte, a failure, the caller, the time limit, or a reader that leaves.
+ */
+
+/** With this much unread, the upstream is not read further. */
+const MAX_UNREAD_BYTES = 65_536
+
+type Controller = Dispatcher.DispatchController
+type Headers = PlainAnswer['headers']
+type Piece = IteratorResult<Uint8Array, undefined>
+
+/** What the answer of a request is made of; the body is the exchange itself. */
+interface AnswerStart {
+  readonly status: number
+  readonly headers: Headers
+}
+
+const END: Piece = { done: true, value: undefined }
+
+export class PlainExchange
+  implements Dispatcher.DispatchHandler, AsyncIterableIterator<Uint8Array, undefined, void>
+{
+  /** Settles with the headers of the answer. */
+  readonly start: Promise<AnswerStart>
+  readonly #rules: EgressRules
+  readonly #caller: AbortSignal
+  readonly #timer: NodeJS.Timeout
+  readonly #settle: (start: AnswerStart) => void
+  readonly #refuse: (error: unknown) => void
+  readonly #leave: () => void
+  /** Called once when the answer begins or will not come. */
+  #onConnected: (() => void) | undefined
+  #controller: Controller | undefined
+  #hasStarted = false
+  #hasEnded = false
+  #hasPassed = false
+  #bytes = 0
+  #unread: Buffer[] = []
+  #unreadBytes = 0
+  #failure: { readonly error: unknown } | undefined
+  #reader: PromiseWithResolvers<Piece> | undefined
+
+  constructor(rules: EgressRules, caller: AbortSignal) {
+    const { promise, resolve, reject } = Promise.withResolvers<AnswerStart>()
+    this.start = promise
+    this.#settle = resolve
+    this.#refuse = reject
+    this.#rules = rules
+    this.#caller = caller
+    this.#leave = () => this.#cut(caller.reason)
+    this.#timer = setTimeout(() => this.#timeOut(), rules.timeoutMs)
+    this.#timer.unref()
+    if (caller.aborted) this.#leave()
+    else caller.addEventListener('abort', this.#leave, { once: true })
+  }
+
+  /** True if nothing may be sent any more. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /** `run` is called once when the answer begins or will not come: no new connection is made for this request then. */
+  onConnected(run: () => void): void {
+    this.#onConnected = run
+  }
+
+  /** Ends the exchange with the failure that `error` means for the caller. */
+  fail(error: unknown): void {
+    if (this.#hasEnded) return
+    const isFirst = !this.#hasStarted
+    const facts = { caller: this.#caller, hasPassed: this.#hasPassed, isFirst, rules: this.#rules }
+    this.#failure = { error: toFailure(error, facts) }
+    this.#end()
+    this.#refuse(this.#failure.error)
+    this.#reader?.reject(this.#failure.error)
+  }
+
+  onRequestStart(controller: Controller): void {
+    this.#controller = controller
+    if (this.#hasEnded) controller.abort(new Error('the request was given up'))
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: Headers): void {
+    if (status < 200 || this.#hasEnded) return
+    this.#hasStarted = true
+    this.#connected()
+    this.#settle({ status, headers })
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    if (this.#hasEnded) return
+    this.#bytes += chunk.length
+    const { maxResponseBytes } = this.#rules
+    if (this.#bytes > maxResponseBytes) {
+      this.#cut(tooLarge(maxResponseBytes))
+      return
+    }
+    if (this.#reader !== undefined) {
+      this.#reader.resolve({ done: false, value: chunk })
+      this.#reader = undefined
+      return
+    }
+    this.#unread.push(chunk)
+    this.#unreadBytes += chunk.length
+    if (this.#unreadBytes > MAX_UNREAD_BYTES) controller.pause()
+  }
+
+  onResponseEnd(): void {
+    if (this.#hasEnded) return
+    this.#end()
+    this.#reader?.resolve(END)
+  }
+
+  onResponseError(_controller: Controller | null, error: Error): void {
+    this.fail(error)
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<Piece> {
+    const value = this.#unread.shift()
+    if (value !== undefined) {
+      this.#unreadBytes -= value.length
+      if (this.#unread.length === 0 && !this.#hasEnded) this.#controller?.resume()
+      return Promise.resolve({ done: false, value })
+    }
+    if (this.#failure !== undefined) return Promise.reject(this.#failure.error)
+    if (this.#hasEnded) return Promise.resolve(END)
+    this.#reader ??= Promise.withResolvers<Piece>()
+    return this.#reader.promise
+  }
+
+  /** The reader leaves; the rest of the answer would only be discarded, so the connection is closed. */
+  return(): Promise<Piece> {
+    this.#unread = []
+    this.#cut(new Error('the reader left'))
+    return Promise.resolve(END)
+  }
+
+  #timeOut(): void {
+    this.#hasPassed = true
+    this.#cut(new Error('the time is over'))
+  }
+
+  /** Ends the exchange before its last byte. */
+  #cut(reason: Error): void {
+    if (this.#hasEnded) return
+    this.fail(reason)
+    this.#controller?.abort(reason)
+  }
+
+  #end(): void {
+    this.#hasEnded = true
+    clearTimeout(this.#timer)
+    this.#caller.removeEventListener('abort', this.#leave)
+    this.#connected()
+  }
+
+  #connected(): void {
+    const run = this.#onConnected
+    this.#onConnected = undefined
+    run?.()
+  }
+}
