@@ -141,6 +141,11 @@ export class Chain {
     return { n, link }
   }
 
+  /** Called between commits, when no caller waits. */
+  prepare(): void {
+    this.#writer?.sealer.prepare(this.keys.current)
+  }
+
   /** Rule 15: the head is read again after a commit whose result is unknown. */
   *readHead(): Steps<ChainHead | undefined> {
     const row = yield* get('headOf', this.no)

@@ -1,5 +1,6 @@
+import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { groupKeyOf, KeyRing, newDataKey, Sealer, sealOnce, unseal } from './key-ring.ts'
+import { groupKeyOf, KeyRing, MacKey, newDataKey, Sealer, sealOnce, unseal } from './key-ring.ts'
 
 const generation = KeyRing.fresh({ current: newDataKey() }).current
 
@@ -10,6 +11,20 @@ describe('what is sealed', () => {
     const sealer = new Sealer(newDataKey())
     const nonces = Array.from({ length: 10_000 }, () => nonceOf(sealer.seal('the same', 'place', generation)))
     expect(new Set(nonces).size).toBe(nonces.length)
+  })
+
+  it('rule 14: has its own nonce and opens when its cipher was prepared, also after a change of the key', () => {
+    const dataKey = newDataKey()
+    const next = { ...KeyRing.fresh({ current: newDataKey() }).current, no: generation.no + 1 }
+    const sealer = new Sealer(dataKey)
+    const nonces = new Set<string>()
+    for (const used of [generation, generation, next, next, next]) {
+      sealer.prepare(generation)
+      const sealed = sealer.seal('text', 'place', used)
+      nonces.add(nonceOf(sealed))
+      expect(unseal(groupKeyOf(used, dataKey).key, sealed, 'place').toString()).toBe('text')
+    }
+    expect(nonces.size).toBe(5)
   })
 
   it('rule 14: has a random nonce where one key seals few things', () => {
@@ -25,5 +40,23 @@ describe('what is sealed', () => {
     expect(unseal(key, sealed, 'place').toString()).toBe('text')
     expect(() => unseal(key, sealed, 'elsewhere')).toThrow('cannot be decrypted')
     expect(() => unseal(newDataKey(), sealed, 'place')).toThrow('cannot be decrypted')
+  })
+})
+
+describe('MacKey', () => {
+  it('rule 15: signs like HMAC-SHA256, for any parts', () => {
+    const key = newDataKey()
+    const mac = new MacKey(key)
+    for (const parts of [
+      [''],
+      ['a', 'ü€'],
+      ['x'.repeat(1_000), Buffer.from([0, 255])],
+      ['head', new Uint8Array(70)],
+    ]) {
+      const hmac = createHmac('sha256', key)
+      for (const part of parts) hmac.update(part)
+      expect(mac.sign(...parts)).toBe(hmac.digest('base64url'))
+    }
+    expect(() => new MacKey(Buffer.alloc(65))).toThrow(RangeError)
   })
 })

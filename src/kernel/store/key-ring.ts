@@ -1,7 +1,7 @@
 import {
+  type CipherGCM,
   createCipheriv,
   createDecipheriv,
-  createHmac,
   createSecretKey,
   hash,
   hkdfSync,
@@ -59,11 +59,11 @@ export interface Generation extends StoredGeneration {
   /** The sealing key for a writer's groups is derived from this key and the writer's data key. */
   readonly groups: Buffer
   /** Signs the links of the journal's chains (rule 15). */
-  readonly chain: KeyObject
+  readonly chain: MacKey
   /** Authenticates guarded rows. */
-  readonly rows: KeyObject
+  readonly rows: MacKey
   /** Signs links and values that callers send back. */
-  readonly links: KeyObject
+  readonly links: MacKey
   readonly seals: ReadonlyMap<Purpose, Buffer>
 }
 
@@ -71,7 +71,7 @@ export interface Generation extends StoredGeneration {
 interface Identity {
   readonly secret: Buffer
   readonly digest: string
-  readonly bindings: KeyObject
+  readonly bindings: MacKey
 }
 
 /** Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27). */
@@ -123,9 +123,8 @@ export class KeyRing {
   /** HMAC under a key of this store, different for each purpose. */
   sign(purpose: string, signed: string): string {
     const { bindings } = this.#identity ?? unloaded()
-    return createHmac('sha256', PERMANENT_PURPOSES.has(purpose) ? bindings : this.current.links)
-      .update(JSON.stringify([purpose, signed]))
-      .digest('base64url')
+    const key = PERMANENT_PURPOSES.has(purpose) ? bindings : this.current.links
+    return key.sign(JSON.stringify([purpose, signed]))
   }
 
   /** Whether the store still needs `COLLET_KEY_OLD`. */
@@ -303,9 +302,9 @@ function generationOf({ no, state, floor, root }: StoredGeneration) {
     floor,
     root,
     groups: derive(root, 'collet/groups/v1'),
-    chain: createSecretKey(derive(root, 'collet/journal-chain/v1')),
-    rows: createSecretKey(derive(root, 'collet/rows/v1')),
-    links: createSecretKey(derive(root, 'collet/links/v1')),
+    chain: new MacKey(derive(root, 'collet/journal-chain/v1')),
+    rows: new MacKey(derive(root, 'collet/rows/v1')),
+    links: new MacKey(derive(root, 'collet/links/v1')),
     seals: new Map(PURPOSES.map((purpose) => [purpose, derive(root, `collet/seal/${purpose}/v1`)])),
   } satisfies Generation
 }
@@ -314,7 +313,7 @@ function identityOf(secret: Buffer): Identity {
   return {
     secret,
     digest: derive(secret, 'collet/digest/v1').toString('base64url'),
-    bindings: createSecretKey(derive(secret, 'collet/bindings/v1')),
+    bindings: new MacKey(derive(secret, 'collet/bindings/v1')),
   }
 }
 
@@ -341,6 +340,8 @@ function unloaded(): never {
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
+/** Texts of callers, and inputs with outcomes. */
+const SEALS_PER_GROUP = 2
 
 /** A key that seals groups, and the number of its generation. */
 export interface GroupKey {
@@ -359,12 +360,24 @@ export class Sealer {
   readonly #dataKey: Buffer
   #groupKey: GroupKey | undefined
   #counter = 0
+  #prepared: PreparedCipher[] = []
 
   constructor(dataKey: Buffer) {
     this.#dataKey = dataKey
   }
 
   seal(plain: string, context: string, generation: Pick<Generation, 'no' | 'groups'>): Buffer {
+    const prepared = this.#prepared.shift()
+    const isUsable = prepared?.generation === generation.no
+    return encrypt(isUsable ? prepared : this.#next(generation), plain, context)
+  }
+
+  /** Makes the ciphers of the next group while no caller waits for them: making one takes longer than using it. */
+  prepare(generation: Pick<Generation, 'no' | 'groups'>): void {
+    while (this.#prepared.length < SEALS_PER_GROUP) this.#prepared.push(this.#next(generation))
+  }
+
+  #next(generation: Pick<Generation, 'no' | 'groups'>): PreparedCipher {
     if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeUInt32BE(generation.no, 0)
@@ -372,7 +385,7 @@ export class Sealer {
     nonce.writeUInt32BE(Math.floor(this.#counter / 2 ** 32), NONCE_BYTES - 8)
     nonce.writeUInt32BE(this.#counter % 2 ** 32, NONCE_BYTES - 4)
     this.#counter += 1
-    return encrypt({ key: this.#groupKey.key, nonce, plain, context })
+    return { ...cipherOf(this.#groupKey.key, nonce), generation: generation.no }
   }
 }
 
@@ -382,7 +395,7 @@ export function newDataKey(): Buffer {
 
 /** Seals with a random nonce; only for keys that seal few values. */
 export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
-  return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, context })
+  return encrypt(cipherOf(key, randomBytes(NONCE_BYTES)), plain, context)
 }
 
 /** Throws `unreadable` if the bytes, key and context do not belong together (rule 14). */
@@ -401,29 +414,55 @@ export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: str
   }
 }
 
-function encrypt(sealing: {
-  readonly key: Buffer | KeyObject
+/** A cipher that has not been used yet, and the nonce that no other one has. */
+interface UnusedCipher {
   readonly nonce: Buffer
-  readonly plain: string | Buffer
-  readonly context: string
-}): Buffer {
-  const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
-  cipher.setAAD(Buffer.from(sealing.context))
-  const { nonce, plain } = sealing
+  readonly cipher: CipherGCM
+}
+
+interface PreparedCipher extends UnusedCipher {
+  readonly generation: number
+}
+
+function cipherOf(key: Buffer | KeyObject, nonce: Buffer): UnusedCipher {
+  return { nonce, cipher: createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES }) }
+}
+
+function encrypt({ nonce, cipher }: UnusedCipher, plain: string | Buffer, context: string): Buffer {
+  cipher.setAAD(Buffer.from(context))
   // A string is passed directly, because converting it to a buffer would make another copy.
   const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
   return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
 }
 
+const BLOCK_BYTES = 64
+const SHA256_BYTES = 32
+
+/** HMAC-SHA256 (RFC 2104) from two one-shot hashes, which cost less than an HMAC object per commit. */
+export class MacKey {
+  readonly #inner: Buffer
+  /** The outer block, and the place of the inner hash. */
+  readonly #outer: Buffer
+
+  constructor(key: Buffer) {
+    if (key.length > BLOCK_BYTES) throw new RangeError(`a MAC key has at most ${BLOCK_BYTES} bytes`)
+    const block = Buffer.alloc(BLOCK_BYTES)
+    key.copy(block)
+    this.#inner = Buffer.from(block.map((byte) => byte ^ 0x36))
+    this.#outer = Buffer.concat([block.map((byte) => byte ^ 0x5c)], BLOCK_BYTES + SHA256_BYTES)
+  }
+
+  /** The MAC of the parts, one after the other, in base64url. */
+  sign(...parts: readonly (string | Uint8Array)[]): string {
+    const bytes = parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part))
+    hash('sha256', Buffer.concat([this.#inner, ...bytes]), 'buffer').copy(this.#outer, BLOCK_BYTES)
+    return hash('sha256', this.#outer, 'base64url')
+  }
+}
+
 /** An HMAC, prefixed with the generation of its key. */
-export function tagOf(
-  generation: number,
-  key: KeyObject,
-  ...parts: readonly (string | Uint8Array)[]
-): string {
-  const hmac = createHmac('sha256', key)
-  for (const part of parts) hmac.update(part)
-  return `${generation}.${hmac.digest('base64url')}`
+export function tagOf(generation: number, key: MacKey, ...parts: readonly (string | Uint8Array)[]): string {
+  return `${generation}.${key.sign(...parts)}`
 }
 
 /** The number of the generation that made a tag; 0, which no generation has, for any other text. */

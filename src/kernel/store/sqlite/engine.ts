@@ -62,6 +62,7 @@ export class SqliteEngine implements Engine {
   #lock: WriterLock | undefined
   #headKnown = true
   #commits = 0
+  readonly #prepare = () => this.#options.chain.prepare()
 
   constructor(options: SqliteEngineOptions) {
     const { definition, path, chain, guard, schema: mode, maxBytes } = options
@@ -133,6 +134,8 @@ export class SqliteEngine implements Engine {
     this.#commits += 1
     if (this.#commits % COMMITS_PER_LOOK === 0) this.#checkpointer?.look()
     onCommit?.(changes.length, performance.now() - startedMs)
+    // Runs after the callers of this commit are answered.
+    setImmediate(this.#prepare)
     return 'committed'
   }
 
