@@ -22,9 +22,10 @@ import {
   toCallError,
   unreachable,
 } from './errors.ts'
+import type { Lease } from './pool.ts'
 import { type HeaderParam, headersFor, passedOnMeta } from './read-tool.ts'
 import type { Credentials, HeaderFields } from './transport.ts'
-import { isAt, SessionConnection, sessionLost } from './upstream.ts'
+import { isAt, SessionConnection, sessionLost, type Upstream } from './upstream.ts'
 
 /**
  * One call of an imported tool, from the accepted definition to the value: the connection of its caller, the rounds of
@@ -81,9 +82,7 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
     })
   }
   for (let isAgain = false; ; isAgain = true) {
-    const { connection, release } = await upstream.leaseFor(context, credentials).catch((error: unknown) => {
-      throw isToolError(error) ? error : toCallError(error, signal, false)
-    })
+    const { connection, release } = await leaseFor(upstream, context, credentials)
     try {
       return await sendCall(setting, invocation, connection, credentials)
     } catch (error) {
@@ -93,6 +92,14 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
     } finally {
       release()
     }
+  }
+}
+
+async function leaseFor(upstream: Upstream, context: ToolContext, credentials: Credentials): Promise<Lease> {
+  try {
+    return await upstream.leaseFor(context, credentials)
+  } catch (error) {
+    throw isToolError(error) ? error : toCallError(error, context.signal, false)
   }
 }
 

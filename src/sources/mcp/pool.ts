@@ -1,6 +1,6 @@
 import type { Clock } from '#kernel/base/clock'
 import { fault } from '#kernel/base/errors'
-import { untilAborted } from '#kernel/base/waiting'
+import { type MaybePromise, untilAborted } from '#kernel/base/waiting'
 import { Semaphore } from '#stages/limits/limits'
 import type { McpConnection } from './connection.ts'
 import { unreachable } from './errors.ts'
@@ -66,19 +66,27 @@ export class ConnectionPool implements ProcessHolder {
     return this.#count
   }
 
-  async lease(request: LeaseRequest): Promise<Lease> {
+  /** Answers at once if the connection is open. */
+  lease(request: LeaseRequest): MaybePromise<Lease> {
     if (this.#closing.signal.aborted) throw closed()
     request.signal.throwIfAborted()
     const entry = this.#living(request.key) ?? this.#start(request)
     entry.users += 1
-    clearTimeout(entry.idling)
+    const { connection } = entry
+    return connection === undefined ? this.#opened(entry, request.signal) : this.#leaseOf(entry, connection)
+  }
+
+  async #opened(entry: Entry, signal: AbortSignal): Promise<Lease> {
     try {
-      const connection = entry.connection ?? (await untilAborted(entry.opening, request.signal))
-      return { connection, release: once(() => this.#release(entry)) }
+      return this.#leaseOf(entry, await untilAborted(entry.opening, signal))
     } catch (error) {
       this.#release(entry)
       throw error
     }
+  }
+
+  #leaseOf(entry: Entry, connection: McpConnection): Lease {
+    return { connection, release: once(() => this.#release(entry)) }
   }
 
   /** The server of a connection is gone. Returns the key that the connection had. */
@@ -199,7 +207,19 @@ export class ConnectionPool implements ProcessHolder {
     if (entry.users > 0 || entry.connection === undefined) return
     if (this.#leaving.delete(entry)) void this.#end(entry.connection)
     if (this.#entries.get(entry.key) !== entry || isKept(entry.key, entry.connection)) return
-    entry.idling = setTimeout(() => void this.#retire(entry), idleMs)
+    if (entry.idling === undefined) this.#watchIdle(entry, idleMs)
+  }
+
+  /** One timer for many uses: it looks when the connection was used last. */
+  #watchIdle(entry: Entry, afterMs: number): void {
+    const { idleMs, clock } = this.#options
+    entry.idling = setTimeout(() => {
+      entry.idling = undefined
+      if (entry.users > 0) return
+      const leftMs = entry.lastUsedMs + idleMs - clock.monotonicMs()
+      if (leftMs > 0) this.#watchIdle(entry, leftMs)
+      else void this.#retire(entry)
+    }, afterMs)
     entry.idling.unref()
   }
 

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { canonicalJson, isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
+import type { MaybePromise } from '#kernel/base/waiting'
 import type { ToolContext } from '#kernel/tool/tool'
 import { addressWithoutValues } from '#sources/common/options'
 import type { SourceHealth, SourceServices } from '#sources/kit/source'
@@ -93,22 +94,27 @@ export class Upstream {
   }
 
   /** The connection for a call: the caller's own, unless the server keeps no state per connection (§7.3). */
-  async leaseFor(context: ToolContext, credentials: Credentials): Promise<Lease> {
+  leaseFor(context: ToolContext, credentials: Credentials): MaybePromise<Lease> {
     const { signal } = context
-    const own = ownKey(context, credentials)
     const isShared = this.#isShared
     // The common connection has the credentials for listing; each call brings its own.
-    if (isShared === true) return await this.#lease(COMMON, this.#listing, signal)
+    if (isShared === true) return this.#lease(COMMON, this.#listing, signal)
     if (isShared === false || credentials.fingerprint !== '')
-      return await this.#lease(own, credentials, signal)
+      return this.#lease(ownKey(context, credentials), credentials, signal)
+    return this.#leaseFirst(context, credentials)
+  }
+
+  /** The first connection shows whether the server keeps state per connection. */
+  async #leaseFirst(context: ToolContext, credentials: Credentials): Promise<Lease> {
+    const { signal } = context
     const common = await this.#lease(COMMON, this.#listing, signal)
     if (this.#isShared === true) return common
     common.release()
-    return await this.#lease(own, credentials, signal)
+    return await this.#lease(ownKey(context, credentials), credentials, signal)
   }
 
   /** A connection that only one session uses. */
-  leaseSession(sessionId: string, credentials: Credentials, signal: AbortSignal): Promise<Lease> {
+  leaseSession(sessionId: string, credentials: Credentials, signal: AbortSignal): MaybePromise<Lease> {
     return this.#lease(`${SESSION}${sessionId}`, credentials, signal)
   }
 
@@ -199,7 +205,7 @@ export class Upstream {
     return isOld && era.kind === 'legacy' ? undefined : era
   }
 
-  #lease(key: string, credentials: Credentials, signal: AbortSignal, insists = false): Promise<Lease> {
+  #lease(key: string, credentials: Credentials, signal: AbortSignal, insists = false): MaybePromise<Lease> {
     const open = (deadline: AbortSignal) => this.#open(credentials, deadline)
     return this.#pool.lease({ key, signal, insists, open })
   }
@@ -304,7 +310,7 @@ export function isAt({ endpoint }: JsonObject, { pinned }: Endpoint): boolean {
 export class SessionConnection {
   readonly #sessionId: string
   readonly #upstream: Upstream
-  #leasing: Promise<Lease> | undefined
+  #leasing: MaybePromise<Lease> | undefined
   #lease: Lease | undefined
   #isClosed = false
 
