@@ -114,7 +114,7 @@ function newApproval(needs: ApprovalNeeds, checked: CheckedCall, atMs: number): 
 
 async function park(needs: ApprovalNeeds, checked: CheckedCall): Promise<ApprovalCheck> {
   const { call, scope, previous } = checked
-  const newCall = toNewCall(needs.clock, { ...checked, scope: recordedScope(needs.store, checked) })
+  const newCall = toNewCall({ ...checked, scope: recordedScope(needs.store, checked) }, needs.clock.nowMs())
   const { session, atMs } = newCall
   const parking: Parking = {
     approval: newApproval(needs, checked, atMs),

@@ -1,4 +1,3 @@
-import type { Clock } from '#kernel/base/clock'
 import { fault, type InputIssue, issuePhrase, type ToolError } from '#kernel/base/errors'
 import { ownRunId, type ToolRef, writeToolRef } from '#kernel/base/ids'
 import { inexactIntegersIn, isJsonObject, type JsonValue } from '#kernel/base/json'
@@ -239,8 +238,7 @@ export function recordedScope(
   return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
 }
 
-export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): NewCall {
-  const atMs = clock.nowMs()
+export function toNewCall({ call, tool, scope }: CheckedCall, atMs: number): NewCall {
   return {
     ...nameCall(call, tool),
     by: call.principal.operatedBy,

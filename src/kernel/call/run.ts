@@ -85,16 +85,20 @@ async function claimAndRun(
 ): Promise<RunResult> {
   const { call, scope } = checked
   try {
-    const newCall = toNewCall(needs.clock, checked)
-    const claimed = isClaimed(checked)
+    const atMs = needs.clock.nowMs()
+    const claimed = isClaimed(checked) ? toNewCall(checked, atMs) : undefined
     const { writer } = needs.store
-    const attempt = claimed ? await claim(needs, { running, newCall, checked, grant: allowance.grant }) : 1
+    const { grant } = allowance
+    const attempt =
+      claimed === undefined ? 1 : await claim(needs, { running, newCall: claimed, checked, grant })
     if (attempt === undefined) return { kind: 'lost' }
     // Rule 18: other servers may consider this writer dead by now, so the call ends without running its tool.
-    if (claimed && !needs.store.mayStart(writer)) running.interrupt('shutdown')
+    if (claimed !== undefined && !needs.store.mayStart(writer)) running.interrupt('shutdown')
     needs.feed.notify(scope.run?.run ?? call.record)
-    if (claimed && hasLeft(call.request.leaving)) running.interrupt('cancel')
+    if (claimed !== undefined && hasLeft(call.request.leaving)) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
+    // The tool does not wait for what only its record needs.
+    const newCall = claimed ?? toNewCall(checked, atMs)
     const ended = executing instanceof Promise ? await executing : executing
     if (ended.kind === 'suspended') {
       const blocker = await suspend(needs, running, { attempt, suspension: ended.suspension })
@@ -102,7 +106,8 @@ async function claimAndRun(
     }
     const { outcome: ran, late } = ended
     if (ran.ok || ran.neverStarted !== true) allowance.reservation?.settle(ran.durationMs ?? 0)
-    const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
+    const isRecorded = claimed !== undefined
+    const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, isRecorded })
     if (late !== undefined) keepLate(needs, slot, { run: attemptOf(running, attempt), late })
     return outcome === LOST ? { kind: 'lost' } : answerOf(running, outcome, false)
   } finally {
@@ -188,7 +193,7 @@ interface CompletedCall {
   readonly attempt: number
   readonly outcome: Outcome
   /** Whether the call has a row already; otherwise its row is inserted together with the outcome. */
-  readonly claimed: boolean
+  readonly isRecorded: boolean
 }
 
 /**
@@ -196,7 +201,7 @@ interface CompletedCall {
  * an attempt under the same key: that attempt's outcome becomes the call's outcome.
  */
 async function recordOutcome(needs: RunNeeds, ran: CompletedCall): Promise<Outcome | typeof LOST> {
-  const { running, newCall, attempt, claimed } = ran
+  const { running, newCall, attempt, isRecorded } = ran
   const outcome = finalAfter(attempt, ran.outcome)
   const finished: FinishedRun = {
     run: attemptOf(running, attempt),
@@ -204,7 +209,7 @@ async function recordOutcome(needs: RunNeeds, ran: CompletedCall): Promise<Outco
     outcome,
     atMs: needs.clock.nowMs(),
   }
-  const write = () => (claimed ? finish(needs, finished) : needs.store.insertFinished(newCall, finished))
+  const write = () => (isRecorded ? finish(needs, finished) : needs.store.insertFinished(newCall, finished))
   try {
     running.call.request.onRecording?.()
     const result = await write()
