@@ -70,12 +70,16 @@ export function readBody(
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length
       const refusal = bytes > limitBytes ? tooLarge(limitBytes) : share.add(chunk.length)
-      if (refusal === undefined) {
+      if (refusal !== undefined) stop(refusal)
+      else {
         chunks.push(chunk)
-        if (bytes < announced) share.wait(stop)
-      } else stop(refusal)
+        // The last byte completes the body; the event of its end comes some turns later.
+        if (bytes === announced) finish()
+        else if (bytes < announced) share.wait(stop)
+      }
     }
-    const onEnd = (): void => {
+    const finish = (): void => {
+      raw.off('end', finish)
       share.complete()
       const [first] = chunks
       try {
@@ -89,10 +93,10 @@ export function readBody(
       stop(fault('request_invalid', 'The connection closed before the body was complete.', { cause }))
     }
     const stop = (error: Error): void => {
-      raw.off('data', onData).off('end', onEnd).off('error', onError)
+      raw.off('data', onData).off('end', finish).off('error', onError)
       reject(error)
     }
-    raw.on('data', onData).on('end', onEnd).on('error', onError)
+    raw.on('data', onData).on('end', finish).on('error', onError)
   })
 }
 

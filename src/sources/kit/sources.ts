@@ -329,18 +329,19 @@ export class Sources {
 
 /** Runs the calls to a source and counts them, so that the source is closed after the last call. */
 class RunningCalls {
-  readonly #source: Source
+  readonly #invoke: Source['invoke']
   #count = 0
   #onIdle: (() => void) | undefined
 
   constructor(source: Source) {
-    this.#source = source
+    // Bound once: a source may be a view that looks up its members.
+    this.#invoke = source.invoke.bind(source)
   }
 
   readonly invoke: Source['invoke'] = async (invocation) => {
     this.#count += 1
     try {
-      return await this.#source.invoke(invocation)
+      return await this.#invoke(invocation)
     } finally {
       this.#count -= 1
       if (this.#count === 0) this.#onIdle?.()
