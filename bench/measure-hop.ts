@@ -4,11 +4,10 @@ import { API_KEY } from './servers/add-contract.ts'
 import { type Figure, percentile } from './statistics.ts'
 
 const CALLS_PER_TURN = 100
-const TURNS = 40
-/** As many calls as it takes until no more of the code is compiled while they run. */
-const WARM_UP_TURNS = 25
+/** The warm-up is as many calls as it takes until V8 has optimised the code: it waits for 3 000 calls of a function. */
+export const CALLS_OF_HOPS = { turns: 55, warmUpTurns: 40 }
 
-interface Times {
+export interface Times {
   readonly p50Ms: number
   readonly p99Ms: number
 }
@@ -37,10 +36,10 @@ async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopF
     direct: { client: await connect(upstream), tool: 'Calculator_Add', times: listOfTimes() },
     through: { client: await connect(collet), tool: 'Upstream_Calculator_Add', times: listOfTimes() },
   }
-  for (let turn = 0; turn < TURNS; turn += 1) {
+  for (let turn = 0; turn < CALLS_OF_HOPS.turns; turn += 1) {
     for (const { client, tool, times } of Object.values(ways)) {
       const taken = await callInTurn(client, tool)
-      if (turn >= WARM_UP_TURNS) times.push(...taken)
+      if (turn >= CALLS_OF_HOPS.warmUpTurns) times.push(...taken)
     }
   }
   for (const { client } of Object.values(ways)) await client.close()
@@ -65,7 +64,7 @@ async function connect({ port }: BenchServer): Promise<Client> {
   return client
 }
 
-async function callInTurn(client: Client, name: string): Promise<readonly number[]> {
+export async function callInTurn(client: Client, name: string): Promise<readonly number[]> {
   const times: number[] = []
   for (let call = 0; call < CALLS_PER_TURN; call += 1) {
     const startedMs = performance.now()
@@ -76,7 +75,7 @@ async function callInTurn(client: Client, name: string): Promise<readonly number
   return times
 }
 
-function summarize(taken: readonly number[]): Times {
+export function summarize(taken: readonly number[]): Times {
   const times = Float64Array.from(taken).sort()
   return { p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) }
 }

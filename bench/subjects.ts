@@ -8,6 +8,7 @@ import { measurePostgres } from './measure-postgres.ts'
 import { measurePrincipals } from './measure-principals.ts'
 import type { Timing } from './measure-round.ts'
 import { measureStart } from './measure-start.ts'
+import { measureStdioHop } from './measure-stdio-hop.ts'
 import { measureTools } from './measure-tools.ts'
 import { measureWorkers } from './measure-workers.ts'
 import type { Figure } from './statistics.ts'
@@ -17,6 +18,7 @@ type Measure = (timing: Timing) => Promise<Readonly<Record<string, Figure>>>
 /** What is measured by itself, once a round, and not as a contender under load. */
 export const SUBJECTS = {
   hop: measureHop,
+  stdioHop: measureStdioHop,
   halfLoad: measureHalfLoad,
   start: measureStart,
   memory: measureMemory,

@@ -28,6 +28,8 @@ const { values } = parseArgs({
     limits: { type: 'boolean', default: false },
     /** An MCP server whose tools are served too. */
     upstream: { type: 'string' },
+    /** A program in Node that speaks MCP on its standard input and output, whose tools are served too. */
+    program: { type: 'string' },
   },
 })
 
@@ -158,9 +160,13 @@ async function makeCredential(method: string, url: string, startTokenFile: strin
 }
 
 /** Its tools are classed as reads, as an operator would class them: their outcome is fsynced, and no claim before it. */
-function upstreamAt(url: string) {
-  const headers = { 'x-api-key': API_KEY }
-  return MCP_OPTIONS.parse({ type: 'mcp', url, headers, policy: { safetyTier: 'read' } })
+function upstreamOf({ upstream: url, program }: typeof values): Settings['sources'] {
+  if (url === undefined && program === undefined) return new Map()
+  const place =
+    program === undefined
+      ? { url, headers: { 'x-api-key': API_KEY } }
+      : { command: process.execPath, args: ['--disable-warning=ExperimentalWarning', program] }
+  return new Map([['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...place, policy: { safetyTier: 'read' } })]])
 }
 
 const dataFolder = makeDataFolder()
@@ -169,7 +175,7 @@ const settings: Settings = {
   console: { enabled: false },
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
-  sources: new Map(values.upstream === undefined ? [] : [['Upstream', upstreamAt(values.upstream)]]),
+  sources: upstreamOf(values),
   folder: '.',
   server: {
     host: '127.0.0.1',
