@@ -1,0 +1,106 @@
+import { setTimeout } from 'node:timers/promises'
+import { startTokenFileIn } from '#config/to-settings'
+import type { SourceView } from '#sources/kit/sources'
+import { unencryptedWarning } from '#store/postgres/address'
+import type { ServerHost } from './host.ts'
+import type { HttpApp } from './http/app.ts'
+import type { Parts } from './part.ts'
+import type { RunningServer, ServedCounts } from './running-server.ts'
+import { asKeyed, checkExposure, findConsentWarnings, providerWarnings } from './safety.ts'
+import { findScopeHolders } from './scope-holders.ts'
+import { watchUnusedNames } from './unused-names.ts'
+
+/**
+ * What a started server shows to the code that started it: its addresses and functions, its warnings, and what it serves.
+ * `start-server.ts` returns it; `collet serve` and the embedding application use it.
+ */
+
+/** Time that running calls have to finish after a stop. */
+const GRACE_MS = 10_000
+
+export async function describeServer(
+  host: ServerHost,
+  app: HttpApp,
+  parts: Parts,
+): Promise<Omit<RunningServer, 'warnings'>> {
+  const { address, services, authenticator, options, reloads } = host
+  const { gateway, sources } = services
+  const { server, dataFolder } = host.settings.current
+  const graceMs = options.graceMs ?? GRACE_MS
+  return {
+    url: address.url,
+    metricsUrl: address.metricsUrl,
+    startTokenFile: startTokenFileIn(dataFolder, address.url),
+    consoleUrl: address.consoleUrl(),
+    signInUrl: host.console.startLinks?.make(),
+    routes: parts.routes.map(({ method, path }) => ({ method, path })),
+    isKeyed: authenticator.isConfigured,
+    counts: await openCounts(host),
+    sourceRead: (key) => sources.sources.firstReading(key),
+    onSourceAdded: (listener) => sources.sources.onAdded(listener),
+    isReady: gateway.isReady,
+    handle: app.handle,
+    reload: reloads.apply,
+    readAgain: reloads.reloadHere,
+    async announceStop() {
+      gateway.announceStop()
+      app.retire()
+      await setTimeout(server.drainMs ?? 0)
+    },
+    drain: () => gateway.drain(graceMs),
+    async close() {
+      await gateway.drain(graceMs)
+      await parts.close()
+    },
+  }
+}
+
+const FILE_IN_USE =
+  'Another process uses this SQLite file. No call runs twice, but their writes wait for each other, and each process counts limits separately: a SQLite file is for one server. Stop the other process, or use PostgreSQL for several servers.'
+
+/**
+ * Warnings that `collet serve` prints. Some repeat checks that the start has passed, because the store may contain keys that are known
+ * only once it is open.
+ */
+export async function findStartWarnings(host: ServerHost): Promise<readonly string[]> {
+  const { options, services, authenticator, log, clock } = host
+  const settings = host.settings.current
+  const { store } = services.gateway
+  const exposure = authenticator.isConfigured ? asKeyed(settings) : settings
+  const unencrypted = unencryptedWarning(settings.store)
+  return [
+    ...checkExposure(exposure, options.allowAnonymous ?? false).map(({ text }) => text),
+    ...(unencrypted === undefined ? [] : [unencrypted]),
+    ...findConsentWarnings(settings),
+    ...providerWarnings(settings.oauth, services.registry.definitions, options.developing !== undefined),
+    ...(!store.isShared && (await store.hasOtherWriters()) ? [FILE_IN_USE] : []),
+    ...services.sources.sources.status().flatMap(unusedOverrides),
+    ...(await watchUnusedNames(services, host.settings, { log, clock })),
+  ]
+}
+
+/** The operator's rules that match none of the source's tools. */
+function unusedOverrides({ key, idle }: SourceView): readonly string[] {
+  return idle.map(
+    ({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`,
+  )
+}
+
+/** Returns a function that counts what is served. The scopes that callers can have are read once. */
+async function openCounts({ services, clock, settings }: ServerHost): Promise<() => ServedCounts> {
+  const { registry, sources, gateway } = services
+  const canHold = await findScopeHolders(settings.current.auth, gateway.store.keys, clock.nowMs())
+  return () => {
+    const known = sources.sources.status()
+    const closed = registry.tools.filter(({ policy }) => !policy.scopes.every(canHold))
+    return {
+      tools: new Set(registry.tools.map(({ parts }) => parts.base)).size,
+      versions: registry.tools.length,
+      closed: new Set(closed.map(({ parts }) => parts.base)).size,
+      sources: known.length,
+      starting: known
+        .filter(({ state, tools, readAtMs }) => state === 'starting' && tools === 0 && readAtMs === undefined)
+        .map(({ key }) => key),
+    }
+  }
+}
