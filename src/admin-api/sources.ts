@@ -19,6 +19,8 @@ const SOURCE = named('AdminSource', () =>
     reason: z.string().nullable(),
     since: time().describe('Time since which the source has been in its state, as far as this server knows.'),
     tools: z.int().describe('Number of tools that agents see.'),
+    prompts: z.int().describe('Number of prompts that clients of MCP see.'),
+    templates: z.int().describe('Number of templates of resource addresses that clients of MCP see.'),
     offered: z.int().nullable().describe('Number of tools that the upstream offers.'),
     waiting: z.int().describe('Number of changed definitions that wait for a decision.'),
     read_at: time().nullable(),
@@ -186,6 +188,8 @@ const PROBED = () =>
       }),
     ),
     tool_count: z.int(),
+    prompt_count: z.int(),
+    template_count: z.int(),
     warnings: texts(),
   })
 /** The event `found` of a probe: what the target turned out to be. */

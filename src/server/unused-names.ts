@@ -196,7 +196,9 @@ export async function watchUnusedNames(
     const things = {
       tools: registry.definitions,
       sources: status.map(({ key }) => key),
-      unread: status.flatMap(({ key, type, tools }) => (tools === 0 ? [[key, { type }] as const] : [])),
+      unread: status.flatMap(({ key, type, tools, prompts, templates }) =>
+        tools + prompts + templates === 0 ? [[key, { type }] as const] : [],
+      ),
       keys,
     }
     return [...findUnusedNames(written, things), ...findClosedEntries(written, things, clock.nowMs())]

@@ -115,7 +115,7 @@ describe('collet serve', () => {
   it('names the source that is still starting, and reports when it was read', async () => {
     const view: SourceView = {
       ...{ key: 'Files', type: 'mcp', kind: 'mcp', sinceMs: 0, readAtMs: 1, waiting: 0, state: 'ready' },
-      ...{ tools: 14, warnings: [], findings: [], oddities: [], idle: [] },
+      ...{ tools: 14, warnings: [], findings: [], oddities: [], prompts: 0, templates: 0, idle: [] },
     }
     const { stdout, stderr } = await printed({
       counts: () => ({ tools: 23, versions: 23, sources: 3, starting: ['Files'] }),

@@ -15,7 +15,6 @@ import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
 import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
 import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
-import { counted } from '#cli/output'
 import { STORE_OPTIONS } from '#cli/store-access'
 import { defined } from '#kernel/base/defined'
 import { cleanText, isJsonObject, type JsonObject } from '#kernel/base/json'
@@ -23,6 +22,7 @@ import { detectSource, type ImportTarget, isSourceKey, suggestKey } from '#serve
 import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
 import { type FoundSource, IMPORT_TYPES } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
+import { countOffered, countsText } from '#sources/kit/offer-counts'
 import type { Discovery } from '#sources/kit/source'
 
 /**
@@ -191,7 +191,8 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   const wanted = choices.apply(found.options)
   const discovery = await lookInside(target, { ...found, options: wanted }, work, context)
   const offered = choices.narrow(discovery.tools, wanted)
-  if (offered.length === 0 && args.flag('read-only'))
+  const counts = countOffered(offered)
+  if (counts.tools === 0 && args.flag('read-only'))
     throw new UsageError('None of its tools is marked read-only. Leave out --read-only.')
   const place = await choosePlace(
     suggestKey(discovery.name === undefined ? found : { ...found, name: discovery.name }),
@@ -215,12 +216,14 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
     throw new UsageError('Nothing was added. Use --yes to add it without being asked.')
   await registry.add({ key, options, replace: args.flag('replace') })
   if (context.json) {
-    const tools = offered.map(({ nativeName }) => nativeName)
+    const { prompts, templates } = counts
     output.json({
       key,
       type: found.type,
       what: found.what,
-      tools,
+      tools: toolsOnly(offered).map(({ nativeName }) => nativeName),
+      prompts,
+      templates,
       warnings: importWarnings(seen, wanted),
       trust,
     })
@@ -311,8 +314,8 @@ function show(
   options: JsonObject,
   { output }: CommandContext,
 ): void {
-  const { tools } = discovery
-  const count = counted(tools.length, 'tool')
+  const tools = toolsOnly(discovery.tools)
+  const count = countsText(countOffered(discovery.tools))
   output.note(`Found ${cleanText(found.what)}, ${count}, as "${key}":`)
   for (const { nativeName, description } of tools.slice(0, MAX_SHOWN)) {
     const [line = ''] = description.split('\n')
@@ -321,6 +324,10 @@ function show(
   if (tools.length > MAX_SHOWN) output.note(`  and ${tools.length - MAX_SHOWN} more`)
   for (const warning of [...(found.notes ?? []), ...importWarnings(discovery, options)])
     output.warn(cleanText(warning))
+}
+
+function toolsOnly(offered: Discovery['tools']): Discovery['tools'] {
+  return offered.filter(({ entry }) => entry === undefined)
 }
 
 const MAX_LINE_LENGTH = 100

@@ -12,7 +12,6 @@ import {
   UsageError,
 } from '#cli/command'
 import type { StopRequester, WorkerReady, WorkerSide } from '#cli/io'
-import { counted } from '#cli/output'
 import { sameServer } from '#cli/server-address'
 import { announce } from '#cli/serving/banner'
 import type { exampleCurl } from '#cli/serving/example-call'
@@ -26,6 +25,7 @@ import { defined } from '#kernel/base/defined'
 import { cleanText } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
 import { placeOfThrown, textOfThrown } from '#kernel/base/thrown'
+import { countsText } from '#sources/kit/offer-counts'
 import type { SourceView } from '#sources/kit/sources'
 import { DEFAULT_STORE, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
 import { configSource } from './reload.ts'
@@ -346,8 +346,8 @@ function addressToOpen({ url, consoleUrl, signInUrl }: WorkerReady): string {
 /** One line for a source that started after the banner, or was added later. */
 function reportSource(view: SourceView | undefined, output: CommandContext['output']): void {
   if (view === undefined) return
-  const { key, tools, readAtMs, reason } = view
-  if (readAtMs !== undefined) output.done(`${key}: ${counted(tools, 'tool')}`)
+  const { key, readAtMs, reason } = view
+  if (readAtMs !== undefined) output.done(`${key}: ${countsText(view)}`)
   else
     output.warn(
       `${key} cannot be read${reason === undefined ? '' : `: ${cleanText(reason)}`}. It is tried again; "collet sources check ${key}" shows the cause.`,

@@ -10,9 +10,9 @@ import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } 
 import { resolvePrefix } from '#cli/id-prefix'
 import { SourceRegistry } from '#cli/import/registry'
 import { type Columns, listCommand, operatorCommand, printRows } from '#cli/operator-command'
-import { counted } from '#cli/output'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { POLICY_FIELDS } from '#kernel/tool/tool'
+import { countsText } from '#sources/kit/offer-counts'
 
 /**
  * `collet sources`, `sources refresh|check|set|remove`: the sources of a running server. Invariant: a key may be
@@ -52,6 +52,8 @@ const sources = listCommand({
     TYPE: ({ type }) => type,
     STATE: ({ state }) => state,
     TOOLS: ({ tools }) => tools,
+    PROMPTS: ({ prompts }) => prompts || '',
+    TEMPLATES: ({ templates }) => templates || '',
     WAITING: ({ waiting }) => waiting || '',
     READ: ({ read_at: at }) => at ?? 'never',
     WHY: ({ reason }) => reason ?? '',
@@ -83,9 +85,9 @@ const sourcesRefresh = operatorCommand({
   json: ({ source }) => source ?? {},
   print({ source }, { output }) {
     if (source === null) return
-    const { key, state, tools, waiting, reason } = source
+    const { key, state, waiting, reason } = source
     const held = waiting === 0 ? '' : `, ${waiting} waiting for a decision: collet pins list`
-    output.data(`${key} is ${state}: ${counted(tools, 'tool')}${held}`)
+    output.data(`${key} is ${state}: ${countsText(source)}${held}`)
     if (reason !== null) output.note(reason)
   },
   exit: ({ source }) => (source?.state === 'down' ? EXIT.toolFailed : EXIT.ok),

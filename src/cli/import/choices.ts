@@ -95,7 +95,9 @@ export class ImportChoices {
 
   /** With `--read-only`: the tools that declare themselves read-only. */
   narrow(tools: readonly OfferedTool[], options: JsonObject): readonly OfferedTool[] {
-    return this.#isReadOnly && options.type === 'mcp' ? tools.filter(isReadOnly) : tools
+    return this.#isReadOnly && options.type === 'mcp'
+      ? tools.filter((tool) => tool.entry !== undefined || isReadOnly(tool))
+      : tools
   }
 
   /** The options to store; a narrowed source lists exactly the tools that were seen. */

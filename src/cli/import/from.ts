@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import { type CommandContext, EXIT, type ExitCode, UsageError } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
-import { counted } from '#cli/output'
 import { defined } from '#kernel/base/defined'
 import { canonicalJson, cleanText, type JsonObject } from '#kernel/base/json'
 import { readSettingsFile } from '#server/import/client-files'
@@ -10,6 +9,7 @@ import { type PlaceholderValues, readServer } from '#server/import/client-server
 import { clientPlace, mcpClient } from '#server/import/clients'
 import { keyFrom, keyFromName } from '#server/import/detect'
 import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
+import { countOffered, countsText, type OfferCounts } from '#sources/kit/offer-counts'
 import type { Discovery } from '#sources/kit/source'
 import type { ImportChoices } from './choices.ts'
 import { ALL_CLIENTS, type Candidate, chooseServers, type LeftOut, readLists, siftServers } from './listed.ts'
@@ -75,7 +75,7 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   for (const { key, options, discovery } of rows)
     await registry.add({ key, options: choices.stored(options, discovery.tools, trust), replace: false })
   for (const { key, options } of renewed) await registry.renew(key, options)
-  const added = rows.map(({ name, key, discovery }) => ({ name, key, tools: discovery.tools.length }))
+  const added = rows.map(({ name, key, discovery }) => ({ name, key, ...countOffered(discovery.tools) }))
   const updated = renewed.map(({ name, key, changed }) => ({ name, key, changed }))
   const running = added.length === 0 || context.json ? undefined : await registry.runningServer()
   summarize({ added, updated, known, skipped, failed: broken }, { ...work, running }, context)
@@ -227,9 +227,10 @@ async function lookAt(
     }
     const { discovery, tookMs } = preview
     const tools = choices.narrow(discovery.tools, options)
-    if (tools.length === 0 && discovery.tools.length > 0)
+    const counts = countOffered(tools)
+    if (counts.tools === 0 && countOffered(discovery.tools).tools > 0)
       return { name, why: 'none of its tools is marked read-only. Import it without --read-only.' }
-    output.done(`${shown}: ${counted(tools.length, 'tool')} in ${(tookMs / 1000).toFixed(1)} s`)
+    output.done(`${shown}: ${countsText(counts)} in ${(tookMs / 1000).toFixed(1)} s`)
     return { ...server, discovery: { ...discovery, tools } }
   } finally {
     await send.close()
@@ -274,7 +275,7 @@ function noteBypasses(
 }
 
 interface Summary {
-  readonly added: readonly (Known & { readonly tools: number })[]
+  readonly added: readonly (Known & OfferCounts)[]
   readonly updated: readonly (Known & KnownSource)[]
   readonly known: readonly Known[]
   readonly skipped: readonly LeftOut[]
@@ -292,7 +293,7 @@ function summarize(
     return
   }
   output.note('')
-  for (const { key, tools } of added) output.done(`${key} is added, ${counted(tools, 'tool')}.`)
+  for (const { key, ...counts } of added) output.done(`${key} is added, ${countsText(counts)}.`)
   for (const source of updated) output.done(renewedText(source))
   for (const { name, key } of known) output.note(`${cleanText(name)} is there already, as ${key}.`)
   for (const { name, why } of skipped) output.note(`${cleanText(name)} is left out: ${why}.`)

@@ -299,6 +299,8 @@ function renderSource(source: SourceView): Source {
     reason: source.reason ?? null,
     since: timeOf(source.sinceMs),
     tools: source.tools,
+    prompts: source.prompts,
+    templates: source.templates,
     offered: source.offered ?? null,
     waiting: source.waiting,
     read_at: timeOf(source.readAtMs),

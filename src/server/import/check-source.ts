@@ -5,6 +5,7 @@ import type { Clock } from '#kernel/base/clock'
 import { isToolError } from '#kernel/base/errors'
 import { Secret } from '#kernel/base/secret'
 import type { OpenedSource } from '#server/sources'
+import { countOffered, countsText } from '#sources/kit/offer-counts'
 import type { SourceView } from '#sources/kit/sources'
 import type { SourceOptions } from '#sources/source-types'
 import { type ProbeContext, probeDocument, probeMcp, probeOpenTool, probeOtc } from './probe.ts'
@@ -68,12 +69,12 @@ function stepsTo(options: SourceOptions, check: OpenedCheck): readonly Step[] {
   const list = async (): Promise<string> => {
     const discovery = await source.discover(signal)
     warnings = discovery.warnings.length
-    return `It offers ${countOf(discovery.tools.length, 'tool')}`
+    return `It offers ${countsText(countOffered(discovery.tools))}`
   }
   const define = (): string => {
     if (view === undefined) return 'They can be read'
     const warned = warnings === 0 ? '' : `; ${countOf(warnings, 'warning')}`
-    return `${view.tools} served, ${view.waiting} waiting for a decision${warned}`
+    return `${countsText(view)} served, ${view.waiting} waiting for a decision${warned}`
   }
   return [...targetSteps(options, check), ['list', list], ['definitions', define]]
 }

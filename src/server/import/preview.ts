@@ -2,6 +2,7 @@ import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { isToolError } from '#kernel/base/errors'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Logger, SILENT_LOGGER } from '#kernel/base/logger'
+import { countOffered } from '#sources/kit/offer-counts'
 import { idleOverrides } from '#sources/kit/overrides'
 import {
   type Discovery,
@@ -149,12 +150,13 @@ export function importWarnings(
   )
   const narrower =
     options.type === 'openapi' ? '--include, --tag, --method or --read-only' : '--include or --read-only'
-  const many = `These are ${tools.length} tools, and most models choose badly among more than about ${MANY_TOOLS}. Narrow them with ${narrower}.`
+  const { tools: count } = countOffered(tools)
+  const many = `These are ${count} tools, and most models choose badly among more than about ${MANY_TOOLS}. Narrow them with ${narrower}.`
   return [
     ...warnings,
     ...idle.map(({ text }) => text),
     ...suspicionTexts(tools),
-    ...(tools.length > MANY_TOOLS ? [many] : []),
+    ...(count > MANY_TOOLS ? [many] : []),
   ]
 }
 

@@ -9,6 +9,7 @@ import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply } from '#protocols/http-exchange'
 import { badRequest } from '#server/admin/admin-route'
 import { wordsOf } from '#sources/kit/command-words'
+import { countOffered } from '#sources/kit/offer-counts'
 import type { Discovery } from '#sources/kit/source'
 import { hostOf, shownAddress, shownCommand, shownProgram } from '#sources/kit/source-facts'
 import { detectSource, type ImportTarget, suggestKey } from './detect.ts'
@@ -153,7 +154,9 @@ function readTarget(text: string, folder: string): ImportTarget {
     : { kind: 'command', words: wordsOf(text), folder }
 }
 
-function renderFound(found: FoundSource, { tools, warnings, name }: Discovery): ProbedSource {
+function renderFound(found: FoundSource, { tools: offered, warnings, name }: Discovery): ProbedSource {
+  const tools = offered.filter(({ entry }) => entry === undefined)
+  const { prompts, templates } = countOffered(offered)
   return {
     key: suggestKey(name === undefined ? found : { ...found, name }),
     type: found.type,
@@ -166,6 +169,8 @@ function renderFound(found: FoundSource, { tools, warnings, name }: Discovery): 
       idempotent: hints?.idempotent === true,
     })),
     tool_count: tools.length,
-    warnings: [...(found.notes ?? []), ...warnings, ...suspicionTexts(tools)],
+    prompt_count: prompts,
+    template_count: templates,
+    warnings: [...(found.notes ?? []), ...warnings, ...suspicionTexts(offered)],
   }
 }

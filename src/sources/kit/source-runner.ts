@@ -3,6 +3,7 @@ import { defined } from '#kernel/base/defined'
 import type { JsonObject } from '#kernel/base/json'
 import { boundLogger, type Logger } from '#kernel/base/logger'
 import { untilAborted } from '#kernel/base/waiting'
+import { countOffered } from './offer-counts.ts'
 import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
 
 /**
@@ -172,7 +173,7 @@ export class SourceRunner {
       this.#log.warn({ waiting }, 'definitions of the source wait for a decision: collet pins list')
     if (this.#failure !== undefined) this.#log.info({}, 'the source is reachable again')
     this.#waiting = waiting
-    this.#last = { atMs: this.#options.clock.nowMs(), offered: tools.length, warnings }
+    this.#last = { atMs: this.#options.clock.nowMs(), offered: countOffered(tools).tools, warnings }
     this.#failures = 0
     this.#failure = undefined
   }

@@ -9,6 +9,7 @@ import { untilAborted, withDeadline } from '#kernel/base/waiting'
 import type { LiveRegistry } from '#kernel/tool/catalog'
 import type { SourceKind, Tool } from '#kernel/tool/tool'
 import { pinHash } from './definition-diff.ts'
+import { countOffered, type OfferCounts } from './offer-counts.ts'
 import { type IdleOverride, idleOverrides, type SourceOverride } from './overrides.ts'
 import { joinTools, type ProjectedTools } from './project.ts'
 import type { Discovery, OfferedTool, Source } from './source.ts'
@@ -73,9 +74,7 @@ interface ServedTools extends ProjectedTools {
 
 const NOTHING: ServedTools = { tools: [], findings: [], warnings: [], pinned: '', offered: [] }
 
-export interface SourceView extends SourceStatus {
-  /** Tools that agents can see. */
-  readonly tools: number
+export interface SourceView extends SourceStatus, OfferCounts {
   readonly findings: readonly Finding[]
   /** Problems with tools that are served nevertheless. */
   readonly oddities: readonly Finding[]
@@ -114,7 +113,7 @@ export class Sources {
       ...withIdle(runner.status(), idle),
       idle,
       oddities: served.warnings,
-      tools: isWithheld({ idle }) ? 0 : served.tools.length,
+      ...countOffered(isWithheld({ idle }) ? [] : served.tools),
       findings: [...served.findings, ...(this.#clashes.get(wanted.key) ?? [])],
     }))
   }

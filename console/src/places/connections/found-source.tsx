@@ -1,9 +1,9 @@
 import { type ReactNode, useState } from 'react'
+import { countsText } from '../../../../src/sources/kit/offer-counts.ts'
 import { useAct } from '../../parts/act.ts'
 import { Button } from '../../parts/button.tsx'
 import { DialogForm } from '../../parts/dialog.tsx'
 import { Checkbox, TextField } from '../../parts/field.tsx'
-import { countOf } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { addSource, type Source } from './connection-data.ts'
@@ -23,6 +23,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
   const [key, setKey] = useState(() => freeKey(found.key, known))
   const [isTrusted, setTrusted] = useState(false)
   const promises = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
+  const counts = { tools: found.tool_count, prompts: found.prompt_count, templates: found.template_count }
   const { isBusy, failure, run } = useAct(async () => {
     await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
     onAdded(key.trim())
@@ -30,7 +31,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
   return (
     <DialogForm onSubmit={run}>
       <p>
-        It is <b>{visibleText(found.what)}</b> with {countOf(found.tool_count, 'tool')}.
+        It is <b>{visibleText(found.what)}</b> with {countsText(counts)}.
       </p>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
       <ul className="found" tabIndex={0} aria-label="Its tools">

@@ -1,4 +1,5 @@
 import { type ReactNode, useState } from 'react'
+import { countsText } from '../../../../src/sources/kit/offer-counts.ts'
 import { Command } from '../../app/echo.tsx'
 import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
 import { formatClock, formatCount } from '../../parts/format.ts'
@@ -122,7 +123,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
       <td>
         <Health source={source} isReading={isReading} />
       </td>
-      <td data-l="tools" className="end num soft">
+      <td data-l="tools" className="end num soft" title={countsText(source)}>
         {formatCount(tools)}
       </td>
       <td>

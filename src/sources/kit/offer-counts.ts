@@ -1,0 +1,23 @@
+/** How many tools, prompts and templates a source has. The access to its resources and completions is not counted. */
+export interface OfferCounts {
+  readonly tools: number
+  readonly prompts: number
+  readonly templates: number
+}
+
+export function countOffered(
+  definitions: readonly { readonly entry?: { readonly kind: string } | undefined }[],
+): OfferCounts {
+  const count = (kind?: string): number => definitions.filter(({ entry }) => entry?.kind === kind).length
+  return { tools: count(), prompts: count('prompt'), templates: count('template') }
+}
+
+/** For people: `37 tools, 4 prompts, 2 templates`. */
+export function countsText({ tools, prompts, templates }: OfferCounts): string {
+  const text = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+  return [
+    text(tools, 'tool'),
+    ...(prompts === 0 ? [] : [text(prompts, 'prompt')]),
+    ...(templates === 0 ? [] : [text(templates, 'template')]),
+  ].join(', ')
+}
