@@ -74,8 +74,19 @@ export type TestToolResult<Value = JsonValue> =
 export async function testTool<const I extends SchemaLike, const O extends SchemaLike | null>(
   tool: TypedTool<I, O>,
   input: StepInput<I>,
+  options?: TestToolOptions,
+): Promise<TestToolResult<StepResult<O>>>
+/** Gets a prompt with its arguments, or reads a resource: `{ uri: 'docs://guide' }`. The value is as MCP has it. */
+export async function testTool(
+  entry: DefinedTool & { readonly output?: never },
+  input: Readonly<Record<string, string>>,
+  options?: TestToolOptions,
+): Promise<TestToolResult>
+export async function testTool(
+  tool: DefinedTool,
+  input: unknown,
   options: TestToolOptions = {},
-): Promise<TestToolResult<StepResult<O>>> {
+): Promise<TestToolResult> {
   const logs: TestLogLine[] = []
   const progress: Progress[] = []
   const questions: Elicitation[] = []
@@ -84,7 +95,8 @@ export async function testTool<const I extends SchemaLike, const O extends Schem
   const definitions = withSteps([tool, ...(options.tools ?? [])]).map(withoutApproval)
   const tools = requireTools(definitions, { describeParameters })
   const [tested] = tools
-  if (tested === undefined) throw new TypeError('testTool() needs the result of tool() or workflow().')
+  if (tested === undefined)
+    throw new TypeError('testTool() needs the result of tool(), workflow(), prompt() or resource().')
   const gateway = openTestGateway(tools, {
     log: recorder(logs),
     fetch: options.fetch ?? noFetch,
@@ -94,8 +106,10 @@ export async function testTool<const I extends SchemaLike, const O extends Schem
     },
   })
   try {
+    const request = callRequest(tested.id)
     const { outcome } = await gateway.call(options.principal ?? CALLER, {
-      ...callRequest(tested.id),
+      ...request,
+      tool: tested.entry === undefined ? request.tool : { ...request.tool, entry: tested.entry.kind },
       input: jsonOf(input),
       userId: options.userId,
       tokens: secretsOf(options.tokens),
