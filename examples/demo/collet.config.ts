@@ -3,6 +3,7 @@ import { gmailTools } from './services/gmail.ts'
 import { smsTools } from './services/sms.ts'
 import * as calculator from './tools/calculator.ts'
 import * as doorbell from './tools/doorbell.ts'
+import * as guide from './tools/guide.ts'
 import * as notebook from './tools/notebook.ts'
 import * as system from './tools/system.ts'
 
@@ -13,6 +14,7 @@ export default defineConfig({
   tools: [
     ...Object.values(calculator),
     ...Object.values(doorbell),
+    ...Object.values(guide),
     ...Object.values(notebook),
     ...Object.values(system),
     ...gmailTools({ baseUrl: GMAIL_BASE_URL }),

@@ -20,6 +20,8 @@ describe('the demo toolkit', () => {
       'Calculator.Add@1.0.0 Calculator_Add pure deterministic',
       'Calculator.Add@1.1.0 Calculator_Add pure deterministic',
       'Doorbell.Ring@0.1.0 Doorbell_Ring write non-deterministic',
+      'Guide.Explain@1.0.0 Guide_Explain read idempotent',
+      'Guide.Topic@1.0.0 Guide_Topic read idempotent',
       'Notebook.Run@1.0.0 Notebook_Run write non-deterministic',
       'System.GetTimestamp@1.0.0 System_GetTimestamp read non-deterministic',
       'Gmail.GetEmails@1.2.0 Gmail_GetEmails read non-deterministic',

@@ -3,7 +3,9 @@ import { prompt } from '#entries/prompt'
 import { resource } from '#entries/resource'
 import { ToolError } from '#kernel/base/errors'
 import type { DefinedTool } from '#kernel/tool/define'
-import { PNG } from './mcp-tools.ts'
+
+export const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 /** The prompts and resources that the official suite asks for by name. */
 export function suiteEntries(): readonly DefinedTool[] {

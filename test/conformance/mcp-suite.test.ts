@@ -9,7 +9,6 @@ import { CatalogChanges } from '#kernel/tool/catalog'
 import { requireTools } from '#kernel/tool/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sqliteSettings } from '../test-settings.ts'
-import { suiteEntries } from './mcp-suite-entries.ts'
 import { suiteTools } from './mcp-tools.ts'
 
 const CLI = fileURLToPath(
@@ -52,8 +51,7 @@ describe('the official MCP suite, on SQLite', () => {
 
   beforeAll(async () => {
     const catalogChanges = new CatalogChanges()
-    const definitions = [...suiteTools(catalogChanges), ...suiteEntries()]
-    const tools = requireTools(definitions, { describeParameters: false })
+    const tools = requireTools(suiteTools(catalogChanges), { describeParameters: false })
     server = await startServer({ ...settings, tools }, { graceMs: 0, catalogChanges })
   })
   afterAll(async () => {

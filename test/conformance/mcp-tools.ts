@@ -4,10 +4,9 @@ import type { JsonObject } from '#kernel/base/json'
 import type { CatalogChanges } from '#kernel/tool/catalog'
 import { type DefinedTool, tool } from '#kernel/tool/define'
 import { askingTools } from './mcp-asking-tools.ts'
+import { PNG, suiteEntries } from './mcp-suite-entries.ts'
 import { taskTools } from './mcp-task-tools.ts'
 
-export const PNG =
-  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
 
 const text = (said: string): JsonObject => ({ type: 'text', text: said })
@@ -57,7 +56,7 @@ const RICH_INPUT = {
   additionalProperties: false,
 } as const
 
-/** The tools that the official suite calls by name. */
+/** The tools, prompts and resources that the official suite uses by name. */
 export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
   return [
     showing('SimpleText', 'test_simple_text', [text('This is a simple text response for testing.')]),
@@ -146,6 +145,7 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
       }),
     ),
     ...askingTools(),
+    ...suiteEntries(),
     ...taskTools(),
   ]
 }

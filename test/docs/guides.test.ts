@@ -35,7 +35,7 @@ function makeProject(): string {
 }
 
 /** Pages that are programs alone: each prints what it shows, in comments or below. */
-const PROGRAMS = ['docs/tools.md', ...RECIPES].flatMap((document) => {
+const PROGRAMS = ['docs/tools.md', 'docs/prompts-and-resources.md', ...RECIPES].flatMap((document) => {
   const blocks = readBlocks(document)
   if (blocks.some(({ language }) => language === 'sh')) return []
   return blocks.flatMap(({ language, text, line }, index) =>
