@@ -17,9 +17,9 @@ import { DecideBar } from './places/approvals/decide-bar.tsx'
 import { Question } from './places/approvals/question.tsx'
 
 /*
- * The page behind an approval link, and the decision page of `collet mcp`: the approval screen without a session. The server embeds
- * the data of one approval (`src/server/approvals/approval-page.ts`) and a plain page, which this script replaces. A decision is a
- * form post to the address that the server embedded.
+ * The page that an approval link opens, and the decision page of `collet mcp`: the approval screen without a session. The server
+ * embeds the data of one approval (`src/server/approvals/approval-page.ts`) and a plain page, which this script replaces. A
+ * decision is a form post to the address that the server embedded.
  */
 
 interface PageData {
@@ -55,7 +55,7 @@ function ApprovalLink({ approval: embedded, as, next }: PageData): ReactNode {
                 <Icon name="lock" size={14} />
                 {next.kind === 'sign_in'
                   ? 'You can decide this call after signing in.'
-                  : 'This page does not decide the call. An operator decides it with one of these commands, or sends another person a link:'}
+                  : 'The call cannot be decided on this page. An operator decides it with one of these commands, or sends another person a link:'}
               </p>
               {next.kind === 'sign_in' ? (
                 <a className="btn primary" href={next.url} rel="noreferrer">
@@ -107,12 +107,12 @@ function post(action: string, reason: string): void {
   form.submit()
 }
 
-const place = document.getElementById('approval')
-const json = place?.dataset.page
-if (place !== null && json !== undefined) {
-  // The server that embedded the data is of the same build as this page.
+const root = document.getElementById('approval')
+const json = root?.dataset.page
+if (root !== null && json !== undefined) {
+  // The server that embedded the data is from the same build as this page.
   const data: PageData = JSON.parse(json)
-  createRoot(place).render(
+  createRoot(root).render(
     <StrictMode>
       <ApprovalLink {...data} />
     </StrictMode>,

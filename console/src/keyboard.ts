@@ -7,15 +7,15 @@ export const singleKeys = createStore(read() !== 'off')
 export function setSingleKeys(isOn: boolean): void {
   singleKeys.set(isOn)
   try {
-    localStorage.setItem(KEPT_AS, isOn ? 'on' : 'off')
+    localStorage.setItem(STORAGE_KEY, isOn ? 'on' : 'off')
   } catch {
     // Without storage the choice lasts until the page is left.
   }
 }
 
 /**
- * Runs a function on a key while the component is mounted: `j`, `?`, `Escape`, `mod+k` (Command on a Mac, Control elsewhere), `g
- * c` (in sequence). The component mounted last wins. Letters act only outside of fields.
+ * Runs a function on a key press while the component is mounted. Keys are `j`, `?`, `Escape`, `mod+k` (Command on a Mac, Control
+ * elsewhere) or `g c` (one after the other). The component mounted last wins. Letters work only outside of fields.
  */
 export function useKey(keys: string, act: (event: KeyboardEvent) => void, isOn = true): void {
   const latest = useEffectEvent(act)
@@ -34,15 +34,15 @@ interface Binding {
   readonly act: (event: KeyboardEvent) => void
 }
 
-const KEPT_AS = 'collet-single-keys'
+const STORAGE_KEY = 'collet-single-keys'
 /** How long `g` waits for its second letter. */
 const SEQUENCE_MS = 1200
 
-/** Newest first. */
+/** The newest binding is first. */
 const bindings: Binding[] = []
 let before: { readonly key: string; readonly at: number } | undefined
 
-/** One listener for the whole page. */
+/** Adds the one listener for the whole page. */
 export function listenToKeys(): void {
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.isComposing) return
@@ -74,14 +74,14 @@ function isInField(target: EventTarget | null): boolean {
   )
 }
 
-/** An open dialog takes all keys. */
+/** Inside a dialog or menu, only shortcuts with Command or Control work. */
 function isInDialog(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest('[role="dialog"], [role="menu"]') !== null
 }
 
 function read(): string | null {
   try {
-    return localStorage.getItem(KEPT_AS)
+    return localStorage.getItem(STORAGE_KEY)
   } catch {
     return null
   }

@@ -13,17 +13,17 @@ import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { queries } from './api/queries.ts'
-import { forgetLeftPages } from './api/session.ts'
+import { reloadRestoredPages } from './api/session.ts'
 import { takeTokenFromAddress } from './api/session-token.ts'
 import { router } from './app/router.tsx'
 import { listenToKeys } from './keyboard.ts'
 
 takeTokenFromAddress()
 listenToKeys()
-forgetLeftPages()
-const place = document.getElementById('console')
-if (place === null) throw new Error('index.html has no element "console"')
-createRoot(place).render(
+reloadRestoredPages()
+const root = document.getElementById('console')
+if (root === null) throw new Error('index.html has no element "console"')
+createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
       <RouterProvider router={router} />

@@ -96,9 +96,11 @@ describe('Connections', () => {
     const page = await console_.page({ path: '/connections', as: 'operator' })
     const doctor = card(page, 'Tracker')
     await doctor.getByText(/^Unavailable since/).waitFor()
-    await page.getByRole('link', { name: /^Connections \d+ need attention/ }).waitFor()
+    await page.getByRole('link', { name: /^Connections \d+ needs? attention/ }).waitFor()
     const needed = await page.getByRole('region', { name: 'Needs attention' }).getByRole('article').count()
-    await page.getByRole('link', { name: `Connections ${needed} need attention` }).waitFor()
+    await page
+      .getByRole('link', { name: `Connections ${needed} need${needed === 1 ? 's' : ''} attention` })
+      .waitFor()
     await doctor.getByText('127.0.0.1 is 127.0.0.1').waitFor()
     const steps = await doctor.getByRole('listitem').allTextContents()
     expect(steps.map((text) => text.replace(/\d.*/, ''))).toHaveLength(5)

@@ -69,7 +69,7 @@ describe('the frame of the console, open', () => {
     await page.waitForURL('**/console/tools/Echo.Say')
     await page.getByRole('button', { name: 'Jump to' }).first().click()
     await field.fill('no such thing')
-    await page.getByText('No place and no tool has "no such thing" in it.').waitFor()
+    await page.getByText('No page or tool matches "no such thing".').waitFor()
     await page.keyboard.press('Escape')
     await field.waitFor({ state: 'detached' })
   })

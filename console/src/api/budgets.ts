@@ -12,7 +12,7 @@ export const budgetsQuery = queryOptions({
   refetchInterval: 10_000,
 })
 
-/** Calls that need it are rejected until it resets. */
+/** Whether nothing is left of a budget. Its calls are rejected until it resets. */
 export function isUsedUp({ units }: Pick<Budget, 'units'>): boolean {
   return units.some(({ left }) => left !== null && left <= 0)
 }

@@ -1,7 +1,7 @@
 /** A random id for a new call. Browsers offer `crypto.randomUUID` only over https or on localhost; this works on every page. */
 export function newCallId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
-  // Version and variant bits of a random UUID (RFC 9562, version 4).
+  // Sets the version and variant bits of a random UUID (RFC 9562, version 4).
   const marked = bytes.map((byte, at) =>
     at === 6 ? (byte & 0x0f) | 0x40 : at === 8 ? (byte & 0x3f) | 0x80 : byte,
   )

@@ -1,11 +1,11 @@
 import { afterEach, expect, it, vi } from 'vitest'
-import { request, sessionGone } from './client.ts'
+import { request, sessionEnded } from './client.ts'
 import { connection } from './connection.ts'
 import { sessionToken } from './session-token.ts'
 
 afterEach(() => {
   connection.found()
-  sessionGone.set(false)
+  sessionEnded.set(false)
   vi.unstubAllGlobals()
 })
 
@@ -21,6 +21,6 @@ it.each([
   sessionToken.keep(after)
   answer.resolve(new Response('{}', { status: 401 }))
   await expect(asked).rejects.toThrow('Your session has ended.')
-  expect(sessionGone.get()).toBe(isGone)
+  expect(sessionEnded.get()).toBe(isGone)
   sessionToken.forget()
 })

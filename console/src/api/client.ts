@@ -3,13 +3,13 @@ import { connection } from './connection.ts'
 import { addressOf, sessionToken } from './session-token.ts'
 
 /**
- * One request to the server of this page. `path` is from the server's root: `/admin/calls`. Throws an `ApiError` with the server's
- * message; an ended session also sets `sessionGone`.
+ * Sends a request to the server of this page. `path` starts at the server's root: `/admin/calls`. Throws an `ApiError` with the
+ * server's message; if the session has ended, also sets `sessionEnded`.
  */
 export async function request<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
   const response = await send(path, options)
   const text = await response.text()
-  // The server is of the same build as this page, so the type of its answer is trusted. A 204 has no body.
+  // Server and page are from the same build, so the type of the answer is trusted. A 204 has no body.
   const answer: Answer = JSON.parse(text === '' ? 'null' : text)
   return answer
 }
@@ -20,25 +20,25 @@ export interface RequestOptions {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
-  /** For requests that may be answered 401: no sign-in dialog opens. */
+  /** Set for requests that may get a 401. The sign-in dialog then stays closed. */
   readonly mayBeSignedOut?: boolean
 }
 
-/** Sends a request and returns the response unread, for streams and for status and headers. */
+/** Sends a request and returns the response with its body unread. */
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
   const token = sessionToken.get()
   const response = await reach(path, options)
   if (response.ok) return response
   if (response.status === 401 && options.mayBeSignedOut !== true) {
-    // A late answer to a request of an earlier session does not concern the current one.
-    if (sessionToken.get() === token) sessionGone.set(true)
-    // The server's message names the HTTP header for programs, which does not help a person.
+    // A late answer to a request from an earlier session does not concern the current session.
+    if (sessionToken.get() === token) sessionEnded.set(true)
+    // The server's message is about an HTTP header, which does not help a person.
     throw new ApiError(401, 'Your session has ended. Sign in to continue.')
   }
   throw await toApiError(response)
 }
 
-/** Sends a request and returns a response of any status, which Try it shows. */
+/** Sends a request and returns the response, whatever its status. */
 export async function reach(path: string, options: RequestOptions = {}): Promise<Response> {
   const { method = 'GET', body, headers, signal } = options
   const token = sessionToken.get()
@@ -65,7 +65,7 @@ export async function reach(path: string, options: RequestOptions = {}): Promise
   }
 }
 
-/** A request that the server refused. `status` 0: no answer. */
+/** A request that the server refused or, with `status` 0, did not answer. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: number
@@ -76,8 +76,8 @@ export class ApiError extends Error {
   }
 }
 
-/** True from a 401 until the next sign-in. The page stays below the dialog. */
-export const sessionGone = createStore(false)
+/** True from a 401 until the next sign-in. The page stays visible behind the sign-in dialog. */
+export const sessionEnded = createStore(false)
 
 async function toApiError(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => '')

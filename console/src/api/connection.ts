@@ -1,6 +1,6 @@
 import { createStore, type Store } from '../store.ts'
 
-/** Whether the server answered the last request. `since`: when it stopped; `nextTryAt`: the next try. */
+/** Whether the server answered the last request. `since`: the first failure; `nextTryAt`: the next attempt. */
 type Connection =
   | { readonly isLost: false }
   | { readonly isLost: true; readonly since: Date; readonly nextTryAt: Date }
@@ -10,7 +10,7 @@ const FIRST_WAIT_MS = 1000
 const MAX_WAIT_MS = 15_000
 
 interface ConnectionWatch extends Pick<Store<Connection>, 'get' | 'subscribe'> {
-  /** A request calls one of these: `found` if the server answered, `lost` if it did not. */
+  /** Each request reports here: `found` if the server answered, `lost` if it did not. */
   found(): void
   lost(): void
   /** Tries again at once. */
@@ -18,8 +18,8 @@ interface ConnectionWatch extends Pick<Store<Connection>, 'get' | 'subscribe'> {
 }
 
 /**
- * Requests report whether the server answers, because the browser's `online` says nothing about a server on the same machine.
- * After a failure the server is asked again at growing intervals until it answers.
+ * Requests report whether the server answers, because the browser's `online` does not cover a server on the same machine. After
+ * a failure, requests are sent at growing intervals until the server answers.
  */
 export const connection: ConnectionWatch = watchConnection()
 
@@ -28,7 +28,7 @@ function watchConnection(): ConnectionWatch {
   let timer: ReturnType<typeof setTimeout> | undefined
   let waitMs = FIRST_WAIT_MS
 
-  const ask = async (): Promise<void> => {
+  const retry = async (): Promise<void> => {
     clearTimeout(timer)
     try {
       await fetch(new URL('session', document.baseURI), { cache: 'no-store' })
@@ -43,7 +43,7 @@ function watchConnection(): ConnectionWatch {
     const before = store.get()
     const since = before.isLost ? before.since : new Date()
     store.set({ isLost: true, since, nextTryAt: new Date(Date.now() + waitMs) })
-    timer = setTimeout(ask, waitMs)
+    timer = setTimeout(retry, waitMs)
   }
   const found = (): void => {
     clearTimeout(timer)
@@ -57,6 +57,6 @@ function watchConnection(): ConnectionWatch {
     lost: () => {
       if (!store.get().isLost) schedule()
     },
-    tryNow: () => void ask(),
+    tryNow: () => void retry(),
   }
 }

@@ -5,7 +5,7 @@ import { readEvents } from './live.ts'
 
 export type { JournalCheck } from '../../../src/admin-api/server.ts'
 
-/** The newest check that this page knows; each server process remembers only its own. */
+/** The newest check that this page has seen, because each server process remembers only the checks it ran itself. */
 let newest: JournalCheck | null = null
 
 export const journalQuery = queryOptions({
@@ -24,11 +24,13 @@ function newerOf(one: JournalCheck | null, other: JournalCheck | null): JournalC
 }
 
 export interface CheckProgress {
+  /** Number of commit groups checked so far. */
   readonly checked: number
+  /** Number of all commit groups. */
   readonly groups: number
 }
 
-/** Checks the journal; aborting `signal` stops it. Throws the server's message if the check did not finish. */
+/** Checks the journal until `signal` aborts. Throws the server's message if the check did not finish. */
 export async function verifyJournal(
   onProgress: (progress: CheckProgress) => void,
   signal: AbortSignal,
@@ -42,11 +44,11 @@ export async function verifyJournal(
       newest = check
       return check
     }
-    if (type === 'stopped') throw new Error(stoppedWords(JSON.parse(data)))
+    if (type === 'stopped') throw new Error(stopMessage(JSON.parse(data)))
   }
   throw new Error('The connection broke before the check finished.')
 }
 
-function stoppedWords({ message }: { readonly message?: string }): string {
+function stopMessage({ message }: { readonly message?: string }): string {
   return message ?? 'The server stopped the check.'
 }

@@ -9,14 +9,14 @@ export interface LiveEvent {
   readonly data: string
 }
 
-/** `waiting`: the connection broke and will be opened again. `stopped`: the server refused it. */
+/** `waiting`: the connection broke and will be reopened. `stopped`: the server refused the request. */
 export type LiveState = 'off' | 'connecting' | 'live' | 'waiting' | 'stopped'
 
-/** Events of a server stream while the component is mounted; `null` for none. After a break it resumes. */
+/** Follows a server stream while the component is mounted and resumes it after a break. A `path` of `null` follows nothing. */
 export function useLive(path: string | null, onEvent: (event: LiveEvent) => void): LiveState {
   const [state, setState] = useState<LiveState>('off')
   const handle = useEffectEvent(onEvent)
-  // A new sign-in opens the stream again.
+  // A new sign-in reopens the stream.
   const csrf = useSession()?.csrf
   useEffect(() => {
     if (path === null) return setState('off')
@@ -38,8 +38,8 @@ const FIRST_WAIT_MS = 500
 const MAX_WAIT_MS = 15_000
 
 /**
- * Server-sent events over `fetch`, because `EventSource` cannot send the session's header. Returns when `signal` aborts or when
- * the server refuses.
+ * Reads server-sent events with `fetch`, because `EventSource` cannot send the session's header. Returns when `signal` aborts or
+ * the server refuses the request.
  */
 async function follow(path: string, options: FollowOptions): Promise<void> {
   const { onEvent, onState, signal } = options
@@ -61,7 +61,7 @@ async function follow(path: string, options: FollowOptions): Promise<void> {
       }
     } catch (error) {
       if (signal.aborted) return
-      if (error instanceof ApiError && isForGood(error.status)) return onState('stopped')
+      if (error instanceof ApiError && isPermanent(error.status)) return onState('stopped')
     }
     onState('waiting')
     await pause(waitMs * (0.75 + Math.random() / 2), signal)
@@ -69,7 +69,7 @@ async function follow(path: string, options: FollowOptions): Promise<void> {
   }
 }
 
-function isForGood(status: number): boolean {
+function isPermanent(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429
 }
 

@@ -8,20 +8,20 @@ const MAX_RETRIES = 2
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // The browser's `offline` is about the internet, and the server may be on this machine.
+      // The browser's `offline` is about the internet, but the server may be on this machine.
       networkMode: 'always',
       staleTime: 5000,
       refetchOnWindowFocus: (query) => !isRefused(query),
       retry: (count, error) => count < MAX_RETRIES && isTransient(error),
     },
-    // Writes are neither optimistic nor repeated.
+    // A write is sent once and shown after the server has answered.
     mutations: { networkMode: 'always', retry: false },
   },
 })
 
 /**
- * Refetches at an interval until the server refuses: each refusal is recorded in the journal, and only a sign-in with more scopes
- * changes it.
+ * Refetches at an interval until the server refuses. The journal records each refusal, and only a sign-in with more scopes would
+ * change the answer.
  */
 export function untilRefused(everyMs: number) {
   return (query: Pick<Query, 'state'>): number | false => (isRefused(query) ? false : everyMs)
@@ -31,7 +31,7 @@ function isRefused({ state: { error } }: Pick<Query, 'state'>): boolean {
   return error instanceof ApiError && error.status === 403
 }
 
-/** After a reconnect everything on screen is refetched. */
+// After a reconnect, everything on screen is refetched.
 let wasLost = false
 connection.subscribe(() => {
   const { isLost } = connection.get()

@@ -4,10 +4,10 @@ import { request } from './client.ts'
 
 export type { Beginning, ClientConfig, ServerAbout } from '../../../src/admin-api/server.ts'
 
-/** The address of one protocol. */
+/** A protocol and its address. */
 export type Endpoint = ServerAbout['protocols'][number]
 
-/** Clients connect to `toolset`, or to all tools if it is empty. */
+/** The server, with client configurations for `toolset`, or for all tools if it is empty. */
 export function serverQuery(toolset = '') {
   return queryOptions({
     queryKey: ['server', toolset],

@@ -1,13 +1,13 @@
 /**
- * The token that a session's cookie needs. The server sends it once to the page that signs in: in the answer to a key, or in the
- * fragment of the address after a link or provider. It is stored per origin, for all windows. Other ports of the host get the
- * cookie, but never the token.
+ * The token without which a session's cookie is not accepted. The server sends it once to the page that signs in: in the answer to
+ * a key, or in the fragment of the address after a sign-in by link or provider. It is stored per origin, for all windows. Other
+ * ports of the host receive the cookie, but never the token.
  */
 export const sessionToken = {
   get(): string | null {
     return read(localStorageOf, TOKEN()) ?? inMemory
   },
-  /** `null` removes nothing: another window may have signed in meanwhile. */
+  /** Does nothing for `null`, because another window may have signed in in the meantime. */
   keep(token: string | null): void {
     if (token === null) return
     inMemory = token
@@ -19,26 +19,27 @@ export const sessionToken = {
   },
 }
 
-/** Without storage the session lasts until the page is left. */
+/** Used if the browser has no storage: the session then ends when the page is left. */
 let inMemory: string | null = null
 
 /**
- * Takes the token out of the address before other code reads it. A token from a provider counts only in the window that left for
- * it; otherwise only an operator's link may bring one. Without this, another program could sign this browser in as someone else.
+ * Takes the token out of the address before other code reads it. A token from a provider is accepted only in the window that left
+ * for that provider, and a token without a provider only from an operator's link. Otherwise another program could sign this
+ * browser in as someone else.
  */
 export function takeTokenFromAddress(): void {
-  const brought = new URLSearchParams(location.hash.slice(1))
-  const token = brought.get('session')
+  const fragment = new URLSearchParams(location.hash.slice(1))
+  const token = fragment.get('session')
   if (token === null) return
   history.replaceState(history.state, '', location.pathname + location.search)
-  const departure = brought.get('way')
-  const isOwn =
+  const departure = fragment.get('way')
+  const isExpected =
     departure === null ? token.startsWith('operator.') : departure === read(sessionStorageOf, DEPARTURE)
   write(sessionStorageOf, DEPARTURE, null)
-  if (isOwn) sessionToken.keep(token)
+  if (isExpected) sessionToken.keep(token)
 }
 
-/** Leaves for the provider's sign-in, which returns to the open page. */
+/** Goes to the provider's sign-in, which returns to this page. */
 export function leaveForProvider(): void {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
   const departure = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -47,13 +48,13 @@ export function leaveForProvider(): void {
   location.assign(addressOf(`/console/sign-in?way=${departure}&to=${to}`))
 }
 
-/** An address of the server, which may be below a path: the page's base is `…/console/`. */
+/** The URL of a path on the server. The server itself may be below a path: the page's base is `…/console/`. */
 export function addressOf(path: string): string {
   return new URL(path.replace(/^\//, ''), new URL('..', document.baseURI)).href
 }
 
 const DEPARTURE = 'collet-way-out'
-/** Several servers may share an origin, each below a different path. */
+/** The path is part of the name, because several servers may share an origin. */
 const TOKEN = (): string => `collet-session ${new URL(addressOf('/')).pathname}`
 
 const localStorageOf = (): Storage => localStorage

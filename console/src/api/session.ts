@@ -1,18 +1,18 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { coversScope } from '../../../src/kernel/base/principal.ts'
-import { request, sessionGone } from './client.ts'
-import { forgetAllKept } from './kept.ts'
+import { request, sessionEnded } from './client.ts'
 import { sessionToken } from './session-token.ts'
+import { removeAllStored } from './user-storage.ts'
 
-/** The signed-in person and the server. `GET /console/session` needs no credential. */
+/** The signed-in person and the server: the answer of `GET /console/session`, which needs no credential. */
 export interface Session {
   readonly server: {
     readonly version: string
     readonly url: string
     /** The command that people type on the server's machine, for example `./collet`. */
     readonly command: string
-    /** The server requires no credential to see the catalog and try tools. */
+    /** Whether the catalog and Try it need no credential. */
     readonly isOpen: boolean
     readonly signIn: {
       /** The command that prints a one-time link; `null` if the server accepts no such links. */
@@ -33,12 +33,12 @@ export interface Principal {
   readonly isOperator: boolean
 }
 
-/** Whether a person holds a scope. Checked before a request, because the server records each refusal. */
+/** Whether a person has a scope. Checked before a request, because the server records each refusal. */
 export function holdsScope(principal: Principal | null | undefined, scope: string): boolean {
   return principal != null && coversScope(principal.scopes, scope)
 }
 
-/** Whether a person holds a scope for the whole server, not only for one of several tenants. */
+/** Whether a person has a scope for the whole server, not only for one of several tenants. */
 export function holdsServerScope(principal: Principal | null | undefined, scope: string): boolean {
   return holdsScope(principal, scope) && (principal?.isOperator === true || principal?.tenant === 'default')
 }
@@ -47,27 +47,27 @@ export const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: async ({ signal }) => {
     const session = await request<Session>('/console/session', { signal })
-    if (!keepsHolder(session)) return reloadPage()
+    if (!mayKeepPage(session)) return reloadPage()
     return session
   },
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-/** The person whose data the page holds; `undefined` before the first sign-in. */
-let holder: string | undefined
+/** The person whose data is on the page; `undefined` before the first sign-in. */
+let pageOwner: string | undefined
 
 /**
- * Whether the data on the page may be shown to the person who signed in. A page without a sign-in may be kept; data of another
- * person may not.
+ * Whether the data on the page may be shown to the person who signed in. Data loaded without a sign-in may be shown, another
+ * person's data may not.
  */
-function keepsHolder({ principal }: Session): boolean {
+function mayKeepPage({ principal }: Session): boolean {
   const who = principal === null ? undefined : nameOf(principal)
-  if (holder !== undefined && who !== holder) {
-    // If the session only ended, its person may come back to their drafts.
-    if (who !== undefined) forgetAllKept()
+  if (pageOwner !== undefined && who !== pageOwner) {
+    // If the session has only ended, the same person may return to their drafts.
+    if (who !== undefined) removeAllStored()
     return false
   }
-  holder = who
+  pageOwner = who
   return true
 }
 
@@ -76,14 +76,14 @@ export function nameOf({ tenant, id }: Pick<Principal, 'tenant' | 'id'>): string
   return `${tenant} ${id}`
 }
 
-/** A reloaded page holds no answers, forms or drafts. It opens at the same address. */
+/** Reloads the page at the same address, without its answers, forms and drafts. */
 function reloadPage(): Promise<never> {
   location.reload()
   return new Promise(() => undefined)
 }
 
 /** Reloads a page that the browser restores from its back/forward cache, because it shows old data. */
-export function forgetLeftPages(): void {
+export function reloadRestoredPages(): void {
   addEventListener('pageshow', ({ persisted }) => {
     if (persisted) void reloadPage()
   })
@@ -103,24 +103,24 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
     },
     async signOut() {
       await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
-      // Removes everything that the person has seen from page and browser.
-      forgetAllKept()
+      // Removes everything that the person has seen from the page and the browser.
+      removeAllStored()
       sessionToken.forget()
       location.assign(document.baseURI)
     },
   }
 }
 
-/** Takes over a sign-in from another window when this one gets the focus. */
+/** Uses a sign-in from another window when this window gets the focus. */
 export function useSignInElsewhere(isAwaited: boolean): void {
   const client = useQueryClient()
   useEffect(() => {
     if (!isAwaited) return undefined
-    const look = async (): Promise<void> => {
+    const check = async (): Promise<void> => {
       const session = await request<Session>('/console/session').catch(() => undefined)
       if (session !== undefined && session.principal !== null) await enter(client, session)
     }
-    const onReturn = (): void => void look()
+    const onReturn = (): void => void check()
     addEventListener('focus', onReturn)
     return () => removeEventListener('focus', onReturn)
   }, [client, isAwaited])
@@ -129,9 +129,9 @@ export function useSignInElsewhere(isAwaited: boolean): void {
 /** Refreshes the page for the person whose session had ended; reloads it for another person. */
 export async function enter(client: QueryClient, session: Session): Promise<void> {
   sessionToken.keep(session.csrf)
-  if (!keepsHolder(session)) return reloadPage()
+  if (!mayKeepPage(session)) return reloadPage()
   client.setQueryData(sessionQuery.queryKey, session)
-  sessionGone.set(false)
+  sessionEnded.set(false)
   void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionQuery.queryKey[0] })
 }
 

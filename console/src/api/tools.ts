@@ -4,7 +4,7 @@ import type { READ_USAGE } from '../../../src/admin-api/usage.ts'
 import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
 import { request, send } from './client.ts'
 
-/** The list of tools, searched with the same module as `collet tools`. */
+// The list of tools is searched with the same module as `collet tools`.
 export {
   type Condition,
   FILTERS,
@@ -30,7 +30,7 @@ export const toolsQuery = queryOptions({
     const response = await send('/admin/tools', { signal })
     const tag = response.headers.get('etag')
     if (tag !== null && tag === known?.tag) return known.tools
-    // The server is of the same build as this page, so the type of its answer is trusted.
+    // Server and page are from the same build, so the type of the answer is trusted.
     const listing: ToolListing = JSON.parse(await response.text())
     const tools = await SearchableTools.inParts(listing, yieldToBrowser)
     known = tag === null ? undefined : { tag, tools }
@@ -45,12 +45,12 @@ function yieldToBrowser(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve))
 }
 
-/** The last list, so that the index is not built again for the same answer. */
+/** The last list, kept so that the index is not rebuilt for an unchanged answer. */
 let known: { readonly tag: string; readonly tools: SearchableTools } | undefined
 
 const DAY_MS = 86_400_000
 
-/** Calls of each tool within a day, for people who may see calls. */
+/** Number of calls to each tool in the last 24 hours, for people who may see calls. */
 export const toolCallsQuery = queryOptions({
   queryKey: ['tools', 'calls'],
   async queryFn({ signal }) {

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import { createStore, useStore } from '../store.ts'
 
-/** Announces a text to screen readers: "12 new calls", "5 minutes left". Counts rather than rows, and only when it matters. */
+/** Announces a text to screen readers: "12 new calls", "5 minutes left". Changes are announced as counts, not row by row. */
 export function announce(text: string): void {
   spoken.set(text)
 }

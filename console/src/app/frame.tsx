@@ -14,7 +14,7 @@ import { Palette } from './palette.tsx'
 import { Rail } from './rail.tsx'
 import { SignInDialog, SignInNeeded } from './sign-in.tsx'
 
-/** Rail, page, and dialogs over them. Pages are shown once the session is known. */
+/** The rail, the page, and the dialogs over them. A page is shown once the session is known. */
 export function Frame(): ReactNode {
   return (
     <>
@@ -23,8 +23,8 @@ export function Frame(): ReactNode {
       </a>
       <div className="app">
         <Rail />
-        <Place />
-        {/* Before the page: after it, hidden text would make the document taller than the window. */}
+        <CurrentPage />
+        {/* Inside the frame: below it, the hidden text would make the document taller than the window. */}
         <Announcer />
       </div>
       <Palette />
@@ -34,7 +34,7 @@ export function Frame(): ReactNode {
   )
 }
 
-function Place(): ReactNode {
+function CurrentPage(): ReactNode {
   const session = useQuery(sessionQuery)
   const needsSignIn = useMatches().some(({ staticData }) => staticData.needsSignIn === true)
   if (session.data === undefined)
@@ -72,7 +72,7 @@ export function NoSuchPage(): ReactNode {
           </Link>
         }
       >
-        It may belong to another version.
+        The address may belong to another version.
       </Empty>
     </Page>
   )
@@ -101,13 +101,13 @@ export function PageFailed({ error, reset }: ErrorComponentProps): ReactNode {
  */
 function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
   const { isLost } = useStore(connection)
-  const [isSaid, setSaid] = useState(false)
+  const [showsFailure, setShowsFailure] = useState(false)
   useEffect(() => {
     error.forget()
-    // The banner shows the result of this request too.
+    // The offline banner depends on the result of this request too.
     reach('/console/session').then(
-      () => setSaid(!reloadOnce()),
-      () => setSaid(true),
+      () => setShowsFailure(!reloadOnce()),
+      () => setShowsFailure(true),
     )
   }, [error])
   const wasLost = useRef(isLost)
@@ -115,12 +115,14 @@ function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
     if (wasLost.current && !isLost) location.reload()
     wasLost.current = isLost
   }, [isLost])
-  if (!isSaid) return <Loading what="the page" />
+  if (!showsFailure) return <Loading what="the page" />
   return (
     <Failed
       what="This page could not be loaded"
       error={error}
-      safe={isLost ? 'The server does not answer. The page loads when it does.' : 'Nothing was changed.'}
+      safe={
+        isLost ? 'The server does not answer. The page loads as soon as it does.' : 'Nothing was changed.'
+      }
       onRetry={() =>
         void reach('/console/session').then(
           () => location.reload(),

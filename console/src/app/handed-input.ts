@@ -1,8 +1,8 @@
 import { useLocation } from '@tanstack/react-router'
 
 /**
- * Inputs of calls that one page hands to another, by the record they are from. Only the record is in the history; the input stays
- * in memory, because the address and the history are visible to the next user of the browser.
+ * Inputs that one page hands to another, by the call record that they come from. The history contains only the record id. The
+ * input stays in memory, because the next user of the browser can see the address and the history.
  */
 const inputs = new Map<string, unknown>()
 
@@ -10,7 +10,7 @@ export function handInput(record: string, input: unknown): void {
   inputs.set(record, input)
 }
 
-/** The input that was handed to the open page; `undefined` if there is none, or the page was reloaded since. */
+/** The input that was handed to the open page; `undefined` if there is none or the page was reloaded in the meantime. */
 export function useHandedInput(): unknown {
   const { inputOf } = useLocation().state
   return inputOf === undefined ? undefined : inputs.get(inputOf)

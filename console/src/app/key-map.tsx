@@ -4,31 +4,31 @@ import { setSingleKeys, singleKeys, useKey } from '../keyboard.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { Checkbox } from '../parts/field.tsx'
 import { useStore } from '../store.ts'
-import { over, PLACES } from './places.ts'
+import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
-/** Shortcuts that work everywhere, and the list of all shortcuts behind `?`. No shortcut approves, rejects, settles or revokes. */
+/** Shortcuts that work on all pages, and the list that `?` opens. No shortcut approves, rejects, settles or revokes. */
 export function KeyMap(): ReactNode {
-  const isOpen = useStore(over) === 'keys'
+  const isOpen = useStore(openDialog) === 'keys'
   const isOn = useStore(singleKeys)
-  useKey('?', () => over.set('keys'))
+  useKey('?', () => openDialog.set('keys'))
   useKey('t', toggleTheme)
   useKey('/', () => document.querySelector<HTMLElement>('[data-page-search]')?.focus())
   return (
     <>
-      {PLACES.map((place) => (
-        <GoTo key={place.to} to={place.to} letter={place.key} />
+      {PAGES.map((page) => (
+        <GoTo key={page.to} to={page.to} letter={page.key} />
       ))}
-      <Dialog title="Keys" isOpen={isOpen} onClose={() => over.set('nothing')}>
+      <Dialog title="Keyboard shortcuts" isOpen={isOpen} onClose={() => openDialog.set('nothing')}>
         <dl className="kv keymap">
-          {MAP.map(([keys, does]) => (
-            <div key={does}>
+          {SHORTCUTS.map(([keys, effect]) => (
+            <div key={effect}>
               <dt>
                 {keys.split(' ').map((key) => (
                   <kbd key={key}>{key}</kbd>
                 ))}
               </dt>
-              <dd>{does}</dd>
+              <dd>{effect}</dd>
             </div>
           ))}
         </dl>
@@ -49,20 +49,20 @@ function GoTo({ to, letter }: GoToProps): ReactNode {
 }
 
 interface GoToProps {
-  readonly to: (typeof PLACES)[number]['to']
+  readonly to: (typeof PAGES)[number]['to']
   readonly letter: string
 }
 
-const MAP: readonly (readonly [string, string])[] = [
+const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['⌘K Ctrl+K', 'Open a page or a tool'],
-  ...PLACES.map(({ key, name }) => [`g ${key}`, `Go to ${name}`] as const),
-  ['/', 'Search or filter the page'],
+  ...PAGES.map(({ key, name }) => [`g ${key}`, `Go to ${name}`] as const),
+  ['/', 'Search or filter this page'],
   ['j k ↓ ↑', 'Move in a list'],
   ['↵', 'Open'],
   ['esc', 'Close, clear, or leave a field'],
-  ['⌘↵ Ctrl+↵', 'Run, in Try it'],
-  ['l', 'Toggle live, in Calls'],
-  ['y', 'Copy the command of the page'],
+  ['⌘↵ Ctrl+↵', 'Run the tool (Try it)'],
+  ['l', 'Turn live updates on or off (Calls)'],
+  ['y', "Copy this page's command"],
   ['t', 'Switch theme'],
   ['?', 'Show these shortcuts'],
 ]

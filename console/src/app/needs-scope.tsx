@@ -4,13 +4,13 @@ import { Empty } from '../parts/states.tsx'
 
 interface NeedsScopeProps {
   readonly scope: string
-  /** A lesser scope that is enough to read. */
+  /** A scope that is enough for reading. */
   readonly or?: string
 }
 
 /**
- * Replaces content that the credential may not see: names the missing scope and who can grant it. A credential that has the scope
- * and is still refused belongs to one of several tenants.
+ * Replaces content that the credential may not see: names the missing scope and who can grant it. If the credential has the scope
+ * and is still refused, it belongs to one of several tenants.
  */
 export function NeedsScope({ scope, or }: NeedsScopeProps): ReactNode {
   const principal = useSession()?.principal

@@ -5,7 +5,7 @@ import { formatClock } from '../parts/format.ts'
 import { Banner } from '../parts/meaning.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { useStore } from '../store.ts'
-import { EchoLine } from './echo.tsx'
+import { PageFooter } from './page-command.tsx'
 import { YouMenu } from './you-menu.tsx'
 
 /** The layout of every page: a bar with the title, the content, and the terminal command. */
@@ -25,7 +25,7 @@ export function Page({ title, before, heading, sub, actions, children }: PagePro
         <Offline />
         {children}
       </main>
-      <EchoLine />
+      <PageFooter />
     </div>
   )
 }
@@ -33,7 +33,7 @@ export function Page({ title, before, heading, sub, actions, children }: PagePro
 interface PageProps {
   /** Title of the window. */
   readonly title: string
-  /** Shown before the title: the page it belongs to. */
+  /** Shown before the title: a link to the parent page. */
   readonly before?: ReactNode
   /** Replaces the title in the bar, for example a tool name in two colours. */
   readonly heading?: ReactNode
@@ -44,7 +44,7 @@ interface PageProps {
 
 let isFirst = true
 
-/** After navigation the focus is on the title, so that screen readers start there. */
+/** Takes the focus after navigation, so that screen readers start at the title. */
 function Heading({ children }: { readonly children: ReactNode }): ReactNode {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {

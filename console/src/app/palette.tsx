@@ -15,16 +15,16 @@ import { useKey } from '../keyboard.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { ToolName } from '../parts/meaning.tsx'
 import { useStore } from '../store.ts'
-import { over, PLACES } from './places.ts'
+import { openDialog, PAGES } from './pages.ts'
 import { recentTools } from './recent-tools.ts'
 
 const MAX_TOOLS = 8
 
-/** Finds pages, tools, and calls of a tool by a few letters. Without a query it lists pages and recent tools. */
+/** Finds pages, tools and the calls to a tool by a few letters. Without a query, it lists pages and recent tools. */
 export function Palette(): ReactNode {
-  const isOpen = useStore(over) === 'palette'
-  const close = (): void => over.set('nothing')
-  useKey('mod+k', () => over.set(isOpen ? 'nothing' : 'palette'))
+  const isOpen = useStore(openDialog) === 'palette'
+  const close = (): void => openDialog.set('nothing')
+  useKey('mod+k', () => openDialog.set(isOpen ? 'nothing' : 'palette'))
   return (
     <Dialog
       open={isOpen}
@@ -48,7 +48,7 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
     onDone()
     target.go()
   }
-  // A fast typist presses Enter before the first result is marked.
+  // A fast typist may press Enter before the first result is selected.
   const chosen = (): Target | undefined =>
     targets.find((_, index) => idOf(index) === list.getState().activeId) ?? targets[0]
   return (
@@ -88,7 +88,7 @@ function Jump({ onDone }: { readonly onDone: () => void }): ReactNode {
           </ComboboxItem>
         ))}
       </ComboboxList>
-      {targets.length === 0 && <p className="palette-none soft">No place and no tool has "{text}" in it.</p>}
+      {targets.length === 0 && <p className="palette-none soft">No page or tool matches "{text}".</p>}
     </ComboboxProvider>
   )
 }
@@ -110,7 +110,7 @@ function useTargets(text: string): readonly Target[] {
   const recent = recentTools(useSession()?.principal ?? null)
   const { data } = useQuery(toolsQuery)
   const lower = text.toLowerCase()
-  const places = PLACES.filter(({ name }) => name.toLowerCase().startsWith(lower)).map(
+  const pages = PAGES.filter(({ name }) => name.toLowerCase().startsWith(lower)).map(
     ({ to, name, icon, key }): Target => ({
       key: to,
       icon,
@@ -125,9 +125,9 @@ function useTargets(text: string): readonly Target[] {
     label: <ToolName name={id} />,
     go: () => void navigate({ to: '/tools/$id', params: { id } }),
   })
-  // A recent tool may be gone, or no longer visible to this person.
-  const mine = recent.filter((id) => data?.listing.tools.some((tool) => tool.id === id) === true)
-  if (text === '') return [...places, ...mine.map(toTool)]
+  // A recent tool may no longer exist or no longer be visible to this person.
+  const visible = recent.filter((id) => data?.listing.tools.some((tool) => tool.id === id) === true)
+  if (text === '') return [...pages, ...visible.map(toTool)]
   const found = data?.find({ text, filters: {} }).slice(0, MAX_TOOLS) ?? []
   const tools = found.map(({ tool: { id } }) => id)
   const toCalls = (id: string): Target => ({
@@ -140,5 +140,5 @@ function useTargets(text: string): readonly Target[] {
     ),
     go: () => void navigate({ to: '/calls', search: { q: `tool:${id}` } }),
   })
-  return [...places, ...tools.map(toTool), ...tools.slice(0, 1).map(toCalls)]
+  return [...pages, ...tools.map(toTool), ...tools.slice(0, 1).map(toCalls)]
 }

@@ -9,14 +9,14 @@ import { toolCountQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
-import { over, PLACES } from './places.ts'
+import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 import { YouMenu } from './you-menu.tsx'
 
-/** Navigation, with counts of what waits for a person. */
+/** The navigation, with counts of items that wait for a person. */
 export function Rail(): ReactNode {
   const session = useSession()
-  const due = useDue(session)
+  const counts = useWaitingCounts(session)
   return (
     <nav className="rail" aria-label="Pages">
       <Link className="brand" to="/">
@@ -24,18 +24,18 @@ export function Rail(): ReactNode {
         Collet
         <small>{session?.server.version}</small>
       </Link>
-      <button type="button" className="jump" onClick={() => over.set('palette')}>
+      <button type="button" className="jump" onClick={() => openDialog.set('palette')}>
         <Icon name="search" size={14} />
         <span>Jump to…</span>
         <kbd>{isMac() ? '⌘K' : 'Ctrl K'}</kbd>
       </button>
       <ul className="places">
-        {PLACES.map(({ to, name, icon }) => (
+        {PAGES.map(({ to, name, icon }) => (
           <li key={to}>
             <Link to={to} title={name} activeProps={{ 'aria-current': 'page' }}>
               <Icon name={icon} />
               <span className="name">{name}</span>
-              <Due {...due[to]} />
+              <WaitingCount {...counts[to]} />
               {to === '/catalog' && <ToolCount session={session} />}
             </Link>
           </li>
@@ -50,7 +50,7 @@ export function Rail(): ReactNode {
   )
 }
 
-function Due({ count, what }: { readonly count?: number; readonly what?: string }): ReactNode {
+function WaitingCount({ count, what }: { readonly count?: number; readonly what?: string }): ReactNode {
   if (count === undefined || count === 0) return null
   return (
     <span className="count due">
@@ -60,13 +60,13 @@ function Due({ count, what }: { readonly count?: number; readonly what?: string 
   )
 }
 
-/** Counted only for people who may see the catalog: without a credential the request would be refused. */
+/** Requested only for people who may see the catalog, because other requests would be refused. */
 function ToolCount({ session }: { readonly session: Session | undefined }): ReactNode {
-  const mayLook = session !== undefined && (session.principal !== null || session.server.isOpen)
+  const maySeeCatalog = session !== undefined && (session.principal !== null || session.server.isOpen)
   const { data } = useQuery({
     ...toolCountQuery,
-    enabled: mayLook,
-    refetchInterval: untilRefused(LOOK_AGAIN_MS),
+    enabled: maySeeCatalog,
+    refetchInterval: untilRefused(REFETCH_MS),
     retry: false,
   })
   if (data === undefined) return null
@@ -78,12 +78,12 @@ function ToolCount({ session }: { readonly session: Session | undefined }): Reac
   )
 }
 
-const LOOK_AGAIN_MS = 15_000
+const REFETCH_MS = 15_000
 
-type DueCounts = Readonly<Partial<Record<string, { readonly count?: number; readonly what?: string }>>>
+type WaitingCounts = Readonly<Partial<Record<string, { readonly count?: number; readonly what?: string }>>>
 
 /** Counts of waiting items. Lists that the person may not see are not requested, because each refusal is recorded. */
-function useDue(session: Session | undefined): DueCounts {
+function useWaitingCounts(session: Session | undefined): WaitingCounts {
   const principal = session?.principal
   const approvals = useCount({
     ...{ name: 'approvals', path: '/admin/approvals?state=pending&limit=100' },
@@ -106,10 +106,11 @@ function useDue(session: Session | undefined): DueCounts {
     isOn: holdsScope(principal, 'admin:calls'),
     counts: ({ units = [] }) => isUsedUp({ units }),
   })
+  const problems = (pins.count ?? 0) + (sources.count ?? 0)
   return {
     '/calls': { ...budgets, what: budgets.count === 1 ? 'budget used up' : 'budgets used up' },
     '/approvals': { ...approvals, what: 'waiting' },
-    '/connections': { count: (pins.count ?? 0) + (sources.count ?? 0), what: 'need attention' },
+    '/connections': { count: problems, what: problems === 1 ? 'needs attention' : 'need attention' },
   }
 }
 
@@ -120,7 +121,7 @@ interface Row {
   readonly units?: Budget['units']
 }
 
-interface Counting {
+interface CountOptions {
   readonly name: string
   readonly path: string
   readonly isOn: boolean
@@ -128,15 +129,15 @@ interface Counting {
   readonly counts: (row: Row) => boolean
 }
 
-function useCount({ name, path, isOn, counts }: Counting): { readonly count?: number } {
+function useCount({ name, path, isOn, counts }: CountOptions): { readonly count?: number } {
   const { data } = useQuery({
-    queryKey: ['due', name],
+    queryKey: ['waiting counts', name],
     queryFn: async ({ signal }) => {
       const answer = await request<Readonly<Record<string, readonly Row[]>>>(path, { signal })
       return answer[name]?.filter(counts).length ?? 0
     },
     enabled: isOn,
-    refetchInterval: untilRefused(LOOK_AGAIN_MS),
+    refetchInterval: untilRefused(REFETCH_MS),
     staleTime: 0,
     retry: false,
   })

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { forgetAllKept, keep, kept } from '../api/kept.ts'
+import { readStored, removeAllStored, store } from '../api/user-storage.ts'
 import { recentTools, rememberTool } from './recent-tools.ts'
 
 const ANN = { tenant: 'default', id: 'key:ann' }
@@ -27,14 +27,14 @@ describe('what the browser keeps for a person', () => {
     localStorage.setItem('collet-theme', 'dark')
     rememberTool(ANN, 'Bank.Pay')
     rememberTool(ANN, 'Door.Ring')
-    keep('window', 'call x', 'c1')
+    store('window', 'call x', 'c1')
     expect([recentTools(ANN), recentTools(BOB), recentTools(null)]).toEqual([
       ['Door.Ring', 'Bank.Pay'],
       [],
       [],
     ])
-    forgetAllKept()
-    expect([recentTools(ANN), kept('window', 'call x')]).toEqual([[], undefined])
+    removeAllStored()
+    expect([recentTools(ANN), readStored('window', 'call x')]).toEqual([[], undefined])
     expect([Object.keys(sessionStorage), Object.keys(localStorage)]).toEqual([[], ['collet-theme']])
   })
 })

@@ -11,7 +11,7 @@ const root = createRootRoute({
 })
 
 /** These pages need a sign-in even on an open server, which serves the catalog and Try it to everyone. */
-const PRIVATE = { needsSignIn: true }
+const NEEDS_SIGN_IN = { needsSignIn: true }
 
 const start = createRoute({
   getParentRoute: () => root,
@@ -34,21 +34,21 @@ const tool = createRoute({
 const calls = createRoute({
   getParentRoute: () => root,
   path: '/calls',
-  staticData: PRIVATE,
+  staticData: NEEDS_SIGN_IN,
   component: lazyPart(async () => (await import('../places/calls/page.tsx')).CallsPage),
 })
 
 const call = createRoute({
   getParentRoute: () => root,
   path: '/calls/$record',
-  staticData: PRIVATE,
+  staticData: NEEDS_SIGN_IN,
   component: lazyPart(async () => (await import('../places/calls/call-page.tsx')).CallPage),
 })
 
 const approvals = createRoute({
   getParentRoute: () => root,
   path: '/approvals',
-  staticData: PRIVATE,
+  staticData: NEEDS_SIGN_IN,
   component: lazyPart(async () => (await import('../places/approvals/page.tsx')).ApprovalsPage),
 })
 
@@ -58,14 +58,14 @@ const approval = createRoute({ getParentRoute: () => approvals, path: '$id' })
 const connections = createRoute({
   getParentRoute: () => root,
   path: '/connections',
-  staticData: PRIVATE,
+  staticData: NEEDS_SIGN_IN,
   component: lazyPart(async () => (await import('../places/connections/page.tsx')).ConnectionsPage),
 })
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  staticData: PRIVATE,
+  staticData: NEEDS_SIGN_IN,
   component: lazyPart(async () => (await import('../places/settings/page.tsx')).SettingsPage),
 })
 
@@ -80,12 +80,12 @@ export const router = createRouter({
     connections,
     settings,
   ]),
-  // The server may be below a path, which is in the page's base.
+  // The server may be below a path, which is part of the page's base.
   basepath: new URL(document.baseURI).pathname,
   parseSearch: readSearch,
   stringifySearch: writeSearch,
   defaultPreload: 'intent',
-  // Wraps each page, so that an error in one leaves the navigation intact.
+  // Wraps each page, so that an error in a page leaves the navigation intact.
   defaultErrorComponent: PageFailed,
 })
 

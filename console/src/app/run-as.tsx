@@ -7,28 +7,28 @@ import { Button } from '../parts/button.tsx'
 import { Field, Select } from '../parts/field.tsx'
 import { Failed } from '../parts/states.tsx'
 import { createStore, useStore } from '../store.ts'
-import { over } from './places.ts'
+import { openDialog } from './pages.ts'
 
 /**
- * The caller as whom the operator of a server with keys runs tools, in the form of the header; `undefined` until one is chosen.
- * The server accepts it only from a page on which the operator signed in with the printed link.
+ * The caller as whom the operator of a server with keys runs tools, as a header value; `undefined` until a caller is chosen. The
+ * server accepts the header only from a page on which the operator signed in with the printed link.
  */
-const chosen = createStore<string | undefined>(undefined)
+const chosenCaller = createStore<string | undefined>(undefined)
 
-/** Headers of requests that make calls. */
+/** The headers for requests that make calls. */
 export function runAsHeaders(): Readonly<Record<string, string>> {
-  const caller = chosen.get()
+  const caller = chosenCaller.get()
   return caller === undefined ? {} : { 'collet-run-as': caller }
 }
 
-/** Whether a caller must be chosen before a tool can run, and the chosen one. */
+/** Whether a caller must be chosen before a tool can run, and the chosen caller. */
 export function useRunAs(): { readonly isNeeded: boolean; readonly caller: string | undefined } {
   const session = useSession()
-  const caller = useStore(chosen)
+  const caller = useStore(chosenCaller)
   return { isNeeded: session?.principal?.isOperator === true && !session.server.isOpen, caller }
 }
 
-interface KeyOfCaller {
+interface CallerKey {
   readonly principal: string
   readonly tenant: string
   readonly expires_at: string | null
@@ -39,14 +39,14 @@ const callersQuery = queryOptions({
   queryKey: ['settings', 'callers'],
   async queryFn({ signal }) {
     const { keys, configured } = await request<{
-      readonly keys: readonly KeyOfCaller[]
-      readonly configured: readonly KeyOfCaller[]
+      readonly keys: readonly CallerKey[]
+      readonly configured: readonly CallerKey[]
     }>('/admin/keys', { signal })
-    const good = [...configured, ...keys].filter(
+    const valid = [...configured, ...keys].filter(
       ({ revoked_at: revoked, expires_at: ends }) =>
         revoked == null && (ends === null || Date.parse(ends) > Date.now()),
     )
-    const callers = good.map(({ tenant, principal }) => ({
+    const callers = valid.map(({ tenant, principal }) => ({
       value: [tenant, `key:${principal}`].map(encodeURIComponent).join('/'),
       label: tenant === 'default' ? `key:${principal}` : `key:${principal} (tenant ${tenant})`,
     }))
@@ -75,7 +75,7 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
         hint={
           callers.data?.length === 0 ? (
             <>
-              No caller has a key that is valid now. Make one in{' '}
+              No caller has a valid key. Create a key in{' '}
               <Link className="link" to="/settings">
                 Settings
               </Link>
@@ -93,12 +93,12 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
             disabled={isBusy}
             value={caller}
             options={[{ value: '', label: 'Choose a caller' }, ...options]}
-            onChange={({ currentTarget: { value } }) => chosen.set(value === '' ? undefined : value)}
+            onChange={({ currentTarget: { value } }) => chosenCaller.set(value === '' ? undefined : value)}
           />
         )}
       </Field>
       <div>
-        <Button isSmall onClick={() => over.set('sign-in')}>
+        <Button isSmall onClick={() => openDialog.set('sign-in')}>
           Sign in with a key
         </Button>
       </div>
@@ -107,4 +107,4 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
 }
 
 /** Why the tool cannot run yet. */
-export const CHOOSE_CALLER = 'Choose the caller to run it as.'
+export const CHOOSE_CALLER = 'Choose the caller to run the tool as.'

@@ -1,12 +1,12 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
-/** The state of a page in its address: words by name, as a person would type them. */
+/** The state of a page in its address: texts by parameter name. */
 export type SearchState = Readonly<Record<string, string>>
 
 /**
- * Reads and changes the page's state in the address, so that it can be shared. Empty words are left out. A change replaces the
- * history entry; `isStep` adds one, which Back leaves.
+ * Reads and changes the page's state in the address, so that it can be shared. Empty texts are left out. A change replaces the
+ * history entry; with `isStep` it adds an entry, so that Back undoes it.
  */
 export function useSearchState(): [
   SearchState,
@@ -33,8 +33,8 @@ export function readSearch(text: string): SearchState {
 }
 
 export function writeSearch(search: Readonly<Record<string, unknown>>): string {
-  const words = Object.entries(search).map(([name, value]) => [name, String(value ?? '')])
-  const text = new URLSearchParams(words.filter(([, value]) => value !== '')).toString()
+  const entries = Object.entries(search).map(([name, value]) => [name, String(value ?? '')])
+  const text = new URLSearchParams(entries.filter(([, value]) => value !== '')).toString()
   return text === '' ? '' : `?${text}`
 }
 

@@ -1,20 +1,23 @@
 import { type ReactNode, useEffect, useState } from 'react'
-import { ApiError, sessionGone } from '../api/client.ts'
+import { ApiError, sessionEnded } from '../api/client.ts'
 import { type Session, useSession, useSignIn, useSignInElsewhere } from '../api/session.ts'
 import { leaveForProvider } from '../api/session-token.ts'
-import { useAct } from '../parts/act.ts'
+import { useAction } from '../parts/action.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
 import { Dialog, DialogForm } from '../parts/dialog.tsx'
 import { TextField } from '../parts/field.tsx'
 import { Empty, messageOf } from '../parts/states.tsx'
 import { useStore } from '../store.ts'
-import { over } from './places.ts'
+import { openDialog } from './pages.ts'
 
 /** Replaces a page that requires a sign-in. */
 export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNode {
   return (
-    <Empty title="Sign in to see this" actions={<Button onClick={() => over.set('sign-in')}>Sign in</Button>}>
+    <Empty
+      title="Sign in to see this"
+      actions={<Button onClick={() => openDialog.set('sign-in')}>Sign in</Button>}
+    >
       {isOpen
         ? 'Calls, approvals, connections and settings need a sign-in.'
         : 'This server requires a sign-in.'}
@@ -23,36 +26,36 @@ export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNod
 }
 
 /**
- * The dialog over a page whose session has ended, and over an empty page of a server that requires a credential. People who may
- * use the page without a sign-in can close it.
+ * The dialog over a page whose session has ended, and over the empty page of a server that requires a credential. People who may
+ * use the page without a sign-in can close the dialog.
  */
 export function SignInDialog(): ReactNode {
   const session = useSession()
-  const isGone = useStore(sessionGone)
-  const isAsked = useStore(over) === 'sign-in'
+  const hasEnded = useStore(sessionEnded)
+  const isRequested = useStore(openDialog) === 'sign-in'
   const isSignedOut = session?.principal === null
   const isForced = isSignedOut && !session.server.isOpen
   // The operator of a server with keys may sign in as a caller with a key.
   const mayChange = session?.principal?.isOperator === true && !session.server.isOpen
-  const isOpen = isForced || isGone || (isAsked && (isSignedOut || mayChange))
+  const isOpen = isForced || hasEnded || (isRequested && (isSignedOut || mayChange))
   useSignInElsewhere(isOpen)
   const who = session?.principal?.id
   useEffect(() => {
     // A sign-in succeeded, here or in another window.
-    if (who !== undefined && over.get() === 'sign-in') over.set('nothing')
+    if (who !== undefined && openDialog.get() === 'sign-in') openDialog.set('nothing')
   }, [who])
   if (session === undefined) return null
   const close = (): void => {
-    over.set('nothing')
-    sessionGone.set(false)
+    openDialog.set('nothing')
+    sessionEnded.set(false)
   }
   return (
     <Dialog
-      title={isGone && !isSignedOut ? 'Your session has ended' : 'Sign in'}
+      title={hasEnded && !isSignedOut ? 'Your session has ended' : 'Sign in'}
       isOpen={isOpen}
-      onClose={isForced || (isGone && !isSignedOut) ? undefined : close}
+      onClose={isForced || (hasEnded && !isSignedOut) ? undefined : close}
     >
-      {isGone && !isSignedOut && <p className="soft">Your work is kept. Sign in to continue.</p>}
+      {hasEnded && !isSignedOut && <p className="soft">Your work is kept. Sign in to continue.</p>}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )
@@ -67,15 +70,15 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   const { signIn } = useSignIn()
   const [key, setKey] = useState('')
   const { link, oidc } = session.server.signIn
-  // The server's message names the HTTP header for programs, which does not help a person.
-  const wordsOf = (error: unknown): string =>
+  // The server's message is about an HTTP header, which does not help a person.
+  const errorText = (error: unknown): string =>
     error instanceof ApiError && error.status === 401 && !session.server.isOpen
       ? 'Unknown key. It may have been revoked.'
       : messageOf(error)
-  const { isBusy, failure, refuse, run } = useAct(async () => {
+  const { isBusy, failure, refuse, run } = useAction(async () => {
     await signIn(key)
     onDone()
-  }, wordsOf)
+  }, errorText)
   return (
     <>
       {oidc !== null && (

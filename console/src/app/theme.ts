@@ -1,27 +1,27 @@
 import { createStore } from '../store.ts'
 
-/** `system` follows the setting of the computer. */
+/** `system` follows the computer's setting. */
 type Theme = 'system' | 'light' | 'dark'
 
-/** `public/theme.js` reads it before the first paint. */
-const KEPT_AS = 'collet-theme'
+/** The name in local storage. `public/theme.js` reads the theme before the first paint. */
+const STORAGE_KEY = 'collet-theme'
 
-const theme = createStore<Theme>(chosen())
+const theme = createStore<Theme>(initialTheme())
 
 function setTheme(next: Theme): void {
   const { dataset } = document.documentElement
   if (next === 'system') delete dataset.theme
   else dataset.theme = next
   try {
-    if (next === 'system') localStorage.removeItem(KEPT_AS)
-    else localStorage.setItem(KEPT_AS, next)
+    if (next === 'system') localStorage.removeItem(STORAGE_KEY)
+    else localStorage.setItem(STORAGE_KEY, next)
   } catch {
     // Without storage the choice lasts until the page is left.
   }
   theme.set(next)
 }
 
-/** Switches between light and dark; the one that equals the computer's setting becomes `system`. */
+/** Switches between light and dark. A theme that equals the computer's setting is stored as `system`. */
 export function toggleTheme(): void {
   const system = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
   const shown = theme.get() === 'system' ? system : theme.get()
@@ -29,7 +29,7 @@ export function toggleTheme(): void {
   setTheme(next === system ? 'system' : next)
 }
 
-function chosen(): Theme {
+function initialTheme(): Theme {
   const { theme: kept } = document.documentElement.dataset
   return kept === 'light' || kept === 'dark' ? kept : 'system'
 }

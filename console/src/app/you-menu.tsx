@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 import { type Principal, useSession, useSignIn } from '../api/session.ts'
 import { Icon } from '../parts/icon.tsx'
 import { Menu, type MenuChoice } from '../parts/menu.tsx'
-import { over } from './places.ts'
+import { openDialog } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
 /** The signed-in person and their settings. `isSmall` shows an icon instead of the name. */
@@ -13,11 +13,11 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
   const { principal } = session
   const name = principal === null ? 'Not signed in' : (principal.name ?? principal.id)
   const items: readonly MenuChoice[] = [
-    { label: 'Jump to…', icon: 'search', onChoose: () => over.set('palette') },
+    { label: 'Jump to…', icon: 'search', onChoose: () => openDialog.set('palette') },
     { label: 'Switch theme', icon: 'theme', onChoose: toggleTheme },
-    { label: 'Show keys', icon: 'terminal', onChoose: () => over.set('keys') },
+    { label: 'Keyboard shortcuts', icon: 'terminal', onChoose: () => openDialog.set('keys') },
     principal === null
-      ? { label: 'Sign in', icon: 'key', onChoose: () => over.set('sign-in') }
+      ? { label: 'Sign in', icon: 'key', onChoose: () => openDialog.set('sign-in') }
       : { label: 'Sign out', icon: 'lock', onChoose: () => void signOut() },
   ]
   if (isSmall)
@@ -43,7 +43,7 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
         <>
           <b className="clip">{name}</b>
           <span className="clip">
-            {principal === null ? allowedTo(session.server) : roleOf(principal, name)}
+            {principal === null ? accessWithoutSignIn(session.server) : roleOf(principal, name)}
           </span>
         </>
       }
@@ -51,11 +51,11 @@ export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): Re
   )
 }
 
-function allowedTo({ isOpen }: { readonly isOpen: boolean }): string {
+function accessWithoutSignIn({ isOpen }: { readonly isOpen: boolean }): string {
   return isOpen ? 'Read-only' : 'Sign in to continue'
 }
 
-/** For the operator, the role equals the name above it. */
+/** The role is left out if it equals the name above it, as for the operator. */
 function roleOf({ isOperator, tenant }: Principal, name: string): string {
   const role = isOperator ? 'operator' : 'caller'
   return role === name ? `tenant ${tenant}` : `${role} · tenant ${tenant}`

@@ -10,14 +10,14 @@ export interface ButtonProps
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly isSmall?: boolean
   readonly icon?: IconName
-  /** Waiting for the server: shows a spinner, and cannot be pressed again. */
+  /** Set while the server works: the button shows a spinner and cannot be pressed. */
   readonly isBusy?: boolean
-  /** Why it cannot be pressed now. The button stays focusable, so that the reason can be read. */
+  /** Why the button cannot be pressed now. It stays focusable, so that the reason can be read. */
   readonly off?: string | undefined
-  /** It changes something on the server, so it is off without a connection. */
+  /** The button changes something on the server, so it is disabled without a connection. */
   readonly writes?: boolean
   readonly submits?: boolean
-  /** Has the focus when a dialog opens. */
+  /** The button gets the focus when its dialog opens. */
   readonly 'data-autofocus'?: 'true'
   readonly className?: string
 }
@@ -26,7 +26,8 @@ export function Button(props: ButtonProps): ReactNode {
   const { children, kind = 'plain', isSmall, icon, isBusy, off, writes, submits, className, ...rest } = props
   const { isLost } = useStore(connection)
   const reason =
-    off ?? (writes === true && isLost ? 'Not connected. It works again when the server answers.' : undefined)
+    off ??
+    (writes === true && isLost ? 'Not connected. The button works again when the server answers.' : undefined)
   const isOff = reason !== undefined || isBusy === true
   return (
     <button
@@ -80,12 +81,12 @@ const COPIED_MS = 1000
 const REFUSED_MS = 5000
 const REFUSED = 'Not copied: the browser refused. Select the text and copy it manually.'
 
-/** Shows a tick for a second, or that copying failed. Without `children` it is an icon named `label`. */
+/** Copies a text, then shows a tick for a second, or that copying failed. Without `children`, the button is an icon. */
 export function CopyButton({ text, label, children }: CopyButtonProps): ReactNode {
-  const [outcome, setOutcome] = useState<'nothing' | 'copied' | 'refused'>('nothing')
+  const [outcome, setOutcome] = useState<'none' | 'copied' | 'refused'>('none')
   useEffect(() => {
-    if (outcome === 'nothing') return undefined
-    const timer = setTimeout(() => setOutcome('nothing'), outcome === 'copied' ? COPIED_MS : REFUSED_MS)
+    if (outcome === 'none') return undefined
+    const timer = setTimeout(() => setOutcome('none'), outcome === 'copied' ? COPIED_MS : REFUSED_MS)
     return () => clearTimeout(timer)
   }, [outcome])
   const copy = async (): Promise<void> => {

@@ -4,7 +4,7 @@ import { CopyButton } from './button.tsx'
 import { Code } from './code.tsx'
 import { Segment } from './tabs.tsx'
 
-/** Addresses of the server, each with a copy button. `isShort` leaves out the common part. */
+/** Addresses of the server, each with a copy button. `isShort` shows only their paths. */
 export function Endpoints({ endpoints, isShort = false }: EndpointsProps): ReactNode {
   return (
     <ul className="endpoints">
@@ -26,7 +26,7 @@ interface EndpointsProps {
   readonly isShort?: boolean
 }
 
-/** A choice of clients to connect. */
+/** Lets people choose the client to connect. */
 export function ClientChoice({ clients, value, onChange }: ClientChoiceProps): ReactNode {
   const options = clients.map(({ name, title }) => ({ value: name, label: title }))
   return <Segment label="Client" value={value} options={options} onChange={onChange} />

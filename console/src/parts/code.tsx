@@ -1,12 +1,12 @@
 import { type ReactNode, useState } from 'react'
 import { Button, CopyButton } from './button.tsx'
-import { formatBytes } from './format.ts'
+import { formatCount } from './format.ts'
 import { Json, LongCode } from './long-code.tsx'
 import { visibleText } from './visible-text.ts'
 
 const MAX_CHARACTERS = 20_000
 
-/** Code or data: a schema, an answer, a command. Long texts are cut, with buttons to show or save all of it. */
+/** Code or data: a schema, an answer, a command. Only the beginning of a long text is shown, with buttons to show or save all. */
 export function Code({ text, label, head, isJson = false, className }: CodeProps): ReactNode {
   const [isWhole, setWhole] = useState(false)
   const isLong = text.length > MAX_CHARACTERS
@@ -22,7 +22,7 @@ export function Code({ text, label, head, isJson = false, className }: CodeProps
         <LongCode text={visibleText(text)} label={label} isJson={isJson} />
       ) : (
         <>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard. */}
           <pre tabIndex={0} role="region" aria-label={label}>
             {isJson ? <Json text={shown} /> : shown}
           </pre>
@@ -30,7 +30,7 @@ export function Code({ text, label, head, isJson = false, className }: CodeProps
       )}
       {isLong && !isWhole && (
         <p className="code-cut meta">
-          The first {formatBytes(MAX_CHARACTERS)} of {formatBytes(text.length)}.{' '}
+          The first {formatCount(MAX_CHARACTERS)} of {formatCount(text.length)} characters.{' '}
           <button type="button" className="plain link" onClick={() => setWhole(true)}>
             Show all
           </button>
@@ -60,7 +60,7 @@ function DownloadButton({ text, label, isJson }: Pick<CodeProps, 'text' | 'label
 
 interface CodeProps {
   readonly text: string
-  /** Accessible name: "Input schema". */
+  /** The accessible name: "Input schema". */
   readonly label: string
   /** Replaces the label above the code. */
   readonly head?: ReactNode
@@ -83,10 +83,10 @@ export function CodeLine({ text, label }: { readonly text: string; readonly labe
   )
 }
 
-/** Removed and added lines. The sign marks which; the colour only supports it. */
+/** Removed, added and unchanged lines. A sign marks the kind of a line, so that it does not depend on colour. */
 export function Diff({ lines, label }: DiffProps): ReactNode {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a long one scrolls, and must be reachable with the keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard.
     <div className="diff" tabIndex={0} role="group" aria-label={label}>
       {lines.map(({ kind, text }, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines have no names and keep their order.

@@ -4,7 +4,7 @@
  */
 export async function copyText(text: string): Promise<boolean> {
   try {
-    // Undefined on insecure pages, despite its type.
+    // `navigator.clipboard` is undefined on insecure pages, despite its type.
     await navigator.clipboard.writeText(text)
     return true
   } catch {
@@ -18,7 +18,7 @@ function copyBySelecting(text: string): boolean {
   field.className = 'vh'
   field.value = text
   field.readOnly = true
-  // Next to the focused element: inside a dialog, nothing outside of it can be selected.
+  // The field is next to the focused element, because an open dialog prevents selection outside of it.
   const beside = before?.parentElement ?? document.body
   beside.append(field)
   try {

@@ -1,6 +1,6 @@
 import { Dialog as AriaDialog, DialogHeading } from '@ariakit/react'
 import { type ReactNode, useState } from 'react'
-import { useAct } from './act.ts'
+import { useAction } from './action.ts'
 import { Button } from './button.tsx'
 import { TextField } from './field.tsx'
 import { Note } from './meaning.tsx'
@@ -30,7 +30,7 @@ interface DialogProps {
   readonly children: ReactNode
 }
 
-/** The form of a dialog. It is handled by the page, not submitted. */
+/** A form in a dialog. The page handles it, and the browser does not submit it. */
 export function DialogForm({ onSubmit, children }: DialogFormProps): ReactNode {
   return (
     <form
@@ -51,13 +51,13 @@ interface DialogFormProps {
 }
 
 /**
- * Confirms an action that cannot be undone: names the object, the effect and its delay. `typed` must be typed first. The safe
- * choice has the focus. It closes when the server has done it, and shows the error if it has not.
+ * Asks a person to confirm an action that cannot be undone. `typed` must be typed first. The safe button has the focus. The dialog
+ * closes after the action has succeeded, and shows the error if it has failed.
  */
 export function ConfirmDialog(props: ConfirmProps): ReactNode {
   const { title, children, typed, verb, keep = 'Keep it', isOpen, onClose, onConfirm } = props
   const [text, setText] = useState('')
-  const { isBusy, failure, run, forget } = useAct(async () => {
+  const { isBusy, failure, run, forget } = useAction(async () => {
     await onConfirm()
     close()
   })
@@ -107,8 +107,9 @@ interface ConfirmProps {
   readonly title: ReactNode
   readonly children: ReactNode
   readonly typed?: string
-  /** Label of the button: "Revoke key". */
+  /** The label of the confirming button: "Revoke key". */
   readonly verb: string
+  /** The label of the safe button. */
   readonly keep?: string
   readonly isOpen: boolean
   readonly onClose: () => void

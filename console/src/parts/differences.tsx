@@ -5,7 +5,7 @@ import { visibleJson, visibleText } from './visible-text.ts'
 
 /** One difference between two definitions of a tool, as the server found it. */
 export interface Difference {
-  /** Path: `description`, `input/properties/labels`. */
+  /** The path of the changed member: `description`, `input/properties/labels`. */
   readonly where: string
   readonly class: string
   readonly says: string
@@ -13,9 +13,9 @@ export interface Difference {
   readonly after?: unknown
 }
 
-/** The differences of two definitions: class, sentence, and the changed texts. */
+/** The differences between two definitions, each with its class, a sentence and the changed texts. */
 export function Differences({ differences }: { readonly differences: readonly Difference[] }): ReactNode {
-  const sorted = differences.toSorted((left, right) => weightOf(left) - weightOf(right))
+  const sorted = differences.toSorted((left, right) => rankOf(left) - rankOf(right))
   return (
     <ul className="sem">
       {sorted.map((difference) => (
@@ -36,12 +36,12 @@ export function Differences({ differences }: { readonly differences: readonly Di
 const TONES: Readonly<Record<string, Tone>> = { suspicious: 'failed', breaking: 'parked' }
 const ORDER = ['suspicious', 'breaking', 'widening', 'wording']
 
-function weightOf({ class: found }: Difference): number {
-  const at = ORDER.indexOf(found)
+function rankOf({ class: name }: Difference): number {
+  const at = ORDER.indexOf(name)
   return at === -1 ? ORDER.length : at
 }
 
-/** Words that are only in the new text are underlined. */
+/** Marks the words that are only in the new text. */
 function Change({ where, before, after }: Difference): ReactNode {
   if (before === undefined && after === undefined) return null
   const [was, is] = [textOf(before), textOf(after)]
@@ -75,8 +75,8 @@ function addedIn(before: string, after: string): readonly [string, string, strin
   let first = 0
   while (first < old.length && first < now.length && old[first] === now[first]) first += 1
   let last = 0
-  const most = Math.min(old.length, now.length) - first
-  while (last < most && old[old.length - 1 - last] === now[now.length - 1 - last]) last += 1
+  const maxLast = Math.min(old.length, now.length) - first
+  while (last < maxLast && old[old.length - 1 - last] === now[now.length - 1 - last]) last += 1
   const until = now.length - last
   return [now.slice(0, first).join(''), now.slice(first, until).join(''), now.slice(until).join('')]
 }

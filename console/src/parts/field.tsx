@@ -10,12 +10,12 @@ import { Icon } from './icon.tsx'
 
 export interface FieldProps {
   readonly label: ReactNode
-  /** After the label, in grey: "optional", a type, a default. */
+  /** A grey text after the label: "optional", a type, a default. */
   readonly note?: ReactNode
   readonly hint?: ReactNode
   /** What is wrong with the value, and what is allowed. */
   readonly error?: ReactNode
-  /** Gets the ids that join the control with its label and texts. */
+  /** Renders the control with the ids that connect it to its label and texts. */
   readonly children: (control: ControlProps) => ReactNode
 }
 
@@ -28,8 +28,8 @@ interface ControlProps {
 /** A label, a control, a hint and an error. */
 export function Field({ label, note, hint, error, children }: FieldProps): ReactNode {
   const id = useId()
-  const said = [hint === undefined ? '' : `${id}-hint`, error === undefined ? '' : `${id}-error`]
-  const describedBy = said.filter((part) => part !== '').join(' ')
+  const textIds = [hint === undefined ? '' : `${id}-hint`, error === undefined ? '' : `${id}-error`]
+  const describedBy = textIds.filter((part) => part !== '').join(' ')
   return (
     <div className={error === undefined ? 'field' : 'field bad'}>
       <label htmlFor={id}>
@@ -91,7 +91,7 @@ function inputClass(isMono = false): string {
   return isMono ? 'input mono' : 'input'
 }
 
-/** The native select. `isBare` has no border. */
+/** The native select. `isBare` removes the border. */
 export function Select({ options, isBare, isMono, ...rest }: SelectProps): ReactNode {
   const kind = [isBare ? 'bare' : '', isMono ? 'mono' : ''].filter((part) => part !== '').join(' ')
   return (
@@ -163,7 +163,7 @@ interface ChoicesProps<Value extends string> {
     readonly value: Value
     readonly label: ReactNode
     readonly explanation?: ReactNode
-    /** Why it cannot be chosen; shown instead of the explanation. */
+    /** Why this choice is not available; shown instead of the explanation. */
     readonly off?: string | undefined
   }[]
 }
@@ -195,7 +195,7 @@ export function SearchInput({
         data-page-search=""
         onChange={(event) => onChange(event.currentTarget.value)}
         onKeyDown={(event) => {
-          // During composition with an input method, Enter and arrows belong to it.
+          // During composition, Enter and arrows belong to the input method.
           if (event.nativeEvent.isComposing) return
           if (event.key === 'Escape' && value === '') event.currentTarget.blur()
           else if (event.key === 'Escape') onChange('')

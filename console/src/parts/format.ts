@@ -1,4 +1,4 @@
-/** How the console formats numbers, times and hashes. */
+// How the console formats numbers, times and hashes.
 
 const COUNT = new Intl.NumberFormat('en-US')
 const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
@@ -16,7 +16,7 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 
 /** `0.4 ms`, `340 ms`, `1.4 s`, `4 m 16 s`, `3 h 5 m`, `2 d 4 h` */
 export function formatDuration(ms: number): string {
-  // The limits are where rounding would write 10.0 ms, 1000 ms, 10.0 s or 60 s.
+  // With these limits, rounding never writes 10.0 ms, 1000 ms, 10.0 s or 60 s.
   if (ms < 0.05) return '<0.1 ms'
   if (ms < 9.95) return `${ms.toFixed(1)} ms`
   if (ms < 999.5) return `${Math.round(ms)} ms`
@@ -42,7 +42,7 @@ function formatLong(seconds: number): string {
   return parts.filter((part) => part !== '').join(' ')
 }
 
-/** `12:04:31`, with `.208` on request; with the date if more than a day away. In the reader's time zone. */
+/** `12:04:31` in the reader's time zone, or `12:04:31.208` with `withMs`. A time more than a day away gets its date. */
 export function formatClock(time: Date | string | number, { withMs = false, now = Date.now() } = {}): string {
   const date = new Date(time)
   const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')

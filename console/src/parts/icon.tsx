@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 
-/** Icons of 16 by 16 pixels. They are decorative: a word or a label is always beside them. */
+/** Icons of 16 by 16 pixels. They are decorative: each has a word or a label beside it. */
 export function Icon({ name, size = 16, className }: IconProps): ReactNode {
   const classes = ['i', size === 16 ? '' : `i-${size}`, className ?? ''].filter((part) => part !== '')
   return (
@@ -18,7 +18,7 @@ interface IconProps {
 
 export type IconName = keyof typeof DRAWINGS
 
-/** Logo: a collet seen from the front. */
+/** The logo: a collet seen from the front. */
 export function Mark(): ReactNode {
   return (
     <svg className="mark" viewBox="0 0 20 20" aria-hidden="true" focusable="false">

@@ -3,7 +3,7 @@ import { type ReactNode, useMemo, useRef } from 'react'
 
 const ROW_PX = 20
 const OVERSCAN = 10
-/** A longer line continues on the next row, because laying out a row of a megabyte takes seconds. */
+/** A longer line continues on the next row, because browsers need seconds to lay out a row of a megabyte. */
 export const MAX_ROW_CHARACTERS = 200
 
 /** Text of any size: only the rows in view are in the document. */
@@ -17,7 +17,7 @@ export function LongCode({ text, label, isJson }: LongCodeProps): ReactNode {
     overscan: OVERSCAN,
   })
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard.
     <pre ref={box} className="long" tabIndex={0} role="region" aria-label={label}>
       <div className="rows" style={{ height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map(({ index, start }) => {
@@ -39,7 +39,7 @@ interface LongCodeProps {
   readonly isJson: boolean
 }
 
-/** Start of each row: after each line break, and after each `MAX_ROW_CHARACTERS` of a longer line. */
+/** The start of each row: a row ends at a line break, or after `MAX_ROW_CHARACTERS`. */
 export function rowStarts(text: string): readonly number[] {
   const starts: number[] = []
   for (let line = 0; line <= text.length; ) {
@@ -79,11 +79,11 @@ export function Json({ text }: { readonly text: string }): ReactNode {
   let from = 0
   for (const match of text.matchAll(TOKEN)) {
     const [whole, string, colon] = match
-    const isTurned = string !== undefined && RIGHT_TO_LEFT.test(string)
-    if (string !== undefined && colon === undefined && !isTurned) continue
+    const isRightToLeft = string !== undefined && RIGHT_TO_LEFT.test(string)
+    if (string !== undefined && colon === undefined && !isRightToLeft) continue
     parts.push(text.slice(from, match.index))
     from = match.index + whole.length
-    const shown = isTurned ? [<bdi key="string">{string}</bdi>, colon] : whole
+    const shown = isRightToLeft ? [<bdi key="string">{string}</bdi>, colon] : whole
     parts.push(
       <span
         key={match.index}

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
-/** Safety tier of a tool, as bars and a word. */
+/** The safety tier of a tool, as bars and a word. */
 export function Tier({
   tier,
   isChip = false,
@@ -40,7 +40,7 @@ const BARS = [
   { x: 9, y: 1 },
 ]
 
-/** State of a call, as an icon and a word. `isCalm` shows success in grey, for lists. */
+/** The state of a call, as an icon and a word. `isCalm` shows success in grey, for lists. */
 export function StateMark({ state, label, isCalm = false, hasWord = true }: StateMarkProps): ReactNode {
   const { icon, tone, word } = STATES[state]
   const isGrey = isCalm && state === 'succeeded'
@@ -54,7 +54,7 @@ export function StateMark({ state, label, isCalm = false, hasWord = true }: Stat
 
 interface StateMarkProps {
   readonly state: StateName
-  /** Replaces the state's word: "Unavailable since 11:47". */
+  /** A text that replaces the state's word: "Unavailable since 11:47". */
   readonly label?: ReactNode
   readonly isCalm?: boolean
   readonly hasWord?: boolean
@@ -69,14 +69,14 @@ const STATES = {
   parked: { icon: 'parked', tone: 'is-parked', word: 'parked' },
   ambiguous: { icon: 'ambiguous', tone: 'is-ambiguous', word: 'ambiguous' },
   running: { icon: 'running', tone: 'is-running', word: 'running' },
-  released: { icon: 'released', tone: 'is-released', word: 'may retry' },
+  released: { icon: 'released', tone: 'is-released', word: 'can be retried' },
   replayed: { icon: 'replayed', tone: 'is-quiet', word: 'replayed' },
   rejected: { icon: 'rejected', tone: 'is-failed', word: 'rejected' },
   expired: { icon: 'clock', tone: 'is-quiet', word: 'expired' },
   skipped: { icon: 'skipped', tone: 'is-quiet', word: 'not reached' },
 } as const satisfies Readonly<Record<string, { icon: IconName; tone: string; word: string }>>
 
-/** An outlined word, coloured only if it needs attention. */
+/** An outlined word. `tone` colours it if it needs attention. */
 export function Tag({ children, tone, icon }: TagProps): ReactNode {
   return (
     <span className={tone === undefined ? 'tag' : `tag ${tone}`}>

@@ -44,7 +44,7 @@ export interface MenuChoice {
   readonly onChoose: () => void
 }
 
-/** One filter of a list: dashed while it is not set, solid with its values once set. Its cross, or Backspace, clears it. */
+/** One filter of a list: a dashed button if not set, a solid button with its values if set. Its cross or Backspace clears it. */
 export const Filter = memo(function Filter({ label, options, values, onChange }: FilterProps): ReactNode {
   const isSet = values.length > 0
   const names = isSet ? namesOf(values, listOf(options)) : []
@@ -79,7 +79,7 @@ export const Filter = memo(function Filter({ label, options, values, onChange }:
   )
 })
 
-/** Drawn when the menu is open, because counting can take a while. */
+/** Rendered only while the menu is open, because counting can take a while. */
 function FilterOptions({ options }: Pick<FilterProps, 'options'>): ReactNode {
   return listOf(options).map((option) => (
     <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 
 /** Small stacked bars without axes: grey for normal values, colours for failures. Screen readers get `summary`. */
 export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }: BarsProps): ReactNode {
-  const most = Math.max(1, ...bars.map((bar) => bar.parts.reduce((sum, { value }) => sum + value, 0)))
+  const max = Math.max(1, ...bars.map((bar) => bar.parts.reduce((sum, { value }) => sum + value, 0)))
   const step = 100 / Math.max(1, bars.length)
   return (
     <svg
@@ -17,15 +17,15 @@ export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }
         let top = height
         return parts.map(({ value, tone }) => {
           // A non-zero bar is always visible.
-          const tall = value === 0 ? 0 : Math.max(1, (value / most) * height)
-          top -= tall
+          const barHeight = value === 0 ? 0 : Math.max(1, (value / max) * height)
+          top -= barHeight
           return (
             <rect
               key={`${key}-${tone ?? 'ok'}`}
               x={index * step}
               y={top}
               width={Math.max(0.4, step - gap)}
-              height={tall}
+              height={barHeight}
               className={tone}
             />
           )
@@ -38,7 +38,7 @@ export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }
 interface BarsProps {
   readonly bars: readonly {
     readonly key: string
-    /** From the bottom up. `tone` is a class of the plot: `ok`, `bad`, `park`, `amb`. */
+    /** Parts from the bottom up. `tone` is a class in plots.css: `ok`, `bad`, `parked`, `ambiguous`. */
     readonly parts: readonly { readonly value: number; readonly tone?: string }[]
   }[]
   readonly summary: string
@@ -47,15 +47,15 @@ interface BarsProps {
   readonly className?: string
 }
 
-/** A line through values, left to right. `null` is a gap. */
+/** A line through values, left to right. It connects the neighbours of a `null`. */
 export function Line({ values, summary, height = 24 }: LineProps): ReactNode {
   const known = values.filter((value) => value !== null)
-  const most = Math.max(1e-9, ...known)
+  const max = Math.max(1e-9, ...known)
   const step = 100 / Math.max(1, values.length - 1)
   const points = values.flatMap((value, index) =>
     value === null
       ? []
-      : [`${(index * step).toFixed(2)},${(height - (value / most) * (height - 2) - 1).toFixed(2)}`],
+      : [`${(index * step).toFixed(2)},${(height - (value / max) * (height - 2) - 1).toFixed(2)}`],
   )
   return (
     <svg

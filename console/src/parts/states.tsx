@@ -3,7 +3,7 @@ import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
-/** An empty list. After a filter: name it and offer to clear it. Otherwise: describe what will appear, and when. */
+/** An empty list. If a filter is set, callers name it and offer to clear it; otherwise they describe what will appear and when. */
 export function Empty({ title, children, actions }: EmptyProps): ReactNode {
   return (
     <div className="empty">
@@ -20,13 +20,13 @@ interface EmptyProps {
   readonly actions?: ReactNode
 }
 
-const PATIENCE_MS = 200
+const LOADING_DELAY_MS = 200
 
-/** Nothing for 200 ms, then grey bars in place of the rows. */
+/** Shows nothing for 200 ms, then grey bars in place of the rows. */
 export function Loading({ what, rows = 6 }: { readonly what: string; readonly rows?: number }): ReactNode {
   const [isShown, setShown] = useState(false)
   useEffect(() => {
-    const timer = setTimeout(() => setShown(true), PATIENCE_MS)
+    const timer = setTimeout(() => setShown(true), LOADING_DELAY_MS)
     return () => clearTimeout(timer)
   }, [])
   if (!isShown) return null
@@ -75,7 +75,7 @@ interface FailedProps {
   readonly children?: ReactNode
 }
 
-/** Servers quote parts of the request, which may come from an address, so the text is made visible. */
+/** The message of an error. It may quote untrusted text from the page's address, so hidden characters are made visible. */
 export function messageOf(error: unknown): string {
   return visibleText(error instanceof Error ? error.message : String(error))
 }
@@ -92,7 +92,7 @@ export function Work({ title, done, total, steps, onStop }: WorkProps): ReactNod
           </span>
         )}
       </p>
-      {total !== undefined && <Meter label={title} value={done ?? 0} most={total} isRunning />}
+      {total !== undefined && <Meter label={title} value={done ?? 0} max={total} isRunning />}
       <ul className="meta">
         {steps?.map(({ text, state }) => (
           <li key={text} className={state === 'alert' ? 'row is-parked' : 'row soft'}>
@@ -126,12 +126,12 @@ const STEP_ICONS = {
   waiting: { name: 'skipped', className: 'is-quiet' },
 } as const
 
-const WARN_PART = 0.9
+const WARNING_SHARE = 0.9
 
 /** How much of a limit is used. Amber from 90 %. */
-export function Meter({ label, value, most, isRunning = false }: MeterProps): ReactNode {
-  const part = most <= 0 ? 0 : Math.min(value / most, 1)
-  const tone = isRunning ? 'run' : part >= WARN_PART ? 'warn' : ''
+export function Meter({ label, value, max, isRunning = false }: MeterProps): ReactNode {
+  const part = max <= 0 ? 0 : Math.min(value / max, 1)
+  const tone = isRunning ? 'run' : part >= WARNING_SHARE ? 'warn' : ''
   return (
     // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles have a value.
     <svg
@@ -150,6 +150,6 @@ export function Meter({ label, value, most, isRunning = false }: MeterProps): Re
 interface MeterProps {
   readonly label: string
   readonly value: number
-  readonly most: number
+  readonly max: number
   readonly isRunning?: boolean
 }

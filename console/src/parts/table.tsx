@@ -31,7 +31,7 @@ interface TableProps {
   /** One or more `<tbody>`. */
   readonly children: ReactNode
   readonly className?: string
-  /** Including the head, if not all rows are drawn; drawn rows then have `aria-rowindex`. */
+  /** The number of rows including the head, for tables that do not draw all rows. Drawn rows then have `aria-rowindex`. */
   readonly rowCount?: number
 }
 
@@ -39,28 +39,28 @@ export interface Column {
   readonly title: string
   /** Class that sets the column's width. */
   readonly className?: string
-  /** Right-aligned. */
+  /** Whether the column is right-aligned. */
   readonly isEnd?: boolean
-  /** Visually hidden, for a column of buttons. */
+  /** Whether the title is visually hidden, for a column of buttons. */
   readonly isHidden?: boolean
 }
 
 /**
- * Keyboard navigation of a list: one tab stop with arrows inside; `j` and `k` move in it from anywhere outside of fields. `reveal`
- * scrolls to a row that a virtual list has not drawn yet, which then takes the focus. The props of a row change only in the tab
- * index, so that a list that grows at the top does not redraw all rows.
+ * Keyboard navigation in a list. The list is one tab stop, and arrows move inside it; `j` and `k` work from anywhere outside of
+ * fields. `reveal` scrolls to a row that a virtual list has not drawn yet; the row then takes the focus. Only the tab index of a
+ * row's props changes, so that a list that grows at the top does not redraw all rows.
  */
 export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions): ListKeys {
   const [current, setCurrent] = useState(0)
   const rows = useRef(new Set<HTMLElement>())
-  const wanted = useRef<number | undefined>(undefined)
+  const rowToFocus = useRef<number | undefined>(undefined)
   const list = useRef({ length, keyOf })
   list.current = { length, keyOf }
   const stop = Math.min(current, Math.max(0, length - 1))
 
   const focusRow = (index: number): void => {
     const row = [...rows.current].find((drawn) => drawn.dataset.row === keyOf(index))
-    if (row === undefined) wanted.current = index
+    if (row === undefined) rowToFocus.current = index
     else row.focus()
   }
   const go = (index: number): void => {
@@ -80,8 +80,8 @@ export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions)
   const ref = useCallback((row: HTMLElement | null) => {
     if (row === null) return undefined
     rows.current.add(row)
-    if (wanted.current !== undefined && list.current.keyOf(wanted.current) === row.dataset.row) {
-      wanted.current = undefined
+    if (rowToFocus.current !== undefined && list.current.keyOf(rowToFocus.current) === row.dataset.row) {
+      rowToFocus.current = undefined
       row.focus()
     }
     return () => {
@@ -118,7 +118,7 @@ const MOVES: Readonly<Record<string, (at: number, length: number) => number>> = 
 
 interface ListKeysOptions {
   readonly length: number
-  /** Identifies rows after they have moved; default: the index. */
+  /** The key that identifies a row after it has moved. The default is its index. */
   readonly keyOf?: (index: number) => string
   readonly reveal?: (index: number) => void
 }

@@ -1,7 +1,7 @@
 import { Tab, TabList, TabPanel, TabProvider } from '@ariakit/react'
 import type { ReactNode } from 'react'
 
-/** Views of the same data: buttons in a row, one of them pressed. */
+/** A row of buttons that switch between views of the same data. */
 export function Segment<Value extends string>(props: SegmentProps<Value>): ReactNode {
   const { label, value, options, onChange } = props
   return (
@@ -27,7 +27,7 @@ interface SegmentProps<Value extends string> {
   readonly onChange: (value: Value) => void
 }
 
-/** Tabs with panels. Arrows move between them. */
+/** Tabs with panels. Arrow keys move between the tabs. */
 export function Tabs({ label, value, onChange, tabs, className }: TabsProps): ReactNode {
   return (
     <TabProvider

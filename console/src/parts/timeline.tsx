@@ -2,7 +2,7 @@ import type { ReactNode } from 'react'
 import { formatClock } from './format.ts'
 import { Icon, type IconName } from './icon.tsx'
 
-/** Events in order: time, icon, text. */
+/** A list of events in order, each with time, icon and text. */
 export function Timeline({ label, events, isFlush = false }: TimelineProps): ReactNode {
   return (
     <ol className={isFlush ? 'timeline flush' : 'timeline'} aria-label={label}>
@@ -31,7 +31,7 @@ export interface TimelineEvent {
   readonly key: string
   readonly at: Date | string | number
   readonly icon: IconName
-  /** A class of colour: `is-failed`. */
+  /** A colour class: `is-failed`. */
   readonly tone?: string
   readonly title: ReactNode
   readonly detail?: ReactNode

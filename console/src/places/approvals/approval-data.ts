@@ -61,7 +61,7 @@ export function useDecide(id: string) {
     onSettled: () =>
       Promise.all([
         client.invalidateQueries({ queryKey: ['approvals'] }),
-        client.invalidateQueries({ queryKey: ['due'] }),
+        client.invalidateQueries({ queryKey: ['waiting counts'] }),
       ]),
   })
 }

@@ -1,23 +1,23 @@
 import { describe, expect, it } from 'vitest'
-import { echoOf } from './decision.tsx'
+import { pageCommandOf } from './decision.tsx'
 
 describe('the command of a decision', () => {
   const approval = { id: 'ap_1', stale: false, hides_something: false }
 
   it('has the reason as one word that a shell reads nothing into', () => {
-    expect(echoOf(approval, false, '')).toBe('collet approvals approve ap_1')
-    expect(echoOf(approval, false, ' it costs $(id) `x`, "no"\n')).toBe(
+    expect(pageCommandOf(approval, false, '')).toBe('collet approvals approve ap_1')
+    expect(pageCommandOf(approval, false, ' it costs $(id) `x`, "no"\n')).toBe(
       `collet approvals approve ap_1 --reason 'it costs $(id) \`x\`, "no"'`,
     )
   })
 
   it('is about what can still be done', () => {
-    expect(echoOf({ ...approval, stale: true }, false, 'old')).toBe(
+    expect(pageCommandOf({ ...approval, stale: true }, false, 'old')).toBe(
       'collet approvals reject ap_1 --reason old',
     )
-    expect(echoOf({ ...approval, hides_something: true }, false, '')).toBe(
+    expect(pageCommandOf({ ...approval, hides_something: true }, false, '')).toBe(
       'collet approvals approve ap_1 --accept-hidden',
     )
-    expect(echoOf(approval, true, 'late')).toBe('collet approvals show ap_1')
+    expect(pageCommandOf(approval, true, 'late')).toBe('collet approvals show ap_1')
   })
 })

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { quoted } from '../../app/commands.ts'
-import { useEcho } from '../../app/echo.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { Empty, Failed, Loading, messageOf } from '../../parts/states.tsx'
 import { approvalQuery, useDecide, type WholeApproval } from './approval-data.ts'
 import { DecideBar, useClosedText } from './decide-bar.tsx'
@@ -38,7 +38,7 @@ function Found({ approval }: { readonly approval: WholeApproval }): ReactNode {
   const [reason, setReason] = useState('')
   const decide = useDecide(approval.id)
   const { record, hides_something: hides } = approval
-  useEcho(echoOf(approval, useClosedText(approval) !== undefined, reason))
+  usePageCommand(pageCommandOf(approval, useClosedText(approval) !== undefined, reason))
   const call = (
     <Link className="link mono" to="/calls/$record" params={{ record }}>
       {record}
@@ -78,7 +78,7 @@ function Back({ className }: { readonly className: string }): ReactNode {
 }
 
 /** The terminal command for the decision. */
-export function echoOf(
+export function pageCommandOf(
   { id, stale, hides_something: hides }: Pick<WholeApproval, 'id' | 'stale' | 'hides_something'>,
   isClosed: boolean,
   reason: string,

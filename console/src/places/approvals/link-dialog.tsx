@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from 'react'
-import { useAct } from '../../parts/act.ts'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { CodeLine } from '../../parts/code.tsx'
 import { Dialog, DialogForm } from '../../parts/dialog.tsx'
@@ -50,7 +50,7 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
   const off = approval.link_may_decide ? undefined : approval.safety_tier === 'exec' ? EXEC : QUORUM
   const [power, setPower] = useState<'decide' | 'inspect'>(off === undefined ? 'decide' : 'inspect')
   const [made, setMade] = useState<MadeLink>()
-  const { isBusy, failure, refuse, run } = useAct(async () =>
+  const { isBusy, failure, refuse, run } = useAction(async () =>
     setMade(await makeLink(approval.id, { approver: approver.trim(), power })),
   )
   const make = (): void => {

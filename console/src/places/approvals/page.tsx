@@ -2,9 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { countOf } from '../../parts/format.ts'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
@@ -100,7 +100,7 @@ function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
 }
 
 function NothingOpen({ count, view }: { readonly count: number; readonly view: View }): ReactNode {
-  useEcho(view === 'decided' ? 'collet approvals list --state all' : 'collet approvals list')
+  usePageCommand(view === 'decided' ? 'collet approvals list --state all' : 'collet approvals list')
   return (
     <section className="decide" aria-label="Decision">
       {count > 0 ? (
@@ -122,7 +122,7 @@ function NothingOpen({ count, view }: { readonly count: number; readonly view: V
 }
 
 function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
-  useEcho('collet approvals list')
+  usePageCommand('collet approvals list')
   if (error === null) return <Loading what="approvals" />
   return (
     <Failed

@@ -2,9 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useLive } from '../../api/live.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { CopyButton } from '../../parts/button.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { StateMark } from '../../parts/meaning.tsx'
@@ -80,7 +80,7 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
       }
     >
       {/* The form sets the command of the page. */}
-      {!canSettle && <ShowEcho record={record} />}
+      {!canSettle && <ShowCommand record={record} />}
       <div className="split one-call">
         <div className="one-left">
           {call.state === 'ambiguous' && <OutcomeUnknown />}
@@ -101,8 +101,8 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
   )
 }
 
-function ShowEcho({ record }: { readonly record: string }): ReactNode {
-  useEcho(showCommand(record))
+function ShowCommand({ record }: { readonly record: string }): ReactNode {
+  usePageCommand(showCommand(record))
   return null
 }
 

@@ -9,7 +9,7 @@ import {
   useState,
   useSyncExternalStore,
 } from 'react'
-import { useLeftPlace } from '../../app/left-place.ts'
+import { useListPosition } from '../../app/list-position.ts'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
@@ -53,7 +53,7 @@ export function CallTable({ live, scroller, selected, onOpen }: CallTableProps):
     keyOf,
     reveal: (index) => virtual.scrollToIndex(index, { align: 'auto' }),
   })
-  useLeftPlace({ list: virtual, length: rows.length, keyOf, focus: keys.enter })
+  useListPosition({ list: virtual, length: rows.length, keyOf, focus: keys.enter })
   const hold = useHold(live, scroller)
   const drawn = virtual.getVirtualItems()
   const [first, last] = [drawn[0], drawn.at(-1)]

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { Command } from '../../app/echo.tsx'
+import { Command } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Code, toJson } from '../../parts/code.tsx'
 import { Note } from '../../parts/meaning.tsx'

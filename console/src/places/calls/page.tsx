@@ -1,9 +1,9 @@
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
 import { ApiError } from '../../api/client.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button } from '../../parts/button.tsx'
@@ -40,7 +40,7 @@ function Calls(): ReactNode {
   const live = useCallList(query.filters, isLive)
   const list = useRef<HTMLElement>(null)
   const navigate = useNavigate()
-  useEcho(selected === undefined ? commandOf(query.filters, isLive) : showCommand(selected))
+  usePageCommand(selected === undefined ? commandOf(query.filters, isLive) : showCommand(selected))
 
   const setLive = (isOn: boolean): void => void change({ live: isOn ? undefined : 'off' })
   const open = (record: string): void => void change({ call: record }, { isStep: true })

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { request } from '../../api/client.ts'
 import { quoted } from '../../app/commands.ts'
-import { useEcho } from '../../app/echo.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { Choices, Field, TextArea, TextInput } from '../../parts/field.tsx'
@@ -31,7 +31,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
   const [problems, setProblems] = useState<Problems>({})
   const mayIt = useHoldsScope('calls:settle')
   const hasValue = as === 'succeeded' && value.trim() !== ''
-  useEcho(
+  usePageCommand(
     [
       `collet calls settle ${call.record} --as ${as ?? 'ENDING'}`,
       ...(hasValue ? [`--value ${quoted(value.trim())}`] : []),

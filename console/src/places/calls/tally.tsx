@@ -121,8 +121,8 @@ function partsOf(
   return [
     { value: total(others), tone: 'ok' },
     { value: failed + released + rejected, tone: 'bad' },
-    { value: parked, tone: 'park' },
-    { value: ambiguous, tone: 'amb' },
+    { value: parked, tone: 'parked' },
+    { value: ambiguous, tone: 'ambiguous' },
   ]
 }
 

@@ -4,7 +4,7 @@ import { request } from '../../api/client.ts'
 import { type LiveState, useLive } from '../../api/live.ts'
 import { queries } from '../../api/queries.ts'
 import { announce } from '../../app/announcer.tsx'
-import { leftLength } from '../../app/left-place.ts'
+import { savedLength } from '../../app/list-position.ts'
 import { countOf } from '../../parts/format.ts'
 import { useStore } from '../../store.ts'
 import type { CallChanges, CallPage } from './api.ts'
@@ -30,7 +30,7 @@ const ANNOUNCED_MS = 10_000
 export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
   const [list] = useState(() => new CallList())
   // After Back, the first page is as long as the list was.
-  const [firstPage] = useState(() => Math.min(MAX_PAGE, Math.max(PAGE, leftLength())))
+  const [firstPage] = useState(() => Math.min(MAX_PAGE, Math.max(PAGE, savedLength())))
   const view = useStore(list.view)
   const asked = JSON.stringify(filters)
   const found = useQuery({

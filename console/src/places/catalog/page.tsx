@@ -3,8 +3,8 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { type FoundTool, type SearchableTools, toolCallsQuery, toolsQuery } from '../../api/tools.ts'
-import { Command, useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
+import { Command, usePageCommand } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatCount } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
@@ -22,7 +22,7 @@ const LOOK_AGAIN_MS = 15_000
 export function CatalogPage(): ReactNode {
   const asked = useAsked()
   const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: LOOK_AGAIN_MS })
-  useEcho(asked.command)
+  usePageCommand(asked.command)
   return (
     <Page
       title="Catalog"

@@ -11,7 +11,7 @@ import {
   useSyncExternalStore,
 } from 'react'
 import type { FoundTool, ToolListing } from '../../api/tools.ts'
-import { useLeftPlace } from '../../app/left-place.ts'
+import { useListPosition } from '../../app/list-position.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { Tier, type TierName, ToolName } from '../../parts/meaning.tsx'
 import { Menu } from '../../parts/menu.tsx'
@@ -59,7 +59,7 @@ export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
   })
   const keyOf = (index: number): string => found[index]?.tool.id ?? String(index)
   const keys = useListKeys({ length: found.length, keyOf, reveal: (index) => list.scrollToIndex(index) })
-  useLeftPlace({ list, length: found.length, keyOf, focus: keys.enter })
+  useListPosition({ list, length: found.length, keyOf, focus: keys.enter })
   useImperativeHandle(ref, () => ({ enter: () => keys.go(0) }))
   const drawn = list.getVirtualItems()
   const [first, last] = [drawn[0], drawn.at(-1)]

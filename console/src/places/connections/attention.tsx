@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { useAct } from '../../parts/act.ts'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { Differences } from '../../parts/differences.tsx'
@@ -58,7 +58,7 @@ interface HeldPinProps {
 function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
   const diff = useQuery(pinQuery(pin))
   const [isAsking, setAsking] = useState(false)
-  const { isBusy, failure, run } = useAct(async () => {
+  const { isBusy, failure, run } = useAction(async () => {
     await decidePin(pin, 'reject')
     onChanged()
   })

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
 import { countsText } from '../../../../src/sources/kit/offer-counts.ts'
-import { useAct } from '../../parts/act.ts'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { DialogForm } from '../../parts/dialog.tsx'
 import { Checkbox, TextField } from '../../parts/field.tsx'
@@ -24,7 +24,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
   const [isTrusted, setTrusted] = useState(false)
   const promises = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
   const counts = { tools: found.tool_count, prompts: found.prompt_count, templates: found.template_count }
-  const { isBusy, failure, run } = useAct(async () => {
+  const { isBusy, failure, run } = useAction(async () => {
     await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
     onAdded(key.trim())
   })

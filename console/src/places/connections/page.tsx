@@ -1,9 +1,9 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { holdsServerScope, useSession } from '../../api/session.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { AddSource } from './add-source.tsx'
 import { Attention } from './attention.tsx'
@@ -23,10 +23,10 @@ export function ConnectionsPage(): ReactNode {
   const sources = useQuery({ ...sourcesQuery, enabled: seesSources })
   const around = useQuery({ ...aroundQuery, enabled: seesSources })
   const pins = useQuery({ ...pinsQuery, enabled: holdsServerScope(principal, 'admin:pins') })
-  useEcho(echoOf(sources.data ?? [], pins.data ?? []))
+  usePageCommand(pageCommandOf(sources.data ?? [], pins.data ?? []))
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['connections'] })
-    void client.invalidateQueries({ queryKey: ['due'] })
+    void client.invalidateQueries({ queryKey: ['waiting counts'] })
     // Changes here also change the catalog and the start page.
     for (const queryKey of [['tools'], ['tool'], ['start']]) void client.invalidateQueries({ queryKey })
   }
@@ -62,7 +62,7 @@ export function ConnectionsPage(): ReactNode {
 }
 
 /** The command of the first section. */
-function echoOf(sources: readonly Source[], pins: readonly Pin[]): string {
+function pageCommandOf(sources: readonly Source[], pins: readonly Pin[]): string {
   const ill = sources.find(({ state }) => state === 'down')
   if (ill !== undefined) return `collet sources check ${ill.key}`
   const held = pins.find(({ waiting }) => waiting?.rejected_by === null)

@@ -2,9 +2,9 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { providerLines } from '../../../../src/stages/credentials/provider-lines.ts'
 import { callerToName, holdsScope, useSession } from '../../api/session.ts'
-import { Command, CommandLine } from '../../app/echo.tsx'
+import { Command, CommandLine } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
-import { useAct } from '../../parts/act.ts'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { Code, CodeLine } from '../../parts/code.tsx'
 import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
@@ -199,7 +199,7 @@ function ConnectForm({
   )
   const [tenant, setTenant] = useState(session?.principal?.tenant ?? '')
   const [url, setUrl] = useState<string>()
-  const { isBusy, failure, run } = useAct(async () => {
+  const { isBusy, failure, run } = useAction(async () => {
     const own = principal === session?.principal?.id
     const whose = own ? {} : { principal: principal.trim(), tenant: tenant.trim() }
     setUrl((await connectProvider(provider.id, whose)).url)

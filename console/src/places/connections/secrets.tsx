@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { callerToName, holdsScope, useSession } from '../../api/session.ts'
-import { Command } from '../../app/echo.tsx'
 import { NeedsScope } from '../../app/needs-scope.tsx'
+import { Command } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
-import { useAct } from '../../parts/act.ts'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
 import { TextField } from '../../parts/field.tsx'
@@ -163,7 +163,7 @@ function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode 
   const [principal, setPrincipal] = useState(setting.principal === '' ? mine : setting.principal)
   const [tenant, setTenant] = useState(setting.tenant ?? own?.tenant ?? '')
   const [value, setValue] = useState('')
-  const { isBusy, failure, run } = useAct(async () => {
+  const { isBusy, failure, run } = useAction(async () => {
     await setSecret({ name: name.trim(), principal: principal.trim(), tenant: tenant.trim(), value })
     onChanged()
     onDone()

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
 import { countsText } from '../../../../src/sources/kit/offer-counts.ts'
-import { Command } from '../../app/echo.tsx'
+import { Command } from '../../app/page-command.tsx'
 import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
 import { formatClock, formatCount } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'

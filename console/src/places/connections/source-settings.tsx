@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
-import { CommandLine } from '../../app/echo.tsx'
-import { useAct } from '../../parts/act.ts'
+import { CommandLine } from '../../app/page-command.tsx'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { DialogForm } from '../../parts/dialog.tsx'
 import { Field, Select, TextField } from '../../parts/field.tsx'
@@ -27,7 +27,7 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
   const { settings, configured, key } = source
   const [form, setForm] = useState(() => formOf(settings))
   const [warnings, setWarnings] = useState<readonly string[]>([])
-  const { isBusy, failure, run } = useAct(async () => {
+  const { isBusy, failure, run } = useAction(async () => {
     if (settings === undefined) return
     const { warnings: said } = await changeSource(key, changesOf(form, settings))
     onChanged()
@@ -93,7 +93,7 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
         </Note>
       ))}
       {failure !== undefined && <Note tone="failed">{failure}</Note>}
-      <p className="meta dim mono">{echoOf(key, form, settings)}</p>
+      <p className="meta dim mono">{pageCommandOf(key, form, settings)}</p>
       <p className="row end">
         <Button onClick={onDone}>{warnings.length > 0 ? 'Close' : 'Cancel'}</Button>
         <Button kind="primary" submits writes isBusy={isBusy}>
@@ -147,7 +147,7 @@ function orNull(text: string): string | null {
 }
 
 /** The settings as a command. */
-function echoOf(key: string, form: Form, settings: SourceSettings): string {
+function pageCommandOf(key: string, form: Form, settings: SourceSettings): string {
   const before = formOf(settings)
   const include = namesIn(form.include)
   const words = [

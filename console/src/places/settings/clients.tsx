@@ -10,11 +10,11 @@ import { Found, Section } from './section.tsx'
 const EVERYTHING = { value: '', label: 'everything' }
 
 /** Endpoints, and configuration for each client, for all tools or for a toolset. */
-export function Clients({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
+export function Clients({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const [chosen, setChosen] = useState('claude-code')
   const [toolset, setToolset] = useState('')
   const server = useQuery(serverQuery(toolset))
-  const echo = (client: string, set: string): void => onEcho(connectCommand(client, set))
+  const echo = (client: string, set: string): void => onCommand(connectCommand(client, set))
   return (
     <Section id="clients" title="Connect a client" onEnter={() => echo(chosen, toolset)}>
       <Found query={server} what="Endpoints">

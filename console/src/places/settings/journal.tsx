@@ -11,7 +11,7 @@ import { messageOf, Work } from '../../parts/states.tsx'
 import { Found, Section } from './section.tsx'
 
 /** Verification of the journal, done by the server while it runs. */
-export function Journal({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
+export function Journal({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const check = useCheck()
   return (
     <Section
@@ -19,7 +19,7 @@ export function Journal({ onEcho }: { readonly onEcho: (command: string) => void
       title="Journal"
       scope="audit:read"
       isOfServer
-      onEnter={() => onEcho('collet journal verify')}
+      onEnter={() => onCommand('collet journal verify')}
       actions={
         <Button isSmall isBusy={check.progress !== undefined} writes onClick={() => void check.start()}>
           Verify now

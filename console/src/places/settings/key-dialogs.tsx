@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { sessionQuery, useSession } from '../../api/session.ts'
-import { type Act, useAct } from '../../parts/act.ts'
+import { type Action, useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { CodeLine } from '../../parts/code.tsx'
 import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
@@ -22,10 +22,10 @@ import {
 import { ToolPicker } from './tool-picker.tsx'
 
 /** Creates a principal with its first key. The command below the page follows the form. */
-export function CreateKeyDialog({ isOpen, onClose, onEcho }: CreateProps): ReactNode {
+export function CreateKeyDialog({ isOpen, onClose, onCommand }: CreateProps): ReactNode {
   return (
     <Dialog title="Create key" isOpen={isOpen} onClose={onClose}>
-      <CreateForm onClose={onClose} onEcho={onEcho} />
+      <CreateForm onClose={onClose} onCommand={onCommand} />
     </Dialog>
   )
 }
@@ -33,16 +33,16 @@ export function CreateKeyDialog({ isOpen, onClose, onEcho }: CreateProps): React
 interface CreateProps {
   readonly isOpen: boolean
   readonly onClose: () => void
-  readonly onEcho: (command: string) => void
+  readonly onCommand: (command: string) => void
 }
 
-function CreateForm({ onClose, onEcho }: Omit<CreateProps, 'isOpen'>): ReactNode {
+function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactNode {
   const session = useSession()
   const { data: toolsets = [] } = useQuery(toolsetsQuery)
   const [form, setForm] = useState<KeyForm>(EMPTY_FORM)
   const making = useMaking(() => createKey(termsOf(form)))
   const command = commandOf(form)
-  useEffect(() => onEcho(command), [command, onEcho])
+  useEffect(() => onCommand(command), [command, onCommand])
   if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
 
   const problem = making.failure === undefined ? undefined : problemOf(making.failure)
@@ -264,7 +264,7 @@ export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
   )
 }
 
-interface Making extends Act {
+interface Making extends Action {
   readonly made: NewKey | undefined
 }
 
@@ -272,7 +272,7 @@ interface Making extends Act {
 function useMaking(ask: () => Promise<NewKey>): Making {
   const client = useQueryClient()
   const [made, setMade] = useState<NewKey>()
-  const act = useAct(async () => {
+  const act = useAction(async () => {
     setMade(await ask())
     await client.invalidateQueries({ queryKey: keysQuery.queryKey })
     // The first key closes an open server.

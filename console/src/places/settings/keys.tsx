@@ -21,18 +21,18 @@ const COLUMNS = [
 ] as const
 
 /** Principals with keys, their permissions, and the last use. A key itself is shown once, when it is created. */
-export function Keys({ onEcho }: { readonly onEcho: (command: string) => void }): ReactNode {
+export function Keys({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const [isCreating, setCreating] = useState(false)
   const close = (): void => {
     setCreating(false)
-    onEcho('collet keys list')
+    onCommand('collet keys list')
   }
   return (
     <Section
       id="keys"
       title="Keys"
       scope="admin:keys"
-      onEnter={() => onEcho('collet keys list')}
+      onEnter={() => onCommand('collet keys list')}
       actions={
         <Button kind="primary" isSmall icon="plus" writes onClick={() => setCreating(true)}>
           Create key
@@ -40,7 +40,7 @@ export function Keys({ onEcho }: { readonly onEcho: (command: string) => void })
       }
     >
       <KeyList />
-      <CreateKeyDialog isOpen={isCreating} onClose={close} onEcho={onEcho} />
+      <CreateKeyDialog isOpen={isCreating} onClose={close} onCommand={onCommand} />
     </Section>
   )
 }

@@ -10,17 +10,17 @@ import { Found, Section } from './section.tsx'
 import { type LimitRule, limitsQuery, type Span, type TeamUse, usageQuery } from './settings-data.ts'
 
 interface OfSection {
-  readonly onEcho: (command: string) => void
+  readonly onCommand: (command: string) => void
 }
 
 /** Limits and their usage. They are set in the config. */
-export function Limits({ onEcho }: OfSection): ReactNode {
+export function Limits({ onCommand }: OfSection): ReactNode {
   return (
     <Section
       id="limits"
       title="Limits and budgets"
       scope="admin:calls"
-      onEnter={() => onEcho('collet budgets')}
+      onEnter={() => onCommand('collet budgets')}
     >
       <Meters />
     </Section>
@@ -86,7 +86,7 @@ function Used({ name, used, limit, resetsAt }: MeterFacts): ReactNode {
           <b>{shown(used)}</b> of {shown(limit)}
         </span>
       </div>
-      <Meter label={`${name}: ${Math.round((100 * used) / limit)} % used`} value={used} most={limit} />
+      <Meter label={`${name}: ${Math.round((100 * used) / limit)} % used`} value={used} max={limit} />
     </li>
   )
 }
@@ -149,9 +149,9 @@ const COLUMNS = [
 ] as const
 
 /** Usage by caller. Each row links to its calls. */
-export function Usage({ onEcho }: OfSection): ReactNode {
+export function Usage({ onCommand }: OfSection): ReactNode {
   const [span, setSpan] = useState<Span>('24h')
-  const echo = (next: Span): void => onEcho(`collet usage --since ${next}`)
+  const echo = (next: Span): void => onCommand(`collet usage --since ${next}`)
   return (
     <Section
       id="use"

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
-import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { Clients } from './clients.tsx'
 import { Journal } from './journal.tsx'
 import { Keys } from './keys.tsx'
@@ -22,7 +22,7 @@ const PARTS = [
 export function SettingsPage(): ReactNode {
   const [command, setCommand] = useState('collet keys list')
   const [current, setCurrent] = useState<string>('keys')
-  useEcho(command)
+  usePageCommand(command)
   const go = (id: string): void => {
     setCurrent(id)
     const part = document.getElementById(id)
@@ -48,17 +48,17 @@ export function SettingsPage(): ReactNode {
       }
     >
       <div className="sections">
-        <Keys onEcho={setCommand} />
+        <Keys onCommand={setCommand} />
         <div className="pair">
-          <Limits onEcho={setCommand} />
-          <Journal onEcho={setCommand} />
+          <Limits onCommand={setCommand} />
+          <Journal onCommand={setCommand} />
         </div>
-        <Clients onEcho={setCommand} />
-        <Usage onEcho={setCommand} />
-        <Refusals onEcho={setCommand} />
+        <Clients onCommand={setCommand} />
+        <Usage onCommand={setCommand} />
+        <Refusals onCommand={setCommand} />
         <div className="pair">
-          <Server onEcho={setCommand} />
-          <Config onEcho={setCommand} />
+          <Server onCommand={setCommand} />
+          <Config onCommand={setCommand} />
         </div>
       </div>
     </Page>

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { serverQuery } from '../../api/server.ts'
-import { Command } from '../../app/echo.tsx'
-import { useAct } from '../../parts/act.ts'
+import { Command } from '../../app/page-command.tsx'
+import { useAction } from '../../parts/action.ts'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
@@ -12,14 +12,14 @@ import { Found, Section } from './section.tsx'
 import { type Refusal, type Reloaded, refusalsQuery, reloadConfig } from './settings-data.ts'
 
 interface OfSection {
-  readonly onEcho: (command: string) => void
+  readonly onCommand: (command: string) => void
 }
 
 /** The server and its config, which can be reloaded without a restart. */
-export function Server({ onEcho }: OfSection): ReactNode {
+export function Server({ onCommand }: OfSection): ReactNode {
   const server = useQuery(serverQuery())
   return (
-    <Section id="server" title="Server" onEnter={() => onEcho('collet version')}>
+    <Section id="server" title="Server" onEnter={() => onCommand('collet version')}>
       <div className="stack-3">
         <Found query={server} what="The server">
           {({ version, url, store, needs_key }) => (
@@ -41,9 +41,9 @@ export function Server({ onEcho }: OfSection): ReactNode {
 }
 
 /** Reloads the config on all servers of the store. */
-export function Config({ onEcho }: OfSection): ReactNode {
+export function Config({ onCommand }: OfSection): ReactNode {
   const [answer, setAnswer] = useState<Reloaded>()
-  const { isBusy, failure, run } = useAct(async () => {
+  const { isBusy, failure, run } = useAction(async () => {
     setAnswer(undefined)
     setAnswer(await reloadConfig())
   })
@@ -53,7 +53,7 @@ export function Config({ onEcho }: OfSection): ReactNode {
       title="Config"
       scope="admin:reload"
       isOfServer
-      onEnter={() => onEcho('collet reload')}
+      onEnter={() => onCommand('collet reload')}
       actions={
         <Button isSmall icon="loop" writes isBusy={isBusy} onClick={run}>
           Reload config
@@ -119,9 +119,14 @@ const COLUMNS = [
 ] as const
 
 /** Denied requests. */
-export function Refusals({ onEcho }: OfSection): ReactNode {
+export function Refusals({ onCommand }: OfSection): ReactNode {
   return (
-    <Section id="refusals" title="Denied requests" scope="audit:read" onEnter={() => onEcho('collet audit')}>
+    <Section
+      id="refusals"
+      title="Denied requests"
+      scope="audit:read"
+      onEnter={() => onCommand('collet audit')}
+    >
       <RefusalList />
     </Section>
   )

@@ -1,4 +1,4 @@
-const KEPT_AS = 'collet-start'
+const STORAGE_KEY = 'collet-start'
 
 /**
  * State of the start page in this browser. `begun`: it stays although there are calls, which its first step makes. `left`:
@@ -8,7 +8,7 @@ type StartState = 'new' | 'begun' | 'left'
 
 export function startState(): StartState {
   try {
-    const kept = localStorage.getItem(KEPT_AS)
+    const kept = localStorage.getItem(STORAGE_KEY)
     return kept === 'begun' || kept === 'left' ? kept : 'new'
   } catch {
     return 'new'
@@ -17,7 +17,7 @@ export function startState(): StartState {
 
 export function rememberStart(state: Exclude<StartState, 'new'>): void {
   try {
-    localStorage.setItem(KEPT_AS, state)
+    localStorage.setItem(STORAGE_KEY, state)
   } catch {
     // Without storage it is shown until there are calls.
   }

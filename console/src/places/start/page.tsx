@@ -3,8 +3,8 @@ import { Navigate, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useState } from 'react'
 import { beginningQuery, serverQuery } from '../../api/server.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Endpoints } from '../../parts/clients.tsx'
 import { countOf } from '../../parts/format.ts'
@@ -57,7 +57,7 @@ function Steps({ hasTried, beginning }: StepsProps): ReactNode {
   const navigate = useNavigate()
   const [command, setCommand] = useState('collet tools')
   const [isTried, setTried] = useState(hasTried)
-  useEcho(command)
+  usePageCommand(command)
   const tried = useCallback(() => {
     setTried(true)
     rememberStart('begun')
@@ -82,13 +82,13 @@ function Steps({ hasTried, beginning }: StepsProps): ReactNode {
       <div className="start">
         <ol className="walk">
           <Step nth={1} now={now} title="Try a tool" isDone={isTried}>
-            <TryStep isDone={isTried} onEcho={setCommand} onDone={tried} />
+            <TryStep isDone={isTried} onCommand={setCommand} onDone={tried} />
           </Step>
           <Step nth={2} now={now} title="Add a source" isDone={hasSources}>
-            <AddStep isNow={now === 2} onEcho={setCommand} />
+            <AddStep isNow={now === 2} onCommand={setCommand} />
           </Step>
           <Step nth={3} now={now} title="Connect an agent" isDone={hasAgent}>
-            <AgentStep beginning={beginning} onEcho={setCommand} />
+            <AgentStep beginning={beginning} onCommand={setCommand} />
           </Step>
         </ol>
         <Aside />

@@ -4,8 +4,8 @@ import { type ReactNode, useState } from 'react'
 import { type Beginning, type ServerAbout, serverQuery } from '../../api/server.ts'
 import { holdsScope, holdsServerScope, type Principal, useSession } from '../../api/session.ts'
 import { importCommand } from '../../app/commands.ts'
-import { Command, CommandLine } from '../../app/echo.tsx'
-import { over } from '../../app/places.ts'
+import { Command, CommandLine } from '../../app/page-command.tsx'
+import { openDialog } from '../../app/pages.ts'
 import { Button } from '../../parts/button.tsx'
 import { ClientChoice, ClientText } from '../../parts/clients.tsx'
 import { formatClock } from '../../parts/format.ts'
@@ -20,14 +20,14 @@ const EXAMPLES = [
 ] as const
 
 /** Takes the address of a source. Connections inspects it, and then adds it. */
-export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
+export function AddStep({ isNow, onCommand }: AddStepProps): ReactNode {
   const navigate = useNavigate()
   const principal = useSession()?.principal
   const isSignedIn = principal != null
   const [target, setTarget] = useState('')
   const change = (text: string): void => {
     setTarget(text)
-    onEcho(importCommand(text.trim() === '' ? 'TARGET' : text.trim()))
+    onCommand(importCommand(text.trim() === '' ? 'TARGET' : text.trim()))
   }
   return (
     <>
@@ -76,7 +76,7 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
         <Note
           icon="lock"
           action={
-            <Button isSmall onClick={() => over.set('sign-in')}>
+            <Button isSmall onClick={() => openDialog.set('sign-in')}>
               Sign in
             </Button>
           }
@@ -95,11 +95,11 @@ export function AddStep({ isNow, onEcho }: AddStepProps): ReactNode {
 interface AddStepProps {
   /** Whether it is the current step. */
   readonly isNow: boolean
-  readonly onEcho: (command: string) => void
+  readonly onCommand: (command: string) => void
 }
 
 /** Configuration for the agent, and a notice when its first call arrives. */
-export function AgentStep({ beginning, onEcho }: AgentStepProps): ReactNode {
+export function AgentStep({ beginning, onCommand }: AgentStepProps): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const [chosen, setChosen] = useState('claude-code')
   if (server === undefined) return <Loading what="the clients" rows={2} />
@@ -113,7 +113,7 @@ export function AgentStep({ beginning, onEcho }: AgentStepProps): ReactNode {
         value={client.name}
         onChange={(name) => {
           setChosen(name)
-          onEcho(`collet connect ${name}`)
+          onCommand(`collet connect ${name}`)
         }}
       />
       <ClientText client={client} />
@@ -124,7 +124,7 @@ export function AgentStep({ beginning, onEcho }: AgentStepProps): ReactNode {
 
 interface AgentStepProps {
   readonly beginning: Beginning
-  readonly onEcho: (command: string) => void
+  readonly onCommand: (command: string) => void
 }
 
 function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Beginning }): ReactNode {

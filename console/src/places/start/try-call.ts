@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { newCallId } from '../../api/call-id.ts'
-import { ApiError, reach, sessionGone } from '../../api/client.ts'
+import { ApiError, reach, sessionEnded } from '../../api/client.ts'
 import { runAsHeaders } from '../../app/run-as.tsx'
 
 /** The result of a call of a tool that changes nothing. */
@@ -54,7 +54,7 @@ async function call(tool: string, input: unknown, startedAt: number): Promise<Ou
   const callId = newCallId()
   const body = { request: { tool_id: tool, call_id: callId, input } }
   const response = await reach('/tools/call', { method: 'POST', body, headers: runAsHeaders() })
-  if (response.status === 401) sessionGone.set(true)
+  if (response.status === 401) sessionEnded.set(true)
   const { result, message }: OtcAnswer = await response.json()
   const isGood = result?.success === true
   return {

@@ -15,12 +15,12 @@ interface TryStepProps {
   /** Done before: the next step is the current one. */
   readonly isDone: boolean
   /** Gets the command that does the same. */
-  readonly onEcho: (command: string) => void
+  readonly onCommand: (command: string) => void
   readonly onDone: () => void
 }
 
 /** Calls a tool on this page. */
-export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
+export function TryStep({ isDone, onCommand, onDone }: TryStepProps): ReactNode {
   const found = useQuery(firstToolQuery)
   if (found.error !== null)
     return (
@@ -44,17 +44,17 @@ export function TryStep({ isDone, onEcho, onDone }: TryStepProps): ReactNode {
         )}
       </p>
     )
-  return <TryTool {...first} isDone={isDone} onEcho={onEcho} onDone={onDone} />
+  return <TryTool {...first} isDone={isDone} onCommand={onCommand} onDone={onDone} />
 }
 
-function TryTool({ tool, fields, isDone, onEcho, onDone }: FirstTool & TryStepProps): ReactNode {
+function TryTool({ tool, fields, isDone, onCommand, onDone }: FirstTool & TryStepProps): ReactNode {
   const [values, setValues] = useState<Readonly<Record<string, string>>>({})
   const { isRunning, outcome, run } = useTryCall()
   const runAs = useRunAs()
   const off = runAs.isNeeded && runAs.caller === undefined ? CHOOSE_CALLER : undefined
   const input = inputOf(fields, values)
   const command = `collet call ${tool.base} ${quoted(JSON.stringify(input))}`
-  useEffect(() => onEcho(command), [command, onEcho])
+  useEffect(() => onCommand(command), [command, onCommand])
   const isAnswered = outcome !== undefined
   useEffect(() => {
     if (isAnswered) onDone()

@@ -82,7 +82,7 @@ function Running({ phase, onStop }: { phase: PhaseOf<'running'>; onStop: () => v
             </span>
           </p>
           {progress.total !== undefined && (
-            <Meter label="Progress" value={progress.done} most={progress.total} isRunning />
+            <Meter label="Progress" value={progress.done} max={progress.total} isRunning />
           )}
         </div>
       )}

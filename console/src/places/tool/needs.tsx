@@ -4,7 +4,7 @@ import { type ReactNode, useEffect } from 'react'
 import { request } from '../../api/client.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
-import { useTyped } from '../../app/echo.tsx'
+import { useLocalCommand } from '../../app/page-command.tsx'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { messageOf } from '../../parts/states.tsx'
@@ -38,7 +38,7 @@ export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
 
 function SendAlong({ need, tool }: { readonly need: Requirement; readonly tool: ToolDetails }): ReactNode {
   const option = need.kind === 'oauth' ? '--token' : '--secret'
-  const command = useTyped(`collet call ${tool.id} ${option} ${quoted(`${need.id}=VALUE`)}`)
+  const command = useLocalCommand(`collet call ${tool.id} ${option} ${quoted(`${need.id}=VALUE`)}`)
   if (need.kind === 'user') return null
   return (
     <CopyButton text={command} label={`Copy command that sends ${need.id}`}>

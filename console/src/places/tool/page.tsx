@@ -3,8 +3,8 @@ import { Link, useLocation, useParams } from '@tanstack/react-router'
 import { type ReactNode, useEffect } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { Page } from '../../app/page.tsx'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { rememberTool } from '../../app/recent-tools.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { Select } from '../../parts/field.tsx'
@@ -25,7 +25,7 @@ export function ToolPage(): ReactNode {
   const { id = '' } = useParams({ strict: false })
   const [{ version = '' }] = useSearchState()
   const { data: tool, error, refetch } = useQuery(toolQuery(id, version))
-  useEcho(`collet tools show ${id}`)
+  usePageCommand(`collet tools show ${id}`)
   if (tool !== undefined) return <Shown tool={tool} />
   return (
     <Page title={id} heading={<ToolName name={id} />}>

@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { quoted } from '../../app/commands.ts'
-import { useEcho } from '../../app/echo.tsx'
 import { useHandedInput } from '../../app/handed-input.ts'
+import { usePageCommand } from '../../app/page-command.tsx'
 import { CHOOSE_CALLER, RunAs, useRunAs } from '../../app/run-as.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
@@ -52,7 +52,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   useEffect(() => {
     if (answer !== undefined) void queries.invalidateQueries({ queryKey: usageQuery(tool.base).queryKey })
   }, [answer, queries, tool.base])
-  useEcho(`collet call ${tool.id} ${quoted(JSON.stringify(draft.input))}`)
+  usePageCommand(`collet call ${tool.id} ${quoted(JSON.stringify(draft.input))}`)
   return (
     <section className="try" aria-labelledby="try-it" id="try">
       <form

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { sessionGone } from '../../../api/client.ts'
+import { sessionEnded } from '../../../api/client.ts'
 import { connection } from '../../../api/connection.ts'
 import { type CallPhase, carryOut, lookUp, NO_RECORD } from './call-flow.ts'
 import type { SentCall } from './call-wire.ts'
@@ -26,7 +26,7 @@ beforeEach(() => {
 
 afterEach(() => {
   connection.found()
-  sessionGone.set(false)
+  sessionEnded.set(false)
   vi.unstubAllGlobals()
 })
 
@@ -69,7 +69,7 @@ describe('a call from before the page was loaded', () => {
   ])('stays open when the server answers $reply.0', async ({ reply }) => {
     replies.look.push(reply)
     expect(await lookedUp()).toMatchObject({ at: 'lost', isOld: true, message: expect.any(String) })
-    expect(sessionGone.get()).toBe(reply[0] === 401)
+    expect(sessionEnded.get()).toBe(reply[0] === 401)
   })
 
   it('stays open when nobody answers', async () => {

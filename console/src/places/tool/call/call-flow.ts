@@ -1,4 +1,4 @@
-import { ApiError, sessionGone } from '../../../api/client.ts'
+import { ApiError, sessionEnded } from '../../../api/client.ts'
 import {
   type Answer,
   ask,
@@ -123,7 +123,7 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
       const answer = await ask(call, callId, { headers, signal })
       const waits = waitsFor(answer)
       if (waits === undefined) {
-        if (answer.status === 401) sessionGone.set(true)
+        if (answer.status === 401) sessionEnded.set(true)
         if (leavesOpen(answer, isTaken)) return lost(messageFor(answer.status, answer.body))
         if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
           return setPhase({ ...leftOf(callId, before), isOther: true })

@@ -1,4 +1,4 @@
-import { ApiError, reach, sessionGone } from '../../../api/client.ts'
+import { ApiError, reach, sessionEnded } from '../../../api/client.ts'
 import { runAsHeaders } from '../../../app/run-as.tsx'
 import { otcBody } from '../snippets.ts'
 import { isRecord, type ToolDetails } from '../tool-data.ts'
@@ -152,7 +152,7 @@ export async function lookAt(callId: string, signal: AbortSignal): Promise<Look>
   if (response.ok && isRecord(view)) return { kind: 'found', view }
   const { status } = response
   if (status === 404 && response.headers.get(ERROR_CODE) === 'call_not_found') return { kind: 'none' }
-  if (status === 401) sessionGone.set(true)
+  if (status === 401) sessionEnded.set(true)
   return { kind: 'unread', message: messageFor(status, view) }
 }
 

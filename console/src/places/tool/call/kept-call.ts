@@ -1,4 +1,4 @@
-import { forget, keep, kept } from '../../../api/kept.ts'
+import { readStored, removeStored, store } from '../../../api/user-storage.ts'
 
 /**
  * The id of a call whose answer was not shown yet, stored in this window, so that a reloaded page can find out what became of it.
@@ -16,15 +16,15 @@ export interface Keeper {
 }
 
 export function keepCall(keeper: Keeper, { callId, since }: KeptCall): void {
-  keep('window', placeOf(keeper), `${since.toISOString()} ${callId}`)
+  store('window', placeOf(keeper), `${since.toISOString()} ${callId}`)
 }
 
 export function forgetCall(keeper: Keeper): void {
-  forget('window', placeOf(keeper))
+  removeStored('window', placeOf(keeper))
 }
 
 export function keptCall(keeper: Keeper): KeptCall | undefined {
-  const [, at, callId] = /^(\S+) ([\w-]{1,64})$/.exec(kept('window', placeOf(keeper)) ?? '') ?? []
+  const [, at, callId] = /^(\S+) ([\w-]{1,64})$/.exec(readStored('window', placeOf(keeper)) ?? '') ?? []
   const since = new Date(at ?? '')
   return callId === undefined || Number.isNaN(since.getTime()) ? undefined : { callId, since }
 }

@@ -3,8 +3,8 @@ import type { Virtualizer } from '@tanstack/react-virtual'
 import { useCallback, useEffect, useRef } from 'react'
 
 /** The position in a long list at which a person followed a link. */
-interface LeftPlace {
-  /** The row at the top of the window, and how far it was scrolled past. */
+interface ListPosition {
+  /** The row at the top of the list, and how many of its pixels were scrolled out of view. */
   readonly top: string
   readonly pastPx: number
   /** The row that last had the focus. */
@@ -13,9 +13,9 @@ interface LeftPlace {
   readonly length: number
 }
 
-/** By history entry: Back and Forward return to a position, a link starts at the top. */
-const places = new Map<string, LeftPlace>()
-const MAX_PLACES = 100
+/** Positions by history entry: Back and Forward return to a position, a link starts at the top. */
+const positions = new Map<string, ListPosition>()
+const MAX_POSITIONS = 100
 
 function entryKey(): string {
   const state: unknown = history.state
@@ -23,12 +23,12 @@ function entryKey(): string {
   return `${location.pathname} ${String(key)}`
 }
 
-/** The number of rows when this history entry was left; 0 for a new one. */
-export function leftLength(): number {
-  return places.get(entryKey())?.length ?? 0
+/** The number of rows when this history entry was left; 0 for a new entry. */
+export function savedLength(): number {
+  return positions.get(entryKey())?.length ?? 0
 }
 
-interface LeftPlaceOptions {
+interface ListPositionOptions {
   readonly list: Virtualizer<HTMLElement, Element>
   readonly length: number
   readonly keyOf: (index: number) => string
@@ -36,65 +36,65 @@ interface LeftPlaceOptions {
   readonly focus: (index: number) => void
 }
 
-/** Keeps the position in a virtual list for Back and Forward, and returns to it once the rows are loaded. */
-export function useLeftPlace({ list, length, keyOf, focus }: LeftPlaceOptions): void {
+/** Saves the position in a virtual list for Back and Forward, and returns to it once the rows are loaded. */
+export function useListPosition({ list, length, keyOf, focus }: ListPositionOptions): void {
   const entry = useRouterState({ select: ({ location: { state } }) => state.__TSR_key })
-  const left = useRef(places.get(entryKey()))
-  // Before the first rows are drawn there is nothing to scroll.
+  const saved = useRef(positions.get(entryKey()))
+  // The list can be scrolled only after its first rows are drawn.
   const isDrawn = list.getVirtualItems().length > 0
   const now = useRef({ list, length, keyOf })
   now.current = { list, length, keyOf }
 
-  // The focus stays if a row has opened a part of the page that takes it.
+  // The last focused row is remembered even if it has opened a part of the page that takes the focus.
   const focused = useRef<string | undefined>(undefined)
 
-  const keep = useCallback((): void => {
+  const save = useCallback((): void => {
     const { list: rows, length: count, keyOf: nameOf } = now.current
     const scroller = rows.options.getScrollElement()
     const top = scroller === null ? undefined : rows.getVirtualItemForOffset(scroller.scrollTop)
-    if (scroller === null || top === undefined || left.current !== undefined) return
+    if (scroller === null || top === undefined || saved.current !== undefined) return
     const key = entryKey()
-    places.delete(key)
-    places.set(key, {
+    positions.delete(key)
+    positions.set(key, {
       top: nameOf(top.index),
       pastPx: scroller.scrollTop - top.start,
       focused: focused.current,
       length: count,
     })
-    const [oldest] = places.keys()
-    if (places.size > MAX_PLACES && oldest !== undefined) places.delete(oldest)
+    const [oldest] = positions.keys()
+    if (positions.size > MAX_POSITIONS && oldest !== undefined) positions.delete(oldest)
   }, [])
 
   useEffect(() => {
-    const place = left.current
+    const position = saved.current
     const { list: rows } = now.current
     const scroller = rows.options.getScrollElement()
-    if (place === undefined || scroller === null || !isDrawn) return
+    if (position === undefined || scroller === null || !isDrawn) return
     const indexOf = (key: string | undefined): number => {
       for (let index = 0; index < length; index += 1) if (keyOf(index) === key) return index
       return -1
     }
-    left.current = undefined
-    focused.current = place.focused
-    const start = rows.measurementsCache[indexOf(place.top)]?.start
-    if (start !== undefined) scroller.scrollTop = start + place.pastPx
-    const row = indexOf(place.focused)
+    saved.current = undefined
+    focused.current = position.focused
+    const start = rows.measurementsCache[indexOf(position.top)]?.start
+    if (start !== undefined) scroller.scrollTop = start + position.pastPx
+    const row = indexOf(position.focused)
     if (row !== -1) focus(row)
   })
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: each history entry has its own position.
-  useEffect(keep, [entry, keep])
+  useEffect(save, [entry, save])
   useEffect(() => {
     const scroller = now.current.list.options.getScrollElement()
     const onFocus = ({ target }: FocusEvent): void => {
       if (target instanceof HTMLElement) focused.current = target.dataset.row ?? focused.current
-      keep()
+      save()
     }
-    scroller?.addEventListener('scroll', keep, { passive: true })
+    scroller?.addEventListener('scroll', save, { passive: true })
     scroller?.addEventListener('focusin', onFocus)
     return () => {
-      scroller?.removeEventListener('scroll', keep)
+      scroller?.removeEventListener('scroll', save)
       scroller?.removeEventListener('focusin', onFocus)
     }
-  }, [keep])
+  }, [save])
 }

@@ -1,8 +1,8 @@
 import type { IconName } from '../parts/icon.tsx'
 import { createStore } from '../store.ts'
 
-/** The pages, in the order of the rail and of the phone's bar. `key` opens one after `g`. */
-export const PLACES = [
+/** The pages in the order of the rail and of the bar on phones. Typing `g` and then `key` opens a page. */
+export const PAGES = [
   { to: '/catalog', name: 'Catalog', icon: 'catalog', key: 'c' },
   { to: '/calls', name: 'Calls', icon: 'calls', key: 'l' },
   { to: '/approvals', name: 'Approvals', icon: 'approvals', key: 'a' },
@@ -10,5 +10,5 @@ export const PLACES = [
   { to: '/settings', name: 'Settings', icon: 'settings', key: 's' },
 ] as const satisfies readonly { to: string; name: string; icon: IconName; key: string }[]
 
-/** The dialog that is open over the page; at most one. */
-export const over = createStore<'nothing' | 'palette' | 'keys' | 'sign-in'>('nothing')
+/** The dialog that is open over the page. */
+export const openDialog = createStore<'nothing' | 'palette' | 'keys' | 'sign-in'>('nothing')

@@ -1,20 +1,23 @@
 import { useRef, useState } from 'react'
 import { messageOf } from './states.tsx'
 
-/** A request that a person starts. */
-export interface Act {
+/** A request that a person starts, and its state. */
+export interface Action {
   readonly isBusy: boolean
-  /** Why it failed, in the server's words or in those of `refuse`. */
+  /** Why the request failed: the server's message, or the text given to `refuse`. */
   readonly failure: string | undefined
-  /** Reports a problem that was found before asking the server. */
-  refuse(why: string): void
+  /** Reports a problem that was found before the request was sent. */
+  refuse(reason: string): void
   /** Clears the failure. */
   forget(): void
   run(): void
 }
 
-/** Runs one request at a time; a failure is shown until the next try. */
-export function useAct(work: () => Promise<unknown>, wordsOf: (error: unknown) => string = messageOf): Act {
+/** Runs one request at a time. A failure is kept until the next run. */
+export function useAction(
+  work: () => Promise<unknown>,
+  errorText: (error: unknown) => string = messageOf,
+): Action {
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<string>()
   const isRunning = useRef(false)
@@ -26,7 +29,7 @@ export function useAct(work: () => Promise<unknown>, wordsOf: (error: unknown) =
     try {
       await work()
     } catch (error) {
-      setFailure(wordsOf(error))
+      setFailure(errorText(error))
     } finally {
       isRunning.current = false
       setBusy(false)

@@ -12,33 +12,33 @@ import { Icon } from '../parts/icon.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
 
-/** Sets the terminal command that does what the page shows; it follows filters and forms. */
-export function useEcho(command: string): void {
+/** Sets the terminal command that does the same as the page with its current filters and form. */
+export function usePageCommand(command: string): void {
   useEffect(() => {
-    echo.set(command)
-    return () => echo.set('')
+    pageCommand.set(command)
+    return () => pageCommand.set('')
   }, [command])
 }
 
-const echo = createStore('')
+const pageCommand = createStore('')
 
-/** Replaces `collet` by the command that people type on this server, for example `./collet`. */
-export function useTyped(command: string): string {
-  const typed = useSession()?.server.command ?? 'collet'
-  return command.replace(/^collet(?= )/, () => typed)
+/** Replaces `collet` with the command that people type on this server, for example `./collet`. */
+export function useLocalCommand(command: string): string {
+  const local = useSession()?.server.command ?? 'collet'
+  return command.replace(/^collet(?= )/, () => local)
 }
 
 export function Command({ text }: { readonly text: string }): ReactNode {
-  return <code>{visibleText(useTyped(text))}</code>
+  return <code>{visibleText(useLocalCommand(text))}</code>
 }
 
 export function CommandLine({ text }: { readonly text: string }): ReactNode {
-  return <CodeLine text={useTyped(text)} label="command" />
+  return <CodeLine text={useLocalCommand(text)} label="command" />
 }
 
-/** The line under each page: its terminal command, and whether the shown data is current. */
-export function EchoLine(): ReactNode {
-  const command = useTyped(useStore(echo))
+/** The line below each page: its terminal command, the last journal check and the connection. */
+export function PageFooter(): ReactNode {
+  const command = useLocalCommand(useStore(pageCommand))
   useKey('y', () => void copyText(command), command !== '')
   return (
     <footer className="echo">
@@ -46,23 +46,23 @@ export function EchoLine(): ReactNode {
         <>
           <span className="vh">Terminal command:</span>
           <code className="clip">{visibleText(command)}</code>
-          {command.length > MAX_LINE_LENGTH && <Whole key={command} command={command} />}
+          {command.length > MAX_LINE_LENGTH && <WholeCommand key={command} command={command} />}
           <CopyButton text={command} label="Copy command" />
         </>
       )}
       <span className="truth">
-        <Verified />
-        <Connected />
+        <JournalStatus />
+        <ConnectionStatus />
       </span>
     </footer>
   )
 }
 
-/** Longer commands rarely fit in the line. */
+/** A longer command rarely fits in the line. */
 const MAX_LINE_LENGTH = 80
 
-/** Shows a command that the line cuts off. */
-function Whole({ command }: { readonly command: string }): ReactNode {
+/** Shows a command of which the line shows only the beginning. */
+function WholeCommand({ command }: { readonly command: string }): ReactNode {
   const [isShown, setShown] = useState(false)
   return (
     <>
@@ -73,7 +73,7 @@ function Whole({ command }: { readonly command: string }): ReactNode {
         onClick={() => setShown(!isShown)}
       />
       {isShown && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard.
         <pre tabIndex={0} role="region" aria-label="The whole command">
           {visibleText(command)}
         </pre>
@@ -82,8 +82,8 @@ function Whole({ command }: { readonly command: string }): ReactNode {
   )
 }
 
-/** Read from the cache only: the result is known once the journal was opened in Settings. */
-function Verified(): ReactNode {
+/** The last journal check, if Settings has loaded it. This component sends no request itself. */
+function JournalStatus(): ReactNode {
   const { data } = useQuery({ ...journalQuery, enabled: false })
   const last = data?.last
   if (last == null) return null
@@ -102,7 +102,7 @@ function Verified(): ReactNode {
 
 const SECONDS = ':00'
 
-function Connected(): ReactNode {
+function ConnectionStatus(): ReactNode {
   const state = useStore(connection)
   const now = useSeconds(state.isLost)
   if (!state.isLost)
