@@ -76,10 +76,8 @@ describe('a toolset with native names', () => {
     )
     try {
       const names = (items: readonly { readonly name: string }[]) => items.map(({ name }) => name).sort()
-      // The server has more tools for clients with more capabilities, and one that runs only as a task.
-      const tools = names((await direct.listTools()).tools).filter(
-        (name) => name !== 'simulate-research-query',
-      )
+      // The server has more tools for clients with more capabilities.
+      const tools = names((await direct.listTools()).tools)
       expect(names((await through.listTools()).tools)).toEqual(expect.arrayContaining(tools))
       expect(names((await through.listPrompts()).prompts)).toEqual(
         names((await direct.listPrompts()).prompts),

@@ -3,6 +3,7 @@ import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
 import { LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { CallReply, CallRequest, Leaving } from '#kernel/call/call'
+import { hasLeft } from '#kernel/call/running'
 import type { Tool } from '#kernel/tool/tool'
 import {
   CALL_ID_HEADER,
@@ -261,6 +262,8 @@ export class ToolCalls {
     const { exchange, target } = call
     const { id, revision } = exchange
     const state = await this.tasks.create(call, pending)
+    // A client that disconnected before it got the task cannot ask about it, and its disconnect cancels (MCP-83).
+    if (hasLeft(exchange.leaving)) void this.#services.gateway.cancelCall(exchange.principal, state.taskId)
     const members = taskMembers(state, { revision, resultsMs: this.#services.options.resultsMs })
     const result =
       TRAITS[revision].tasks === 'extension'

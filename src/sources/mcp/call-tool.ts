@@ -24,6 +24,7 @@ import {
 } from './errors.ts'
 import type { Lease } from './pool.ts'
 import { type HeaderParam, headersFor, passedOnMeta } from './read-tool.ts'
+import { createdTask, followTask, TASK_PARAMS } from './tasks.ts'
 import type { Credentials, HeaderFields } from './transport.ts'
 import { isAt, SessionConnection, sessionLost, type Upstream } from './upstream.ts'
 
@@ -150,6 +151,7 @@ async function sendCall(
   }
   const params = {
     ...asked,
+    ...(binding.task === 'required' && !connection.isModern ? TASK_PARAMS : {}),
     // Rule 27: derived by us, ignored by servers that do not know it.
     _meta: {
       [META.idempotencyKey]: context.effectKey(),
@@ -211,6 +213,13 @@ async function runRounds(call: ToolCall): Promise<JsonObject> {
         throw new StaleConnection('the connection was refused', { cause: error })
       throw toCallError(explainLoss(error, connection), signal, !isFirst)
     }
+    const task = call.method === 'tools/call' ? createdTask(result, connection) : undefined
+    if (task !== undefined) {
+      const answer = (questions: AskedBy) => answerAll(questions, call)
+      return await followTask({ connection, context, options, answer }, task).catch((error: unknown) => {
+        throw toCallError(explainLoss(error, connection), signal, true)
+      })
+    }
     if (result.resultType !== 'input_required') return result
     const questions = isWireObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
     const state = textOf(result.requestState)
@@ -238,11 +247,11 @@ function reportProgress(context: ToolContext, { progress, total, message }: Json
   context.progress(progress, typeof total === 'number' ? total : undefined, textOf(message))
 }
 
+/** Questions of a server by their keys. */
+type AskedBy = readonly (readonly [string, JsonValue])[]
+
 /** One after the other: a person answers one question at a time. */
-async function answerAll(
-  questions: readonly (readonly [string, JsonValue])[],
-  { context, setting }: ToolCall,
-): Promise<JsonObject> {
+async function answerAll(questions: AskedBy, { context, setting }: ToolCall): Promise<JsonObject> {
   const answers: [string, JsonValue][] = []
   for (const [key, question] of questions) {
     const method = isWireObject(question) ? textOf(question.method) : undefined

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { ToolContext } from '#kernel/tool/tool'
-import { META } from '#protocols/mcp/wire'
+import { META, TASKS_EXTENSION } from '#protocols/mcp/wire'
 import { Semaphore } from '#stages/limits/limits'
 import { ConnectionClosed, InvalidResult, NotConnected, RpcError, StreamEnded } from './errors.ts'
 import {
@@ -37,6 +37,8 @@ export interface RequestOptions {
   readonly bounds?: MessageBounds
   /** The call behind the request: the server's questions go to it. */
   readonly caller?: ToolContext
+  /** The task that the request asks about: questions that name it go to the same call. */
+  readonly taskId?: string
   /** Receives the parameters of each progress notification. */
   onProgress?(params: JsonObject): void
   /** The server granted the subscription (2026-07-28). */
@@ -154,7 +156,7 @@ export class McpConnection implements Receiver {
         : {
             [META.protocolVersion]: revision,
             [META.clientInfo]: CLIENT.info,
-            [META.clientCapabilities]: CLIENT.capabilities,
+            [META.clientCapabilities]: { ...CLIENT.capabilities, extensions: { [TASKS_EXTENSION]: {} } },
           }
   }
 
@@ -325,12 +327,21 @@ export class McpConnection implements Receiver {
     if (handle === undefined)
       return { error: { code: RPC_CODES.methodNotFound, message: 'Method not found' } }
     try {
-      return { result: await handle(params, this.#callerFor(via)) }
+      return { result: await handle(params, this.#callerOfTask(params) ?? this.#callerFor(via)) }
     } catch (error) {
       if (error instanceof RpcError) return { error: { code: error.code, message: error.message } }
       this.#options.log.debug({ err: error }, 'A request of the MCP server failed')
       return { error: { code: RPC_CODES.internalError, message: 'Internal error' } }
     }
+  }
+
+  /** 2025-11-25: a question of a task names the task. */
+  #callerOfTask(params: JsonValue | undefined): ToolContext | undefined {
+    const meta = isWireObject(params) && isWireObject(params._meta) ? params._meta : {}
+    const related = meta[META.relatedTask]
+    if (!isWireObject(related) || typeof related.taskId !== 'string') return undefined
+    const found = [...this.#pending.values()].find(({ options }) => options.taskId === related.taskId)
+    return found?.options.caller
   }
 
   /** Over HTTP the exchange shows which call a question belongs to; elsewhere only a single call is certain. */
@@ -385,7 +396,7 @@ function checkedResult(result: JsonValue | undefined, method: string, isModern: 
   if (!isWireObject(result)) throw new InvalidResult(method, 'not an object')
   const { resultType } = result
   if (!isModern) return resultType === undefined ? result : { ...result, resultType: 'complete' }
-  if (resultType === 'complete') return result
+  if (resultType === 'complete' || (resultType === 'task' && method === 'tools/call')) return result
   if (resultType !== 'input_required')
     throw new InvalidResult(method, resultType === undefined ? 'no resultType' : 'an unknown resultType')
   const { inputRequests, requestState } = result

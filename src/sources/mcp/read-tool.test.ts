@@ -113,7 +113,6 @@ describe('a tool of an MCP server', () => {
     ['inputSchema', { name: 't' }],
     ['inputSchema', { name: 't', inputSchema: { type: 'string' } }],
     ['outputSchema', { name: 't', inputSchema, outputSchema: 'any' }],
-    ['task', { name: 't', inputSchema, execution: { taskSupport: 'required' } }],
     ['larger than', { name: 't', inputSchema, description: 'x'.repeat(2_000_000) }],
   ])('is left out because of its %s', (why, written) => {
     const result = read(written)

@@ -23,6 +23,11 @@ const MAX_DEFINITION_SIZE = 1_048_576
 /** Comparing, checking and pinning a definition is one step each, which must be short. */
 const DEFINITION_BOUNDS = { ...JSON_BOUNDS, maxValues: 5_000 }
 
+/** The part of a binding that marks a tool which runs only as a task. */
+const TASK_BINDING = { task: 'required' } as const
+/** Such a tool takes long, so it gets an hour unless the operator says otherwise. */
+const TASK_TIMEOUT_MS = 3_600_000
+
 type ReadTool =
   | { readonly ok: true; readonly tool: OfferedTool }
   | { readonly ok: false; readonly problem: string }
@@ -42,8 +47,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
     return skip('its inputSchema does not describe an object')
   if (outputSchema !== undefined && !isWireObject(outputSchema))
     return skip('its outputSchema is not a schema')
-  if (isWireObject(execution) && execution.taskSupport === 'required')
-    return skip('it runs only as a task, which this client does not support')
+  const isTask = isWireObject(execution) && execution.taskSupport === 'required'
   const headers = readHeaderParams(inputSchema)
   if (!headers.ok) return skip(headers.problem)
   for (const schema of [headers.schema, outputSchema ?? {}]) {
@@ -64,7 +68,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
       inputSchema: upgraded(headers.schema),
       outputSchema: upgraded(outputSchema ?? CONTENT_BLOCKS_SCHEMA),
       ...(requirements === undefined ? {} : { requirements }),
-      policy: mcpPolicy({ nativeName: name, hints }, options),
+      policy: mcpPolicy({ nativeName: name, hints, binding: isTask ? TASK_BINDING : {} }, options),
       ...(hints === undefined ? {} : { hints }),
       binding: {
         endpoint: endpoint.pinned,
@@ -72,6 +76,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
         headers: headers.params.map(({ header, path }) => ({ header, path: [...path] })),
         ...(options.authorization === undefined ? {} : { authorization: options.authorization.provider }),
         secretHeaders: options.secretHeaders,
+        ...(isTask ? TASK_BINDING : {}),
       },
       ...(passedOn === undefined ? {} : { passedOn }),
       ...(isForAppsOnly(passedOn) ? { entry: { kind: 'appTool', definition: {} } } : {}),
@@ -125,7 +130,11 @@ function hintsOf(annotations: JsonValue | undefined): ToolHints {
 
 /** `write` by default (OWP-33); the server's own traffic is not ours to guard (OWP-37). The operator's policy wins over trusted hints. */
 export function mcpPolicy(
-  { nativeName, hints }: Pick<OfferedTool, 'nativeName'> & { readonly hints?: ToolHints | undefined },
+  {
+    nativeName,
+    hints,
+    binding,
+  }: Pick<OfferedTool, 'nativeName' | 'binding'> & { readonly hints?: ToolHints | undefined },
   options: McpOptions,
 ): PolicyDefinition {
   const believed = options.trust === 'annotations' ? hints : undefined
@@ -133,6 +142,7 @@ export function mcpPolicy(
     safetyTier: believed?.readOnly === true ? 'read' : 'write',
     replay: believed?.idempotent === true ? 'idempotent' : 'non-deterministic',
     egress: 'host-mediated',
+    ...(binding.task === 'required' ? { timeoutMs: TASK_TIMEOUT_MS } : {}),
   })
 }
 

@@ -1,0 +1,164 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { fault } from '#kernel/base/errors'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
+import type { ToolContext } from '#kernel/tool/tool'
+import { isWireObject, type McpConnection, type RequestOptions, textOf } from './connection.ts'
+import { HttpRefusal, NotConnected, RpcError, StreamEnded } from './errors.ts'
+
+/**
+ * Calls that a server answers with a task: asks until the task has ended, answers its questions, reports its messages as
+ * progress and cancels it with the call (MCP-119). `call-tool.ts` sends the call and reads the result.
+ * Invariant: a task that was created is never created again; every wait ends with the signal of the call.
+ */
+
+/** How a call is made of a tool that runs only as a task in 2025-11-25. */
+export const TASK_PARAMS = { task: {} } as const
+
+const MIN_POLL_MS = 100
+const MAX_POLL_MS = 5_000
+const USUAL_POLL_MS = 1_000
+/** Requests in a row that may fail while the server cannot be reached. */
+const MAX_FAILURES = 5
+const CANCEL_MS = 5_000
+
+type Questions = readonly (readonly [string, JsonValue])[]
+
+interface TaskCall {
+  readonly connection: McpConnection
+  readonly context: ToolContext
+  readonly options: RequestOptions
+  /** Asks the person behind the call. */
+  answer(questions: Questions): Promise<JsonObject>
+}
+
+/** The task that an answer to `tools/call` names, in either form; `undefined` for an ordinary result. */
+export function createdTask(result: JsonObject, { isModern }: McpConnection): JsonObject | undefined {
+  if (isModern) return result.resultType === 'task' ? result : undefined
+  return isWireObject(result.task) && typeof result.task.taskId === 'string' ? result.task : undefined
+}
+
+/** Waits for the result of a task. A JSON-RPC error of the task is thrown as `RpcError`. */
+export async function followTask(call: TaskCall, created: JsonObject): Promise<JsonObject> {
+  const taskId = textOf(created.taskId)
+  if (taskId === undefined) throw broken('a task without an id')
+  try {
+    return await (call.connection.isModern ? followModern : followLegacy)(call, { created, taskId })
+  } catch (error) {
+    if (call.context.signal.aborted) await cancel(call, taskId)
+    throw error
+  }
+}
+
+interface Followed {
+  readonly created: JsonObject
+  readonly taskId: string
+}
+
+/** 2026-07-28: the task has its questions, its result or its error inline. */
+async function followModern(call: TaskCall, { created, taskId }: Followed): Promise<JsonObject> {
+  const reporter = new Reporter(call.context)
+  const answered = new Set<string>()
+  for (let task = created; ; task = await poll(call, taskId, task.pollIntervalMs)) {
+    reporter.report(task.statusMessage)
+    switch (task.status) {
+      case 'completed':
+        if (!isWireObject(task.result)) throw broken('a completed task without a result')
+        return { ...task.result, resultType: 'complete' }
+      case 'failed':
+        throw errorOf(task.error)
+      case 'cancelled':
+        throw cancelledThere(task.statusMessage)
+      case 'input_required': {
+        const asked = isWireObject(task.inputRequests) ? Object.entries(task.inputRequests) : []
+        // A server may repeat a question whose answer is on its way.
+        const fresh = asked.filter(([key]) => !answered.has(key))
+        if (fresh.length === 0) break
+        const inputResponses = await call.answer(fresh)
+        for (const [key] of fresh) answered.add(key)
+        await call.connection.call('tasks/update', { taskId, inputResponses }, plain(call))
+      }
+    }
+  }
+}
+
+/** 2025-11-25: `tasks/result` waits for the end, and the server asks its questions meanwhile. */
+async function followLegacy(call: TaskCall, { created, taskId }: Followed): Promise<JsonObject> {
+  const reporter = new Reporter(call.context)
+  let task = created
+  while (task.status === 'working') {
+    reporter.report(task.statusMessage)
+    task = await poll(call, taskId, task.pollInterval)
+  }
+  reporter.report(task.statusMessage)
+  if (task.status === 'cancelled') throw cancelledThere(task.statusMessage)
+  return await call.connection.call('tasks/result', { taskId }, { ...call.options, taskId })
+}
+
+/** The task after a while. A server that cannot be reached for a moment still has the task. */
+async function poll(call: TaskCall, taskId: string, wish: JsonValue | undefined): Promise<JsonObject> {
+  const { signal } = call.context
+  const waitMs = typeof wish === 'number' ? Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, wish)) : USUAL_POLL_MS
+  for (let failures = 0; ; ) {
+    await pause(waitMs, undefined, { signal })
+    try {
+      return await call.connection.call('tasks/get', { taskId }, plain(call))
+    } catch (error) {
+      failures += 1
+      if (!isPassing(error) || failures >= MAX_FAILURES || signal.aborted || !call.connection.isOpen)
+        throw error
+    }
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  if (error instanceof HttpRefusal) return error.details.status >= 500 || error.details.status === 429
+  return error instanceof StreamEnded || error instanceof NotConnected || error instanceof TypeError
+}
+
+/** Headers that repeat arguments belong to the call alone. */
+function plain({ options }: TaskCall): RequestOptions {
+  return { signal: options.signal, credentials: options.credentials }
+}
+
+/** The call has ended for its caller, so nothing waits for the answer; the server may finish the task all the same. */
+async function cancel({ connection, options }: TaskCall, taskId: string): Promise<void> {
+  const { credentials } = options
+  const signal = AbortSignal.timeout(CANCEL_MS)
+  await connection.request('tasks/cancel', { taskId }, { signal, credentials }).catch(() => undefined)
+}
+
+/** Messages of a task have no numbers, so the number of messages stands for them. */
+class Reporter {
+  readonly #context: ToolContext
+  #last: string | undefined
+  #count = 0
+
+  constructor(context: ToolContext) {
+    this.#context = context
+  }
+
+  report(said: JsonValue | undefined): void {
+    const message = textOf(said)
+    if (message === undefined || message === this.#last) return
+    this.#last = message
+    this.#count += 1
+    this.#context.progress(this.#count, undefined, message)
+  }
+}
+
+function errorOf(error: JsonValue | undefined): Error {
+  if (!isWireObject(error)) return broken('a failed task without an error')
+  return new RpcError(Number(error.code), textOf(error.message) ?? '', error.data)
+}
+
+function cancelledThere(message: JsonValue | undefined): Error {
+  return fault('upstream_failed', 'The MCP server behind the tool cancelled the task.', {
+    developerMessage: textOf(message) ?? 'It gave no reason.',
+  })
+}
+
+function broken(what: string): Error {
+  return fault('upstream_failed', 'The MCP server behind the tool gave no usable answer.', {
+    developerMessage: `It sent ${what}.`,
+  })
+}
