@@ -138,6 +138,10 @@ describe('the extension of 2026-07-28', () => {
     const { inputRequests } = await until(elsewhere, result.taskId, 'input_required')
     const [[key, question] = []] = Object.entries(inputRequests)
     expect(question).toMatchObject({ method: 'elicitation/create', params: { message: 'Name?' } })
+    const wrong = { [key ?? '']: { action: 'accept', content: { name: 5 } } }
+    expect(
+      await request(elsewhere, 'tasks/update', { taskId: result.taskId, inputResponses: wrong }),
+    ).toMatchObject({ error: { code: -32602, message: expect.stringContaining('schema') } })
     const inputResponses = { [key ?? '']: ANN, unknown: { action: 'accept' } }
     expect(await request(elsewhere, 'tasks/update', { taskId: result.taskId, inputResponses })).toMatchObject(
       {

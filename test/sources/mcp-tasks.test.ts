@@ -60,9 +60,9 @@ describe('tools of 2025-11-25 that run only as tasks', () => {
         binding: { task: 'required' },
         policy: { timeoutMs: 3_600_000 },
       })
-      const { asked, messages, context } = person({ interpretation: 'technical' })
+      const { asked, messages, context } = person({ interpretation: 'snake' })
       const result = await up.call(RESEARCH, { topic: 'python', ambiguous: true }, context)
-      expect(JSON.stringify(result)).toContain('Research Report: python (technical)')
+      expect(JSON.stringify(result)).toContain('Research Report: python (snake)')
       expect(asked).toMatchObject([{ mode: 'form', message: expect.stringContaining('python') }])
       expect(messages.join()).toContain('Gathering sources')
     },

@@ -86,7 +86,9 @@ export class PendingCall {
     this.#open.set(opened.id, opened)
     this.#wake?.()
     try {
-      return await opened.answer
+      const answer = await opened.answer
+      // Clients of a session answer with messages of their own, which are not checked before (MCP-79).
+      return fitsQuestion(question, answer) ? answer : { action: 'cancel' }
     } finally {
       this.#open.delete(opened.id)
     }

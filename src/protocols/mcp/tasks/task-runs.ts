@@ -119,7 +119,8 @@ export class TaskRuns {
       if (sent === undefined) continue
       const read = readAnswer(question, sent)
       if (read === undefined) return `Bad answer in params.inputResponses: ${id}`
-      if (fitsQuestion(question, read)) fitting.push({ id, sent })
+      if (!fitsQuestion(question, read)) return `The answer does not match the schema of its question: ${id}`
+      fitting.push({ id, sent })
     }
     for (const { id, sent } of fitting) {
       this.#pending.find(principal, task.callId)?.answered(id)
