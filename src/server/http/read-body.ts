@@ -64,7 +64,8 @@ export function readBody(
     if (length > limitBytes) throw tooLarge(limitBytes)
   }
   return new Promise((resolve, reject) => {
-    const announced = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
+    const isCounted = headers['transfer-encoding'] === undefined
+    const announced = isCounted ? Number(headers['content-length']) : Number.POSITIVE_INFINITY
     const chunks: Buffer[] = []
     let bytes = 0
     const onData = (chunk: Buffer): void => {
@@ -73,13 +74,12 @@ export function readBody(
       if (refusal !== undefined) stop(refusal)
       else {
         chunks.push(chunk)
-        // The last byte completes the body; the event of its end comes some turns later.
+        // A body of a known length is complete with its last byte; the event of its end comes later.
         if (bytes === announced) finish()
         else if (bytes < announced) share.wait(stop)
       }
     }
     const finish = (): void => {
-      raw.off('end', finish)
       share.complete()
       const [first] = chunks
       try {
@@ -96,7 +96,8 @@ export function readBody(
       raw.off('data', onData).off('end', finish).off('error', onError)
       reject(error)
     }
-    raw.on('data', onData).on('end', finish).on('error', onError)
+    raw.on('data', onData).on('error', onError)
+    if (!isCounted) raw.on('end', finish)
   })
 }
 
