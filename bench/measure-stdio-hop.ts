@@ -89,7 +89,8 @@ async function startCollet(): Promise<Way> {
 
 async function startProxy(name: string, argumentsFor: (port: number) => readonly string[]): Promise<Way> {
   const port = await freePort()
-  const child = spawn(join(BIN, name), argumentsFor(port), {
+  // Started with the Node of this process: their first line names whichever Node is first in the PATH.
+  const child = spawn(process.execPath, [join(BIN, name), ...argumentsFor(port)], {
     stdio: 'ignore',
     env: { ...process.env, NODE_ENV: 'production' },
   })
