@@ -30,6 +30,16 @@ describe('toSettings', () => {
     expect(hook('http://chat.example/hook')).not.toThrow()
   })
 
+  it('MCP-155: adds a provider for an MCP server that names its authorization server, unless there is one', () => {
+    const url = 'https://tracker.example/mcp'
+    const sources = { Tracker: { type: 'mcp', url, authorization: {} } }
+    expect(settingsOf({ sources }).oauth.providers).toMatchObject({ Tracker: { resource: url } })
+    const providers = { Tracker: { resource: url, clientId: 'known' } }
+    expect(settingsOf({ sources, oauth: { providers } }).oauth.providers).toMatchObject(providers)
+    const plain = { Tracker: { type: 'mcp', url: 'http://127.evil.example/mcp', authorization: {} } }
+    expect(() => settingsOf({ sources: plain })).toThrow(/needs an https URL/)
+  })
+
   it('puts the default store next to the config', () => {
     const settings = settingsOf({})
     expect(settings).toMatchObject({

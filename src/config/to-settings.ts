@@ -12,6 +12,7 @@ import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKeys, type Environment } from './environment.ts'
 import { ConfigError, configError, type LoadedConfig } from './load.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
+import { OAUTH } from './schema-oauth.ts'
 import { toApprovalRules } from './schema-policies.ts'
 import type { Settings } from './settings.ts'
 import { toWebhooks } from './webhooks.ts'
@@ -98,7 +99,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },
       roles: new Map(Object.entries(config.auth.roles)),
     },
-    oauth: config.oauth,
+    oauth: withSourceProviders(config),
     console: config.console,
     calls: config.calls,
     journal: config.journal,
@@ -124,6 +125,18 @@ export function checkAgainstTools(
   if (found.length > 0)
     throw new ConfigError(found.map(([where, message]) => ({ severity: 'error', file, where, message })))
   toWebhooks(config, file)
+}
+
+/** The providers of the config, and one for each MCP server that names its authorization server itself. */
+function withSourceProviders({ oauth, sources }: ParsedConfig): ParsedConfig['oauth'] {
+  const found = Object.entries(sources).flatMap(([key, source]): [string, object][] =>
+    source.type === 'mcp' && source.authorization?.provider === '' && !Object.hasOwn(oauth.providers, key)
+      ? [[key, { resource: source.url }]]
+      : [],
+  )
+  if (found.length === 0) return oauth
+  const { providers } = OAUTH.parse({ providers: Object.fromEntries(found) })
+  return { ...oauth, providers: { ...oauth.providers, ...providers } }
 }
 
 export function tlsFiles(

@@ -35,7 +35,8 @@ async function open({ provider = {}, authorization = {}, listsFreely = true, ...
   const scope = 'mail.read mail.send'
   const as = await startAuthorizationServer({ ...of, resource: { uri: upstream.url, scope } })
   issuer = as.issuer
-  const { providers } = OAUTH.parse({ providers: { up: { resource: upstream.url, ...provider } } })
+  const written = { resource: upstream.url, ...provider }
+  const { providers } = OAUTH.parse({ providers: { up: written, Up: written } })
   const source = MCP_OPTIONS.parse({
     type: 'mcp',
     url: upstream.url,
@@ -93,7 +94,10 @@ const registrations = ({ requests }: TestAuthorizationServer) =>
 
 describe('an MCP server that names its authorization server', () => {
   it('MCP-155, MCP-157: is used by a client that registered itself once, also after a restart', async () => {
-    const { upstream, as, settings } = await open({ registration: true })
+    const { upstream, as, settings } = await open({
+      registration: true,
+      authorization: { provider: undefined },
+    })
     const first = await serve(settings)
     const asked = await first.call('whoami')
     expect(asked.status).toBe(400)

@@ -19,11 +19,12 @@ const CHANGE_GAP_MS = 1000
 
 export function createMcpSource(
   key: string,
-  options: McpOptions,
+  given: McpOptions,
   services: SourceServices,
   /** The limit on processes; by default that of all sources together. */
   processes?: ProcessLimit,
 ): Source {
+  const options = withProvider(given, key)
   const endpoint = endpointOf(options, services)
   const stopped = new AbortController()
   let report: () => void = () => undefined
@@ -68,6 +69,13 @@ export function createMcpSource(
       await upstream.close()
     },
   }
+}
+
+/** A source without a named provider uses the one with its own key. */
+function withProvider(options: McpOptions, key: string): McpOptions {
+  const { authorization } = options
+  if (authorization === undefined || authorization.provider !== '') return options
+  return { ...options, authorization: { ...authorization, provider: key } }
 }
 
 /** Runs a function at most once per gap: at once, and at the end of the gap if it was requested meanwhile. */

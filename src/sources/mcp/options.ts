@@ -11,6 +11,8 @@ import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/options'
 const MIB = 1_048_576
 const DAY_MS = 24 * 3_600_000
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+/** Hosts to which plain http stays on this machine. */
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 const OWN_HEADERS = /^(?:mcp-.*|accept|content-type|content-length|host|connection|transfer-encoding)$/i
 
 /** True for a header that the MCP client sets itself, so that options must not. */
@@ -43,10 +45,11 @@ export const MCP_OPTIONS = z
       .optional(),
     /** Headers of every request to `url`, also for listing tools: the operator's credentials. */
     headers: z.record(z.string(), SECRET).default({}),
-    /** The provider of `oauth.providers` whose consent calls need. Its token is sent as a bearer token to `url`. */
+    /** Calls need the caller's token of a provider, which is sent to `url`. */
     authorization: z
       .strictObject({
-        provider: z.string().min(1, 'write the name of a provider of `oauth.providers`'),
+        /** A provider of `oauth.providers`. Default: the one with the key of the source, by default that which `url` names itself. */
+        provider: z.string().min(1, 'write the name of a provider of `oauth.providers`').default(''),
         scopes: z.array(z.string().min(1)).default([]),
         /** The principal whose consent is used to list the tools, such as `key:ops`; for servers that list only with a token. */
         listAs: z.string().min(1).optional(),
@@ -103,6 +106,9 @@ export const MCP_OPTIONS = z
         if (!HEADER_NAME.test(header)) report(name, `"${header}" is not the name of an HTTP header`)
         if (isOwnHeader(header)) report(name, `${header} is written by the MCP client itself; leave it out`)
       }
+    const { protocol = 'https:', hostname = '' } = URL.parse(options.url ?? '') ?? {}
+    if (options.authorization?.provider === '' && protocol !== 'https:' && !LOOPBACK.test(hostname))
+      report('authorization', 'needs an https URL: tokens over plain http could be read')
     const hasOwnCredentials =
       options.authorization !== undefined || Object.keys(options.secretHeaders).length > 0
     if (options.connection === 'shared' && hasOwnCredentials)
