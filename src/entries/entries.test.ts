@@ -1,5 +1,6 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { z } from 'zod'
+import { workflow } from '#kernel/tool/define'
 import { prepareTools, requireTools } from '#kernel/tool/prepare-tools'
 import { prompt } from './prompt.ts'
 import { resource } from './resource.ts'
@@ -125,6 +126,29 @@ describe('resource()', () => {
     expect(entry.hasAddress?.('docs://start?lang=en')).toBe(true)
     expect(entry.hasAddress?.('docs://start/more')).toBe(false)
     expect(await entry.complete?.('page', '', {})).toEqual(['start', 'end'])
+  })
+
+  it('MCP-132: an address belongs to one resource, in all its versions', () => {
+    const at = (id: `${string}.${string}@${string}`, uri: string) =>
+      resource({ id, uri, description: 'One.', read: () => '' })
+    expect(findingsOf(at('Docs.A@1.0.0', 'a://b'), at('Docs.A@1.1.0', 'a://b'))).toEqual([])
+    expect(findingsOf(at('Docs.A@1.0.0', 'a://b'), at('Docs.B@1.0.0', 'a://b'))).toEqual([
+      'uri: "a://b" already belongs to "Docs.A@1.0.0".',
+    ])
+  })
+
+  it('MCP-130: a workflow cannot call an entry', () => {
+    const reads = workflow({
+      id: 'Docs.Flow@1.0.0',
+      description: 'Reads a page.',
+      uses: [page],
+      input: {},
+      output: null,
+      run: () => null,
+    })
+    expect(findingsOf(page, reads)).toEqual([
+      'uses: "Docs.Page@1.0.0" is a template, which no workflow can call.',
+    ])
   })
 
   it('MCP-132: reports what is wrong, each with its place', () => {

@@ -99,7 +99,9 @@ describe('prompts and resources written as code', () => {
       { id: 'few', key: new Secret('key-of-few'), tenant: 'default', scopes: [] },
     ]
     const auth = { apiKeys, jwt: undefined }
-    collet = await startServer({ ...settings, auth, tools: requireTools(ENTRIES) }, { graceMs: 0 })
+    const toolsets = new Map([['pages', { include: ['Docs.Pa*'], exclude: [], description: undefined }]])
+    const tools = requireTools(ENTRIES)
+    collet = await startServer({ ...settings, auth, toolsets, tools }, { graceMs: 0 })
   }, LIMIT_MS)
 
   afterAll(async () => {
@@ -107,7 +109,7 @@ describe('prompts and resources written as code', () => {
     rmSync(settings.dataFolder, { recursive: true })
   })
 
-  async function connect(mode: (typeof ERAS)[number][1], key = 'key-of-all'): Promise<Client> {
+  async function connect(mode: (typeof ERAS)[number][1], key = 'key-of-all', path = '/mcp'): Promise<Client> {
     const client = new Client(
       { name: 'test', version: '1.0.0' },
       { versionNegotiation: { mode }, capabilities: { elicitation: { form: {} } } },
@@ -117,7 +119,7 @@ describe('prompts and resources written as code', () => {
       content: { language: 'Norwegian' },
     }))
     const requestInit = { headers: { 'x-api-key': key } }
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${collet.url}/mcp`), { requestInit }))
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${collet.url}${path}`), { requestInit }))
     return client
   }
 
@@ -223,6 +225,19 @@ describe('prompts and resources written as code', () => {
         await stranger.close()
       }
     })
+  })
+
+  it('MCP-132: a toolset that selects only entries serves them', async () => {
+    const client = await connect('legacy', 'key-of-few', '/mcp/pages')
+    try {
+      expect((await client.listPrompts()).prompts).toEqual([])
+      expect((await client.listResources()).resources).toEqual([])
+      expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(1)
+      const { contents } = await client.readResource({ uri: 'docs://pages/end' })
+      expect(contents).toMatchObject([{ text: '# End' }])
+    } finally {
+      await client.close()
+    }
   })
 
   it('MCP-130: a prompt is no tool, and its call is in the journal', async () => {

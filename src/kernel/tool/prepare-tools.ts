@@ -60,7 +60,7 @@ export function prepareTools(
   findings.push(...checkWorkflows(resolved, tools, callable, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
   findings.push(...checkVersions(named), ...checkShared(callable, 'name'), ...checkShared(named, 'catalogId'))
-  findings.push(...checkCrossed(named), ...checkDisplaced(named, callable))
+  findings.push(...checkCrossed(named), ...checkDisplaced(named, callable), ...checkAddresses(tools))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
   // Workflows that wait for tools from sources stay as written until these tools are served.
@@ -155,6 +155,19 @@ function checkNames(
     if (owner === undefined || owner.parts.base === entry.parts.base) return []
     const problem = `"${entry.name}" ${describe(owner.id)}`
     return [found(entry, 'name', problem, "Give this tool another one: `name: '…'`.")]
+  })
+}
+
+/** Versions of a resource may share its address; other resources may not. */
+function checkAddresses(tools: readonly Tool[]): Finding[] {
+  const owners = new Map<string, Tool>()
+  return tools.flatMap((tool) => {
+    const { uri, uriTemplate = uri } = tool.entry?.definition ?? {}
+    if (typeof uriTemplate !== 'string') return []
+    const owner = remember(owners, uriTemplate, tool)
+    if (owner.parts.base === tool.parts.base) return []
+    const problem = `"${uriTemplate}" already belongs to "${owner.id}".`
+    return [found(tool, uri === undefined ? 'uriTemplate' : 'uri', problem, 'Write another address.')]
   })
 }
 

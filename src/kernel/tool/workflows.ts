@@ -88,6 +88,11 @@ class Resolver {
         missing.push(ref)
         continue
       }
+      if (used.entry !== undefined) {
+        const problem = `"${used.id}" is a ${used.entry.kind}, which no workflow can call.`
+        report('uses', problem, 'Name tools only.')
+        continue
+      }
       if (this.#isCircular(used, report)) continue
       const step = this.resolve(used)
       if (step === undefined) missing.push(...(this.waiting.get(used.id) ?? []))
