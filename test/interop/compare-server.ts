@@ -1,12 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { isNewest, upgradeSchema } from '#schema/upgrade'
 
 /*
  * Reads everything that a client can list from a server, and compares two readings member by member.
  * `run-servers.ts` reads each public server directly and through Collet with it.
  * Invariant: only what a revision permits to differ is left out of the comparison: the order of members, hints that equal
- * their defaults, a title that stands among the annotations, and what Collet adds under its own prefix.
+ * their defaults, a title that stands among the annotations, schemas of older drafts, which are passed on as 2020-12, and what
+ * Collet adds under its own prefix.
  */
 
 const KINDS = ['tools', 'prompts', 'resources', 'resourceTemplates'] as const
@@ -144,7 +146,7 @@ const HINTS = { readOnlyHint: false, destructiveHint: true, idempotentHint: fals
 function normalised(kind: Kind, item: JsonObject): JsonObject {
   const own = withoutOwn(item)
   if (kind !== 'tools' || !isJsonObject(own)) return isJsonObject(own) ? own : {}
-  const { annotations, title, description, ...rest } = own
+  const { annotations, title, description, execution, inputSchema, outputSchema, ...rest } = own
   const { title: annotated, ...hints } = isJsonObject(annotations) ? annotations : {}
   const all = { ...HINTS, ...hints }
   const shown = all.readOnlyHint === true ? { ...all, destructiveHint: true, idempotentHint: false } : all
@@ -153,8 +155,23 @@ function normalised(kind: Kind, item: JsonObject): JsonObject {
     ...rest,
     ...(name === undefined || name === '' ? {} : { title: name }),
     ...(description === undefined ? {} : { description }),
+    ...(isDeepStrictEqual(execution ?? NO_TASKS, NO_TASKS) ? {} : { execution: execution ?? null }),
+    inputSchema: inNewestDialect(inputSchema),
+    ...(outputSchema === undefined ? {} : { outputSchema: inNewestDialect(outputSchema) }),
     annotations: shown,
   }
+}
+
+/** The default of `execution`. */
+const NO_TASKS = { taskSupport: 'forbidden' }
+
+/** Schemas of older drafts are passed on as 2020-12, the dialect of a schema that names none. */
+function inNewestDialect(schema: JsonValue | undefined): JsonValue {
+  if (!isJsonObject(schema)) return schema ?? null
+  const upgraded = isNewest(schema) ? schema : upgradeSchema(schema)
+  return upgraded.properties === undefined && upgraded.type === 'object'
+    ? { ...upgraded, properties: {} }
+    : upgraded
 }
 
 /** Without the members of `_meta` that Collet adds under its own prefix. */

@@ -1,6 +1,6 @@
 /**
  * Installs public MCP servers from npm into a folder, and compares each directly and through Collet, member by member.
- * Outside of CI: `npm run interop -- [--folder DIR] [--write] [NAME …]`.
+ * Outside of CI: `npm run interop -- [--folder DIR] [--workers N] [--write] [NAME …]`.
  * The servers run without a network if the machine permits it (`unshare`), with an empty home and invented credentials.
  */
 import { spawnSync } from 'node:child_process'
@@ -22,7 +22,7 @@ import { renderServers, type ServerRow } from './servers-table.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { folder: { type: 'string' }, write: { type: 'boolean' } },
+  options: { folder: { type: 'string' }, write: { type: 'boolean' }, workers: { type: 'string' } },
 })
 const root = values.folder ?? mkdtempSync(join(tmpdir(), 'collet-public-servers-'))
 const hasUnshare = spawnSync('unshare', ['-rn', 'true']).status === 0
@@ -145,20 +145,31 @@ function show({ member, of, direct, through }: Difference): string {
   return `  ${member} of ${of}\n    direct:  ${short(direct)}\n    through: ${short(through)}`
 }
 
-const rows: ServerRow[] = []
-for (const server of PUBLIC_SERVERS) {
-  if (positionals.length > 0 && !positionals.includes(server.name)) continue
-  const row = await compare(server)
-  rows.push(row)
-  if ('problem' in row) say(`${row.name} ${row.version}: not compared: ${row.problem}`)
-  else {
-    const [tools, prompts, resources, templates] = row.counts
-    say(
-      `${row.name} ${row.version}: ${tools} tools, ${prompts} prompts, ${resources} resources, ${templates} templates, ${row.results} results, ${row.differences.length} differences`,
-    )
-    for (const difference of row.differences) say(show(difference))
+function report(row: ServerRow): void {
+  if ('problem' in row) {
+    say(`${row.name} ${row.version}: not compared: ${row.problem}`)
+    return
+  }
+  const [tools, prompts, resources, templates] = row.counts
+  say(
+    `${row.name} ${row.version}: ${tools} tools, ${prompts} prompts, ${resources} resources, ${templates} templates, ${row.results} results, ${row.differences.length} differences`,
+  )
+  for (const difference of row.differences) say(show(difference))
+}
+
+const chosen = PUBLIC_SERVERS.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
+const waiting = [...chosen]
+const found = new Map<string, ServerRow>()
+/** Most of the time is waiting for a server to start. */
+const worker = async (): Promise<void> => {
+  for (let server = waiting.shift(); server !== undefined; server = waiting.shift()) {
+    const row = await compare(server)
+    found.set(server.name, row)
+    report(row)
   }
 }
+await Promise.all(Array.from({ length: Number(values.workers ?? 2) }, worker))
+const rows = chosen.flatMap(({ name }) => found.get(name) ?? [])
 say(`${rows.filter((row) => !('problem' in row)).length} of ${rows.length} servers compared`)
 if (values.write === true) replacePart('servers', renderServers(rows))
 if (values.folder === undefined) rmSync(root, { recursive: true })

@@ -65,7 +65,7 @@ export function outputOf({ outputSchema, authored }: Tool): JsonObject | undefin
   return authored?.output ?? outputSchema
 }
 
-/** Only our own tools may ask for headers, and only in a revision that has them (MCP-48). */
+/** Own tools and those of MCP servers may ask for headers, in a revision that has them (MCP-48). */
 function inputOf(tool: Tool, revision: Revision): JsonObject {
   const schema = tool.authored?.input ?? tool.inputSchema
   const isAnnotated = JSON.stringify(schema).includes('x-mcp-header')
@@ -75,8 +75,9 @@ function inputOf(tool: Tool, revision: Revision): JsonObject {
 }
 
 export function headersAskedBy(tool: Tool): ReturnType<typeof headerParameters> {
-  const isOwn = tool.source === 'node-pack' || tool.source === 'workflow'
-  return isOwn ? headerParameters(tool.authored?.input ?? tool.inputSchema) : []
+  const { source } = tool
+  const mayAsk = source === 'node-pack' || source === 'workflow' || source === 'mcp'
+  return mayAsk ? headerParameters(tool.authored?.input ?? tool.inputSchema) : []
 }
 
 /** Hints from the enforced policy and from the operator's overrides (MCP-56). */

@@ -193,10 +193,11 @@ function projectTool(
     if (tool === undefined) return { tool, findings, warnings }
     reportUndescribed(tool, onWarning)
     const shownHints = source.shownHintsFor?.(pin.offered)
+    const authored = source.authoredFor?.(pin.offered)
     const { keptFrom, nativeName: native } = naming
     const { entry, passedOn } = pin.offered
     const listed = entry && { ...entry, name: entryName(naming, entry.kind) }
-    const extra = defined({ shownHints, keptFrom, nativeName: native, entry: listed, passedOn })
+    const extra = defined({ shownHints, authored, keptFrom, nativeName: native, entry: listed, passedOn })
     return { tool: { ...tool, ...extra }, findings, warnings }
   } catch (error) {
     // A definition that its source cannot read, or that overflows the stack, must not affect other tools.

@@ -10,6 +10,7 @@ import type {
   ShownValue,
   SourceKind,
   StatefulContext,
+  Tool,
   ToolRequirements,
 } from '#kernel/tool/tool'
 
@@ -191,6 +192,8 @@ export interface Source {
   keptId?(tool: OfferedTool): ToolId | undefined
   /** Trusted promises of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
+  /** The schemas for callers that take them with references and definitions; absent = as other protocols get them. */
+  authoredFor?(tool: OfferedTool): Tool['authored']
   /**
    * False for a tool that the current options exclude: it is not served, even if it was accepted. Without this method all tools are
    * wanted.

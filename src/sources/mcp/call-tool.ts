@@ -250,10 +250,9 @@ function reportProgress(context: ToolContext, { progress, total, message }: Json
 /** Questions of a server by their keys. */
 type AskedBy = readonly (readonly [string, JsonValue])[]
 
-/** One after the other: a person answers one question at a time. */
+/** All at once, under the keys of the server: a caller of the newest revision gets them in one round, as it would directly (MCP-173). */
 async function answerAll(questions: AskedBy, { context, setting }: ToolCall): Promise<JsonObject> {
-  const answers: [string, JsonValue][] = []
-  for (const [key, question] of questions) {
+  const ask = async ([key, question]: AskedBy[number]): Promise<[string, JsonValue]> => {
     const method = isWireObject(question) ? textOf(question.method) : undefined
     if (!isWireObject(question) || method !== 'elicitation/create')
       throw fault(
@@ -261,9 +260,9 @@ async function answerAll(questions: AskedBy, { context, setting }: ToolCall): Pr
         'The MCP server behind the tool sent a request that callers cannot answer.',
         { developerMessage: `It asks for ${method ?? 'something unreadable'}; only elicitation is offered.` },
       )
-    answers.push([key, await askCaller(context, question.params, setting.key)])
+    return [key, await askCaller(context, question.params, setting.key, key)]
   }
-  return Object.fromEntries(answers)
+  return Object.fromEntries(await Promise.all(questions.map(ask)))
 }
 
 /** 2025-11-25: a person must visit a page first. The server refused the call until then, so it is sent again (MCP-80). */

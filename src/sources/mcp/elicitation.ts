@@ -10,17 +10,21 @@ import { isWireArray, isWireObject, textOf } from './connection.ts'
  */
 
 const MAX_MESSAGE_LENGTH = 10_000
+/** Keys of questions that are passed on; others are numbered. */
+const KEY = /^[A-Za-z0-9_.-]{1,64}$/
 
 /** Asks the person behind the call; a question that cannot be shown to a person is declined. */
 export async function askCaller(
   context: ToolContext,
   params: JsonValue | undefined,
   source: string,
+  key?: string,
 ): Promise<JsonObject> {
   const question = readQuestion(params, source)
   if (question === undefined) return { action: 'decline' }
   const schema = question.mode === 'form' && isWireObject(params) ? params.requestedSchema : undefined
-  return toWire(await context.elicit(question), schema)
+  const named = key !== undefined && KEY.test(key) ? { ...question, key } : question
+  return toWire(await context.elicit(named), schema)
 }
 
 /** The answer as MCP writes it. Forms are flat (MCP-76), so other values are left out; defaults fill missing fields. */

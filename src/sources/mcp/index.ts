@@ -6,7 +6,7 @@ import { discover } from './discover.ts'
 import { entryPolicy } from './entries.ts'
 import type { McpOptions } from './options.ts'
 import type { ProcessLimit } from './pool.ts'
-import { mcpPolicy, mcpShownHints } from './read-tool.ts'
+import { mcpPolicy, mcpSchemas, mcpShownHints } from './read-tool.ts'
 import { endpointOf, SessionConnection, Upstream } from './upstream.ts'
 
 /**
@@ -62,6 +62,7 @@ export function createMcpSource(
     policyFor: (tool: OfferedTool) =>
       tool.binding.entry === undefined ? mcpPolicy(tool, options) : entryPolicy(tool.nativeName, options),
     shownHintsFor: (tool: OfferedTool) => mcpShownHints(tool, options),
+    authoredFor: (tool: OfferedTool) => (tool.entry === undefined ? mcpSchemas(tool) : undefined),
     wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => upstream.health,
     async close() {

@@ -168,6 +168,24 @@ export function requirementsOf({ authorization, secretHeaders }: McpOptions): To
   }
 }
 
+/** The schemas as the server wrote them, in the newest dialect, with the marks of headers at their places (MCP-48, MCP-172). */
+export function mcpSchemas({ inputSchema, outputSchema, binding }: OfferedTool) {
+  const headers = isWireArray(binding.headers) ? binding.headers.filter(isWireObject) : []
+  const input = headers.reduce((schema, { header, path }) => {
+    const steps = isWireArray(path) ? path.map(String) : []
+    return typeof header === 'string' ? marked(schema, steps, header) : schema
+  }, inputSchema)
+  return { input, output: outputSchema }
+}
+
+function marked(schema: JsonObject, [name, ...rest]: readonly string[], header: string): JsonObject {
+  if (name === undefined) return { ...schema, [MARK]: header }
+  const { properties } = schema
+  const property = isWireObject(properties) ? properties[name] : undefined
+  if (!isWireObject(properties) || !isWireObject(property)) return schema
+  return { ...schema, properties: { ...properties, [name]: marked(property, rest, header) } }
+}
+
 /** An argument that 2026-07-28 repeats in a header of the request (MCP-48). */
 export interface HeaderParam {
   readonly header: string
