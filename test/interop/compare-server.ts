@@ -70,11 +70,11 @@ export async function readServer(client: Client, calls: readonly KnownCall[]): P
   const results = new Map<string, JsonValue>()
   const tried = async (name: string, run: () => Promise<unknown>) =>
     results.set(name, await run().then(plain, (error) => ({ error: String(error) })))
-  for (const [name, { arguments: args }] of [...lists.prompts].slice(0, MAX_READ)) {
+  for (const [name, { arguments: args }] of [...lists.prompts].sort().slice(0, MAX_READ)) {
     const isFree = !Array.isArray(args) || !args.some((each) => isJsonObject(each) && each.required === true)
     if (isFree) await tried(`prompt ${name}`, () => client.getPrompt({ name }, TIMEOUT))
   }
-  for (const uri of [...lists.resources.keys()].slice(0, MAX_READ))
+  for (const uri of [...lists.resources.keys()].sort().slice(0, MAX_READ))
     await tried(`resource ${uri}`, () => client.readResource({ uri }, TIMEOUT))
   for (const { tool, arguments: input } of calls)
     await tried(`call ${tool}`, () =>

@@ -259,6 +259,6 @@ export const PUBLIC_SERVERS: readonly PublicServer[] = [
   { name: 'puppeteer-mcp-server' },
   { name: 'ref-tools-mcp' },
   { name: 'tavily-mcp' },
-  { name: 'time-mcp', calls: [{ tool: 'current_time', arguments: { format: 'YYYY' } }] },
+  { name: 'time-mcp', calls: [{ tool: 'current_time', arguments: { format: 'YYYY-MM-DD' } }] },
   { name: 'xcodebuildmcp' },
 ]
