@@ -134,7 +134,9 @@ function compareItems(
   const members = new Set([...Object.keys(left ?? {}), ...Object.keys(right ?? {})])
   return [...members].flatMap((member): Difference[] => {
     const [before, after] = [left?.[member], right?.[member]]
-    return isDeepStrictEqual(before, after)
+    // Collet lets clients run any tool as a task.
+    const isOffered = member === 'execution' && isDeepStrictEqual(after, { taskSupport: 'optional' })
+    return isOffered || isDeepStrictEqual(before, after)
       ? []
       : [{ member: `${kind}.${member}`, of, direct: before, through: after }]
   })

@@ -75,7 +75,7 @@ export interface Gap {
   readonly failures: readonly string[]
 }
 
-/** Only some ways, and no client scenarios, for a test; the reference is always taken. */
+/** Only some ways, no extensions and no client scenarios, for a test; the reference is always taken. */
 export async function takeSomeScores(
   stage: Stage,
   ways: readonly Way[],
@@ -83,7 +83,7 @@ export async function takeSomeScores(
 ): Promise<Scores> {
   const byWay = new Map<Way, SuiteResult>()
   for (const way of ['direct' as const, ...ways])
-    byWay.set(way, await runServerSuite(stage.urlOf(revision, way), revision))
+    byWay.set(way, await runServerSuite(stage.urlOf(revision, way), revision, { hasExtensions: false }))
   return [{ revision, byWay, client: new Map() }]
 }
 
