@@ -153,18 +153,23 @@ describe('the extension of 2026-07-28', () => {
     })
   })
 
-  it('MCP-122: a cancelled call is a cancelled task, and cancelling again is acknowledged', async () => {
-    const gate = new Gate()
-    const talk = await startTalk([gate.tool()], SOON)
-    const other = await talk.another()
-    const { result } = await request(talk.server, 'tools/call', { name: 'Gate_Pass' })
-    for (const { url } of [other, talk.server])
-      expect(await request({ url }, 'tasks/cancel', { taskId: result.taskId })).toMatchObject({
-        result: { resultType: 'complete' },
-      })
-    await gate.aborted
-    expect(await until(talk.server, result.taskId, 'cancelled')).not.toHaveProperty('result')
-  })
+  it.each(['write', 'read'] as const)(
+    'MCP-122: a cancelled call (%s) is a cancelled task, and cancelling again is acknowledged',
+    async (tier) => {
+      const gate = new Gate()
+      const talk = await startTalk([gate.tool(tier)], SOON)
+      const other = await talk.another()
+      const { result } = await request(talk.server, 'tools/call', { name: 'Gate_Pass' })
+      const cancel = async (url: string) =>
+        expect(await request({ url }, 'tasks/cancel', { taskId: result.taskId })).toMatchObject({
+          result: { resultType: 'complete' },
+        })
+      await cancel(other.url)
+      await gate.aborted
+      await cancel(talk.server.url)
+      expect(await until(talk.server, result.taskId, 'cancelled')).not.toHaveProperty('result')
+    },
+  )
 
   it('MCP-123: for other principals the task does not exist', async () => {
     const gate = new Gate()

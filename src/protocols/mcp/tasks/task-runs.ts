@@ -26,6 +26,8 @@ import { endOf, refusalFromJson, refusalToJson, type TaskState } from './codec-t
 
 /** How long a request waits for a call that it continues, to learn whether the call asks for something. */
 const CONTINUE_MS = 50
+/** How often cancellations that another process received are read. */
+const LOOK_MS = 1_000
 
 /** A call that becomes a task. */
 interface TaskCall {
@@ -148,14 +150,26 @@ export class TaskRuns {
   #keep(exchange: McpExchange, task: TaskRecord, pending: PendingCall): void {
     const { principal } = exchange
     this.#pending.add(principal, pending)
+    const timer = setInterval(() => void this.#stopIfCancelled(exchange, task), LOOK_MS).unref()
     const end = async (): Promise<void> => {
       try {
         await this.#noteEnd(exchange, task, await pending.done)
       } finally {
+        clearInterval(timer)
         this.#pending.remove(principal, pending)
       }
     }
     end().catch((err: unknown) => this.#services.log.warn({ err }, 'cannot record the end of a task'))
+  }
+
+  /** Another process can end a task whose call has no record yet, but only this one can stop the call. */
+  async #stopIfCancelled({ principal }: McpExchange, task: TaskRecord): Promise<void> {
+    const { gateway, tasks, log } = this.#services
+    try {
+      if ((await tasks.find(task))?.refusal !== undefined) await gateway.cancelCall(principal, task.callId)
+    } catch (err) {
+      log.warn({ err }, 'cannot read whether a task was cancelled')
+    }
   }
 
   /** Sends the request of the task again under its call id. */
