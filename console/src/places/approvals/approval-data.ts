@@ -16,10 +16,10 @@ export type {
   ListedApproval as Approval,
 } from '../../../../src/admin-api/approvals.ts'
 
-const LOOK_AGAIN_MS = 3000
+const REFETCH_MS = 3000
 const MAX_LISTED = 100
 
-/** Everything of the inbox: what waits, and what was decided lately. */
+/** The approvals in the inbox: those that wait, and the newest that were decided. */
 export const inboxQuery = queryOptions({
   queryKey: ['approvals', 'list'],
   queryFn: async ({ signal }) => {
@@ -30,12 +30,12 @@ export const inboxQuery = queryOptions({
       request<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?limit=${MAX_LISTED}`, { signal }),
     ])
     return {
-      // One whose time is over is said to be so before that is written down.
+      // The server reports an approval as expired even before it has recorded the expiry.
       waiting: waiting.approvals.filter(({ state }) => state === 'pending'),
       decided: newest.approvals.filter(({ state }) => state !== 'pending'),
     }
   },
-  refetchInterval: untilRefused(LOOK_AGAIN_MS),
+  refetchInterval: untilRefused(REFETCH_MS),
 })
 
 export function approvalQuery(id: string) {
@@ -43,11 +43,11 @@ export function approvalQuery(id: string) {
     queryKey: ['approvals', 'one', id],
     queryFn: async ({ signal }) =>
       (await request<AnswerOf<typeof SHOW_APPROVAL>>(pathOf(id), { signal })).approval,
-    refetchInterval: untilRefused(LOOK_AGAIN_MS),
+    refetchInterval: untilRefused(REFETCH_MS),
   })
 }
 
-/** Only what the server answered is shown; whether it counted or not, everything is asked for again. */
+/** Sends a decision. The page shows the server's answer and refetches all approvals, even after a failure. */
 export function useDecide(id: string) {
   const client = useQueryClient()
   return useMutation({

@@ -2,7 +2,7 @@ import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 
 /**
  * The input of a call as an approver reads it. The caller chooses the input, so no part of it may push another out of sight: long
- * parts are folded, and `foldsOf` lists what must be unfolded before everything was shown.
+ * parts are folded, and `foldsOf` lists the parts that must be unfolded to show everything.
  */
 export interface Argument {
   readonly name: string
@@ -13,7 +13,7 @@ export interface Argument {
   readonly words?: readonly string[]
 }
 
-/** Shown before a long text is unfolded: about eight lines on a wide screen. */
+/** The number of characters shown before a text is unfolded: about eight lines on a wide screen. */
 const MAX_SHOWN_CHARACTERS = 600
 const MAX_SHOWN_LINES = 30
 export const MAX_SHOWN_ARGUMENTS = 30
@@ -21,9 +21,9 @@ const MAX_WORDS = 30
 /** A longer name is shown as part of the JSON, which folds. */
 const MAX_NAME_CHARACTERS = 200
 
-/** The fold of all arguments after the first `MAX_SHOWN_ARGUMENTS`. It is longer than the name of an argument can be. */
+/** Names the fold of all arguments after the first `MAX_SHOWN_ARGUMENTS`. It is longer than any argument name. */
 export const MORE_ARGUMENTS = 'more arguments'.padEnd(MAX_NAME_CHARACTERS + 1)
-/** The fold of the input as JSON. */
+/** Names the fold of the whole input, shown as JSON. */
 export const WHOLE_INPUT = 'input'.padEnd(MAX_NAME_CHARACTERS + 1)
 
 /**
@@ -36,12 +36,12 @@ export function argumentsOf(input: unknown, summary: unknown): readonly Argument
   if (members.some(([name]) => name.length > MAX_NAME_CHARACTERS)) return undefined
   const order = new Map(
     typeof summary === 'object' && summary !== null
-      ? Object.keys(summary).map((name, place) => [name, place] as const)
+      ? Object.keys(summary).map((name, index) => [name, index] as const)
       : [],
   )
-  const placeOf = (name: string): number => order.get(name) ?? order.size
+  const indexOf = (name: string): number => order.get(name) ?? order.size
   return members
-    .toSorted(([left], [right]) => placeOf(left) - placeOf(right))
+    .toSorted(([left], [right]) => indexOf(left) - indexOf(right))
     .map(([name, value]) => argumentOf(name, value))
 }
 
@@ -55,7 +55,7 @@ function argumentOf(name: string, value: unknown): Argument {
   return { name, text, isJson: true, ...(isShort ? { words } : {}) }
 }
 
-/** How many characters are shown before a text is unfolded; `undefined` if that is all of it. */
+/** How many characters are shown before a text is unfolded; `undefined` if the whole text is shown. */
 export function foldAt(text: string): number | undefined {
   let lineEnd = -1
   for (let lines = 0; lines < MAX_SHOWN_LINES; lines += 1) {
@@ -76,7 +76,7 @@ function isScalar(value: unknown): boolean {
   return value === null || typeof value !== 'object'
 }
 
-/** A string that looks like another type, or is empty, is quoted: `"5"` is not `5`. */
+/** Shows a value. A string that is empty or looks like another type is quoted: `"5"` is not `5`. */
 function wordOf(value: unknown): string {
   if (typeof value !== 'string') return JSON.stringify(value) ?? String(value)
   const isMistakable = value.trim() !== value || /^(?:|-?\d[\d.e+-]*|true|false|null|".*")$/is.test(value)

@@ -23,7 +23,7 @@ const VIEWS = [
 
 interface ArgumentsProps {
   readonly approval: WholeApproval
-  /** Called once everything was unfolded and its end was on screen. */
+  /** Called once all folds are open and the end of the arguments has been on screen. */
   readonly onSeen: () => void
 }
 
@@ -163,7 +163,7 @@ interface FoldableProps {
 }
 
 /** Longer JSON is shown in one colour: an element for each token would block the page for seconds. */
-const MAX_INKED = 20_000
+const MAX_COLOURED = 20_000
 
 /** A long text: its size, its beginning, and the rest on request. */
 function Foldable({ text, isJson, isOpen, onOpen }: FoldableProps): ReactNode {
@@ -173,7 +173,7 @@ function Foldable({ text, isJson, isOpen, onOpen }: FoldableProps): ReactNode {
     <>
       {fold !== undefined && <p className="meta dim num">{countOf(text.length, 'character')}</p>}
       <pre className="wrapped" dir={isJson ? undefined : 'auto'}>
-        {isJson && shown.length <= MAX_INKED ? <Json text={shown} /> : shown}
+        {isJson && shown.length <= MAX_COLOURED ? <Json text={shown} /> : shown}
       </pre>
       {fold !== undefined && !isOpen && (
         <ShowButton onClick={onOpen}>

@@ -24,8 +24,8 @@ interface DecideBarProps {
 }
 
 /**
- * Approve or reject, with a reason. It is not a form: Enter in the field decides nothing, only a pressed button does. Afterwards it
- * shows the state that the server returned.
+ * Approves or rejects, with a reason. It is not a form, so that Enter in the field decides nothing. After the decision it shows
+ * the state that the server returned.
  */
 export function DecideBar(props: DecideBarProps): ReactNode {
   const { approval, isSeen, reason, onReason, pending, onDecide, failure, children } = props

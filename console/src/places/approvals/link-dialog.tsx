@@ -100,7 +100,7 @@ function Made({ link, expiresAt, onDone }: MadeProps): ReactNode {
         {formatClock(expiresAt)}.
       </p>
       <CodeLine text={link.url} label="link" />
-      {link.needs_sign_in && <Note>To decide, they sign in as {link.approver} to decide.</Note>}
+      {link.needs_sign_in && <Note>To decide, they must sign in as {link.approver}.</Note>}
       {link.power === 'inspect' && <Note>The link only shows the call.</Note>}
       <p className="row end">
         <Button onClick={onDone}>Done</Button>

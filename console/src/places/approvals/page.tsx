@@ -22,7 +22,7 @@ const VIEWS = [
 
 type View = (typeof VIEWS)[number]['value']
 
-/** Without either scope the page names it, and sends no requests, which would be recorded as refused. */
+/** For people without either scope, the page names the scopes and sends no requests, because each refusal is recorded. */
 export function ApprovalsPage(): ReactNode {
   const principal = useSession()?.principal
   const mayDecide = holdsScope(principal, 'approvals:respond')
@@ -46,7 +46,7 @@ function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
   return (
     <Page
       title="Approvals"
-      sub={waiting === undefined ? undefined : waitingWords(waiting, mayDecide)}
+      sub={waiting === undefined ? undefined : waitingText(waiting, mayDecide)}
       actions={
         <Segment
           label="Which approvals"
@@ -65,8 +65,8 @@ function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
   )
 }
 
-/** The first number equals the one in the rail: what this person may decide. */
-function waitingWords(waiting: readonly Approval[], mayDecide: boolean): string {
+/** The first number is the one in the rail: the calls that this person may decide. */
+function waitingText(waiting: readonly Approval[], mayDecide: boolean): string {
   if (!mayDecide) return `${countOf(waiting.length, 'call')} waiting`
   const mine = waiting.filter(({ obstacle }) => obstacle === null).length
   const others = waiting.length - mine

@@ -9,8 +9,8 @@ import { Arguments } from './arguments.tsx'
 import { leftOf, useNow, useSpokenTime } from './time-left.ts'
 
 /*
- * The approval screen: what a person decides on. Used by the Approvals page and by the page behind an approval link, which has no
- * session and no router; so it makes no requests and links to nothing.
+ * The approval screen. It is used by the Approvals page and by the page that an approval link opens, which has no session and no
+ * router. The screen therefore sends no requests and has no links.
  */
 
 interface QuestionProps {
@@ -19,17 +19,17 @@ interface QuestionProps {
   readonly back?: ReactNode
   /** The call's record, as a link where there is a page to open. */
   readonly call: ReactNode
-  /** Gets whether all arguments were on screen, which approving requires. */
+  /** Renders the buttons. `isSeen`: all arguments were on screen, which approving requires. */
   readonly children: (isSeen: boolean) => ReactNode
 }
 
-/** In the order of importance: arguments, approval rule, caller, credentials; the buttons last. */
+/** Shows the tool and the caller first, then arguments, facts and changes, and the buttons last. */
 export function Question({ approval, back, call, children }: QuestionProps): ReactNode {
   const [isSeen, setSeen] = useState(false)
   const onSeen = useCallback(() => setSeen(true), [])
   return (
     <section className="decide" aria-labelledby="dec-h">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard. */}
       <div className="decide-body" tabIndex={0} role="group" aria-labelledby="dec-h">
         <Head approval={approval} back={back} />
         {approval.input === undefined ? (
@@ -160,7 +160,7 @@ function Facts({
         <code title={approval.args_hash}>{shortHash(approval.args_hash)}</code>
       </Fact>
       <Fact name="Call">
-        {call}, asked at {formatClock(approval.created_at)}
+        {call}, requested at {formatClock(approval.created_at)}
         {approval.attempt > 1 && `, attempt ${approval.attempt}`}
       </Fact>
       {state === 'pending' && <Fact name="Expires">{expires}</Fact>}
@@ -223,7 +223,7 @@ function Decisions({ approval: { decisions } }: { readonly approval: WholeApprov
 
 const ACTIONS = { grant: 'approved', override: 'overridden', reject: 'rejected' } as const
 
-/** How an approval ended, as a glyph and a word. */
+/** The state of an approval, as an icon and a word. */
 export function Outcome({ approval }: { readonly approval: Pick<Approval, 'state'> }): ReactNode {
   const { state, label } = ENDS[approval.state]
   return <StateMark state={state} label={label} isCalm />

@@ -2,9 +2,9 @@ import { useEffect, useRef, useState } from 'react'
 import { announce } from '../../app/announcer.tsx'
 
 const MINUTE_MS = 60_000
-/** Below this the time is amber. */
+/** A shorter remaining time is shown in amber. */
 const SHORT_MS = 10 * MINUTE_MS
-/** When the remaining time is announced. */
+/** The remaining times that are announced. */
 const SPOKEN_AT_MS = [5 * MINUTE_MS, MINUTE_MS] as const
 
 interface TimeLeft {
@@ -49,7 +49,7 @@ export function useNow(everyMs: number): number {
   return now
 }
 
-/** Announces when five minutes and one minute are left, unless less was left at the start. */
+/** Announces when five minutes and one minute are left, unless less time was left when the page opened. */
 export function useSpokenTime(left: TimeLeft): void {
   const before = useRef(left.ms)
   useEffect(() => {

@@ -21,7 +21,7 @@ export type {
   RejectedRequest as RejectedRow,
 } from '../../../../src/admin-api/calls.ts'
 
-/** What lists and the stream both have of a call. */
+/** The members of a call that both the list and the stream contain. */
 export type CallRow = Omit<ChangedCall, 'events' | 'by'> & { readonly by?: string | null | undefined }
 export type StepCall = CallDetails['steps'][number]
 export type JournalRow = CallDetails['journal'][number]
@@ -32,15 +32,15 @@ export interface CallPage {
   readonly next: number | null
 }
 
-/** The caller, and the operator who used that name: "operator, as key:alice". */
+/** The caller, after the operator who ran the call as that caller: "operator, as key:alice". */
 export function callerText({ principal, by }: Pick<CallRow, 'principal' | 'by'>): string {
   return by == null ? principal : `${by}, as ${principal}`
 }
 
 const BUCKETS = 60
 const MIN_STATS_MS = 4_000
-/** The server counts calls one by one, so slow answers are polled less often. */
-const STATS_SHARE = 20
+/** The server counts calls one by one, so the interval is at least this many times the duration of the last request. */
+const STATS_INTERVAL_FACTOR = 20
 
 export function statsQuery(filters: Filters, isLive: boolean) {
   return queryOptions({
@@ -53,11 +53,11 @@ export function statsQuery(filters: Filters, isLive: boolean) {
           signal,
         },
       )
-      return { ...stats, askedMs: performance.now() - startedAt }
+      return { ...stats, requestMs: performance.now() - startedAt }
     },
     placeholderData: keepPreviousData,
     refetchInterval: ({ state }) =>
-      isLive ? Math.max(MIN_STATS_MS, (state.data?.askedMs ?? 0) * STATS_SHARE) : false,
+      isLive ? Math.max(MIN_STATS_MS, (state.data?.requestMs ?? 0) * STATS_INTERVAL_FACTOR) : false,
   })
 }
 
@@ -76,7 +76,7 @@ export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive:
   })
 }
 
-/** Reading this is not recorded; input and outcome are requested by `contentsQuery`. */
+/** A call without input and outcome. Reading it is not recorded, unlike `contentsQuery`. */
 export function callQuery(record: string) {
   return queryOptions({
     queryKey: ['call', record],
@@ -89,7 +89,7 @@ export function callQuery(record: string) {
   })
 }
 
-/** Requested once, by a person: reading it is recorded in the journal. Never refetched automatically. */
+/** A call with input and outcome, requested only by a person, because the journal records each reading. */
 export function contentsQuery(record: string) {
   return queryOptions({
     queryKey: ['call contents', record],
@@ -101,18 +101,18 @@ export function contentsQuery(record: string) {
   })
 }
 
-/** How long the tool ran, without the time the call waited for people. */
+/** How long the tool ran, without the time that the call waited for people. */
 export function runTimeText({ ran_ms: ran }: Pick<CallRow, 'ran_ms'>): string {
   return ran === null ? '—' : formatTook(ran)
 }
 
-/** Times of calls are whole milliseconds, and most calls take less than a few. */
+/** Formats the duration of a call, which is measured in whole milliseconds. */
 export function formatTook(ms: number): string {
   if (ms < 1) return '<1 ms'
   return ms < 10 ? `${ms} ms` : formatDuration(ms)
 }
 
-/** Whether the person holds a scope, to decide what to offer; the server checks it. */
+/** Whether the person has a scope. It only decides what the page offers, because the server checks every request. */
 export function useHoldsScope(scope: string): boolean {
   return holdsScope(useSession()?.principal, scope)
 }

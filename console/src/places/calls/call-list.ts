@@ -5,52 +5,52 @@ import type { CallChanges, CallPage, CallRow } from './api.ts'
 export interface CallListView {
   /** Newest first, steps below their call. */
   readonly rows: readonly CallRow[]
-  /** How many calls arrived while the list is held; they are shown on release. */
+  /** How many new calls are not shown because the list is held. */
   readonly waiting: number
   /** Cursor of the next older page; `null` at the end. */
   readonly older: Older | null
   /** Why the last request for older calls failed. */
   readonly olderError: unknown
-  /** How many calls began in total. */
+  /** How many new calls the stream has reported in total. */
   readonly begun: number
 }
 
-/** A cursor of the server, or a time after rows were dropped. */
+/** The server's cursor, or a time if rows were dropped from the end. */
 type Older = { readonly before: number } | { readonly until: string }
 
 /** Requests the page at a cursor. */
-type AskOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
+type RequestOlder = (from: Older, signal: AbortSignal) => Promise<CallPage>
 
-/** The limit of rows: longer lists are slow to scroll. */
+/** Longer lists are slow to scroll. */
 const MAX_ROWS = 2_000
 
 const NOTHING: CallListView = { rows: [], waiting: 0, older: null, olderError: null, begun: 0 }
 
 /**
- * The list of calls. Changes are drawn in place; new calls come on top, unless the list is held: then they wait, so that no row
- * moves under the pointer.
+ * The list of calls. Changed calls stay in their row, and new calls are added on top. While the list is held, new calls wait, so
+ * that no row moves under the pointer.
  */
 export class CallList {
   readonly view: Store<CallListView> = createStore(NOTHING)
   #rows = new Map<string, CallRow>()
   #waiting = new Map<string, CallRow>()
-  /** Events of the stream since the list was last requested. */
+  /** Records of calls that the stream reported after the list was last requested. */
   #changed = new Set<string>()
   #older: Older | null = null
   #olderError: unknown = null
   /** The pending request for an older page. */
-  #asking: AbortController | undefined
+  #pendingOlder: AbortController | undefined
   #begun = 0
   #isHeld = false
 
-  /** Marks the request of a list, which contains all earlier events of the stream. */
+  /** Must be called when a list is requested. The list will contain all earlier events of the stream. */
   expectFill(): void {
     this.#changed.clear()
   }
 
   /**
-   * Takes the first page of a list. Events of the stream since the request are kept. Times cannot order them: two calls may begin
-   * within one millisecond, and an earlier one may be recorded later.
+   * Takes the first page of a list, and keeps the calls that the stream reported after the request. Times cannot identify those
+   * calls: two calls may begin within one millisecond, and the earlier one may be recorded later.
    */
   fill({ calls, next }: CallPage): void {
     const known = [...this.#rows.values(), ...this.#waiting.values()]
@@ -66,16 +66,16 @@ export class CallList {
   }
 
   /** Requests the next older page, one at a time. A page that arrives after the list was replaced is dropped. */
-  async loadOlder(ask: AskOlder): Promise<void> {
+  async loadOlder(requestOlder: RequestOlder): Promise<void> {
     const older = this.#older
-    if (older === null || this.#asking !== undefined) return
-    const asking = new AbortController()
-    this.#asking = asking
+    if (older === null || this.#pendingOlder !== undefined) return
+    const pending = new AbortController()
+    this.#pendingOlder = pending
     this.#olderError = null
     this.#publish()
-    const answer = await ask(older, asking.signal).catch((error: unknown) => ({ error }))
-    if (asking.signal.aborted) return
-    this.#asking = undefined
+    const answer = await requestOlder(older, pending.signal).catch((error: unknown) => ({ error }))
+    if (pending.signal.aborted) return
+    this.#pendingOlder = undefined
     if ('error' in answer) this.#olderError = answer.error
     else {
       for (const call of answer.calls) if (!this.#rows.has(call.record)) this.#rows.set(call.record, call)
@@ -124,17 +124,17 @@ export class CallList {
     this.#publish()
   }
 
-  /** Only the newest are kept, up to the limit of rows. */
+  /** Remembers a reported record. Only the newest `MAX_ROWS` records are kept. */
   #note(record: string): void {
     this.#changed.add(record)
     const [oldest] = this.#changed
     if (this.#changed.size > MAX_ROWS && oldest !== undefined) this.#changed.delete(oldest)
   }
 
-  /** The list has a new end, so a page requested at the old end no longer continues it. */
+  /** Sets a new end of the list. A pending page was requested for the old end, so it is dropped. */
   #endAt(older: Older | null): void {
-    this.#asking?.abort()
-    this.#asking = undefined
+    this.#pendingOlder?.abort()
+    this.#pendingOlder = undefined
     this.#older = older
     this.#olderError = null
   }
@@ -142,18 +142,18 @@ export class CallList {
   /** Puts waiting calls on top, and drops rows over the limit at the end. */
   #release(): void {
     if (this.#waiting.size === 0) return
-    const came = [...this.#waiting.values()].toSorted(newestFirst)
-    const all = [...came, ...this.#rows.values()]
+    const arrived = [...this.#waiting.values()].toSorted(newestFirst)
+    const all = [...arrived, ...this.#rows.values()]
     const kept = all.slice(0, MAX_ROWS)
     const last = kept.at(-1)
-    // More calls may have the same millisecond; those already listed are not added twice.
+    // Other calls may have begun in the same millisecond. `loadOlder` skips calls that are already listed.
     if (kept.length < all.length && last !== undefined)
       this.#endAt({ until: new Date(Date.parse(last.created_at) + 1).toISOString() })
     this.#rows = new Map(kept.map((call) => [call.record, call]))
     this.#waiting.clear()
   }
 
-  /** A late answer does not undo newer events: an ended call does not run again in the same attempt. */
+  /** Updates a call, unless the known state is newer: a call that has ended does not run again in the same attempt. */
   #put(rows: Map<string, CallRow>, call: CallRow): void {
     const known = rows.get(call.record)
     const isOlder =
@@ -183,16 +183,16 @@ function newestFirst(one: CallRow, other: CallRow): number {
   return one.created_at < other.created_at ? 1 : one.created_at > other.created_at ? -1 : 0
 }
 
-/** Puts steps below their call, if it is listed. */
+/** Puts steps below their workflow if it is listed. */
 function withSteps(rows: readonly CallRow[]): readonly CallRow[] {
   if (!rows.some(({ parent }) => parent !== null)) return rows
-  const here = new Set(rows.map(({ record }) => record))
+  const listed = new Set(rows.map(({ record }) => record))
   const steps = Map.groupBy(
-    rows.filter(({ parent }) => parent !== null && here.has(parent)),
+    rows.filter(({ parent }) => parent !== null && listed.has(parent)),
     ({ parent }) => parent,
   )
   // Steps of a workflow are ordered from first to last.
   const stepsOf = (row: CallRow): readonly CallRow[] => (steps.get(row.record) ?? []).toReversed()
-  const place = (row: CallRow): readonly CallRow[] => [row, ...stepsOf(row).flatMap(place)]
-  return rows.filter(({ parent }) => parent === null || !here.has(parent)).flatMap(place)
+  const withItsSteps = (row: CallRow): readonly CallRow[] => [row, ...stepsOf(row).flatMap(withItsSteps)]
+  return rows.filter(({ parent }) => parent === null || !listed.has(parent)).flatMap(withItsSteps)
 }

@@ -35,7 +35,7 @@ export function CallPage(): ReactNode {
 function OneCall({ record }: { readonly record: string }): ReactNode {
   const { data: call, error, refetch } = useQuery(callQuery(record))
   const canSettle = useHoldsScope('calls:settle') && call?.state === 'ambiguous'
-  // Steps are read again with their call.
+  // An open call is followed, together with its steps.
   const isOpen = call?.finished_at == null
   const params = new URLSearchParams(
     call === undefined ? {} : { principal: call.principal, tenant: call.tenant },
@@ -79,7 +79,7 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
         </>
       }
     >
-      {/* The form sets the command of the page. */}
+      {/* The form to settle sets the page's command itself. */}
       {!canSettle && <ShowCommand record={record} />}
       <div className="split one-call">
         <div className="one-left">
@@ -95,7 +95,7 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
             <JournalRows rows={call.journal} />
           </section>
         </div>
-        {call.state === 'ambiguous' ? <Ambiguous call={call} /> : <InAndOut call={call} />}
+        {call.state === 'ambiguous' ? <Ambiguous call={call} /> : <InputAndOutput call={call} />}
       </div>
     </Page>
   )
@@ -143,12 +143,12 @@ function Ambiguous({ call }: { readonly call: CallDetails }): ReactNode {
   return (
     <div className="aside">
       <SettleForm call={call} />
-      <InAndOut call={call} />
+      <InputAndOutput call={call} />
     </div>
   )
 }
 
-function InAndOut({ call }: { readonly call: CallDetails }): ReactNode {
+function InputAndOutput({ call }: { readonly call: CallDetails }): ReactNode {
   return (
     <section className="settle" aria-labelledby="contents-title">
       <h2 id="contents-title">Input and output</h2>

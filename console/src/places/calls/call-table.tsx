@@ -33,7 +33,7 @@ const PHONE = '(max-width: 45rem)'
 /** How far before the end older calls are requested. */
 const NEAR_END = 20
 
-/** The rows of the list: only those in view are drawn, and none moves under the pointer. */
+/** The rows of the list. Only rows in view are drawn, and no row moves under the pointer. */
 export function CallTable({ live, scroller, selected, onOpen }: CallTableProps): ReactNode {
   const { rows, waiting, older, olderError } = live.view
   const isPhone = useMedia(PHONE)
@@ -60,12 +60,12 @@ export function CallTable({ live, scroller, selected, onOpen }: CallTableProps):
   const { loadOlder } = live
   const isNearEnd = last !== undefined && last.index > rows.length - NEAR_END
   useEffect(() => {
-    // After a failure, only a person requests them again.
+    // After a failure, older calls are requested again only by a person.
     if (older !== null && olderError === null && isNearEnd) loadOlder()
   }, [older, olderError, isNearEnd, loadOlder])
   const margin = virtual.options.scrollMargin
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: it only holds the rows still; with the keyboard the focus holds them.
+    // biome-ignore lint/a11y/noStaticElementInteractions: the handlers only hold the rows still, which the focus does for the keyboard.
     <div ref={top} className="call-list" onKeyDown={keys.onKeyDown} {...hold.props}>
       {waiting > 0 && (
         <div className="new-calls">
@@ -103,7 +103,7 @@ export function CallTable({ live, scroller, selected, onOpen }: CallTableProps):
   )
 }
 
-/** The end of a list that may have more rows. */
+/** Shown at the end of the list if older calls could not be read. */
 export function OlderFailed({ live: { view, loadOlder } }: { readonly live: LiveCallList }): ReactNode {
   if (view.olderError === null) return null
   return (
@@ -190,7 +190,7 @@ const TableRow = memo(
       </tr>
     )
   },
-  // The handlers of a row are stable, wherever it has moved to.
+  // The handlers of a row stay the same when the row moves, so they are not compared.
   (before, after) =>
     before.row === after.row &&
     before.isSelected === after.isSelected &&
@@ -200,19 +200,19 @@ const TableRow = memo(
 
 /** Rows are held while the pointer is over them, one has the focus, or the list is scrolled down. */
 function useHold({ list }: LiveCallList, scroller: RefObject<HTMLElement | null>) {
-  const over = useRef({ isPointed: false, isFocused: false })
-  const look = (): void => {
-    const { isPointed, isFocused } = over.current
+  const hold = useRef({ isPointed: false, isFocused: false })
+  const update = (): void => {
+    const { isPointed, isFocused } = hold.current
     list.hold(isPointed || isFocused || (scroller.current?.scrollTop ?? 0) > 0)
   }
-  const note = (change: Partial<typeof over.current>) => () => {
-    Object.assign(over.current, change)
-    look()
+  const note = (change: Partial<typeof hold.current>) => () => {
+    Object.assign(hold.current, change)
+    update()
   }
   useEffect(() => {
     const list = scroller.current
-    list?.addEventListener('scroll', look, { passive: true })
-    return () => list?.removeEventListener('scroll', look)
+    list?.addEventListener('scroll', update, { passive: true })
+    return () => list?.removeEventListener('scroll', update)
   })
   return {
     props: {
@@ -227,7 +227,7 @@ function useHold({ list }: LiveCallList, scroller: RefObject<HTMLElement | null>
     showNew(): void {
       scroller.current?.scrollTo({ top: 0 })
       list.hold(false)
-      look()
+      update()
     },
   }
 }

@@ -9,30 +9,30 @@ import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } from './api.ts'
 
-/** Input and outcome, shown on request to people with the scope. */
+/** The input and outcome of a call, shown on request to people with the scope calls:read. */
 export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
-  const asked = useQuery(contentsQuery(call.record))
+  const query = useQuery(contentsQuery(call.record))
   if (call.contents === 'hidden')
     return <Note icon="lock">Input and outcome need the scope calls:read. Ask an operator.</Note>
   if (call.contents === 'gone')
     return <Note icon="clock">Input and outcome are no longer kept (calls.retentionHours).</Note>
-  if (asked.data === undefined)
+  if (query.data === undefined)
     return (
       <div className="stack-3">
         <Note
           icon="eye"
           action={
-            <Button isSmall writes isBusy={asked.isFetching} onClick={() => void asked.refetch()}>
+            <Button isSmall writes isBusy={query.isFetching} onClick={() => void query.refetch()}>
               Show input and output
             </Button>
           }
         >
           Viewing is recorded in the journal with your name.
         </Note>
-        {asked.error !== null && <Note tone="failed">{messageOf(asked.error)}</Note>}
+        {query.error !== null && <Note tone="failed">{messageOf(query.error)}</Note>}
       </div>
     )
-  const { input, outcome, late_outcome: late, contents } = asked.data
+  const { input, outcome, late_outcome: late, contents } = query.data
   if (contents !== 'shown') return <Note icon="clock">Input and outcome are no longer kept.</Note>
   return (
     <div className="stack-3">
@@ -57,7 +57,7 @@ function Outcome({ outcome, label }: { readonly outcome: CallOutcome; readonly l
   )
 }
 
-/** The journal's events of a call. */
+/** The journal events of a call. */
 export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }): ReactNode {
   if (rows.length === 0) return <p className="soft pad">The commits of this call are no longer kept.</p>
   return (
@@ -85,18 +85,18 @@ export function JournalRows({ rows }: { readonly rows: readonly JournalRow[] }):
         </tbody>
       </Table>
       <p className="meta dim pad">
-        Commits of the call and its run. <Command text="collet journal" /> prints all of it.
+        Commits of the call and its run. <Command text="collet journal" /> prints the whole journal.
       </p>
     </div>
   )
 }
 
 /** Members that the page shows elsewhere. */
-const SHOWN: ReadonlySet<string> = new Set(['type', 'at', 'record', 'tenant', 'principal', 'tool'])
+const SHOWN_ELSEWHERE: ReadonlySet<string> = new Set(['type', 'at', 'record', 'tenant', 'principal', 'tool'])
 
 function factsOf(event: JournalRow['events'][number]): string {
   return Object.entries(event)
-    .filter(([name]) => !SHOWN.has(name))
+    .filter(([name]) => !SHOWN_ELSEWHERE.has(name))
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join(' ')
 }

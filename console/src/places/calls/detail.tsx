@@ -17,7 +17,7 @@ export function CallDetail({ record, tab, onTab, onClose }: CallDetailProps): Re
   const { data: call, error, refetch } = useQuery(callQuery(record))
   return (
     <aside className="call" aria-label="Call">
-      {call !== undefined && <Open call={call} tab={tab} onTab={onTab} onClose={onClose} />}
+      {call !== undefined && <LoadedCall call={call} tab={tab} onTab={onTab} onClose={onClose} />}
       {call === undefined && (
         <header className="call-head">
           <div className="row">
@@ -42,7 +42,7 @@ interface CallDetailProps {
   readonly onClose: () => void
 }
 
-function Open({
+function LoadedCall({
   call,
   tab,
   onTab,
@@ -79,7 +79,7 @@ function Open({
           <dd className="mono clip" title={callerText(call)}>
             {callerText(call)}
           </dd>
-          <dt>Over</dt>
+          <dt>Protocol</dt>
           <dd>{protocolName(call)}</dd>
           <dt>Trace</dt>
           <dd>

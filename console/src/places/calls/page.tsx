@@ -22,7 +22,7 @@ import './calls.css'
 
 const SCOPE = 'admin:calls'
 
-/** Without the scope the page names it, and sends no requests. */
+/** For people without the scope, the page names it and sends no requests. */
 export function CallsPage(): ReactNode {
   if (useHoldsScope(SCOPE)) return <Calls />
   return (
@@ -68,7 +68,7 @@ function Calls(): ReactNode {
         <section className="calls-list" aria-label="Calls" ref={list}>
           {problems.map(({ text, problem }) => (
             <Note key={text} tone="failed">
-              <code>{text}</code> filters nothing. {problem}
+              <code>{text}</code> is ignored. {problem}
             </Note>
           ))}
           <Tally query={query} isLive={isLive} />
@@ -157,7 +157,7 @@ function LiveButton({
       type="button"
       className="btn live"
       aria-pressed={isLive}
-      title="Toggle live (l)"
+      title="Turn live updates on or off (l)"
       onClick={onPress}
     >
       <span className={isOn ? 'beat' : 'beat off'} aria-hidden="true" />

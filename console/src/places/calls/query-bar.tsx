@@ -7,7 +7,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { finished, suggestionsFor, type Token } from './query.ts'
 
 /**
- * A query of words, `status:error tool:Gmail.*`. A finished word is a token with a cross; the last one is being typed, with
+ * The filter of calls, `status:error tool:Gmail.*`. Each complete word is a token with a cross. The word that is being typed has
  * suggestions below it.
  */
 export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
@@ -30,7 +30,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
     setWord('')
     setOpen(false)
   }
-  /** A key needs a value; other words are complete. */
+  /** After a key, a value must still be typed; other suggestions are complete. */
   const choose = (text: string): void => {
     if (text.endsWith(':')) setWord(text)
     else put(text)

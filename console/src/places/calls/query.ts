@@ -5,7 +5,7 @@ export interface Token {
   readonly text: string
   readonly key: string
   readonly value: string
-  /** What is wrong with it, and what would be valid. The token is ignored. */
+  /** What is wrong with the token, and what would be valid. An invalid token is ignored. */
   readonly problem?: string
 }
 
@@ -39,7 +39,7 @@ export function readQuery(text: string): CallQuery {
   return { tokens, filters }
 }
 
-/** A word without a key matches part of a tool's name. */
+/** Completes a word: without a key, it matches part of a tool's name. */
 export function finished(word: string): string {
   const bare = word.trim()
   return bare === '' || bare.includes(':') ? bare : `tool:${bare.includes('*') ? bare : `*${bare}*`}`
@@ -68,7 +68,7 @@ function unknownKey(key: string): string {
 interface KeyReader {
   readonly example: string
   readonly about: string
-  /** The filter of a value, or its error. */
+  /** Returns the filter for a value, or an error message. */
   read(value: string): readonly [readonly [FilterName, string]] | string
 }
 
@@ -85,10 +85,10 @@ const KEYS: ReadonlyMap<string, KeyReader> = new Map<string, KeyReader>([
 ])
 
 function readStates(value: string): readonly [readonly ['state', string]] | string {
-  const stranger = value.split(',').find((word) => !STATE_WORDS.includes(word))
-  return stranger === undefined
+  const unknown = value.split(',').find((word) => !STATE_WORDS.includes(word))
+  return unknown === undefined
     ? [['state', value]]
-    : `Unknown status "${stranger}". Use ${STATE_WORDS.join(', ')}, or several with commas.`
+    : `Unknown status "${unknown}". Use ${STATE_WORDS.join(', ')}, or several with commas.`
 }
 
 const DURATION_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000 }

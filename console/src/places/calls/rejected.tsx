@@ -49,7 +49,7 @@ export function RejectedList({ filters, isLive }: RejectedListProps): ReactNode 
     )
   if (data === undefined) return <Loading what="rejected requests" rows={6} />
   if (data.length === 0)
-    return <Empty title="No rejected requests">No request was rejected in this time.</Empty>
+    return <Empty title="No rejected requests">No request was rejected in this period.</Empty>
   return (
     <Table caption="Rejected requests, newest first" columns={COLUMNS} className="rejected">
       <tbody>

@@ -10,9 +10,9 @@ import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { type CallDetails, useHoldsScope } from './api.ts'
 
-type Ending = 'succeeded' | 'failed' | 'not-run'
+type Verdict = 'succeeded' | 'failed' | 'not-run'
 
-const WORDS: Readonly<Record<Ending, string>> = {
+const WORDS: Readonly<Record<Verdict, string>> = {
   succeeded: 'succeeded',
   failed: 'failed',
   'not-run': 'not run',
@@ -24,12 +24,12 @@ const WORDS: Readonly<Record<Ending, string>> = {
  */
 export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode {
   const client = useQueryClient()
-  const [as, setAs] = useState<Ending>()
+  const [as, setAs] = useState<Verdict>()
   const [value, setValue] = useState('')
   const [why, setWhy] = useState('')
   const [isAsking, setAsking] = useState(false)
   const [problems, setProblems] = useState<Problems>({})
-  const mayIt = useHoldsScope('calls:settle')
+  const maySettle = useHoldsScope('calls:settle')
   const hasValue = as === 'succeeded' && value.trim() !== ''
   usePageCommand(
     [
@@ -49,7 +49,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
     setProblems(found)
     if (Object.keys(found).length === 0) setAsking(true)
   }
-  if (!mayIt)
+  if (!maySettle)
     return (
       <section className="settle" aria-label="Settle this call">
         <Note icon="lock">Settling a call needs the scope calls:settle. Ask an operator.</Note>
@@ -77,7 +77,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
           </li>
         </ol>
       </div>
-      <Choices<Ending>
+      <Choices<Verdict>
         legend="Outcome"
         name="as"
         value={as}
@@ -152,7 +152,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
   )
 }
 
-const EFFECTS: Readonly<Record<Ending, string>> = {
+const EFFECTS: Readonly<Record<Verdict, string>> = {
   succeeded: 'Requests with this call ID return this result.',
   failed: 'Requests with this call ID return this error.',
   'not-run': 'The next request with this call ID runs the tool.',
@@ -169,7 +169,7 @@ function problemsIn({
   why,
   value,
 }: {
-  readonly as: Ending | undefined
+  readonly as: Verdict | undefined
   readonly why: string
   readonly value: string
 }): Problems {

@@ -14,7 +14,7 @@ import {
   type StepCall,
 } from './api.ts'
 
-/** The timeline of a call: events of its run, of the journal, and its steps. */
+/** The timeline of a call: the events of its run and of the journal, and its steps. */
 export function storyOf(call: CallDetails): readonly TimelineEvent[] {
   const ofRun = call.timeline.flatMap(({ at, event, facts }, index) =>
     describeEvent(event, facts, call).map((words) => ({ key: `r${index}`, at, ...words })),
@@ -43,7 +43,7 @@ export function storyOf(call: CallDetails): readonly TimelineEvent[] {
 /** How long the tool ran, and how long the call waited for people. */
 export function timesOf({ took_ms: took, ran_ms: ran, timeline, journal }: CallDetails): string {
   if (took === null) return 'not ended'
-  // The end is the time of settling, which says nothing about the tool.
+  // The call ended when it was settled, so its duration is not that of the tool.
   if (journal.some(({ events }) => events.some(({ type }) => type === 'call.settled')))
     return `settled after ${formatDuration(took)}, run time unknown`
   if (ran === null) return formatTook(took)
@@ -54,7 +54,7 @@ export function timesOf({ took_ms: took, ran_ms: ran, timeline, journal }: CallD
   return `${formatTook(ran)} run, ${formatDuration(timeOf(ended) - timeOf(begun))} waiting for a decision`
 }
 
-/** A workflow whose step was approved starts again from its first line; recorded steps return their result and do not run twice. */
+/** Events for replays: a workflow starts over after the approval of a step, and its recorded steps return their results. */
 function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
   return steps.flatMap(({ record, timeline }) => {
     const resolved = timeline.find(({ event, facts }) => ENDS_WAIT.has(event) && facts.action === 'accept')
@@ -91,13 +91,13 @@ export function stepNameOf(
   return name === base ? undefined : name.startsWith(`${base}#`) ? name.slice(base.length) : name
 }
 
-/** Events that the run does not have. */
+/** Journal events that are not events of the run. */
 const FROM_JOURNAL: ReadonlySet<string> = new Set([
   ...['call.claimed', 'call.ambiguous', 'call.cut', 'call.settled', 'call.late', 'call.cancel_requested'],
   ...['call.corrected', 'call.suspended', 'call.resumed'],
 ])
 
-interface Words {
+interface EventText {
   readonly icon: IconName
   readonly tone?: string
   readonly title: ReactNode
@@ -106,15 +106,15 @@ interface Words {
 
 type Facts = Readonly<Record<string, unknown>>
 
-/** Nothing for events that repeat another one. */
-function describeEvent(event: string, facts: Facts, call: CallDetails): readonly Words[] {
-  const describe = WORDS[event]
+/** Describes an event; empty for an event that repeats another. */
+function describeEvent(event: string, facts: Facts, call: CallDetails): readonly EventText[] {
+  const describe = EVENT_TEXTS[event]
   if (describe === undefined) return [{ icon: 'dot', title: <code>{event}</code> }]
   const words = describe(facts, call)
   return words === undefined ? [] : [words]
 }
 
-const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words | undefined>> = {
+const EVENT_TEXTS: Readonly<Record<string, (facts: Facts, call: CallDetails) => EventText | undefined>> = {
   called: ({ attempt }) => ({
     icon: 'ring',
     title: isFirst(attempt) ? 'Requested' : `Requested again, attempt ${attempt}`,
@@ -149,7 +149,7 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
   }),
   'interrupt.resolved': ({ action, by }) =>
     action === 'accept'
-      ? { icon: 'play', title: 'May run' }
+      ? { icon: 'play', title: 'Approved to run' }
       : { icon: 'clock', title: by === undefined ? 'Not decided in time' : 'Cancelled before a decision' },
   'consent.requested': ({ provider }) => ({
     ...WAITS,
@@ -194,12 +194,12 @@ const WORDS: Readonly<Record<string, (facts: Facts, call: CallDetails) => Words 
     title: 'A result came late',
     detail: 'The outcome was already recorded, and does not change.',
   }),
-  'call.cancel_requested': ({ by }) => ({ icon: 'rejected', title: `${text(by)} asked to stop it` }),
+  'call.cancel_requested': ({ by }) => ({ icon: 'rejected', title: `${text(by)} requested a stop` }),
 }
 
 const WAITS = { icon: 'parked', tone: 'is-parked' } as const
 
-function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallDetails): Words | undefined {
+function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallDetails): EventText | undefined {
   const took = typeof durationMs === 'number' ? ` after ${formatTook(durationMs)}` : ''
   if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   const isLast = attempt === call.attempt
@@ -221,7 +221,7 @@ function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallD
   return { icon: 'failed', tone: 'is-failed', title: `Failed${took}`, detail: <code>{text(code)}</code> }
 }
 
-const AMBIGUOUS: Words = {
+const AMBIGUOUS: EventText = {
   icon: 'ambiguous',
   tone: 'is-ambiguous',
   title: 'Ambiguous',
@@ -232,7 +232,7 @@ function isJournaled({ journal }: CallDetails, type: string): boolean {
   return journal.some(({ events }) => events.some((event) => event.type === type))
 }
 
-/** Runs have opaque ids; the approval has name and reason, for people who may see it. */
+/** Adds name and reason from the approval, if the person may see it, because events of a run have only opaque ids. */
 function named(
   facts: Facts,
   action: 'grant' | 'reject' | 'override',
@@ -243,7 +243,7 @@ function named(
   return found === undefined ? facts : { ...facts, by: found.by, reason: found.reason ?? undefined }
 }
 
-function decided(verb: string, { by, reason, granted, required }: Facts): Words {
+function decided(verb: string, { by, reason, granted, required }: Facts): EventText {
   const count = typeof required === 'number' && required > 1 ? ` (${text(granted)} of ${required})` : ''
   return {
     icon: 'approvals',
@@ -255,7 +255,7 @@ function decided(verb: string, { by, reason, granted, required }: Facts): Words 
 function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key' | 'at'> {
   const name = stepNameOf(step, call)
   const waits = step.timeline.flatMap(({ at, event, facts }, index) =>
-    OF_WAITING.has(event)
+    WAIT_EVENTS.has(event)
       ? describeEvent(event, facts, call).map((words) => ({ key: String(index), at, ...words }))
       : [],
   )
@@ -278,8 +278,8 @@ function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key'
   }
 }
 
-/** A step on the page of its workflow; its own page has the rest. */
-const OF_WAITING: ReadonlySet<string> = new Set([
+/** Events of a step that are shown on its workflow's page. The step's own page shows all. */
+const WAIT_EVENTS: ReadonlySet<string> = new Set([
   ...['interrupt.requested', 'approval.granted', 'approval.overridden', 'approval.rejected'],
   ...['consent.requested', 'consent.resolved'],
 ])
@@ -288,7 +288,7 @@ function isFirst(attempt: unknown): boolean {
   return attempt === undefined || attempt === 1
 }
 
-/** Runs have no names; the page of the approval has them. */
+/** Whether an id is one of the opaque ids in the events of a run. */
 function isOpaque(principal: unknown): boolean {
   return typeof principal !== 'string' || principal.startsWith('prn_')
 }
@@ -297,7 +297,7 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Ids of writers are long; the beginning identifies them. */
+/** The beginning of a writer id, which is enough to identify the writer. */
 function short(writer: unknown): string {
   return text(writer).slice(0, 8)
 }

@@ -21,12 +21,12 @@ export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNo
           {spanOf(query.filters)}
           {!data.whole && ', plus older calls not counted'}
         </p>
-        {LOOKED_AT.map((state) => (
+        {ATTENTION_STATES.map((state) => (
           <Count key={state} state={state} count={data.states[state] ?? 0} query={query} />
         ))}
         <Rejected counts={data.rejected} query={query} />
       </div>
-      <UsedUp />
+      <UsedUpBudgets />
       <Histogram stats={data} />
     </>
   )
@@ -38,7 +38,7 @@ interface TallyProps {
 }
 
 /** Counts that need attention, the most serious first. */
-const LOOKED_AT = ['failed', 'ambiguous', 'parked'] as const satisfies readonly CallStateName[]
+const ATTENTION_STATES = ['failed', 'ambiguous', 'parked'] as const satisfies readonly CallStateName[]
 
 function Count({
   state,
@@ -57,8 +57,8 @@ function Count({
   )
 }
 
-/** Exhausted budgets: their calls are rejected, which the list of calls does not show. */
-function UsedUp(): ReactNode {
+/** Notes about used-up budgets. Their calls are rejected, which the list of calls does not show. */
+function UsedUpBudgets(): ReactNode {
   const { data = [] } = useQuery(budgetsQuery)
   return data.filter(isUsedUp).map(({ tenant, principal, window_seconds: seconds, resets_at: resetsAt }) => (
     <Note key={`${tenant} ${principal} ${seconds}`} tone="failed">
@@ -68,7 +68,7 @@ function UsedUp(): ReactNode {
   ))
 }
 
-/** Rejected requests are not recorded as calls, so without this an outage of a caller would be invisible. */
+/** Rejected requests are not recorded as calls, so without this count a failing caller would be invisible. */
 function Rejected({
   counts,
   query,

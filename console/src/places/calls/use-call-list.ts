@@ -26,13 +26,13 @@ const PAGE = 100
 const MAX_PAGE = 1_000
 const ANNOUNCED_MS = 10_000
 
-/** The calls of a filter from the list and the stream. The list is requested after the stream is open, so that no call is missed. */
+/** The calls that match a filter, from the list and the stream. The list is requested after the stream is open, so that no call is missed. */
 export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
   const [list] = useState(() => new CallList())
   // After Back, the first page is as long as the list was.
   const [firstPage] = useState(() => Math.min(MAX_PAGE, Math.max(PAGE, savedLength())))
   const view = useStore(list.view)
-  const asked = JSON.stringify(filters)
+  const filterKey = JSON.stringify(filters)
   const found = useQuery({
     queryKey: ['calls', 'list', filters],
     queryFn: ({ signal }) => {
@@ -47,18 +47,18 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
     if (data !== undefined) list.fill(data)
   }, [data, list])
   // biome-ignore lint/correctness/useExhaustiveDependencies: another filter is another list.
-  useEffect(() => () => list.clear(), [asked, list])
+  useEffect(() => () => list.clear(), [filterKey, list])
 
-  const gather = useGathered(asked, (batch: readonly CallChanges[]) => {
+  const addToBatch = useBatches(filterKey, (batch: readonly CallChanges[]) => {
     list.take(...batch)
     for (const { record } of batch.flatMap(({ calls }) => calls))
       void queries.invalidateQueries({ queryKey: ['call', record], exact: true })
   })
-  const path = useStreamPath(filters, asked, isLive)
+  const path = useStreamPath(filters, filterKey, isLive)
   const live = useLive(path, ({ type, data: text }) => {
-    // The list has the events that the stream missed.
+    // The list contains the calls that the stream missed.
     if (type === 'ready') void refetch()
-    if (type === 'calls') gather(JSON.parse(text))
+    if (type === 'calls') addToBatch(JSON.parse(text))
   })
   useAnnouncement(view.begun, isLive)
 
@@ -81,35 +81,35 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
   }
 }
 
-/** The start of a stream is not part of its filter: an equal filter keeps its stream. */
-function useStreamPath(filters: Filters, asked: string, isLive: boolean): string | null {
-  const kept = useRef({ asked: '', path: '' })
-  if (kept.current.asked !== asked) kept.current = { asked, path: `/admin/calls/events?${paramsOf(filters)}` }
-  return isLive ? kept.current.path : null
+/** The path contains a start time that changes, so the path is saved until the filter changes. */
+function useStreamPath(filters: Filters, filterKey: string, isLive: boolean): string | null {
+  const saved = useRef({ filterKey: '', path: '' })
+  if (saved.current.filterKey !== filterKey) saved.current = { filterKey, path: `/admin/calls/events?${paramsOf(filters)}` }
+  return isLive ? saved.current.path : null
 }
 
-const DRAWN_EVERY_MS = 100
+const REDRAW_MS = 100
 
 /** The first event is applied at once, later ones in batches: the list is redrawn at most ten times a second. */
-function useGathered<Item>(list: string, give: (items: readonly Item[]) => void): (item: Item) => void {
-  const gathered = useRef<{ items: Item[]; timer?: ReturnType<typeof setTimeout> }>({ items: [] })
+function useBatches<Item>(list: string, apply: (items: readonly Item[]) => void): (item: Item) => void {
+  const pending = useRef<{ items: Item[]; timer?: ReturnType<typeof setTimeout> }>({ items: [] })
   // biome-ignore lint/correctness/useExhaustiveDependencies: a batch belongs to one list.
   useEffect(
     () => () => {
-      clearTimeout(gathered.current.timer)
-      gathered.current = { items: [] }
+      clearTimeout(pending.current.timer)
+      pending.current = { items: [] }
     },
     [list],
   )
   const look = (): void => {
-    const { items } = gathered.current
-    const timer = items.length === 0 ? {} : { timer: setTimeout(look, DRAWN_EVERY_MS) }
-    gathered.current = { items: [], ...timer }
-    if (items.length > 0) give(items)
+    const { items } = pending.current
+    const timer = items.length === 0 ? {} : { timer: setTimeout(look, REDRAW_MS) }
+    pending.current = { items: [], ...timer }
+    if (items.length > 0) apply(items)
   }
   return (item) => {
-    gathered.current.items.push(item)
-    if (gathered.current.timer === undefined) look()
+    pending.current.items.push(item)
+    if (pending.current.timer === undefined) look()
   }
 }
 

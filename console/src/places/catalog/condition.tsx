@@ -6,7 +6,7 @@ import { Icon, type IconName } from '../../parts/icon.tsx'
 /** The most serious problem of a tool in a few words; the tooltip has the others. Empty if there is none. */
 export function ConditionMark({ condition }: { readonly condition: Condition | undefined }): ReactNode {
   if (condition === undefined) return null
-  const { icon, tone, text, more } = wordsFor(condition)
+  const { icon, tone, text, more } = textFor(condition)
   return (
     <span className={`state ${tone}`} title={more}>
       <Icon name={icon} size={14} />
@@ -15,14 +15,14 @@ export function ConditionMark({ condition }: { readonly condition: Condition | u
   )
 }
 
-interface Words {
+interface ConditionText {
   readonly icon: IconName
   readonly tone: 'is-failed' | 'is-parked' | 'is-quiet'
   readonly text: string
   readonly more?: string | undefined
 }
 
-function wordsFor(condition: Condition): Words {
+function textFor(condition: Condition): ConditionText {
   switch (condition.kind) {
     case 'unavailable':
       return {
@@ -50,7 +50,7 @@ function wordsFor(condition: Condition): Words {
 
 type Requirement = Extract<Condition, { kind: 'missing' }>['requirement']
 
-function missing({ kind, id, state }: Requirement): Pick<Words, 'text' | 'more'> {
+function missing({ kind, id, state }: Requirement): Pick<ConditionText, 'text' | 'more'> {
   if (kind === 'user') return { text: 'Needs a proven user' }
   if (kind === 'scope') return { text: `No caller has ${id}` }
   if (kind === 'secret') return { text: 'Set a secret', more: id }
@@ -60,7 +60,7 @@ function missing({ kind, id, state }: Requirement): Pick<Words, 'text' | 'more'>
   return { text: `Connect ${id}` }
 }
 
-/** Without seconds; the tool's page has them. */
+/** The time without seconds, which the tool's page shows. */
 function since(moment: string | null): string {
   return moment === null ? '' : ` since ${formatClock(moment).slice(0, -':00'.length)}`
 }

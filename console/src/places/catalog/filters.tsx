@@ -2,23 +2,23 @@ import { type ReactNode, useCallback, useRef } from 'react'
 import { FILTERS, ORDERS, type Order, type SearchableTools } from '../../api/tools.ts'
 import { SearchInput, Select } from '../../parts/field.tsx'
 import { Filter, type FilterOption } from '../../parts/menu.tsx'
-import { type Asked, FILTER_NAMES, type FilterName } from './question.ts'
+import { type CatalogQuery, FILTER_NAMES, type FilterName } from './question.ts'
 
 /** Search, five filters and the order. Each choice shows how many tools it would leave. */
-export function ToolsBar({ asked, tools, found, mayCount, onDown, onEnter }: ToolsBarProps): ReactNode {
+export function ToolsBar({ query, tools, found, mayCount, onDown, onEnter }: ToolsBarProps): ReactNode {
   return (
     <div className="tools-bar" role="search">
       <SearchInput
         label="Search tools"
         placeholder="Search by name, purpose or field"
-        value={asked.text}
-        onChange={asked.setText}
+        value={query.text}
+        onChange={query.setText}
         onDown={onDown}
         onEnter={onEnter}
       />
       <div className="filters" role="group" aria-label="Filters">
         {FILTER_NAMES.map((name) => (
-          <ToolFilter key={name} name={name} asked={asked} tools={tools} />
+          <ToolFilter key={name} name={name} query={query} tools={tools} />
         ))}
       </div>
       <span className="found num dim">
@@ -26,9 +26,9 @@ export function ToolsBar({ asked, tools, found, mayCount, onDown, onEnter }: Too
         <Select
           isBare
           aria-label="Order"
-          value={asked.order ?? ''}
-          onChange={({ currentTarget: { value } }) => asked.setOrder(ORDERS.find((order) => order === value))}
-          options={ordersFor(asked, mayCount)}
+          value={query.order ?? ''}
+          onChange={({ currentTarget: { value } }) => query.setOrder(ORDERS.find((order) => order === value))}
+          options={ordersFor(query, mayCount)}
         />
       </span>
     </div>
@@ -36,7 +36,7 @@ export function ToolsBar({ asked, tools, found, mayCount, onDown, onEnter }: Too
 }
 
 interface ToolsBarProps {
-  readonly asked: Asked
+  readonly query: CatalogQuery
   readonly tools: SearchableTools
   /** "1,284 found" */
   readonly found: string
@@ -48,21 +48,21 @@ interface ToolsBarProps {
   readonly onEnter: () => void
 }
 
-/** Labels of tools that are not imported. */
+/** The label of tools that are not imported. */
 export const OWN_TOOLS = 'this config'
 
 /** The props do not change while a person types, so that only the rows are redrawn. */
-function ToolFilter({ name, asked, tools }: ToolFilterProps): ReactNode {
-  const now = useRef({ asked, tools })
-  now.current = { asked, tools }
+function ToolFilter({ name, query, tools }: ToolFilterProps): ReactNode {
+  const now = useRef({ query, tools })
+  now.current = { query, tools }
   const options = useCallback(() => optionsOf(name, now.current), [name])
-  const choose = useCallback((values: readonly string[]) => now.current.asked.setFilter(name, values), [name])
+  const choose = useCallback((values: readonly string[]) => now.current.query.setFilter(name, values), [name])
   return (
-    <Filter label={LABELS[name]} values={asked.filters[name] ?? NONE} options={options} onChange={choose} />
+    <Filter label={LABELS[name]} values={query.filters[name] ?? NONE} options={options} onChange={choose} />
   )
 }
 
-interface ToolFilterProps extends Pick<ToolsBarProps, 'asked' | 'tools'> {
+interface ToolFilterProps extends Pick<ToolsBarProps, 'query' | 'tools'> {
   readonly name: FilterName
 }
 
@@ -76,7 +76,7 @@ const LABELS = {
   health: 'Health',
 } as const satisfies Record<FilterName, string>
 
-const WORDS: ReadonlyMap<string, string> = new Map([
+const VALUE_LABELS: ReadonlyMap<string, string> = new Map([
   ['missing', 'something missing'],
   ['oauth', 'an account'],
   ['secret', 'a secret'],
@@ -87,7 +87,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
 
 function optionsOf(
   name: FilterName,
-  { asked: { text, filters }, tools }: Pick<ToolsBarProps, 'asked' | 'tools'>,
+  { query: { text, filters }, tools }: Pick<ToolsBarProps, 'query' | 'tools'>,
 ): readonly FilterOption[] {
   const counts = tools.count({ text, filters })[name]
   const set = filters[name] ?? NONE
@@ -97,7 +97,7 @@ function optionsOf(
     .filter((value) => name !== 'source' || counts.has(value) || set.includes(value))
     .map((value) => ({
       value,
-      label: name === 'source' ? sourceLabel(value, tools) : (WORDS.get(value) ?? value),
+      label: name === 'source' ? sourceLabel(value, tools) : (VALUE_LABELS.get(value) ?? value),
       count: counts.get(value) ?? 0,
     }))
 }
@@ -110,7 +110,7 @@ function byLetters(left: string, right: string): number {
   return left.localeCompare(right)
 }
 
-const ORDER_WORDS = {
+const ORDER_LABELS = {
   name: 'By name',
   source: 'By source',
   tier: 'By tier',
@@ -118,16 +118,16 @@ const ORDER_WORDS = {
   calls: 'Most called first',
 } as const satisfies Record<Order, string>
 
-/** Default order: by relevance, or by name without a search. */
-function ordersFor({ text, order }: Asked, mayCount: boolean) {
-  const hasWords = text.trim() !== ''
+/** The available orders. The default is by relevance, or by name without a search. */
+function ordersFor({ text, order }: CatalogQuery, mayCount: boolean) {
+  const hasText = text.trim() !== ''
   const offered = ORDERS.filter((each) => {
     if (each === order) return true
     if (each === 'calls') return mayCount
-    return each !== 'name' || hasWords
+    return each !== 'name' || hasText
   })
   return [
-    { value: '', label: hasWords ? 'Best match' : 'By name' },
-    ...offered.map((each) => ({ value: each, label: ORDER_WORDS[each] })),
+    { value: '', label: hasText ? 'Best match' : 'By name' },
+    ...offered.map((each) => ({ value: each, label: ORDER_LABELS[each] })),
   ]
 }

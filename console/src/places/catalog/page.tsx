@@ -12,17 +12,17 @@ import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
 import { visibleText } from '../../parts/visible-text.ts'
 import { ToolsBar } from './filters.tsx'
-import { type Asked, FILTER_NAMES, useAsked } from './question.ts'
+import { type CatalogQuery, FILTER_NAMES, useCatalogQuery } from './question.ts'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
 
-/** The state of sources changes at any time; a poll without changes costs only a 304. */
-const LOOK_AGAIN_MS = 15_000
+/** The list is polled because the state of a source can change at any time. An unchanged list costs only a 304. */
+const REFETCH_MS = 15_000
 
 /** All tools that the person may see, with search, filters and order. */
 export function CatalogPage(): ReactNode {
-  const asked = useAsked()
-  const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: LOOK_AGAIN_MS })
-  usePageCommand(asked.command)
+  const query = useCatalogQuery()
+  const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: REFETCH_MS })
+  usePageCommand(query.command)
   return (
     <Page
       title="Catalog"
@@ -34,7 +34,7 @@ export function CatalogPage(): ReactNode {
         </Link>
       }
     >
-      {data !== undefined && <Catalog tools={data} asked={asked} />}
+      {data !== undefined && <Catalog tools={data} query={query} />}
       {data === undefined && error === null && <Loading what="tools" rows={10} />}
       {data === undefined && error !== null && (
         <Failed what="The tools could not be listed" error={error} onRetry={() => void refetch()}>
@@ -45,25 +45,25 @@ export function CatalogPage(): ReactNode {
   )
 }
 
-function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly asked: Asked }): ReactNode {
-  // Counts only for people who may see calls.
+function Catalog({ tools, query }: { readonly tools: SearchableTools; readonly query: CatalogQuery }): ReactNode {
+  // Only people who may see calls can sort by the number of calls.
   const mayCount = holdsScope(useSession()?.principal, 'admin:calls')
-  const wantsCalls = asked.order === 'calls' && mayCount
+  const wantsCalls = query.order === 'calls' && mayCount
   const { data: calls } = useQuery({ ...toolCallsQuery, enabled: wantsCalls })
-  const found = useFound(tools, asked, calls)
+  const found = useFound(tools, query, calls)
   const rows = useRef<ToolRows>(null)
   const navigate = useNavigate()
   const openFirst = async (): Promise<void> => {
     const [first] = found
     if (first === undefined) return
-    await asked.settle()
+    await query.settle()
     await navigate({ to: '/tools/$id', params: { id: first.tool.id } })
   }
   if (tools.listing.tools.length === 0) return <NoTools />
   return (
     <>
       <ToolsBar
-        asked={asked}
+        query={query}
         tools={tools}
         found={`${formatCount(found.length)} found`}
         mayCount={mayCount}
@@ -71,7 +71,7 @@ function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly a
         onEnter={() => void openFirst()}
       />
       {found.length === 0 ? (
-        <NothingFound asked={asked} />
+        <NothingFound query={query} />
       ) : (
         <ToolTable ref={rows} found={found} sources={tools.listing.sources} />
       )}
@@ -81,14 +81,14 @@ function Catalog({ tools, asked }: { readonly tools: SearchableTools; readonly a
 
 function useFound(
   tools: SearchableTools,
-  { text, filters, order }: Asked,
+  { text, filters, order }: CatalogQuery,
   calls: ReadonlyMap<string, number> | undefined,
 ): readonly FoundTool[] {
   return useMemo(() => tools.find({ text, filters, order, calls }), [tools, text, filters, order, calls])
 }
 
-function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
-  const { text, filters } = asked
+function NothingFound({ query }: { readonly query: CatalogQuery }): ReactNode {
+  const { text, filters } = query
   const set = FILTER_NAMES.flatMap((name) => {
     const values = filters[name] ?? []
     return values.length === 0 ? [] : [`${name} ${values.join(' or ')}`]
@@ -98,7 +98,7 @@ function NothingFound({ asked }: { readonly asked: Asked }): ReactNode {
     <Empty
       title={visibleText(`No tool with ${[...words, ...set].join(', ')}`)}
       actions={
-        <Button isSmall onClick={asked.clear}>
+        <Button isSmall onClick={query.clear}>
           Clear search and filters
         </Button>
       }

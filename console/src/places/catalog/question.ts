@@ -3,8 +3,8 @@ import { FILTERS, ORDERS, type Order, type ToolFilters } from '../../api/tools.t
 import { quoted } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 
-/** The query of the catalog: in the page's address, and as a command. */
-export interface Asked {
+/** The catalog's query, which is stored in the page's address. */
+export interface CatalogQuery {
   readonly text: string
   readonly filters: ToolFilters
   readonly order: Order | undefined
@@ -26,7 +26,7 @@ export const FILTER_NAMES = ['source', ...Object.keys(FILTERS)].filter(isFilterN
 /** Typed text counts at once and reaches the address a moment later, because browsers limit changes of the address. */
 const ADDRESS_LAG_MS = 250
 
-export function useAsked(): Asked {
+export function useCatalogQuery(): CatalogQuery {
   const [search, change] = useSearchState()
   const written = search.q ?? ''
   const [text, setText] = useState(written)
@@ -40,7 +40,7 @@ export function useAsked(): Asked {
   useEffect(() => {
     if (text === lastWritten.current) return undefined
     const timer = setTimeout(() => {
-      // Must not navigate back here after the person has opened a tool.
+      // `settle` has already written the text, and the person may have opened a tool.
       if (text === lastWritten.current) return
       lastWritten.current = text
       change({ q: text })
@@ -48,7 +48,7 @@ export function useAsked(): Asked {
     return () => clearTimeout(timer)
   }, [text, change])
 
-  // The setter is stable while a person types.
+  // The filters stay the same object while a person types.
   const set = JSON.stringify(FILTER_NAMES.map((name) => search[name] ?? ''))
   const filters = useMemo(() => readFilters(JSON.parse(set)), [set])
   const order = ORDERS.find((known) => known === search.sort)
@@ -72,7 +72,7 @@ export function useAsked(): Asked {
   }
 }
 
-/** The words of the address, in the order of the filters. */
+/** Reads the filters from their texts in the address, in the order of `FILTER_NAMES`. */
 function readFilters(written: readonly string[]): ToolFilters {
   return Object.fromEntries(
     FILTER_NAMES.map((name, at) => [name, (written[at] ?? '').split(',').filter((word) => word !== '')]),

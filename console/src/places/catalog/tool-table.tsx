@@ -39,7 +39,7 @@ const OVERSCAN = 4
 export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
   const body = useRef<HTMLTableSectionElement>(null)
   const [above, setAbove] = useState(0)
-  // Search and head scroll with the rows.
+  // The search and the table head are above the rows in the same scrolling element.
   useLayoutEffect(() => {
     const [scroller, rows] = [scrollerOf(), body.current]
     if (scroller === null || rows === null) return
@@ -108,10 +108,10 @@ function scrollerOf(): HTMLElement | null {
   return document.getElementById('main')
 }
 
-/** Takes the place of rows that are not drawn. */
+/** Fills the space of rows that are not drawn. */
 function Gap({ height }: { readonly height: number }): ReactNode {
   return (
-    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row takes no focus.
+    // biome-ignore lint/a11y/noAriaHiddenOnFocusable: this row cannot be focused.
     <tr className="gap" aria-hidden="true" style={{ height }}>
       <td colSpan={COLUMNS.length} />
     </tr>
@@ -196,7 +196,7 @@ const ToolCells = memo(function ToolCells({
         {tool.egress ?? ''}
       </td>
       <td
-        className={`m-ap ${APPROVAL_INK[approval]}`}
+        className={`m-ap ${APPROVAL_CLASSES[approval]}`}
         data-l="approval"
         title={
           tool.approval_rule === true ? 'An approval rule decides which calls need approval.' : undefined
@@ -262,7 +262,7 @@ const KIND_ICONS: Readonly<Record<string, IconName>> = {
   'host-extension': 'terminal',
 }
 
-const APPROVAL_INK = { never: 'dim', conditional: 'soft', always: 'strong' } as const
+const APPROVAL_CLASSES = { never: 'dim', conditional: 'soft', always: 'strong' } as const
 
 const TIERS: readonly TierName[] = ['pure', 'read', 'write', 'exec']
 
