@@ -203,7 +203,7 @@ describe('the first page of people with few rights', () => {
       body: JSON.stringify({ request: { tool_id: 'Calculator.Add', input: { a: 1, b: 2 } } }),
     })
     const page = await collet.page({ path: '/', as: { key: keys.caller } })
-    await page.getByText('Calls of agents are shown to credentials with the scope admin:calls.').waitFor()
+    await page.getByText('Calls from agents are shown to credentials with the scope admin:calls.').waitFor()
     expect(await page.getByText('Waiting for the first call').count()).toBe(0)
     for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
       await page.getByText(`${right}: not with your credential`).waitFor()

@@ -199,7 +199,12 @@ const EVENT_TEXTS: Readonly<Record<string, (facts: Facts, call: CallDetails) => 
 
 const WAITS = { icon: 'parked', tone: 'is-parked' } as const
 
-function ended(code: unknown, durationMs: unknown, attempt: unknown, call: CallDetails): EventText | undefined {
+function ended(
+  code: unknown,
+  durationMs: unknown,
+  attempt: unknown,
+  call: CallDetails,
+): EventText | undefined {
   const took = typeof durationMs === 'number' ? ` after ${formatTook(durationMs)}` : ''
   if (code === 'ambiguous') return isJournaled(call, 'call.ambiguous') ? undefined : AMBIGUOUS
   const isLast = attempt === call.attempt

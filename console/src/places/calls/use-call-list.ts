@@ -84,7 +84,8 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
 /** The path contains a start time that changes, so the path is saved until the filter changes. */
 function useStreamPath(filters: Filters, filterKey: string, isLive: boolean): string | null {
   const saved = useRef({ filterKey: '', path: '' })
-  if (saved.current.filterKey !== filterKey) saved.current = { filterKey, path: `/admin/calls/events?${paramsOf(filters)}` }
+  if (saved.current.filterKey !== filterKey)
+    saved.current = { filterKey, path: `/admin/calls/events?${paramsOf(filters)}` }
   return isLive ? saved.current.path : null
 }
 

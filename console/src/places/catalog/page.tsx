@@ -45,7 +45,13 @@ export function CatalogPage(): ReactNode {
   )
 }
 
-function Catalog({ tools, query }: { readonly tools: SearchableTools; readonly query: CatalogQuery }): ReactNode {
+function Catalog({
+  tools,
+  query,
+}: {
+  readonly tools: SearchableTools
+  readonly query: CatalogQuery
+}): ReactNode {
   // Only people who may see calls can sort by the number of calls.
   const mayCount = holdsScope(useSession()?.principal, 'admin:calls')
   const wantsCalls = query.order === 'calls' && mayCount

@@ -10,7 +10,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { Source } from './connection-data.ts'
 import { FoundSource } from './found-source.tsx'
-import { type Probing, useProbe } from './probe.ts'
+import { type ProbeState, useProbe } from './probe.ts'
 
 interface AddSourceProps {
   readonly known: readonly Source[]
@@ -57,7 +57,7 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
         Add source
       </Button>
       <Dialog title="Add a source" isOpen={isOpen} onClose={close}>
-        <Adding
+        <AddSourceSteps
           target={target.trim()}
           known={known}
           onAdded={() => {
@@ -71,12 +71,12 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
   )
 }
 
-interface AddingProps extends AddSourceProps {
+interface AddSourceStepsProps extends AddSourceProps {
   readonly target: string
   readonly onDone: () => void
 }
 
-function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
+function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps): ReactNode {
   const probe = useProbe()
   const [apiKey, setApiKey] = useState('')
   const [added, setAdded] = useState<string>()
@@ -110,7 +110,7 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
         }}
       />
     )
-  if (state.kind === 'looking') return <Looking state={state} onStop={probe.stop} />
+  if (state.kind === 'looking') return <Inspecting state={state} onStop={probe.stop} />
   return (
     <div className="dialog">
       <code className="target">{visibleText(target)}</code>
@@ -156,12 +156,12 @@ function Adding({ target, known, onAdded, onDone }: AddingProps): ReactNode {
   )
 }
 
-interface LookingProps {
-  readonly state: Extract<Probing, { kind: 'looking' }>
+interface InspectingProps {
+  readonly state: Extract<ProbeState, { kind: 'looking' }>
   readonly onStop: () => void
 }
 
-function Looking({ state, onStop }: LookingProps): ReactNode {
+function Inspecting({ state, onStop }: InspectingProps): ReactNode {
   return (
     <div className="dialog work" role="status">
       <p className="row">
@@ -177,11 +177,11 @@ function Looking({ state, onStop }: LookingProps): ReactNode {
   )
 }
 
-/** What the program wrote to stderr, or what the inspection saw. */
+/** The program's stderr, or what the inspection found. */
 function Lines({ lines }: { readonly lines: readonly string[] }): ReactNode {
   if (lines.length === 0) return null
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard.
     <pre className="code lines" tabIndex={0} role="region" aria-label="Output of the program">
       {lines.map(visibleText).join('\n')}
     </pre>

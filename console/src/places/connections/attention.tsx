@@ -11,7 +11,7 @@ import { messageOf } from '../../parts/states.tsx'
 import { acceptAllOf, decidePin, type Pin, pinQuery, type Source } from './connection-data.ts'
 import { Doctor } from './doctor.tsx'
 
-interface NeedsYouProps {
+interface AttentionProps {
   readonly sources: readonly Source[]
   readonly pins: readonly Pin[]
   readonly onChanged: () => void
@@ -20,30 +20,32 @@ interface NeedsYouProps {
 const MAX_SHOWN = 12
 
 /** Problems that need a person: unavailable sources and changed definitions. Empty if there are none. */
-export function Attention({ sources, pins, onChanged }: NeedsYouProps): ReactNode {
-  const ill = sources.filter(({ state }) => state === 'down' || state === 'degraded')
+export function Attention({ sources, pins, onChanged }: AttentionProps): ReactNode {
+  const unhealthy = sources.filter(({ state }) => state === 'down' || state === 'degraded')
   const held = pins.filter(({ waiting }) => waiting !== null && waiting.rejected_by === null)
-  if (ill.length + held.length === 0) return null
-  const many = [...Map.groupBy(held, ({ source }) => source)].filter(([, group]) => group.length > 1)
+  if (unhealthy.length + held.length === 0) return null
+  const sourcesWithSeveral = [...Map.groupBy(held, ({ source }) => source)].filter(
+    ([, group]) => group.length > 1,
+  )
   return (
     <section aria-labelledby="att">
       <h2 id="att">Needs attention</h2>
       <div className="pair">
-        {ill.map((source) => (
+        {unhealthy.map((source) => (
           <Doctor key={source.key} source={source} />
         ))}
         {held.slice(0, MAX_SHOWN).map((pin) => (
           <HeldPin key={`${pin.tool} ${pin.waiting?.hash}`} pin={pin} onChanged={onChanged} />
         ))}
       </div>
-      {many.map(([source, group]) => (
+      {sourcesWithSeveral.map(([source, group]) => (
         <AcceptAll key={source} source={source} pins={group} onChanged={onChanged} />
       ))}
     </section>
   )
 }
 
-const WHAT = {
+const CHANGE_LABELS = {
   addition: 'New, not served yet',
   change: 'Changed',
   removal: 'Gone upstream',
@@ -64,7 +66,7 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
   })
   const next = diff.data?.next_version
   const since = pin.waiting === null ? '' : formatClock(pin.waiting.seen_at)
-  const state = pin.state === 'suspended' ? 'Suspended' : WHAT[pin.waiting?.kind ?? 'change']
+  const state = pin.state === 'suspended' ? 'Suspended' : CHANGE_LABELS[pin.waiting?.kind ?? 'change']
   const accept = next == null ? 'Accept the removal…' : `Accept as ${next}…`
   return (
     <article className="card held" aria-labelledby={`held-${pin.tool}`}>
@@ -126,31 +128,31 @@ interface AcceptAllProps {
 
 function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
   // The changes that were on screen when the dialog was opened; the list behind it is refreshed.
-  const [asked, setAsked] = useState<readonly Pin[]>()
+  const [shownPins, setShownPins] = useState<readonly Pin[]>()
   const acceptable = pins.filter(({ waiting }) => waiting?.class !== 'suspicious')
   return (
     <p className="row accept-all">
       <span className="soft grow">
-        {countOf(pins.length, 'change')} of {source} wait.
+        {countOf(pins.length, 'change')} of {source} {pins.length === 1 ? 'is' : 'are'} waiting.
       </span>
       <Button
         isSmall
         kind="danger"
         writes
         off={acceptable.length === 0 ? 'All of them are suspicious: decide one by one.' : undefined}
-        onClick={() => setAsked(acceptable)}
+        onClick={() => setShownPins(acceptable)}
       >
         {`Accept all of ${source}…`}
       </Button>
       <ConfirmDialog
-        title={`Accept ${countOf((asked ?? acceptable).length, 'change')} of ${source}?`}
+        title={`Accept ${countOf((shownPins ?? acceptable).length, 'change')} of ${source}?`}
         typed={source}
         verb="Accept all"
         keep="Cancel"
-        isOpen={asked !== undefined}
-        onClose={() => setAsked(undefined)}
+        isOpen={shownPins !== undefined}
+        onClose={() => setShownPins(undefined)}
         onConfirm={async () => {
-          await acceptAllOf(source, asked ?? [])
+          await acceptAllOf(source, shownPins ?? [])
           onChanged()
         }}
       >

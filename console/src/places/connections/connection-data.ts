@@ -22,15 +22,15 @@ export type SourceSettings = NonNullable<Source['settings']>
 /** An entry of an MCP client on the server's machine that reaches a source directly. */
 export type Around = SourceList['around'][number]
 
-/** What it takes to see, set and forget what is in the vault. */
+/** The scope for seeing, setting and removing stored credentials. */
 export const SECRETS_SCOPE = 'admin:secrets'
 
-const LOOK_AGAIN_MS = 5000
+const REFETCH_MS = 5000
 
 const sourcesAnswer = queryOptions({
   queryKey: ['connections', 'sources'],
   queryFn: ({ signal }) => request<SourceList>('/admin/sources', { signal }),
-  refetchInterval: untilRefused(LOOK_AGAIN_MS),
+  refetchInterval: untilRefused(REFETCH_MS),
 })
 
 export const sourcesQuery = { ...sourcesAnswer, select: ({ sources }: SourceList) => sources }
@@ -40,7 +40,7 @@ export const pinsQuery = queryOptions({
   queryKey: ['connections', 'pins'],
   queryFn: async ({ signal }) =>
     (await request<AnswerOf<typeof LIST_PINS>>('/admin/pins?waiting=true', { signal })).pins,
-  refetchInterval: untilRefused(LOOK_AGAIN_MS),
+  refetchInterval: untilRefused(REFETCH_MS),
 })
 
 export function pinQuery({ tool, waiting }: Pin) {
@@ -60,10 +60,10 @@ export const providersQuery = queryOptions({
   queryKey: ['connections', 'providers'],
   queryFn: async ({ signal }) =>
     (await request<AnswerOf<typeof LIST_PROVIDERS>>('/admin/providers', { signal })).providers,
-  refetchInterval: untilRefused(LOOK_AGAIN_MS),
+  refetchInterval: untilRefused(REFETCH_MS),
 })
 
-/** What tools of the catalog need besides their input, and which of them. */
+/** The requirements of the tools in the catalog. */
 export const needsQuery = queryOptions({
   queryKey: ['connections', 'needs'],
   queryFn: ({ signal }) => request<Listing>('/admin/tools', { signal }),
@@ -74,7 +74,7 @@ interface Listing {
   readonly requirements: readonly { readonly kind: string; readonly id: string }[]
 }
 
-/** The names of what tools need of one kind, each with the tools that need it. */
+/** The requirements of one kind, each with the ids of the tools that need it. */
 export function neededBy(
   { tools, requirements }: Listing,
   kind: 'secret' | 'oauth',
@@ -110,13 +110,13 @@ export function addSource(key: string, options: object): Promise<unknown> {
   return request('/admin/sources', { method: 'POST', body: { key, options } })
 }
 
-/** `hash`: what was looked at, so that nothing else is decided. */
+/** Decides a waiting change. The hash ensures that only the definition on screen is decided. */
 export function decidePin({ tool, waiting }: Pin, verb: 'accept' | 'reject'): Promise<unknown> {
   const body = { hash: waiting?.hash }
   return request(`/admin/pins/${encodeURIComponent(tool)}/${verb}`, { method: 'POST', body })
 }
 
-/** Accepts the changes in `pins` of one source, and none of them if one has changed since. */
+/** Accepts the changes in `pins`, all from one source. If a definition has changed in the meantime, none is accepted. */
 export function acceptAllOf(source: string, pins: readonly Pin[]): Promise<unknown> {
   const hashes = Object.fromEntries(pins.map(({ tool, waiting }) => [tool, waiting?.hash]))
   return request('/admin/pins/accept', { method: 'POST', body: { source, hashes } })
@@ -126,7 +126,7 @@ export function setSecret(body: BodyOf<typeof SET_SECRET>): Promise<unknown> {
   return request('/admin/secrets', { method: 'POST', body })
 }
 
-export function forget(ref: string): Promise<AnswerOf<typeof REMOVE_SECRET>> {
+export function removeCredential(ref: string): Promise<AnswerOf<typeof REMOVE_SECRET>> {
   return request(`/admin/secrets/${encodeURIComponent(ref)}`, { method: 'DELETE' })
 }
 

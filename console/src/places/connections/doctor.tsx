@@ -27,11 +27,11 @@ const MARKS = {
 
 interface DoctorProps {
   readonly source: Source
-  /** In a dialog, it is right below the title. */
+  /** The level of the heading: `h2` in a dialog, right below its title. */
   readonly level?: 'h2' | 'h3'
 }
 
-/** All checks of a source, in order: the first that fails, and what to do about it. */
+/** Checks a source, and shows each step and how to fix the first that fails. */
 export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNode {
   const { key, state, since } = source
   const checked = useQuery({
@@ -70,14 +70,15 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
             ))}
           </ol>
           <p className="advice">
-            <b>Fix:</b> {visibleText(checked.data.advice)} {laterOf(source)}
+            <b>Fix:</b> {visibleText(checked.data.advice)} {retryText(source)}
           </p>
         </>
       )}
-      {checked.data?.ok === true && <Said source={source} />}
+      {checked.data?.ok === true && <SourceWarnings source={source} />}
       {checked.data?.ok === true && state === 'down' && (
         <Note>
-          It answered this time. The server looks again by itself, since {formatClock(since)} it could not.
+          It answered this time. It has been unavailable since {formatClock(since)}, and the server will try
+          again.
         </Note>
       )}
     </article>
@@ -86,14 +87,18 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
 
 const MAX_REPORTED = 8
 
-/** Warnings about a source that answers: problems, and tools it leaves out. */
-function Said({ source: { reason, warnings, left_out: leftOut } }: { readonly source: Source }): ReactNode {
-  const said = [
+/** Warnings about a source that answers, and tools that were left out. */
+function SourceWarnings({
+  source: { reason, warnings, left_out: leftOut },
+}: {
+  readonly source: Source
+}): ReactNode {
+  const texts = [
     ...(reason === null ? [] : [reason]),
     ...warnings,
     ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`),
   ]
-  const different = [...new Set(said)]
+  const different = [...new Set(texts)]
   if (different.length === 0) return null
   return (
     <ul className="said-of">
@@ -118,7 +123,7 @@ export function healthOf({ state, since }: Source): string {
   }
 }
 
-function laterOf({ state, next_read_at: next, tools }: Source): string {
+function retryText({ state, next_read_at: next, tools }: Source): string {
   if (state === 'ready') return ''
   const when = next === null ? '' : `Next try at ${formatClock(next)}. `
   return tools === 0 ? when : `${when}Until then, agents see its ${tools} accepted tools as unavailable.`

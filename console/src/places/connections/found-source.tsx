@@ -33,7 +33,7 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
       <p>
         It is <b>{visibleText(found.what)}</b> with {countsText(counts)}.
       </p>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable with the keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard. */}
       <ul className="found" tabIndex={0} aria-label="Its tools">
         {found.tools.slice(0, MAX_SHOWN).map(({ name, description, read_only: reads }) => (
           <li key={name}>

@@ -15,7 +15,7 @@ import './connections.css'
 
 const SCOPE = 'admin:sources'
 
-/** Sources, providers and secrets, with problems first. For people without a scope, a section names it and sends no requests. */
+/** Sources, providers and secrets, with problems first. A section whose scope is missing names it and sends no requests. */
 export function ConnectionsPage(): ReactNode {
   const client = useQueryClient()
   const principal = useSession()?.principal
@@ -61,10 +61,10 @@ export function ConnectionsPage(): ReactNode {
   )
 }
 
-/** The command of the first section. */
+/** The command for the most urgent problem, or for the list of sources. */
 function pageCommandOf(sources: readonly Source[], pins: readonly Pin[]): string {
-  const ill = sources.find(({ state }) => state === 'down')
-  if (ill !== undefined) return `collet sources check ${ill.key}`
+  const down = sources.find(({ state }) => state === 'down')
+  if (down !== undefined) return `collet sources check ${down.key}`
   const held = pins.find(({ waiting }) => waiting?.rejected_by === null)
   return held === undefined ? 'collet sources' : `collet pins diff ${held.tool}`
 }

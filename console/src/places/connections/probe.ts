@@ -6,8 +6,8 @@ import { messageOf } from '../../parts/states.tsx'
 
 export type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts'
 
-/** Progress of an inspection. */
-export type Probing =
+/** The state of an inspection. */
+export type ProbeState =
   | { readonly kind: 'idle' }
   | {
       readonly kind: 'looking'
@@ -23,13 +23,13 @@ export type Probing =
       readonly lines: readonly string[]
     }
 
-/** One inspection. Leaving the page stops it, and the program that it started. */
+/** Runs one inspection. Leaving the page stops it and the program that it started. */
 export function useProbe(): {
-  readonly state: Probing
+  readonly state: ProbeState
   start(target: string, apiKey: string): Promise<void>
   stop(): void
 } {
-  const [state, setState] = useState<Probing>({ kind: 'idle' })
+  const [state, setState] = useState<ProbeState>({ kind: 'idle' })
   const ending = useRef<AbortController>(undefined)
   useEffect(() => () => ending.current?.abort(), [])
   const isLooking = state.kind === 'looking'
@@ -70,7 +70,7 @@ export function useProbe(): {
 
 const FAILED = { kind: 'failed', message: 'The server stopped the inspection.', seen: [], lines: [] } as const
 
-function after(before: Probing, { type, data }: LiveEvent): Probing {
+function after(before: ProbeState, { type, data }: LiveEvent): ProbeState {
   const lines = before.kind === 'looking' ? before.lines : []
   const seconds = before.kind === 'looking' ? before.seconds : 0
   switch (type) {
@@ -94,8 +94,8 @@ function after(before: Probing, { type, data }: LiveEvent): Probing {
 /** A program that exits at the first request is started again with the older protocol, and often prints the same again. */
 export function withoutRepetition(lines: readonly string[]): readonly string[] {
   const half = lines.slice(0, lines.length / 2)
-  const isTwice = lines.length % 2 === 0 && half.every((line, at) => line === lines[half.length + at])
-  return isTwice ? half : lines
+  const isRepeated = lines.length % 2 === 0 && half.every((line, at) => line === lines[half.length + at])
+  return isRepeated ? half : lines
 }
 
 function textIn(data: string): string {

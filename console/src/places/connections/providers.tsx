@@ -16,15 +16,15 @@ import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import {
   connectProvider,
-  forget,
   neededBy,
   needsQuery,
   type Provider,
   providersQuery,
+  removeCredential,
   SECRETS_SCOPE,
 } from './connection-data.ts'
 
-/** OAuth providers of the config with their connections, and providers that tools need but the config lacks. */
+/** The OAuth providers in the config with their connections, and providers that tools need but that are not in the config. */
 export function Providers({ onChanged }: { readonly onChanged: () => void }): ReactNode {
   const found = useQuery(providersQuery)
   const needs = useQuery(needsQuery)
@@ -57,8 +57,8 @@ export function Providers({ onChanged }: { readonly onChanged: () => void }): Re
   )
 }
 
-/** The provider whose dialog is open. The page of a tool links here with the provider that the tool needs. */
-function useOpened(id: string): readonly [boolean, (isOpen: boolean) => void] {
+/** Whether a provider's dialog is open. A tool's page links here with the provider that the tool needs. */
+function useDialogState(id: string): readonly [boolean, (isOpen: boolean) => void] {
   const [{ connect }, changeAddress] = useSearchState()
   const [isOpen, setOpen] = useState(connect === id)
   return [
@@ -70,9 +70,9 @@ function useOpened(id: string): readonly [boolean, (isOpen: boolean) => void] {
   ]
 }
 
-/** A provider that the config lacks cannot be used until it is added there. */
+/** A provider that tools need but that is not in the config. */
 function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readonly string[] }): ReactNode {
-  const [isOpen, setOpen] = useOpened(id)
+  const [isOpen, setOpen] = useDialogState(id)
   const server = useSession()?.server
   const ownerOption = server?.isOpen === true ? '' : ' --principal key:NAME'
   return (
@@ -117,9 +117,9 @@ interface ProviderItemProps {
 
 function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
   const { id, at, tools, connections, can_connect: canConnect } = provider
-  const [isOpen, setOpen] = useOpened(id)
-  const mayForget = holdsScope(useSession()?.principal, SECRETS_SCOPE)
-  const [leaving, setLeaving] = useState<Provider['connections'][number]>()
+  const [isOpen, setOpen] = useDialogState(id)
+  const mayDisconnect = holdsScope(useSession()?.principal, SECRETS_SCOPE)
+  const [disconnecting, setDisconnecting] = useState<Provider['connections'][number]>()
   return (
     <li>
       <Icon name={connections.length > 0 ? 'succeeded' : 'ring'} className="is-quiet" />
@@ -145,8 +145,8 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
                 isSmall
                 kind="danger"
                 writes
-                off={mayForget ? undefined : `This needs the scope ${SECRETS_SCOPE}.`}
-                onClick={() => setLeaving(connection)}
+                off={mayDisconnect ? undefined : `This needs the scope ${SECRETS_SCOPE}.`}
+                onClick={() => setDisconnecting(connection)}
               >
                 Disconnect…
               </Button>
@@ -168,17 +168,17 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
         <ConnectForm provider={provider} onDone={() => setOpen(false)} />
       </Dialog>
       <ConfirmDialog
-        title={`Disconnect ${leaving?.principal ?? ''} from ${id}?`}
+        title={`Disconnect ${disconnecting?.principal ?? ''} from ${id}?`}
         verb="Disconnect"
-        isOpen={leaving !== undefined}
-        onClose={() => setLeaving(undefined)}
+        isOpen={disconnecting !== undefined}
+        onClose={() => setDisconnecting(undefined)}
         onConfirm={async () => {
-          await forget(leaving?.ref ?? '')
+          await removeCredential(disconnecting?.ref ?? '')
           onChanged()
         }}
       >
-        The token is forgotten at once, and revoked at {id} if it offers that. The next call that needs it
-        asks for consent again.
+        The token is deleted at once, and revoked at {id} if it offers that. The next call that needs it asks
+        for consent again.
       </ConfirmDialog>
     </li>
   )
@@ -193,7 +193,7 @@ function ConnectForm({
 }): ReactNode {
   const session = useSession()
   const isOperator = session?.principal?.isOperator === true && session.principal.id === 'operator'
-  const isForAnybody = holdsScope(session?.principal, SECRETS_SCOPE)
+  const maySetForOthers = holdsScope(session?.principal, SECRETS_SCOPE)
   const [principal, setPrincipal] = useState(
     isOperator ? callerToName(session) : (session?.principal?.id ?? ''),
   )
@@ -208,8 +208,8 @@ function ConnectForm({
     return (
       <div className="dialog">
         <p className="soft">
-          Open it and agree at {provider.id}. It works for ten minutes; this page sees by itself when you
-          have.
+          Open this link and grant access at {provider.id}. It is valid for ten minutes. This page updates
+          after you have granted access.
         </p>
         <CodeLine text={url} label="link" />
         <p className="row end">
@@ -229,8 +229,10 @@ function ConnectForm({
       </p>
       <TextField
         label="Principal"
-        note={isForAnybody ? 'the caller that may use it' : `yours; others need the scope ${SECRETS_SCOPE}`}
-        readOnly={!isForAnybody}
+        note={
+          maySetForOthers ? 'the caller that may use it' : `yours; others need the scope ${SECRETS_SCOPE}`
+        }
+        readOnly={!maySetForOthers}
         error={failure}
         isMono
         value={principal}

@@ -15,9 +15,9 @@ import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import {
   type Credential,
-  forget,
   neededBy,
   needsQuery,
+  removeCredential,
   SECRETS_SCOPE,
   secretsQuery,
   setSecret,
@@ -41,18 +41,18 @@ interface SecretsProps {
 function SecretList({ onChanged }: SecretsProps): ReactNode {
   const found = useQuery(secretsQuery)
   const needs = useQuery(needsQuery)
-  // The page of a tool links here with the secret that the tool needs.
+  // A tool's page links here with the secret that the tool needs.
   const [{ set = '' }, changeAddress] = useSearchState()
-  const [setting, setSetting] = useState<Setting | undefined>(set === '' ? undefined : settingOf(set))
-  const [leaving, setLeaving] = useState<Credential>()
+  const [draft, setDraft] = useState<SecretDraft | undefined>(set === '' ? undefined : draftOf(set))
+  const [deleting, setDeleting] = useState<Credential>()
   const isOperator = useSession()?.principal?.isOperator === true
   const secrets = (found.data ?? []).filter(({ kind }) => kind === 'secret')
-  // Only the whole list shows which secrets are missing.
+  // Missing secrets are known only after both lists are loaded.
   const needed =
     needs.data === undefined || found.data === undefined ? [] : [...neededBy(needs.data, 'secret')]
   const unset = needed.filter(([name]) => !secrets.some((secret) => secret.name === name))
   const close = (): void => {
-    setSetting(undefined)
+    setDraft(undefined)
     changeAddress({ set: undefined })
   }
   return (
@@ -61,7 +61,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
         <h2 id="sec" className="grow">
           Secrets
         </h2>
-        <Button isSmall icon="plus" writes onClick={() => setSetting(settingOf(''))}>
+        <Button isSmall icon="plus" writes onClick={() => setDraft(draftOf(''))}>
           Secret
         </Button>
       </div>
@@ -80,7 +80,7 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
                 {tools.length === 1 ? 'needs' : 'need'} it
               </p>
             </div>
-            <Button isSmall writes onClick={() => setSetting(settingOf(name))}>
+            <Button isSmall writes onClick={() => setDraft(draftOf(name))}>
               Set
             </Button>
           </li>
@@ -105,63 +105,63 @@ function SecretList({ onChanged }: SecretsProps): ReactNode {
                   : 'Belongs to a user: replace it with collet secrets set --user.'
               }
               onClick={() =>
-                setSetting({ name: secret.name, principal: secret.principal, tenant: secret.tenant })
+                setDraft({ name: secret.name, principal: secret.principal, tenant: secret.tenant })
               }
             >
               Replace
             </Button>
-            <Button isSmall kind="danger" writes onClick={() => setLeaving(secret)}>
+            <Button isSmall kind="danger" writes onClick={() => setDeleting(secret)}>
               Delete…
             </Button>
           </li>
         ))}
       </ul>
-      <Dialog title="Set a secret" isOpen={setting !== undefined} onClose={close}>
-        {setting !== undefined && <SecretForm setting={setting} onDone={close} onChanged={onChanged} />}
+      <Dialog title="Set a secret" isOpen={draft !== undefined} onClose={close}>
+        {draft !== undefined && <SecretForm draft={draft} onDone={close} onChanged={onChanged} />}
       </Dialog>
       <ConfirmDialog
-        title={`Forget ${leaving?.name ?? ''}?`}
-        typed={leaving?.name ?? ''}
+        title={`Delete ${deleting?.name ?? ''}?`}
+        typed={deleting?.name ?? ''}
         verb="Delete secret"
-        isOpen={leaving !== undefined}
-        onClose={() => setLeaving(undefined)}
+        isOpen={deleting !== undefined}
+        onClose={() => setDeleting(undefined)}
         onConfirm={async () => {
-          await forget(leaving?.ref ?? '')
+          await removeCredential(deleting?.ref ?? '')
           onChanged()
         }}
       >
-        Calls of {leaving?.principal} that need it are rejected from now on. It cannot be read back.
+        Calls of {deleting?.principal} that need it are rejected from now on. It cannot be read back.
       </ConfirmDialog>
     </section>
   )
 }
 
-interface Setting {
+interface SecretDraft {
   readonly name: string
   readonly principal: string
-  /** For a replacement. */
+  /** The tenant of the secret that is replaced; `undefined` for a new secret. */
   readonly tenant: string | undefined
 }
 
-/** For a new value; its owner is chosen in the form. */
-function settingOf(name: string): Setting {
+/** A new secret, whose owner is chosen in the form. */
+function draftOf(name: string): SecretDraft {
   return { name, principal: '', tenant: undefined }
 }
 
 interface SecretFormProps {
-  readonly setting: Setting
+  readonly draft: SecretDraft
   readonly onDone: () => void
   readonly onChanged: () => void
 }
 
-function SecretForm({ setting, onDone, onChanged }: SecretFormProps): ReactNode {
+function SecretForm({ draft, onDone, onChanged }: SecretFormProps): ReactNode {
   const session = useSession()
   const own = session?.principal
   const isOperator = own?.isOperator === true && own.id === 'operator'
   const mine = own === null || own === undefined || isOperator ? callerToName(session) : own.id
-  const [name, setName] = useState(setting.name)
-  const [principal, setPrincipal] = useState(setting.principal === '' ? mine : setting.principal)
-  const [tenant, setTenant] = useState(setting.tenant ?? own?.tenant ?? '')
+  const [name, setName] = useState(draft.name)
+  const [principal, setPrincipal] = useState(draft.principal === '' ? mine : draft.principal)
+  const [tenant, setTenant] = useState(draft.tenant ?? own?.tenant ?? '')
   const [value, setValue] = useState('')
   const { isBusy, failure, run } = useAction(async () => {
     await setSecret({ name: name.trim(), principal: principal.trim(), tenant: tenant.trim(), value })

@@ -56,7 +56,7 @@ export function SourceList({ sources, pins, onChanged }: SourceListProps): React
   )
 }
 
-/** Clients that bypass this server, and the command that changes it. */
+/** Clients that bypass this server, and the command that removes their entries. */
 export function AroundNote({ around }: { readonly around: readonly Around[] }): ReactNode {
   const byClient = [...Map.groupBy(around, ({ client }) => client)]
   return byClient.map(([client, entries]) => {
@@ -73,7 +73,7 @@ export function AroundNote({ around }: { readonly around: readonly Around[] }): 
   })
 }
 
-/** A source counts held definitions when it is read; the pins have later decisions. */
+/** The number of held definitions. The pins are preferred, because they include later decisions. */
 function heldOf({ key, waiting }: Source, pins: readonly Pin[] | undefined): number {
   return pins?.filter((pin) => pin.source === key && pin.waiting?.rejected_by === null).length ?? waiting
 }
@@ -87,7 +87,7 @@ const ICONS: Readonly<Record<string, IconName>> = {
   pack: 'pack',
 }
 
-type Open = 'check' | 'settings' | 'remove'
+type OpenDialog = 'check' | 'settings' | 'remove'
 
 interface SourceRowProps {
   readonly source: Source
@@ -97,7 +97,7 @@ interface SourceRowProps {
 
 function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
   const { key, type, target, tools, read_at: readAt, configured = false } = source
-  const [open, setOpen] = useState<Open>()
+  const [open, setOpen] = useState<OpenDialog>()
   const [isReading, setReading] = useState(false)
   const close = (): void => setOpen(undefined)
   const refresh = async (): Promise<void> => {
@@ -148,10 +148,10 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
             { label: 'Remove…', icon: 'close', onChoose: () => setOpen('remove') },
           ]}
         />
-        <Dialog title={`Check of ${key}`} isOpen={open === 'check'} onClose={close}>
+        <Dialog title={`Check ${key}`} isOpen={open === 'check'} onClose={close}>
           <Doctor source={source} level="h2" />
         </Dialog>
-        <Dialog title={`Settings of ${key}`} isOpen={open === 'settings'} onClose={close}>
+        <Dialog title={`Settings for ${key}`} isOpen={open === 'settings'} onClose={close}>
           <SettingsForm source={source} onDone={close} onChanged={onChanged} />
         </Dialog>
         <ConfirmDialog
@@ -167,7 +167,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
         >
           {configured
             ? 'It is set in the config: remove it there.'
-            : 'Agents lose its tools within a second. Accepted definitions are kept for the case that it is added again.'}
+            : 'Agents lose its tools within a second. Accepted definitions are kept in case it is added again.'}
         </ConfirmDialog>
       </td>
     </tr>

@@ -29,15 +29,15 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
   const [warnings, setWarnings] = useState<readonly string[]>([])
   const { isBusy, failure, run } = useAction(async () => {
     if (settings === undefined) return
-    const { warnings: said } = await changeSource(key, changesOf(form, settings))
+    const { warnings: newWarnings } = await changeSource(key, changesOf(form, settings))
     onChanged()
-    setWarnings(said)
-    if (said.length === 0) onDone()
+    setWarnings(newWarnings)
+    if (newWarnings.length === 0) onDone()
   })
   if (settings === undefined || configured === true)
     return (
       <>
-        <Empty title="It is in the config">Change it there; the server takes it up when you reload it.</Empty>
+        <Empty title="This source is set in the config">Change it there and reload the config.</Empty>
         <CommandLine text="collet reload" />
         <p className="row end">
           <Button onClick={onDone}>Close</Button>
@@ -146,7 +146,7 @@ function orNull(text: string): string | null {
   return text === 'default' ? null : text
 }
 
-/** The settings as a command. */
+/** The command that makes the same changes. */
 function pageCommandOf(key: string, form: Form, settings: SourceSettings): string {
   const before = formOf(settings)
   const include = namesIn(form.include)

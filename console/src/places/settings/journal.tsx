@@ -10,7 +10,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { messageOf, Work } from '../../parts/states.tsx'
 import { Found, Section } from './section.tsx'
 
-/** Verification of the journal, done by the server while it runs. */
+/** Verifies the journal of the running server. */
 export function Journal({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const check = useCheck()
   return (
@@ -35,7 +35,7 @@ export function Journal({ onCommand }: { readonly onCommand: (command: string) =
         />
       )}
       {check.failure !== undefined && <Note tone="failed">{check.failure}</Note>}
-      <Last />
+      <LastCheck />
     </Section>
   )
 }
@@ -75,7 +75,7 @@ function useCheck(): Check {
   }
 }
 
-function Last(): ReactNode {
+function LastCheck(): ReactNode {
   const journal = useQuery(journalQuery)
   const { data: server } = useQuery(serverQuery())
   return (
@@ -94,7 +94,7 @@ function Last(): ReactNode {
             {last !== null && <Heads check={last} />}
             {server !== undefined && (
               <>
-                <dt>Kept</dt>
+                <dt>Retention</dt>
                 <dd>
                   {countOf(server.kept.journal_days, 'day')}; results{' '}
                   {countOf(server.kept.result_hours, 'hour')}
@@ -106,7 +106,7 @@ function Last(): ReactNode {
               </>
             )}
           </dl>
-          {last !== null && <Unseen check={last} />}
+          {last !== null && <CheckLimits check={last} />}
         </div>
       )}
     </Found>
@@ -144,7 +144,7 @@ function Verdict({ check }: { readonly check: JournalCheck }): ReactNode {
   )
 }
 
-/** Saved elsewhere, they prove later that nothing was cut off the end. */
+/** The heads of the chains. Saved elsewhere, they later prove that nothing was removed from the end. */
 function Heads({ check: { heads } }: { readonly check: JournalCheck }): ReactNode {
   const text = heads.map(({ writer, group, link }) => `${writer}:${group}:${link}`).join('\n')
   const [first] = heads
@@ -157,13 +157,13 @@ function Heads({ check: { heads } }: { readonly check: JournalCheck }): ReactNod
           {shortHash(first.link)}
           {heads.length > 1 && ` and ${heads.length - 1} more`}
         </span>
-        <CopyButton text={text} label="Copy the heads of the journal" />
+        <CopyButton text={text} label="Copy journal heads" />
       </dd>
     </>
   )
 }
 
-function Unseen({ check: { cannot_see } }: { readonly check: JournalCheck }): ReactNode {
+function CheckLimits({ check: { cannot_see } }: { readonly check: JournalCheck }): ReactNode {
   return (
     <details className="meta dim">
       <summary>Limits of this check</summary>

@@ -40,12 +40,12 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
   const session = useSession()
   const { data: toolsets = [] } = useQuery(toolsetsQuery)
   const [form, setForm] = useState<KeyForm>(EMPTY_FORM)
-  const making = useMaking(() => createKey(termsOf(form)))
+  const newKey = useNewKey(() => createKey(termsOf(form)))
   const command = commandOf(form)
   useEffect(() => onCommand(command), [command, onCommand])
-  if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
+  if (newKey.made !== undefined) return <ShownOnce made={newKey.made} onClose={onClose} />
 
-  const problem = making.failure === undefined ? undefined : problemOf(making.failure)
+  const problem = newKey.failure === undefined ? undefined : problemOf(newKey.failure)
   const errorOf = (member: keyof KeyForm): string | undefined =>
     problem?.member === member ? problem.text : undefined
   const set = (patch: Partial<KeyForm>): void => setForm({ ...form, ...patch })
@@ -62,8 +62,8 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
   return (
     <DialogForm
       onSubmit={() => {
-        if (form.principal.trim() === '') making.refuse('Enter a name, for example ci or support-bot.')
-        else making.run()
+        if (form.principal.trim() === '') newKey.refuse('Enter a name, for example ci or support-bot.')
+        else newKey.run()
       }}
     >
       {session?.server.isOpen === true && (
@@ -129,7 +129,7 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
       </Field>
       <p className="row end">
         <Button onClick={onClose}>Cancel</Button>
-        <Button kind="primary" submits writes isBusy={making.isBusy}>
+        <Button kind="primary" submits writes isBusy={newKey.isBusy}>
           Create key
         </Button>
       </p>
@@ -144,7 +144,7 @@ function ShownOnce({ made, onClose }: { readonly made: NewKey; readonly onClose:
       <p>
         The key of <b>{made.principal}</b>
         {made.expires_at !== null && <>, until {formatDate(made.expires_at)}</>}. Copy it now: it is shown
-        this once.
+        only once.
       </p>
       <CodeLine text={made.key} label="key" />
       {made.warnings.map((warning) => (
@@ -169,8 +169,8 @@ const OVERLAPS = [
   { value: '', label: 'when they expire or are revoked' },
 ] as const
 
-/** Another key with the same rights; older ones expire after an overlap. */
-export function RotateDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
+/** Creates another key with the same permissions. The older keys expire after an overlap. */
+export function RotateDialog({ apiKey, onClose }: KeyDialogProps): ReactNode {
   return (
     <Dialog
       title={`Rotate the key of ${apiKey?.principal ?? ''}`}
@@ -182,8 +182,8 @@ export function RotateDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
   )
 }
 
-interface OfKeyProps {
-  /** `undefined`: closed. */
+interface KeyDialogProps {
+  /** The key to change; `undefined` closes the dialog. */
   readonly apiKey: ApiKey | undefined
   readonly onClose: () => void
 }
@@ -196,12 +196,12 @@ function RotateForm({
   readonly onClose: () => void
 }): ReactNode {
   const [seconds, setSeconds] = useState('86400')
-  const making = useMaking(() => rotateKey(apiKey, seconds === '' ? null : Number(seconds)))
-  if (making.made !== undefined) return <ShownOnce made={making.made} onClose={onClose} />
+  const newKey = useNewKey(() => rotateKey(apiKey, seconds === '' ? null : Number(seconds)))
+  if (newKey.made !== undefined) return <ShownOnce made={newKey.made} onClose={onClose} />
   return (
-    <DialogForm onSubmit={making.run}>
+    <DialogForm onSubmit={newKey.run}>
       <p className="soft">Creates another key with the same permissions. Replace the old key with it.</p>
-      <Field label="Expiry of its other keys" error={making.failure}>
+      <Field label="Expiry of its other keys" error={newKey.failure}>
         {(control) => (
           <Select
             {...control}
@@ -213,7 +213,7 @@ function RotateForm({
       </Field>
       <p className="row end">
         <Button onClick={onClose}>Cancel</Button>
-        <Button kind="primary" submits writes isBusy={making.isBusy}>
+        <Button kind="primary" submits writes isBusy={newKey.isBusy}>
           Rotate key
         </Button>
       </p>
@@ -222,7 +222,7 @@ function RotateForm({
 }
 
 /** Revokes one key, or a principal with all its keys. It cannot be undone. */
-export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
+export function RevokeDialog({ apiKey, onClose }: KeyDialogProps): ReactNode {
   const client = useQueryClient()
   const [what, setWhat] = useState<'key' | 'principal'>('key')
   const close = (): void => {
@@ -264,16 +264,16 @@ export function RevokeDialog({ apiKey, onClose }: OfKeyProps): ReactNode {
   )
 }
 
-interface Making extends Action {
+interface NewKeyAction extends Action {
   readonly made: NewKey | undefined
 }
 
-/** Runs a request for a key once. */
-function useMaking(ask: () => Promise<NewKey>): Making {
+/** Requests a new key, which is shown once. */
+function useNewKey(requestKey: () => Promise<NewKey>): NewKeyAction {
   const client = useQueryClient()
   const [made, setMade] = useState<NewKey>()
   const act = useAction(async () => {
-    setMade(await ask())
+    setMade(await requestKey())
     await client.invalidateQueries({ queryKey: keysQuery.queryKey })
     // The first key closes an open server.
     await client.invalidateQueries({ queryKey: sessionQuery.queryKey })

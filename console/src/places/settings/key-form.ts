@@ -11,7 +11,7 @@ export interface KeyForm {
   readonly toolsets: readonly string[]
   readonly tenant: string
   readonly label: string
-  /** Days from now; empty: it does not expire. */
+  /** The number of days until the key expires; empty for a key that does not expire. */
   readonly expires: string
 }
 
@@ -36,7 +36,7 @@ export const EXPIRIES = [
 
 const DAY_MS = 86_400_000
 
-/** The request of the form. Empty fields are left out, because an empty list of tools would allow none. */
+/** The body of the request. Empty fields are left out, because an empty list of tools would allow none. */
 export function termsOf(form: KeyForm, now = Date.now()): BodyOf<typeof CREATE_KEY> {
   const [tenant, label] = [form.tenant.trim(), form.label.trim()]
   const tools = words(form.tools)
@@ -54,7 +54,7 @@ export function termsOf(form: KeyForm, now = Date.now()): BodyOf<typeof CREATE_K
   }
 }
 
-/** Members of the API, with the field of the form and its label. */
+/** Members of the request, each with the field of the form and its label. */
 const FIELDS: ReadonlyMap<string, readonly [keyof KeyForm, string]> = new Map([
   ['principal', ['principal', 'Name']],
   ['scopes', ['scopes', 'Scopes']],
@@ -66,7 +66,7 @@ const FIELDS: ReadonlyMap<string, readonly [keyof KeyForm, string]> = new Map([
   ['expires_at', ['expires', 'Expires']],
 ])
 
-/** The field that a message of the server is about, and the message with that field's label instead of the API's name. */
+/** The field that a server message is about, and the message with the field's label instead of the API's name. */
 export function problemOf(message: string): { readonly member: keyof KeyForm; readonly text: string } {
   const [, named = '', text = ''] = /^(\w+)(?:\.\d+)?: (.+)$/s.exec(message) ?? []
   const [member, label] = FIELDS.get(named) ?? []
@@ -84,8 +84,8 @@ export function commandOf(form: KeyForm): string {
     ...option('role', words(form.roles)),
     ...option('toolset', form.toolsets),
     ...option('tool', words(form.tools)),
-    ...option('tenant', one(form.tenant)),
-    ...option('label', one(form.label)),
+    ...option('tenant', nonEmpty(form.tenant)),
+    ...option('label', nonEmpty(form.label)),
     ...option('expires', form.expires === '' ? [] : [`${form.expires}d`]),
   ].join(' ')
 }
@@ -95,6 +95,6 @@ export function words(text: string): readonly string[] {
   return text.split(/[\s,]+/).filter((word) => word !== '')
 }
 
-function one(text: string): readonly string[] {
+function nonEmpty(text: string): readonly string[] {
   return text.trim() === '' ? [] : [text.trim()]
 }

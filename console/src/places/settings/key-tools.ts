@@ -3,7 +3,7 @@ import type { ToolListing } from '../../api/tools.ts'
 import { type KeyForm, words } from './key-form.ts'
 
 /*
- * Which tools of the catalog a new key will see, by the rules of the server: a tool must be named by the key, if the key
+ * Which tools of the catalog a new key will see, by the same rules as on the server: a tool must be named by the key, if the key
  * names any, and the key must hold all its scopes. Used by the picker in the form of a key.
  */
 
@@ -20,7 +20,7 @@ interface KeyView {
   readonly missing: readonly ToolScope[]
 }
 
-/** `undefined` where the form names roles, whose scopes only the server knows. */
+/** The tools that the key will see; `undefined` if the form names roles, whose scopes only the server knows. */
 export function viewOf(
   listing: Pick<ToolListing, 'tools' | 'requirements'>,
   form: Pick<KeyForm, 'scopes' | 'roles' | 'tools' | 'toolsets' | 'tenant'>,
@@ -33,18 +33,18 @@ export function viewOf(
   const inToolset = (row: Row): boolean => row.toolsets?.some((name) => form.toolsets.includes(name)) ?? false
   const tenant = form.tenant.trim() || 'default'
   const own = listing.tools.filter(({ tenants }) => tenants?.includes(tenant) ?? true)
-  const open = own.filter((row) => !isBound || inToolset(row) || isNamed(row, named))
+  const allowed = own.filter((row) => !isBound || inToolset(row) || isNamed(row, named))
   return {
-    seen: open.filter((row) => lacks(row).length === 0).length,
-    missing: open.flatMap((row) => (isBound ? lacks(row).map((scope) => ({ tool: row.id, scope })) : [])),
+    seen: allowed.filter((row) => lacks(row).length === 0).length,
+    missing: allowed.flatMap((row) => (isBound ? lacks(row).map((scope) => ({ tool: row.id, scope })) : [])),
   }
 }
 
-/** The list of names with this tool in it, under its catalog id, or without it under any of its names. */
+/** Adds a tool to the list by its catalog id, or removes all its names if it is listed. */
 export function toggleTool(text: string, row: Pick<Row, 'id' | 'name' | 'catalog_id'>): string {
   const named = words(text)
-  const left = named.filter((name) => !namesOf(row).includes(name))
-  return (left.length < named.length ? left : [...named, row.catalog_id]).join(' ')
+  const others = named.filter((name) => !namesOf(row).includes(name))
+  return (others.length < named.length ? others : [...named, row.catalog_id]).join(' ')
 }
 
 /** Whether the list names this tool itself, not by a pattern. */

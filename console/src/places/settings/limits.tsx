@@ -7,14 +7,14 @@ import { Empty, Meter } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { Found, Section } from './section.tsx'
-import { type LimitRule, limitsQuery, type Span, type TeamUse, usageQuery } from './settings-data.ts'
+import { type CallerUsage, type LimitRule, limitsQuery, type Span, usageQuery } from './settings-data.ts'
 
-interface OfSection {
+interface SectionProps {
   readonly onCommand: (command: string) => void
 }
 
 /** Limits and their usage. They are set in the config. */
-export function Limits({ onCommand }: OfSection): ReactNode {
+export function Limits({ onCommand }: SectionProps): ReactNode {
   return (
     <Section
       id="limits"
@@ -34,8 +34,8 @@ function Meters(): ReactNode {
     <Found query={limits} what="The limits">
       {({ now, rules }) => (
         <Found query={budgets} what="The budgets">
-          {(open) => {
-            const meters = [...now.flatMap(loadMeter), ...open.flatMap(budgetMeters)]
+          {(openBudgets) => {
+            const meters = [...now.flatMap(loadMeter), ...openBudgets.flatMap(budgetMeters)]
             return meters.length === 0 && rules.length === 0 ? (
               <Empty title="No limits">
                 Set limits and budgets in the config, and reload it. Budgets appear here after their first
@@ -45,7 +45,7 @@ function Meters(): ReactNode {
               <>
                 <ul className="meters">
                   {meters.map((meter) => (
-                    <Used key={meter.name} {...meter} />
+                    <UsageMeter key={meter.name} {...meter} />
                   ))}
                   {rules.map((rule) => (
                     <li key={`${rule.of} ${rule.name}`} className="row">
@@ -54,7 +54,7 @@ function Meters(): ReactNode {
                     </li>
                   ))}
                 </ul>
-                {open.length > 0 && <p className="meta dim">{RESERVED}</p>}
+                {openBudgets.length > 0 && <p className="meta dim">{RESERVED}</p>}
               </>
             )
           }}
@@ -74,7 +74,7 @@ interface MeterFacts {
   readonly resetsAt?: string
 }
 
-function Used({ name, used, limit, resetsAt }: MeterFacts): ReactNode {
+function UsageMeter({ name, used, limit, resetsAt }: MeterFacts): ReactNode {
   const isNear = used >= limit * 0.9
   return (
     <li>
@@ -149,7 +149,7 @@ const COLUMNS = [
 ] as const
 
 /** Usage by caller. Each row links to its calls. */
-export function Usage({ onCommand }: OfSection): ReactNode {
+export function Usage({ onCommand }: SectionProps): ReactNode {
   const [span, setSpan] = useState<Span>('24h')
   const echo = (next: Span): void => onCommand(`collet usage --since ${next}`)
   return (
@@ -178,16 +178,16 @@ export function Usage({ onCommand }: OfSection): ReactNode {
 function UsageByCaller({ span }: { readonly span: Span }): ReactNode {
   const usage = useQuery(usageQuery(span))
   return (
-    <Found query={usage} what="The use">
-      {({ teams, whole }) =>
-        teams.length === 0 ? (
+    <Found query={usage} what="The usage">
+      {({ callers, whole }) =>
+        callers.length === 0 ? (
           <Empty title="No calls in this time">Callers appear here with their first call.</Empty>
         ) : (
           <>
             <Table caption="Usage by caller" columns={COLUMNS} className="use">
               <tbody>
-                {teams.map((team) => (
-                  <CallerRow key={team.key} team={team} span={span} />
+                {callers.map((caller) => (
+                  <CallerRow key={caller.key} caller={caller} span={span} />
                 ))}
               </tbody>
             </Table>
@@ -199,8 +199,8 @@ function UsageByCaller({ span }: { readonly span: Span }): ReactNode {
   )
 }
 
-function CallerRow({ team, span }: { readonly team: TeamUse; readonly span: Span }): ReactNode {
-  const { principal, tenant, calls, errors, rejected, seconds, cost } = team
+function CallerRow({ caller, span }: { readonly caller: CallerUsage; readonly span: Span }): ReactNode {
+  const { principal, tenant, calls, errors, rejected, seconds, cost } = caller
   return (
     <tr>
       <th scope="row" className="strong clip" title={principal}>

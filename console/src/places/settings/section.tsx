@@ -4,12 +4,12 @@ import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 
-/** One section of the page. For people without the scope it names it, and sends no requests. */
+/** One section of the page. For people without its scope, the section names the scope and sends no requests. */
 export function Section(props: SectionProps): ReactNode {
   const { id, title, scope, isOfServer = false, actions, onEnter, children } = props
   const principal = useSession()?.principal
-  const may = isOfServer ? holdsServerScope : holdsScope
-  const isAllowed = scope === undefined || may(principal, scope)
+  const holds = isOfServer ? holdsServerScope : holdsScope
+  const isAllowed = scope === undefined || holds(principal, scope)
   // A dialog is in the section's React tree but not in its element, and sets its own command.
   const enter = ({ target, currentTarget }: FocusEvent<HTMLElement>): void => {
     if (currentTarget.contains(target)) onEnter()
@@ -30,12 +30,12 @@ export function Section(props: SectionProps): ReactNode {
 interface SectionProps {
   readonly id: string
   readonly title: string
-  /** Required scope; `undefined`: none. */
+  /** The required scope, if any. */
   readonly scope?: string
-  /** It concerns all tenants. */
+  /** Whether the section concerns all tenants. */
   readonly isOfServer?: boolean
   readonly actions?: ReactNode
-  /** Called when the section is in use: the line below the page shows its command. */
+  /** Called when the section gets the focus, to set the command below the page. */
   readonly onEnter: () => void
   readonly children: ReactNode
 }

@@ -11,12 +11,12 @@ import { Table } from '../../parts/table.tsx'
 import { Found, Section } from './section.tsx'
 import { type Refusal, type Reloaded, refusalsQuery, reloadConfig } from './settings-data.ts'
 
-interface OfSection {
+interface SectionProps {
   readonly onCommand: (command: string) => void
 }
 
-/** The server and its config, which can be reloaded without a restart. */
-export function Server({ onCommand }: OfSection): ReactNode {
+/** The version, address and store of the server. */
+export function Server({ onCommand }: SectionProps): ReactNode {
   const server = useQuery(serverQuery())
   return (
     <Section id="server" title="Server" onEnter={() => onCommand('collet version')}>
@@ -41,7 +41,7 @@ export function Server({ onCommand }: OfSection): ReactNode {
 }
 
 /** Reloads the config on all servers of the store. */
-export function Config({ onCommand }: OfSection): ReactNode {
+export function Config({ onCommand }: SectionProps): ReactNode {
   const [answer, setAnswer] = useState<Reloaded>()
   const { isBusy, failure, run } = useAction(async () => {
     setAnswer(undefined)
@@ -71,13 +71,13 @@ export function Config({ onCommand }: OfSection): ReactNode {
             <span className="as-written">{failure}</span>
           </Note>
         )}
-        {answer !== undefined && <ChangedDefinition answer={answer} />}
+        {answer !== undefined && <ReloadResult answer={answer} />}
       </div>
     </Section>
   )
 }
 
-function ChangedDefinition({ answer }: { readonly answer: Reloaded }): ReactNode {
+function ReloadResult({ answer }: { readonly answer: Reloaded }): ReactNode {
   const { applied, needs_restart = [], refused = [] } = answer
   const isNothing = applied?.length === 0 && needs_restart.length === 0 && refused.length === 0
   return (
@@ -90,7 +90,7 @@ function ChangedDefinition({ answer }: { readonly answer: Reloaded }): ReactNode
       )}
       {applied !== null && applied.length > 0 && (
         <>
-          <dt>In force now</dt>
+          <dt>Applied</dt>
           <dd className="mono">{applied.join(', ')}</dd>
         </>
       )}
@@ -118,8 +118,8 @@ const COLUMNS = [
   { title: 'Times', className: 'c-times', isEnd: true },
 ] as const
 
-/** Denied requests. */
-export function Refusals({ onCommand }: OfSection): ReactNode {
+/** Requests that the server denied. */
+export function Refusals({ onCommand }: SectionProps): ReactNode {
   return (
     <Section
       id="refusals"

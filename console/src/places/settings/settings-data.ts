@@ -37,14 +37,14 @@ export async function revokeKey({ key_id }: ApiKey): Promise<void> {
   await request(`/admin/keys/${encodeURIComponent(key_id)}`, { method: 'DELETE' })
 }
 
-/** A principal with all its keys, for good. */
+/** Permanently ends a principal and all its keys. */
 export async function endPrincipal({ principal, tenant }: ApiKey): Promise<void> {
   const path = `/admin/principals/${encodeURIComponent(principal)}?tenant=${encodeURIComponent(tenant)}`
   await request(path, { method: 'DELETE' })
 }
 
-/** What one team used of all tools. */
-export interface TeamUse
+/** The usage of all tools by one caller. */
+export interface CallerUsage
   extends Pick<Usage, 'tenant' | 'principal' | 'calls' | 'errors' | 'rejected' | 'seconds' | 'cost'> {
   readonly key: string
 }
@@ -61,19 +61,19 @@ export function usageQuery(span: Span) {
       const { usage, whole } = await request<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, {
         signal,
       })
-      return { teams: byCaller(usage), whole }
+      return { callers: byCaller(usage), whole }
     },
     staleTime: 30_000,
   })
 }
 
-function byCaller(usage: readonly Usage[]): readonly TeamUse[] {
-  const teams = new Map<string, TeamUse>()
+function byCaller(usage: readonly Usage[]): readonly CallerUsage[] {
+  const callers = new Map<string, CallerUsage>()
   for (const { tenant, principal, calls, errors, rejected, seconds, cost } of usage) {
     const key = JSON.stringify([tenant, principal])
     const nothing = { calls: 0, errors: 0, rejected: 0, seconds: 0, cost: 0 }
-    const before = teams.get(key) ?? { key, tenant, principal, ...nothing }
-    teams.set(key, {
+    const before = callers.get(key) ?? { key, tenant, principal, ...nothing }
+    callers.set(key, {
       ...before,
       calls: before.calls + calls,
       errors: before.errors + errors,
@@ -82,7 +82,7 @@ function byCaller(usage: readonly Usage[]): readonly TeamUse[] {
       cost: before.cost + cost,
     })
   }
-  return [...teams.values()].sort((left, right) => right.calls - left.calls)
+  return [...callers.values()].sort((left, right) => right.calls - left.calls)
 }
 
 export const limitsQuery = queryOptions({
@@ -91,11 +91,11 @@ export const limitsQuery = queryOptions({
   refetchInterval: 5_000,
 })
 
-const AT_ONCE = 1_000
+const PAGE_SIZE = 1_000
 const MAX_PAGES = 20
 const MAX_SHOWN = 100
 
-/** The newest refusals. The log is read from its beginning; of a very long one the end may be missing, which is said. */
+/** The newest refusals. The log is read from its beginning, so the end of a very long log may be missing (`isWhole` is false). */
 export const refusalsQuery = queryOptions({
   queryKey: ['settings', 'refusals'],
   async queryFn({ signal }) {
@@ -103,7 +103,7 @@ export const refusalsQuery = queryOptions({
     let after = 0
     for (let page = 0; page < MAX_PAGES; page += 1) {
       const { events, next } = await request<AnswerOf<typeof READ_AUDIT>>(
-        `/admin/audit?after=${after}&limit=${AT_ONCE}`,
+        `/admin/audit?after=${after}&limit=${PAGE_SIZE}`,
         { signal },
       )
       newest = [...newest, ...events].slice(-MAX_SHOWN)

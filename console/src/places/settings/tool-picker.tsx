@@ -10,7 +10,7 @@ import { isPicked, toggleTool, viewOf } from './key-tools.ts'
 const MAX_ROWS = 8
 const MAX_MISSING = 5
 
-/** Chooses the tools of a new key from the catalog, and shows what the key will see. */
+/** Lets a person choose tools for a new key, and shows how many tools the key will see. */
 export function ToolPicker({ form, onChange }: PickerProps): ReactNode {
   const { data: tools } = useQuery(toolsQuery)
   const [text, setText] = useState('')
@@ -41,7 +41,7 @@ export function ToolPicker({ form, onChange }: PickerProps): ReactNode {
       )}
       {view?.missing.slice(0, MAX_MISSING).map(({ tool, scope }) => (
         <Note key={`${tool} ${scope}`} tone="parked">
-          {tool} asks for the scope {scope}. <Button onClick={() => addScope(scope)}>Add {scope}</Button>
+          {tool} needs the scope {scope}. <Button onClick={() => addScope(scope)}>Add {scope}</Button>
         </Note>
       ))}
     </>

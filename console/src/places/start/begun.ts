@@ -1,8 +1,8 @@
 const STORAGE_KEY = 'collet-start'
 
 /**
- * State of the start page in this browser. `begun`: it stays although there are calls, which its first step makes. `left`:
- * dismissed for good.
+ * The state of the start page in this browser. `begun`: the page stays although there are calls, because its first step makes
+ * calls. `left`: it was dismissed permanently.
  */
 type StartState = 'new' | 'begun' | 'left'
 
@@ -19,6 +19,6 @@ export function rememberStart(state: Exclude<StartState, 'new'>): void {
   try {
     localStorage.setItem(STORAGE_KEY, state)
   } catch {
-    // Without storage it is shown until there are calls.
+    // Without storage, the start page is shown until there are calls.
   }
 }

@@ -11,7 +11,7 @@ interface SimpleField {
   readonly example: string
 }
 
-/** What Try needs to know of a tool. */
+/** The part of a tool that the first step needs. */
 interface ToolDetails {
   readonly base: string
   readonly policy: { readonly tier: string }
@@ -37,7 +37,7 @@ export interface FirstTool {
 interface Found {
   readonly first: FirstTool | null
   readonly count: number
-  /** Whether some of them are imported. */
+  /** Whether any source was added. */
   readonly hasSources: boolean
 }
 
@@ -84,7 +84,7 @@ function candidates(listing: ToolListing): readonly string[] {
     .map(({ id }) => id)
 }
 
-/** One parameter is better than none; many are worst. */
+/** Tools with a few parameters come first, then tools without any, then tools with many. */
 function fieldPenalty(fields: number): number {
   if (fields === 0) return 3
   return fields > MAX_FIELDS ? fields : 0
@@ -113,7 +113,7 @@ function exampleOf(property: Property, given: unknown, kind: SimpleField['kind']
   return found === undefined ? (kind === 'number' ? '2' : 'Hello') : String(found)
 }
 
-/** The value as the tool takes it. An invalid number is sent as typed, and the server reports it. */
+/** The input from the typed values. An invalid number is sent as typed, and the server reports it. */
 export function inputOf(
   fields: readonly SimpleField[],
   values: Readonly<Record<string, string>>,

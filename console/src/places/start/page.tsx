@@ -16,12 +16,12 @@ import { AddStep, AgentStep, PermissionList } from './steps.tsx'
 import { TryStep } from './try-step.tsx'
 import './start.css'
 
-const LOOK_AGAIN_MS = 2_000
+const REFETCH_MS = 2_000
 
 /** Three steps for a new server. People who have calls, or dismissed the steps, see the catalog instead. */
 export function StartPage(): ReactNode {
   const [before] = useState(startState)
-  const beginning = useQuery({ ...beginningQuery, refetchInterval: LOOK_AGAIN_MS })
+  const beginning = useQuery({ ...beginningQuery, refetchInterval: REFETCH_MS })
   const [wasCalled, setWasCalled] = useState<boolean>()
   const principal = useSession()?.principal
   // Approvers who cannot set anything up go to their inbox.
@@ -42,7 +42,7 @@ export function StartPage(): ReactNode {
         )}
       </Page>
     )
-  // Calls of this page itself are no reason to leave it.
+  // Calls made on this page do not count, so the first answer is kept.
   if (wasCalled === undefined) setWasCalled(beginning.data.has_calls)
   if (wasCalled === true && before === 'new') return <Navigate to="/catalog" replace />
   return <Steps hasTried={beginning.data.has_calls} beginning={beginning.data} />
@@ -127,7 +127,7 @@ function Step({ nth, now, title, isDone, children }: StepProps): ReactNode {
   )
 }
 
-/** The server: version, address, and whether it is open. */
+/** The server: address, store, tools, protocols, and the permissions of this person. */
 function Aside(): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const { data: found } = useQuery(firstToolQuery)
@@ -151,7 +151,7 @@ function Aside(): ReactNode {
   )
 }
 
-/** The config can turn protocols off. */
+/** The number of protocols varies, because the config can turn them off. */
 function protocolsTitle(count: number): string {
   return count > 1 ? `${NUMBERS[count] ?? count} protocols, same tools` : 'Protocol'
 }

@@ -61,9 +61,9 @@ export function AddStep({ isNow, onCommand }: AddStepProps): ReactNode {
       </form>
       <p className="row meta dim eg">
         or{' '}
-        {EXAMPLES.map(([words, text]) => (
+        {EXAMPLES.map(([label, text]) => (
           <button key={text} type="button" className="link plain" onClick={() => change(text)}>
-            {words}
+            {label}
           </button>
         ))}
       </p>
@@ -129,13 +129,13 @@ interface AgentStepProps {
 
 function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Beginning }): ReactNode {
   const principal = useSession()?.principal
-  // The server reports calls of others only to people who may see calls.
+  // The server reports other people's calls only to people who may see calls.
   const seesOwnOnly = principal != null && !holdsScope(principal, 'admin:calls')
   if (call === null && seesOwnOnly)
     return (
       <p className="row meta dim wait">
         <Icon name="lock" size={14} />
-        <span>Calls of agents are shown to credentials with the scope admin:calls.</span>
+        <span>Calls from agents are shown to credentials with the scope admin:calls.</span>
       </p>
     )
   if (call === null)

@@ -3,7 +3,7 @@ import { newCallId } from '../../api/call-id.ts'
 import { ApiError, reach, sessionEnded } from '../../api/client.ts'
 import { runAsHeaders } from '../../app/run-as.tsx'
 
-/** The result of a call of a tool that changes nothing. */
+/** The result of a call to a tool that changes nothing. */
 export interface Outcome {
   readonly isGood: boolean
   /** The value as JSON, or the error. */
@@ -18,7 +18,7 @@ interface TryCall {
   run(tool: string, input: unknown): Promise<void>
 }
 
-/** A call over OTC. It needs no idempotency key: a tool that only computes or reads may be called again. */
+/** Makes calls over OTC, without retries: a tool that only computes or reads may simply be called again. */
 export function useTryCall(): TryCall {
   const [isRunning, setRunning] = useState(false)
   const [outcome, setOutcome] = useState<Outcome>()
@@ -32,7 +32,7 @@ export function useTryCall(): TryCall {
         setOutcome(await call(tool, input, startedAt))
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
-        const text = `${error.message} Run it again when it does.`
+        const text = `${error.message} Run the tool again later.`
         setOutcome({ isGood: false, text, tookMs: performance.now() - startedAt, record: undefined })
       } finally {
         setRunning(false)

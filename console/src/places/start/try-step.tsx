@@ -12,9 +12,9 @@ import { type FirstTool, firstToolQuery, inputOf } from './first-tool.ts'
 import { type Outcome, useTryCall } from './try-call.ts'
 
 interface TryStepProps {
-  /** Done before: the next step is the current one. */
+  /** Whether this step is done, so that a later step is the current one. */
   readonly isDone: boolean
-  /** Gets the command that does the same. */
+  /** Called with the command that does the same. */
   readonly onCommand: (command: string) => void
   readonly onDone: () => void
 }

@@ -5,7 +5,7 @@ import { Tag, type Tone } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { ToolDetails } from './tool-data.ts'
 
-/** Changes of the tool: held changes, accepted definitions, and earlier ones that calls ran on. */
+/** The tool's held changes, its accepted definition, and earlier definitions that were called. */
 export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { pin, seen, versions, definition_hash: hash } = tool
   return (
@@ -18,7 +18,7 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
               <code className="strong">{pin.next_version ?? 'gone'}</code>
               <Tag tone={TONES[pin.waiting.class]}>{pin.waiting.class}</Tag>
               <span className="grow">
-                {visibleText(pin.waiting.reasons.join(' ')) || 'Waits for a decision.'}
+                {visibleText(pin.waiting.reasons.join(' ')) || 'Waiting for a decision.'}
               </span>
               <When at={pin.waiting.seen_at} />
             </li>

@@ -8,7 +8,7 @@ type Block = Readonly<Record<string, unknown>>
 
 const KINDS = new Set(['text', 'image', 'audio', 'resource', 'resource_link'])
 
-/** Reads a value as MCP content blocks; `undefined` if it is none. */
+/** Reads a value as MCP content blocks; `undefined` if it is something else. */
 export function contentOf(value: unknown): readonly Block[] | undefined {
   const listed = isRecord(value) ? value.content : value
   if (!Array.isArray(listed) || listed.length === 0) return undefined
@@ -88,7 +88,7 @@ function File({ name, kind, data }: { name: string; kind: unknown; data: unknown
       <Icon name="pack" size={14} className="is-quiet" />
       <span className="clip strong">{visibleText(name)}</span>
       <span className="dim">
-        {String(kind ?? 'of no known kind')}, {formatBytes(bytes)}
+        {String(kind ?? 'unknown type')}, {formatBytes(bytes)}
       </span>
       {isBase64(data) && (
         <a className="link" download={fileName(name)} href={`data:application/octet-stream;base64,${data}`}>

@@ -5,7 +5,7 @@ import { Icon } from '../../parts/icon.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
 
 /**
- * The credential that the call will use. There is nothing to choose: the vault has one per kind and caller, and one for each of
+ * The credential that the call will use. The vault has one credential per kind and caller, and one for each of
  * the caller's users.
  */
 export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactNode {

@@ -66,10 +66,10 @@ function stateOf({ kind, state }: Requirement): string {
     return state === 'missing' ? 'your credential names no user' : 'sent by the caller with each call'
   return {
     met: 'in the vault',
-    missing: 'not given yet',
-    spent: 'no longer works',
-    scopes: 'does not reach far enough',
-    per_user: 'of each user',
+    missing: 'not set',
+    spent: 'no longer valid',
+    scopes: 'lacks a permission',
+    per_user: 'one per user',
   }[state]
 }
 
@@ -98,7 +98,7 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
         Connect
       </Link>
     )
-  // A credential of a user is set with a command that names the user.
+  // A user's credential is set with a command that names the user.
   if (holdsScope(principal, 'admin:secrets') && need.state !== 'per_user')
     return (
       <Link className="btn sm" to="/connections" search={{ set: need.id }}>
@@ -113,7 +113,7 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
   )
 }
 
-const LOOK_AGAIN_MS = 2000
+const REFETCH_MS = 2000
 
 /** Makes a link to the provider, and notices when access was granted there. */
 function ConnectAccount({ need }: { readonly need: Requirement }): ReactNode {
@@ -132,7 +132,7 @@ function ConnectAccount({ need }: { readonly need: Requirement }): ReactNode {
     queryFn: ({ signal }) =>
       request<{ readonly status: string }>(`/challenges/${challenge}/status`, { signal }),
     enabled: url !== undefined,
-    refetchInterval: ({ state }) => (state.data?.status === 'completed' ? false : LOOK_AGAIN_MS),
+    refetchInterval: ({ state }) => (state.data?.status === 'completed' ? false : REFETCH_MS),
   })
   const isGiven = data?.status === 'completed'
   useEffect(() => {

@@ -7,14 +7,14 @@ interface SchemaRow {
   readonly type: string
   readonly isRequired: boolean
   readonly description: string | undefined
-  /** Default: `20`. */
+  /** The default value: `20`. */
   readonly usual: string | undefined
   readonly choices: readonly string[]
 }
 
 interface SchemaWords {
   readonly rows: readonly SchemaRow[]
-  /** There are more values than shown: nested ones, or simply more. */
+  /** Whether values were left out, because they are nested too deeply or there are too many. */
   readonly isCut: boolean
 }
 

@@ -12,7 +12,7 @@ export interface CopiedCall {
   readonly input: unknown
   /** The address for programs. */
   readonly url: string
-  /** Callers need a credential: the text has a placeholder. */
+  /** Whether callers need a credential, for which the text has a placeholder. */
   readonly needsKey: boolean
   /** Sent with tools that change something, so that a repeated request runs nothing twice. */
   readonly callId: string | undefined
@@ -29,7 +29,7 @@ export interface CopiedCall {
 export function snippetOf(language: Language, protocol: Protocol, call: CopiedCall): string {
   const { opentool } = call.tool.names
   if (protocol === 'OpenTool' && opentool === null)
-    return `${language === 'TypeScript' ? '//' : '#'} OpenTool has no words for what this tool takes: it is not among its functions.\n`
+    return `${language === 'TypeScript' ? '//' : '#'} OpenTool cannot describe the input of this tool, so the tool is not available over OpenTool.\n`
   return SNIPPETS[language][protocol](call)
 }
 
@@ -76,7 +76,7 @@ export function testOf(
   return `import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testTool } from 'collet/testing'
-// From wherever you make it.
+// Import the tool from your own file.
 import { ${name} } from './tools.ts'
 
 test(${JSON.stringify(`${tool.base} ${outcome.isGood ? 'answers' : 'refuses'}`)}, async () => {
@@ -241,7 +241,7 @@ function mcpBody({ tool, input }: CopiedCall): object {
   }
 }
 
-/** Values that OTC has in its body and others in headers. */
+/** Values that OTC sends in the body and the other protocols in headers. */
 function contextHeaders({ callId, userId }: CopiedCall): Readonly<Record<string, string>> {
   return {
     ...(callId === undefined ? {} : { 'idempotency-key': callId }),

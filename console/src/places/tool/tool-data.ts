@@ -8,7 +8,7 @@ export type { ToolDetails, ToolUsage as Usage } from '../../../../src/admin-api/
 export type ToolPolicy = ToolDetails['policy']
 export type Requirement = ToolDetails['requirements'][number]
 
-/** A JSON Schema, of which nothing is known beforehand. */
+/** An untrusted JSON Schema, which may have any members. */
 export type Schema = Readonly<Record<string, unknown>>
 
 export function toolQuery(id: string, version: string) {
@@ -21,9 +21,9 @@ export function toolQuery(id: string, version: string) {
   })
 }
 
-const LOOK_AGAIN_MS = 30_000
+const REFETCH_MS = 30_000
 
-/** For people who may see calls; the page works without them. */
+/** The usage of a tool, for people who may see calls. */
 export function usageQuery(id: string) {
   return queryOptions({
     queryKey: ['tool', id, 'usage'],
@@ -32,7 +32,7 @@ export function usageQuery(id: string) {
       return usage
     },
     retry: false,
-    refetchInterval: LOOK_AGAIN_MS,
+    refetchInterval: REFETCH_MS,
   })
 }
 

@@ -88,7 +88,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
                 />
               </Suspense>
             ) : (
-              <p className="soft">{INPUT_WORDS[kind]}</p>
+              <p className="soft">{NO_FIELDS_TEXT[kind]}</p>
             )}
             {needsUser && (
               <Field label="User id" note="for whom the call is">
@@ -120,7 +120,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
-const INPUT_WORDS = {
+const NO_FIELDS_TEXT = {
   anything: 'This tool declares no parameters. Run it as it is, or enter JSON.',
   nothing: 'This tool takes no input.',
 }
@@ -160,7 +160,7 @@ interface ExamplesProps {
 
 const MAX_NAME_LENGTH = 28
 
-/** The first error. */
+/** A name for an example: its first value, shortened. */
 function nameOfExample(example: unknown): string {
   const first = isRecord(example) ? Object.values(example)[0] : example
   const text = typeof first === 'string' ? first : (JSON.stringify(first) ?? 'nothing')
@@ -205,7 +205,7 @@ function useDraft(tool: ToolDetails): Draft {
   }
 }
 
-/** The input of the address, the first example, or nothing. */
+/** The input in the address, the first example, or an empty object. */
 function firstInput(tool: ToolDetails, given: string | undefined): unknown {
   try {
     if (given !== undefined) return JSON.parse(given)
@@ -221,16 +221,16 @@ interface JsonInputProps {
 }
 
 function JsonInput({ draft, schema }: JsonInputProps): ReactNode {
-  const fit = useInputCheck(draft, schema)
+  const check = useInputCheck(draft, schema)
   return (
     <div className="code json-edit">
       <div className="code-head">
         <label className="grow" htmlFor="raw-input">
           Input as JSON
         </label>
-        <span className={fit.isGood ? 'row is-succeeded' : 'row is-parked'} title={fit.why}>
-          <Icon name={fit.isGood ? 'succeeded' : 'alert'} size={14} />
-          <span id="raw-fit">{fit.word}</span>
+        <span className={check.isGood ? 'row is-succeeded' : 'row is-parked'} title={check.why}>
+          <Icon name={check.isGood ? 'succeeded' : 'alert'} size={14} />
+          <span id="raw-fit">{check.word}</span>
         </span>
         <CopyButton text={draft.text} label="Copy input" />
       </div>
@@ -242,35 +242,35 @@ function JsonInput({ draft, schema }: JsonInputProps): ReactNode {
         aria-describedby="raw-fit raw-why"
         onChange={(event) => draft.setText(event.currentTarget.value)}
       />
-      {fit.why !== undefined && (
+      {check.why !== undefined && (
         <p className="code-cut meta" id="raw-why">
-          {fit.why}
+          {check.why}
         </p>
       )}
     </div>
   )
 }
 
-interface Fit {
+interface InputCheck {
   readonly isGood: boolean
   readonly word: string
   readonly why?: string
 }
 
-/** As far as the page can check; the server decides. */
-function useInputCheck({ input, problem }: Draft, schema: ToolDetails['input_schema']): Fit {
+/** The page's check of the input. The server's check is authoritative. */
+function useInputCheck({ input, problem }: Draft, schema: ToolDetails['input_schema']): InputCheck {
   const [check, setCheck] = useState<typeof import('./form/form-check.ts').checkInput>()
   useEffect(() => {
-    let isHere = true
+    let isMounted = true
     import('./form/form-check.ts').then(
       ({ checkInput }) => {
-        if (isHere) setCheck(() => checkInput)
+        if (isMounted) setCheck(() => checkInput)
       },
       // The server checks it too.
       () => undefined,
     )
     return () => {
-      isHere = false
+      isMounted = false
     }
   }, [])
   const misfits = useMemo(() => check?.(schema, input), [check, schema, input])

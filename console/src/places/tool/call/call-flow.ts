@@ -91,7 +91,7 @@ export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise
   }
 }
 
-/** How long one request waits for a decision before the next one does. */
+/** How long one request waits for a decision before the next request is sent. */
 const WAIT_SECONDS = 25
 
 /**
@@ -116,28 +116,28 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
     if (look.kind === 'unread') return lost(look.message)
     const before = look.kind === 'found' ? look.view : undefined
     const isReplayed = before !== undefined && before.state !== 'parked' && before.state !== 'released'
-    let isTaken = before !== undefined
-    let asked: Asked | undefined
+    let isAccepted = before !== undefined
+    let approvalRequest: ApprovalRequest | undefined
     let headers = {}
     for (;;) {
       const answer = await ask(call, callId, { headers, signal })
       const waits = waitsFor(answer)
       if (waits === undefined) {
         if (answer.status === 401) sessionEnded.set(true)
-        if (leavesOpen(answer, isTaken)) return lost(messageFor(answer.status, answer.body))
+        if (isUndecided(answer, isAccepted)) return lost(messageFor(answer.status, answer.body))
         if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
           return setPhase({ ...leftOf(callId, before), isOther: true })
         // A rejected call has no record to look up.
-        const isRecorded = isTaken || runMsIn(answer.body) !== undefined
+        const isRecorded = isAccepted || runMsIn(answer.body) !== undefined
         const record = isRecorded ? await recordOf(callId, signal) : undefined
-        const timed = asked === undefined ? answer : withoutWaiting(answer, asked)
+        const timed = approvalRequest === undefined ? answer : withoutWaiting(answer, approvalRequest)
         return setPhase({ at: 'answered', answer: { ...timed, isReplayed, record }, sent: call })
       }
       watch.end()
       if (waits.approvalId !== undefined) {
         setPhase({ at: 'parked', callId, approvalId: waits.approvalId, since })
-        isTaken = true
-        asked ??= { atMs: performance.now(), tookMs: answer.tookMs }
+        isAccepted = true
+        approvalRequest ??= { atMs: performance.now(), tookMs: answer.tookMs }
         headers = { prefer: `wait=${WAIT_SECONDS}` }
       } else {
         setPhase({ at: 'connecting', callId, challenges: waits.challenges })
@@ -153,22 +153,25 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
   }
 }
 
-/** When the server asked for approval, and how long its answer took. */
-interface Asked {
+/** When the server approvalRequest for approval, and how long its answer took. */
+interface ApprovalRequest {
   readonly atMs: number
   readonly tookMs: number
 }
 
 /** Waiting for a person is not part of the call's time: the last request had waited for the decision. */
-function withoutWaiting(answer: WireAnswer, { atMs, tookMs }: Asked): WireAnswer & Pick<Answer, 'waitedMs'> {
+function withoutWaiting(
+  answer: WireAnswer,
+  { atMs, tookMs }: ApprovalRequest,
+): WireAnswer & Pick<Answer, 'waitedMs'> {
   const runMs = runMsIn(answer.body) ?? 0
   return { ...answer, tookMs: tookMs + runMs, waitedMs: Math.max(0, performance.now() - atMs - runMs) }
 }
 
 const NOT_SENT = { kind: 'none' } as const
 
-/** Refusals that do not tell what became of a call that the server accepted before. */
-const OF_THE_REQUEST: ReadonlySet<string | undefined> = new Set([
+/** Error codes of a refused request that do not reveal the state of a call accepted earlier. */
+const REQUEST_ERRORS: ReadonlySet<string | undefined> = new Set([
   'unauthenticated',
   'rate_limited',
   'budget_exceeded',
@@ -180,12 +183,12 @@ const OF_THE_REQUEST: ReadonlySet<string | undefined> = new Set([
 ])
 
 /** Whether the call may have run, or may wait, despite this answer. */
-function leavesOpen(answer: WireAnswer, isTaken: boolean): boolean {
+function isUndecided(answer: WireAnswer, isAccepted: boolean): boolean {
   if (answer.status < 300) return false
-  return answer.status >= 500 || (isTaken && OF_THE_REQUEST.has(codeOf(answer)))
+  return answer.status >= 500 || (isAccepted && REQUEST_ERRORS.has(codeOf(answer)))
 }
 
-/** Only for the link to the call; the answer does not depend on it. */
+/** The record id for the link to the call. */
 async function recordOf(callId: string, signal: AbortSignal): Promise<string | undefined> {
   const look = await lookAt(callId, signal).catch(() => undefined)
   return look?.kind === 'found' ? recordIn(look.view) : undefined

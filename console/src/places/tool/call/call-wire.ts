@@ -19,7 +19,7 @@ export interface Answer {
   readonly text: string
   readonly body: unknown
   readonly callId: string
-  /** From sending to the last byte, without waiting for a person. */
+  /** The time from sending to the last byte, without the time spent waiting for a person. */
   readonly tookMs: number
   /** How long it waited for approval; `undefined` if it did not. */
   readonly waitedMs?: number
@@ -80,7 +80,7 @@ export async function ask(
   }
 }
 
-/** A connection that breaks during an answer is lost, too. */
+/** Reads the body. A connection that breaks while it is read counts as no answer. */
 async function readText(response: Response): Promise<string> {
   try {
     return await response.text()
@@ -108,7 +108,7 @@ export function waitsFor({ status, body }: WireAnswer): Waits | undefined {
   const { approval, authorization, secrets, user_id: user } = body.missing_requirements
   if (isRecord(approval) && typeof approval.id === 'string')
     return { approvalId: approval.id, challenges: [] }
-  // Access alone is not enough.
+  // Granting access alone would not be enough.
   if (secrets !== undefined || user !== undefined) return undefined
   const facts = isRecord(body.challenges) ? body.challenges : {}
   const challenges = (Array.isArray(authorization) ? authorization : []).flatMap((challenge): Challenge[] => {
@@ -124,7 +124,7 @@ export function waitsFor({ status, body }: WireAnswer): Waits | undefined {
 
 const ASK_STATUS_MS = 2000
 
-/** Waits until each was given or has failed. */
+/** Waits until every challenge is completed or has failed. */
 export async function waitUntilGiven(challenges: readonly Challenge[], signal: AbortSignal): Promise<void> {
   for (;;) {
     await pause(ASK_STATUS_MS, signal)
@@ -145,7 +145,7 @@ type Look =
   | { readonly kind: 'none' }
   | { readonly kind: 'unread'; readonly message: string }
 
-/** Only the server's own error code means that there is no such call; other errors say nothing about it. */
+/** Looks a call up. Only the server's own error code proves that there is no such call; other errors do not. */
 export async function lookAt(callId: string, signal: AbortSignal): Promise<Look> {
   const response = await reach(callPath(callId), { headers: runAsHeaders(), signal })
   const view = parse(await readText(response))
@@ -184,7 +184,7 @@ export function readProgress(view: Readonly<Record<string, unknown>>): Progress 
   }
 }
 
-/** Rejects when aborted. */
+/** Waits, and rejects if `signal` aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => {

@@ -1,7 +1,7 @@
 import { readStored, removeStored, store } from '../../../api/user-storage.ts'
 
 /**
- * The id of a call whose answer was not shown yet, stored in this window, so that a reloaded page can find out what became of it.
+ * The id of a call whose answer was not shown yet. It is stored in this window, so that a reloaded page can look the call up.
  * The input is not stored, because it may be private.
  */
 interface KeptCall {
@@ -9,26 +9,26 @@ interface KeptCall {
   readonly since: Date
 }
 
-/** The caller: another caller cannot read it, and under another name the id means another call. */
+/** The caller and the tool. The caller is part of the storage key, because another caller's id would name another call. */
 export interface Keeper {
   readonly who: string
   readonly tool: string
 }
 
 export function keepCall(keeper: Keeper, { callId, since }: KeptCall): void {
-  store('window', placeOf(keeper), `${since.toISOString()} ${callId}`)
+  store('window', storageKeyOf(keeper), `${since.toISOString()} ${callId}`)
 }
 
 export function forgetCall(keeper: Keeper): void {
-  removeStored('window', placeOf(keeper))
+  removeStored('window', storageKeyOf(keeper))
 }
 
 export function keptCall(keeper: Keeper): KeptCall | undefined {
-  const [, at, callId] = /^(\S+) ([\w-]{1,64})$/.exec(readStored('window', placeOf(keeper)) ?? '') ?? []
+  const [, at, callId] = /^(\S+) ([\w-]{1,64})$/.exec(readStored('window', storageKeyOf(keeper)) ?? '') ?? []
   const since = new Date(at ?? '')
   return callId === undefined || Number.isNaN(since.getTime()) ? undefined : { callId, since }
 }
 
-function placeOf({ who, tool }: Keeper): string {
+function storageKeyOf({ who, tool }: Keeper): string {
   return `call ${JSON.stringify([who, tool])}`
 }

@@ -18,15 +18,15 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
     if (valid) return []
     const leaves = errors.filter(({ keyword }) => !CARRIERS.has(keyword))
     return (leaves.length > 0 ? leaves : errors).map(({ instanceLocation, error }) =>
-      describeEvent(pathIn(instanceLocation), error),
+      toMisfit(pathIn(instanceLocation), error),
     )
   } catch {
     return undefined
   }
 }
 
-/** Replaces the library's word "instance". */
-function describeEvent(path: readonly string[], error: string): Misfit {
+/** Rewrites the library's message, which calls the value "instance". */
+function toMisfit(path: readonly string[], error: string): Misfit {
   const [, member] = /required property "(.+)"/.exec(error) ?? []
   if (member !== undefined) return { path: [...path, member], message: 'Required.' }
   const [, expected] = /Expected "(.+)"/.exec(error) ?? []
@@ -34,16 +34,16 @@ function describeEvent(path: readonly string[], error: string): Misfit {
   return { path, message: error.replace(/^Instance /, 'It ').replace(/ instance /g, ' it ') }
 }
 
-/** These errors only say that a nested value is invalid. */
+/** Keywords whose errors only report that a nested value is invalid. */
 const CARRIERS = new Set(['properties', 'items', '$ref', 'allOf', 'prefixItems', 'additionalItems'])
 
-const made = new WeakMap<object, Validator>()
+const validators = new WeakMap<object, Validator>()
 
 function validatorOf(schema: Schema): Validator {
-  const known = made.get(schema)
+  const known = validators.get(schema)
   if (known !== undefined) return known
   const validator = new Validator(isChecked(schema) ? schema : {}, '2020-12', false)
-  made.set(schema, validator)
+  validators.set(schema, validator)
   return validator
 }
 
@@ -71,7 +71,7 @@ function fits(schema: RJSFSchema, value: unknown, root: RJSFSchema): boolean {
   const text = JSON.stringify(value)
   if (text === undefined) return false
   try {
-    // References in a subschema point to definitions of the whole.
+    // References in a subschema point to definitions in the root schema.
     const whole = { ...schema, $defs: root.$defs, definitions: root.definitions }
     return isChecked(whole) && new Validator(whole, '2020-12').validate(JSON.parse(text)).valid
   } catch {

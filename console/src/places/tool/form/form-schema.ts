@@ -3,27 +3,27 @@ import { isRecord, type Schema } from '../tool-data.ts'
 
 /**
  * A tool's schema in a form that the form library handles well: lists of types, nullable types and unnamed alternatives are
- * rewritten; tuples are left to JSON. Defaults are removed, because the server fills them in and the input should hold only what
- * was typed; fields show them in grey.
+ * rewritten; tuples are left to JSON. Defaults are removed, because the server fills them in and the input should contain only
+ * typed values. Fields show the defaults in grey.
  */
 export function toFormSchema(schema: Schema): RJSFSchema {
   return rewrite(schema, schema, 0)
 }
 
-/** Inside an alternative: the choice above is its label. */
+/** Marks a schema as one alternative of a choice, which shows its label. */
 export const BRANCH = 'x-branch'
 /** The default that the server uses for an empty field. */
 export const DEFAULT = 'x-default'
 
 const MAX_LEVELS = 40
 
-/** Keywords that hold schemas by name, one schema, or a list of them. */
+/** Keywords that contain schemas by name, one schema, or a list of schemas. */
 const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
 const SINGLE = ['items', 'additionalProperties', 'additionalItems', 'not', 'if', 'then', 'else', 'contains']
 const LISTED = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
 
 function rewrite(schema: unknown, root: Schema, level: number): RJSFSchema {
-  // Any value is valid: a field for JSON.
+  // Any value is valid, so it gets a field for JSON.
   if (!isRecord(schema) || Object.keys(schema).length === 0) return { description: 'Any JSON.' }
   if (level > MAX_LEVELS) return { description: 'Any JSON.' }
   const next: Record<string, unknown> = { ...schema }

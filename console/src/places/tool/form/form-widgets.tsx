@@ -11,7 +11,7 @@ import { visibleText } from '../../../parts/visible-text.ts'
 import { describedBy } from './field-ids.ts'
 import { DEFAULT } from './form-schema.ts'
 
-/** Multi-line or long text. */
+/** A text field whose maximum length is at least this many characters has several lines. */
 const LONG_TEXT = 300
 
 /** Text, numbers and dates, with the default in grey. */
@@ -19,11 +19,12 @@ export function BaseInput(props: BaseInputTemplateProps): ReactNode {
   const { id, value, schema, type, options, onChange, placeholder, registry } = props
   const { type: kind, step, min, max } = getInputProps(schema, type, options)
   const text = value === undefined || value === null ? '' : String(value)
-  const usual: unknown = schema[DEFAULT]
+  const defaultValue: unknown = schema[DEFAULT]
   const shared = {
     id,
     value: text,
-    placeholder: placeholder || (usual === undefined ? hintOf(schema.format) : showValue(usual)),
+    placeholder:
+      placeholder || (defaultValue === undefined ? hintOf(schema.format) : showValue(defaultValue)),
     isMono: true,
     ...describedBy(id, schema, registry.formContext),
   }
@@ -61,9 +62,13 @@ function OneOf(props: WidgetProps): ReactNode {
   if (multiple === true) return <ManyOf {...props} />
   const index = enumOptionsIndexForValue(value, choices)
   const isSet = typeof index === 'string'
-  const usual: unknown = schema[DEFAULT]
+  const defaultValue: unknown = schema[DEFAULT]
   const nothing =
-    usual === undefined ? (required === true ? 'Choose one' : 'none') : `Default: ${showValue(usual)}`
+    defaultValue === undefined
+      ? required === true
+        ? 'Choose one'
+        : 'none'
+      : `Default: ${showValue(defaultValue)}`
   const isAlternative = id.endsWith('_select')
   return (
     <Select
@@ -108,18 +113,9 @@ function ManyOf({ value, options, onChange, label, name }: WidgetProps): ReactNo
   )
 }
 
-/** Three states: yes, no, and not set, which is the initial one. */
-function SourceHealth({
-  id,
-  value,
-  onChange,
-  label,
-  name,
-  schema,
-  registry,
-  required,
-}: WidgetProps): ReactNode {
-  const usual: unknown = schema[DEFAULT]
+/** A checkbox with three states: yes, no, and not set, which is the initial state. */
+function YesNo({ id, value, onChange, label, name, schema, registry, required }: WidgetProps): ReactNode {
+  const defaultValue: unknown = schema[DEFAULT]
   return (
     <span className="row">
       <Checkbox
@@ -131,7 +127,9 @@ function SourceHealth({
       />
       {required === true && <span className="meta dim">required</span>}
       {value === undefined && (
-        <span className="meta dim">{usual === undefined ? 'not sent' : `Default: ${String(usual)}`}</span>
+        <span className="meta dim">
+          {defaultValue === undefined ? 'not sent' : `Default: ${String(defaultValue)}`}
+        </span>
       )}
       {value !== undefined && required !== true && (
         <button type="button" className="plain link meta" onClick={() => onChange(undefined)}>
@@ -143,7 +141,7 @@ function SourceHealth({
 }
 
 export const WIDGETS: RegistryWidgetsType = {
-  CheckboxWidget: SourceHealth,
+  CheckboxWidget: YesNo,
   SelectWidget: OneOf,
   RadioWidget: OneOf,
   CheckboxesWidget: ManyOf,
